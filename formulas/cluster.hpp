@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "formulas/training.hpp"
+#include "formulas/units.hpp"
+
+namespace plan {
+
+/// Where a number about hardware comes from, best first.
+enum class Provenance { Measured, Imported, Fitted, Datasheet, Inherited, Assumed };
+
+/// The GEMM of a training step: forward y = x W (TN), data gradient (NN), weight gradient (NT).
+enum class Orientation { Forward, DataGrad, WeightGrad };
+inline constexpr int kOrientations = 3;
+
+/// t = t0 + ((2mnk / rate)^4 + (bytes / bandwidth)^4)^(1/4); hwprobe.md 1.3.
+struct GemmFit {
+  Seconds t0{};
+  FlopsPerSecond rate{};
+  BytesPerSecond bandwidth{};
+  Provenance provenance = Provenance::Assumed;
+};
+
+/// One measured GEMM.
+struct GemmPoint {
+  float m = 0, n = 0, k = 0;
+  float flops_per_second = 0;
+};
+
+/// Measured GEMMs of one data type and orientation on a grid, and the fit used outside it.
+struct GemmTable {
+  GemmFit fit{};
+  std::vector<GemmPoint> points{};
+};
+
+/// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)), F = causal FLOPs; hwprobe.md 1.4.
+struct AttentionFit {
+  Seconds t0{};
+  FlopsPerSecond rate{};
+  double s0 = 0;
+  double b0 = 0;
+  Provenance provenance = Provenance::Assumed;
+};
+
+enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, SendRecv, Broadcast };
+inline constexpr int kCollectives = 6;
+
+/// t(S) = (alpha^p + (wire bytes / busbw)^p)^(1/p) for one operation on `ranks` GPUs of one scale-up domain.
+struct CollectiveFit {
+  Collective op = Collective::AllReduce;
+  int ranks = 2;
+  Seconds alpha{};
+  BytesPerSecond busbw{};
+  double p = 0.62;
+  Provenance provenance = Provenance::Assumed;
+};
+
+struct Gpu {
+  std::string name{};
+  Bytes memory{};                              ///< usable: what the driver reports
+  std::array<FlopsPerSecond, kDTypes> peak{};  ///< dense, by DType; 0 = not supported
+  BytesPerSecond memory_bandwidth{};
+  int sm_count = 0;
+  BytesPerSecond scale_up{};   ///< NVLink/xGMI/ICI per GPU and direction
+  BytesPerSecond nic{};        ///< network per GPU and direction, typical
+  BytesPerSecond host_link{};  ///< PCIe or C2C per direction
+  double power_w = 0;          ///< TDP
+  double price_per_hour = 0;   ///< USD, on-demand order of magnitude; 0 = unknown
+  Bytes context{};             ///< CUDA context and modules, outside the allocator
+
+  std::array<std::array<GemmTable, kOrientations>, kDTypes> gemm{};
+  GemmTable grouped_gemm{};                  ///< m = rows per expert
+  std::array<AttentionFit, 2> attention{};   ///< forward, backward
+  double memory_efficiency = 0.8;            ///< share of memory_bandwidth that memory-bound kernels reach
+  Seconds kernel_floor{3e-6};                ///< least time of any kernel
+  std::vector<CollectiveFit> collectives{};  ///< inside one scale-up domain
+  std::string measured_as{};                 ///< GPU whose measurements are used, if not its own
+};
+
+/// One level of the network, innermost first.
+struct Tier {
+  std::string name{};           ///< nvlink, rail, spine, ...
+  int size = 8;                 ///< GPUs inside one instance of the tier
+  BytesPerSecond bandwidth{};   ///< per GPU and direction
+  Seconds latency{};            ///< one hop
+  double oversubscription = 1;  ///< bandwidth shrinks by this above the tier below
+  Provenance provenance = Provenance::Datasheet;
+};
+
+struct Cluster {
+  std::string name{};
+  Gpu gpu{};
+  int gpus_per_node = 8;
+  int nics_per_node = 8;
+  std::vector<Tier> tiers{};  ///< front is the scale-up domain, back holds the whole cluster
+  double host_power_w = 0;    ///< per GPU: CPUs, NICs, fans
+  double pue = 1.2;
+  double gpu_mtbf_hours = 0;  ///< mean time between failures of one GPU; 0 = not modelled
+  bool measured = false;      ///< probed here rather than taken from a data sheet
+
+  int scale_up_size() const { return tiers.empty() ? gpus_per_node : tiers.front().size; }
+};
+
+/// A process group of `size` ranks, `stride` apart in rank order (tp-cp-ep-dp-pp, tp fastest).
+struct Group {
+  int size = 1;
+  int stride = 1;
+  /// Members that share one instance of a tier of `tier_size` GPUs.
+  constexpr int inside(int tier_size) const {
+    const int room = tier_size / stride;
+    return room < 1 ? 1 : (room < size ? room : size);
+  }
+};
+
+}  // namespace plan

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plan {
+
+enum class CpKind : std::uint8_t { Ring, AllGather, Ulysses, Hybrid };
+
+enum class Schedule : std::uint8_t {
+  GPipe,
+  OneFOneB,
+  Interleaved,
+  BreadthFirst,
+  ZbH1,
+  ZbH2,
+  ZbV,
+  VHalf,
+  VMin,
+  DualPipe,
+  DualPipeV
+};
+inline constexpr int kSchedules = 11;
+
+enum class RecomputeKind : std::uint8_t { None, Selective, Full };
+
+/// Modules whose activations Megatron can drop and rebuild, one bit each (formulas.md D4).
+enum RecomputeModule : std::uint16_t {
+  kRecomputeCoreAttention = 1,
+  kRecomputeNorm = 2,
+  kRecomputeMlp = 4,
+  kRecomputeMoe = 8,
+  kRecomputeMoeActivation = 16,
+  kRecomputeLatentUp = 32,
+  kRecomputeSharedExperts = 64,
+};
+
+struct Recompute {
+  RecomputeKind kind = RecomputeKind::None;
+  std::uint16_t modules = 0;  ///< Selective: RecomputeModule bits
+  int layers = 0;             ///< Full: first `layers` of each stage (block); 0 = all, one by one (uniform 1)
+  int uniform = 0;            ///< Full: checkpoint every `uniform` layers; 0 or 1 = each layer
+  bool operator==(const Recompute&) const = default;
+};
+
+/// One choice of every parallel axis. world = tp*cp*pp*dp = etp*ep*pp*(expert dp).
+struct Layout {
+  int tp = 1;
+  int cp = 1;
+  CpKind cp_kind = CpKind::Ring;
+  int cp_ulysses = 1;  ///< Hybrid: all-to-all part of cp
+  int pp = 1;
+  int vp = 1;  ///< model chunks per pipeline rank
+  int dp = 1;
+  int ep = 1;
+  int etp = 1;
+  int zero = 1;
+  int shard = 0;  ///< ranks that share one copy of the sharded states; 0 = all of dp*cp (HSDP otherwise)
+  int micro_batch = 1;
+  Schedule schedule = Schedule::OneFOneB;
+  Recompute recompute{};
+  bool sequence_parallel = false;
+  std::vector<int> chunk_layers{};  ///< layers of each of pp*vp chunks in model order; empty = balanced
+
+  int world() const { return tp * cp * pp * dp; }
+  int expert_dp() const { return world() / (etp * ep * pp); }
+  /// Ranks that average one dense gradient.
+  int dense_group() const { return dp * cp; }
+  /// Ranks over which dense states are sharded.
+  int shard_group() const { return shard > 0 ? shard : dense_group(); }
+  bool operator==(const Layout&) const = default;
+};
+
+/// Micro-batches per step on each rank: global_batch / (dp * micro_batch).
+constexpr std::int64_t micro_batches(std::int64_t global_batch, int dp, int micro_batch) {
+  return global_batch / (static_cast<std::int64_t>(dp) * micro_batch);
+}
+
+}  // namespace plan

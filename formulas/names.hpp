@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "formulas/cluster.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// A value of an enumeration and the word that flags, files and reports use for it.
+template <class E>
+struct Named {
+  E value;
+  std::string_view name;
+};
+
+inline constexpr Named<Schedule> kScheduleNames[] = {{Schedule::GPipe, "gpipe"},
+                                                     {Schedule::OneFOneB, "1f1b"},
+                                                     {Schedule::Interleaved, "interleaved"},
+                                                     {Schedule::BreadthFirst, "breadth-first"},
+                                                     {Schedule::ZbH1, "zb-h1"},
+                                                     {Schedule::ZbH2, "zb-h2"},
+                                                     {Schedule::ZbV, "zb-v"},
+                                                     {Schedule::VHalf, "v-half"},
+                                                     {Schedule::VMin, "v-min"},
+                                                     {Schedule::DualPipe, "dualpipe"},
+                                                     {Schedule::DualPipeV, "dualpipev"}};
+
+inline constexpr Named<CpKind> kCpKindNames[] = {{CpKind::Ring, "ring"},
+                                                 {CpKind::AllGather, "all-gather"},
+                                                 {CpKind::Ulysses, "ulysses"},
+                                                 {CpKind::Hybrid, "hybrid"}};
+
+inline constexpr Named<Precision> kPrecisionNames[] = {
+    {Precision::Fp32, "fp32"},         {Precision::Fp16, "fp16"},
+    {Precision::Bf16, "bf16"},         {Precision::Fp8Delayed, "fp8-delayed"},
+    {Precision::Fp8Tensorwise, "fp8"}, {Precision::Fp8Blockwise, "fp8-blockwise"},
+    {Precision::Mxfp8, "mxfp8"},       {Precision::Nvfp4, "nvfp4"}};
+
+inline constexpr Named<DType> kDTypeNames[] = {
+    {DType::Fp32, "fp32"}, {DType::Fp16, "fp16"}, {DType::Bf16, "bf16"}, {DType::Fp8, "fp8"}, {DType::Fp4, "fp4"}};
+
+inline constexpr Named<Optimizer> kOptimizerNames[] = {
+    {Optimizer::Adam, "adam"}, {Optimizer::Adam8bit, "adam8bit"},        {Optimizer::Adafactor, "adafactor"},
+    {Optimizer::Muon, "muon"}, {Optimizer::SgdMomentum, "sgd-momentum"}, {Optimizer::Sgd, "sgd"}};
+
+inline constexpr Named<Task> kTaskNames[] = {
+    {Task::Pretrain, "pretrain"}, {Task::FullFinetune, "finetune"}, {Task::Lora, "lora"}, {Task::Qlora, "qlora"}};
+
+inline constexpr Named<Collective> kCollectiveNames[] = {
+    {Collective::AllReduce, "all_reduce"},         {Collective::AllGather, "all_gather"},
+    {Collective::ReduceScatter, "reduce_scatter"}, {Collective::AllToAll, "all_to_all"},
+    {Collective::SendRecv, "send_recv"},           {Collective::Broadcast, "broadcast"}};
+
+inline constexpr Named<RecomputeModule> kRecomputeModuleNames[] = {{kRecomputeCoreAttention, "core_attn"},
+                                                                   {kRecomputeNorm, "layernorm"},
+                                                                   {kRecomputeMlp, "mlp"},
+                                                                   {kRecomputeMoe, "moe"},
+                                                                   {kRecomputeMoeActivation, "moe_act"},
+                                                                   {kRecomputeLatentUp, "mla_up_proj"},
+                                                                   {kRecomputeSharedExperts, "shared_experts"}};
+
+namespace detail {
+template <class E, std::size_t N>
+constexpr std::string_view name_in(const Named<E> (&table)[N], E value) {
+  for (const Named<E>& row : table)
+    if (row.value == value) return row.name;
+  return "?";
+}
+template <class E, std::size_t N>
+constexpr std::optional<E> find_in(const Named<E> (&table)[N], std::string_view name) {
+  for (const Named<E>& row : table)
+    if (row.name == name) return row.value;
+  return std::nullopt;
+}
+}  // namespace detail
+
+constexpr std::string_view name(Schedule v) { return detail::name_in(kScheduleNames, v); }
+constexpr std::string_view name(CpKind v) { return detail::name_in(kCpKindNames, v); }
+constexpr std::string_view name(Precision v) { return detail::name_in(kPrecisionNames, v); }
+constexpr std::string_view name(DType v) { return detail::name_in(kDTypeNames, v); }
+constexpr std::string_view name(Optimizer v) { return detail::name_in(kOptimizerNames, v); }
+constexpr std::string_view name(Task v) { return detail::name_in(kTaskNames, v); }
+constexpr std::string_view name(Collective v) { return detail::name_in(kCollectiveNames, v); }
+constexpr std::string_view name(RecomputeModule v) { return detail::name_in(kRecomputeModuleNames, v); }
+
+/// The value that a word names in one of the tables above, if any.
+template <class E, std::size_t N>
+constexpr std::optional<E> parse(const Named<E> (&table)[N], std::string_view word) {
+  return detail::find_in(table, word);
+}
+
+}  // namespace plan

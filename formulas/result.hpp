@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>  // std::expected for C++20; swap when g++ 12 is no longer the floor
+#include <utility>
+#include <vector>
+
+namespace plan {
+
+/// Where in a file a mistake stands. `line` and `column` count from 1; 0 means the whole file.
+struct Place {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  int length = 1;
+  std::string text;  ///< the line as written, for the caret underneath
+  bool operator==(const Place&) const = default;
+};
+
+/// What went wrong. `message` states the fact, `help` alone suggests, `code` is stable for scripts.
+struct Error {
+  std::string code;
+  std::string message;
+  std::vector<std::string> facts{};  ///< further `=` lines: what led to it
+  std::vector<std::string> help{};   ///< each one a change that works
+  Place place{};
+  bool operator==(const Error&) const = default;
+};
+
+/// All mistakes of one input, so that a user mends them in one go. Never empty in a failed Result.
+using Errors = std::vector<Error>;
+
+template <class T>
+using Result = tl::expected<T, Errors>;
+
+inline tl::unexpected<Errors> fail(Error error) { return tl::unexpected<Errors>(Errors{std::move(error)}); }
+inline tl::unexpected<Errors> fail(Errors errors) { return tl::unexpected<Errors>(std::move(errors)); }
+
+}  // namespace plan

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace plan {
+
+/// Data type of the GEMMs and how it is scaled.
+enum class Precision : std::uint8_t { Fp32, Fp16, Bf16, Fp8Delayed, Fp8Tensorwise, Fp8Blockwise, Mxfp8, Nvfp4 };
+
+/// Types that a GPU has a peak rate and measured efficiencies for.
+enum class DType : std::uint8_t { Fp32, Fp16, Bf16, Fp8, Fp4 };
+inline constexpr int kDTypes = 5;
+
+constexpr DType gemm_dtype(Precision p) {
+  switch (p) {
+    case Precision::Fp32: return DType::Fp32;
+    case Precision::Fp16: return DType::Fp16;
+    case Precision::Bf16: return DType::Bf16;
+    case Precision::Fp8Delayed:
+    case Precision::Fp8Tensorwise:
+    case Precision::Fp8Blockwise:
+    case Precision::Mxfp8: return DType::Fp8;
+    case Precision::Nvfp4: return DType::Fp4;
+  }
+  return DType::Bf16;
+}
+constexpr bool is_fp8(Precision p) { return gemm_dtype(p) == DType::Fp8; }
+
+enum class Optimizer : std::uint8_t { Adam, Adam8bit, Adafactor, Muon, SgdMomentum, Sgd };
+
+enum class Task : std::uint8_t { Pretrain, FullFinetune, Lora, Qlora };
+
+/// How logits turn into a loss and what is kept for the backward pass (formulas.md D6).
+enum class CrossEntropy : std::uint8_t {
+  Unfused,       ///< fp32 copy of the logits is saved
+  FusedInPlace,  ///< gradient over the bf16 logits (TransformerEngine up to 2.11)
+  FusedFp32,     ///< separate fp32 gradient (newer TransformerEngine)
+  Chunked,       ///< linear and loss fused by chunks of tokens
+};
+
+/// How model states are laid out and sharded; decides bytes per parameter and transients (C1, C3).
+enum class StateLayout : std::uint8_t {
+  Megatron,      ///< bf16 weights and a gradient buffer per rank, distributed optimizer for zero 1
+  Fsdp2,         ///< fp32 sharded parameters, bf16 gathered per block
+  DeepSpeed,     ///< ZeRO 0-3 with its buckets
+  MegatronFsdp,  ///< Megatron's own fully sharded data parallel
+};
+
+/// What the software stack does: switches with a default per framework, data and not code.
+struct Stack {
+  std::string framework = "megatron";
+  StateLayout states = StateLayout::Megatron;
+  CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
+  bool flash_attention = true;  ///< no s*s tensor is kept
+  bool fused_norms = true;      ///< norm output is the saved GEMM input (one copy)
+  bool gradient_fusion = true;  ///< weight gradients accumulate inside the GEMM: dummy wgrad cache
+  bool overlap_grad_reduce = true;
+  bool overlap_param_gather = true;
+  bool tp_overlap = false;  ///< userbuffers: chunked collectives beside the GEMMs
+  bool ep_overlap = false;  ///< all-to-all of one micro-batch under compute of another
+  bool p2p_overlap = true;
+  bool cuda_graphs = false;
+  bool expandable_segments = false;  ///< allocator: less fragmentation
+  bool fp8_dispatch = false;         ///< MoE dispatch in fp8, combine in bf16
+  bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)
+  int node_limit = 0;                ///< experts of a token lie on at most this many nodes; 0 = any
+  bool fp8_param_gather = false;
+  double routing_imbalance = 1.0;     ///< most loaded rank / mean; 1 = forced balance
+  bool reshard_after_forward = true;  ///< FSDP: gather again for the backward pass
+  bool operator==(const Stack&) const = default;
+};
+
+/// LoRA adapters: rank and which linears carry one.
+struct Lora {
+  std::int64_t rank = 16;
+  bool attention = true;
+  bool ffn = true;
+  bool operator==(const Lora&) const = default;
+};
+
+/// How the model is trained, apart from where its parts go.
+struct Training {
+  std::int64_t seq = 4096;           ///< tokens per sequence
+  std::int64_t global_batch = 1024;  ///< sequences per optimizer step
+  Precision precision = Precision::Bf16;
+  Optimizer optimizer = Optimizer::Adam;
+  int grad_bytes = 4;       ///< gradient accumulation and reduction
+  double master_bytes = 4;  ///< fp32 master copy; 2 with bf16 remainders; 0 none
+  double moment1_bytes = 4;
+  double moment2_bytes = 4;
+  bool precision_aware = false;  ///< optimizer reads gradients in place: no fp32 copy at the step
+  Task task = Task::Pretrain;
+  Lora lora{};
+  double dropout = 0;
+  double packed_length = 0;      ///< sum L_i^2 / sum L_i of packed documents; 0 = one document
+  double optimizer_offload = 0;  ///< share of optimizer states in host memory
+  Stack stack{};
+
+  std::int64_t tokens_per_step() const { return seq * global_batch; }
+  /// Bytes of a weight as the GEMMs' storage holds it.
+  double weight_bytes() const { return precision == Precision::Fp32 ? 4.0 : 2.0; }
+  bool adapters() const { return task == Task::Lora || task == Task::Qlora; }
+  bool operator==(const Training&) const = default;
+};
+
+}  // namespace plan

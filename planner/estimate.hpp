@@ -1,0 +1,72 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formulas/layout.hpp"
+#include "formulas/units.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Memory of the worst rank of one pipeline stage at its peak; the categories add up to the total.
+struct StageMemory {
+  int stage = 0;
+  int layers = 0;
+  Bytes weights{}, grads{}, optimizer{}, activations{}, transient{}, communication{}, context{};
+  Bytes total() const { return weights + grads + optimizer + activations + transient + communication + context; }
+  bool operator==(const StageMemory&) const = default;
+};
+
+/// Where the step goes; the terms add up to the step. Communication terms are what stays exposed.
+struct Terms {
+  Seconds compute{}, recompute{}, tp{}, cp{}, ep{}, pp{}, dp{}, bubble{}, optimizer{}, straggler{};
+  Seconds total() const { return compute + recompute + tp + cp + ep + pp + dp + bubble + optimizer + straggler; }
+  bool operator==(const Terms&) const = default;
+};
+
+enum class Axis { Tp, Cp, Ep, Pp, Dp };
+
+/// One kind of message that a rank sends in a step, worst stage.
+struct Communication {
+  Axis axis = Axis::Tp;
+  Collective op = Collective::AllReduce;
+  int group = 1;
+  std::string tier{};
+  Bytes per_step{};   ///< bytes a rank sends
+  double count = 0;   ///< operations per step
+  Seconds time{};     ///< on the wire
+  Seconds exposed{};  ///< of it, not hidden under compute
+};
+
+/// Useful FLOPs over peak, under each convention (formulas.md B2).
+struct Mfu {
+  double model_causal = 0;  ///< attention counted as executed under the causal mask
+  double model_full = 0;    ///< attention counted in full, as PaLM and Megatron papers do
+  double hardware = 0;      ///< causal, recomputed work counted too
+};
+
+enum class Fits { Yes, AtRisk, No };
+
+struct Estimate {
+  Layout layout{};
+  std::int64_t micro_batches = 0;
+  std::vector<int> stage_layers{};  ///< per stage, front to back
+  Seconds step_time{}, step_time_low{}, step_time_high{};
+  Terms terms{};
+  Mfu mfu{};
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  Bytes capacity{}, peak{}, peak_low{}, peak_high{};
+  int peak_stage = 0;
+  std::string peak_instant{};  ///< what the worst stage is doing at its peak
+  Fits fits = Fits::No;
+  std::vector<StageMemory> stages{};
+  std::vector<Communication> communication{};
+};
+
+/// Memory, communication and time of one layout. The layout must be legal for the problem
+/// (planner/rules.hpp); the numbers of an illegal one mean nothing.
+[[nodiscard]] Estimate estimate(const Problem& problem, const Layout& layout);
+
+}  // namespace plan

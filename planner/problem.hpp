@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formulas/cluster.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/model.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+enum class Framework { Any, Megatron, Torchtitan, DeepSpeed, Accelerate, Maxtext };
+
+enum class Objective { StepTime, Memory, Cost };
+
+/// Axes that the user fixed; the search varies the rest.
+struct Fixed {
+  std::optional<int> tp, cp, pp, vp, dp, ep, etp, zero, shard, micro_batch;
+  std::optional<CpKind> cp_kind;
+  std::optional<int> cp_ulysses;
+  std::optional<Schedule> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<bool> sequence_parallel;
+  std::optional<std::vector<int>> chunk_layers;
+  bool operator==(const Fixed&) const = default;
+};
+
+/// Where a resolved input came from.
+enum class Origin { Flag, Preset, Profile, File, Default };
+
+/// A resolved input as reports print it, in a fixed order.
+struct Input {
+  std::string key;
+  std::string value;
+  Origin origin = Origin::Default;
+  std::string where{};  ///< file and line, for presets and launch files
+};
+
+/// Everything that a plan follows from. The same problem gives the same plan.
+struct Problem {
+  Model model{};
+  Cluster cluster{};
+  Training training{};
+  int gpus = 0;
+  Fixed fixed{};
+  Framework framework = Framework::Any;
+  Objective objective = Objective::StepTime;
+  int top = 4;          ///< layouts to report, the best included
+  bool pareto = false;  ///< also keep the front of memory against step time
+  int threads = 0;      ///< 0 = all cores; the answer does not depend on it
+  std::vector<Input> inputs{};
+};
+
+}  // namespace plan
