@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "formulas/formula.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/model.hpp"
+
+namespace plan {
+
+/// How many keys a query is charged for.
+enum class Mask : std::uint8_t {
+  Causal,  ///< s/2, what a causal kernel executes (Megatron, DeepSeek)
+  Full,    ///< s, the convention of PaLM and torchtitan
+};
+
+/// What counts as useful work (formulas.md B2). Papers mix these; always say which.
+enum class FlopsConvention : std::uint8_t {
+  ModelCausal,     ///< every GEMM, router and prediction modules counted; attention as executed
+  ModelFull,       ///< the same with the whole s*s of attention
+  SixN,            ///< 6 N, no attention
+  Palm,            ///< 6 N + 12 L a d_h s
+  Megatron,        ///< num_floating_point_operations: no router, padded vocabulary, causal
+  Torchtitan,      ///< 6 (N - N_embedding) + 6 L a (d_qk + d_v) s
+  DeepSeekCausal,  ///< neither router nor prediction modules, causal
+  DeepSeekFull,
+};
+
+struct FlopsNote {
+  FlopsConvention convention;
+  std::string_view name;
+  std::string_view counts;
+};
+inline constexpr FlopsNote kFlopsConventions[] = {
+    {FlopsConvention::ModelCausal, "model_causal", "every GEMM; attention as executed under the causal mask"},
+    {FlopsConvention::ModelFull, "model_full", "every GEMM; attention over all s*s pairs"},
+    {FlopsConvention::SixN, "6n", "6 FLOPs per parameter and token; no attention"},
+    {FlopsConvention::Palm, "palm", "6 N + 12 L a d_h s"},
+    {FlopsConvention::Megatron, "megatron", "no router, padded vocabulary, causal attention"},
+    {FlopsConvention::Torchtitan, "torchtitan", "6 (N - embedding) + 6 L a (d_qk + d_v) s"},
+    {FlopsConvention::DeepSeekCausal, "deepseek_causal", "no router, no prediction modules, causal attention"},
+    {FlopsConvention::DeepSeekFull, "deepseek_full", "no router, no prediction modules, full attention"},
+};
+
+/// Backward passes cost this many forwards: data and weight gradient of a GEMM; of attention, the four
+/// GEMMs that count as model FLOPs, against the five that a flash-attention kernel runs.
+inline constexpr double kBackwardGemm = 2.0;
+inline constexpr double kBackwardAttention = 2.0;
+inline constexpr double kBackwardFlashAttention = 2.5;
+
+/// Keys that an average query attends to, for sequences of `seq` tokens and a window (0 = none).
+///
+///   shape    causal: s/2, or w - w^2/(2s) under a window w < s; full: min(s, w)
+///   assumes  the continuous limit; exact sums add half a token
+///   source   formulas.md B1
+[[nodiscard]] constexpr double attended_tokens(double seq, double window, Mask mask) {
+  const double reach = window > 0 && window < seq ? window : seq;
+  return mask == Mask::Full ? reach : reach - reach * reach / (2 * seq);
+}
+
+/// Forward FLOPs of one layer for one token, by what the axes split and recomputation repeats.
+/// Training costs three times as much: backward is twice the forward.
+struct LayerFlops {
+  double mixer = 0;      ///< projections of attention, Mamba-2 or DeltaNet; includes latent_up
+  double latent_up = 0;  ///< of them, MLA's up-projections
+  double dense = 0;      ///< dense FFN
+  double shared = 0;     ///< shared experts, projections to and from a latent expert width
+  double experts = 0;    ///< the top-k routed experts of a token
+  double router = 0;
+  double core = 0;  ///< attention scores and values, indexer scores, state scans
+
+  constexpr double linear() const { return mixer + dense + shared + experts + router; }
+  constexpr double total() const { return linear() + core; }
+  constexpr LayerFlops& operator+=(const LayerFlops& o) {
+    mixer += o.mixer, latent_up += o.latent_up, dense += o.dense, shared += o.shared;
+    experts += o.experts, router += o.router, core += o.core;
+    return *this;
+  }
+  bool operator==(const LayerFlops&) const = default;
+};
+
+/// `seq` is the length that attention sees: a packed batch passes sum L_i^2 / sum L_i.
+[[nodiscard]] LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask mask = Mask::Causal);
+
+/// Forward FLOPs per token of the whole model.
+struct ModelFlops {
+  LayerFlops layers{};         ///< all layers summed
+  LayerFlops mtp_layers{};     ///< layers of the prediction modules
+  double head = 0;             ///< one output projection
+  double mtp_projections = 0;  ///< joining hidden state and embedding, 4 h^2 a module
+  double mtp_heads = 0;        ///< one more output projection a module
+
+  constexpr double linear() const { return layers.linear() + mtp_layers.linear() + head + mtp_projections + mtp_heads; }
+  constexpr double core() const { return layers.core + mtp_layers.core; }
+  constexpr double total() const { return linear() + core(); }
+};
+[[nodiscard]] ModelFlops model_flops(const Model& model, double seq, Mask mask = Mask::Causal);
+
+/// Choices that some conventions depend on.
+struct FlopsOptions {
+  int tp = 1;                ///< vocabulary padding of the Megatron convention
+  double packed_length = 0;  ///< sum L_i^2 / sum L_i of packed documents; 0 = seq
+};
+
+/// FLOPs per token of one training step (forward and backward, recomputation never counted).
+[[nodiscard]] double model_flops_per_token(const Model& model, double seq, FlopsConvention convention,
+                                           const FlopsOptions& options = {});
+
+/// Forward FLOPs that one fully or selectively recomputed layer repeats, per token.
+[[nodiscard]] double recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules);
+
+/// Training FLOPs of a layer whose weights are frozen: forward and data gradient, no weight gradient.
+/// Attention has no weights, so it keeps its three forwards.
+[[nodiscard]] constexpr double frozen_flops(const LayerFlops& layer) { return 2 * layer.linear() + 3 * layer.core; }
+
+}  // namespace plan

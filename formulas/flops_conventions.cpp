@@ -1,0 +1,75 @@
+// What each paper and framework calls model FLOPs (formulas.md B2).
+// Tested by tests/formulas/conventions_test.cpp.
+#include "formulas/flops.hpp"
+#include "formulas/parameters.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double real(std::int64_t n) { return static_cast<double>(n); }
+
+/// Megatron counts attention over the whole sequence even where a window would shorten it.
+Layer without_window(Layer layer) {
+  layer.attention.window = 0;
+  return layer;
+}
+
+double megatron_flops(const Model& model, double seq, int tp) {
+  Model plain = model;
+  for (Layer& kind : plain.kinds) kind = without_window(kind);
+  const ModelFlops flops = model_flops(plain, seq, Mask::Causal);
+  const double hidden = real(model.hidden), modules = real(model.mtp.depth);
+  double norms = modules * 2 * 3 * hidden;  // counted there as if they were GEMMs
+  const auto add_latent_norms = [&](int kind) {
+    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+    if (layer.mixer == Mixer::Latent) norms += 2 * real(layer.latent.q_rank + layer.latent.kv_rank);
+  };
+  for (const int kind : model.layers) add_latent_norms(kind);
+  for (int module = 0; module < model.mtp.depth; ++module)
+    for (const int kind : model.mtp.kinds) add_latent_norms(kind);
+  const double heads = 2 * hidden * real(padded_vocab(model.vocab, tp)) * (1 + modules);
+  const double layers = flops.layers.total() - flops.layers.router + flops.mtp_layers.total() - flops.mtp_layers.router;
+  return 3 * (layers + heads + flops.mtp_projections + norms);
+}
+
+/// Core attention of every layer over s keys, no window: the L a d_h s of PaLM and torchtitan.
+double full_attention(const Model& model, double seq) {
+  double sum = 0;
+  for (const int kind : model.layers) {
+    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+    if (layer.mixer == Mixer::Attention)
+      sum += 4 * real(layer.attention.q()) * seq;
+    else if (layer.mixer == Mixer::Latent)
+      sum += 2 * real(layer.latent.heads * (layer.latent.qk_dim() + layer.latent.value_dim)) * seq;
+  }
+  return sum;
+}
+
+double deepseek_flops(const Model& model, double seq, Mask mask) {
+  const ModelFlops flops = model_flops(model, seq, mask);
+  return 3 * (flops.layers.total() - flops.layers.router + flops.head);
+}
+
+}  // namespace
+
+double model_flops_per_token(const Model& model, double seq, FlopsConvention convention, const FlopsOptions& options) {
+  const double length = options.packed_length > 0 ? options.packed_length : seq;
+  switch (convention) {
+    case FlopsConvention::ModelCausal: return 3 * model_flops(model, length, Mask::Causal).total();
+    case FlopsConvention::ModelFull: return 3 * model_flops(model, length, Mask::Full).total();
+    case FlopsConvention::SixN: return 6 * real(model_parameters(model).active);
+    case FlopsConvention::Palm: return 6 * real(model_parameters(model).active) + 3 * full_attention(model, length);
+    case FlopsConvention::Megatron: return megatron_flops(model, length, options.tp);
+    case FlopsConvention::Torchtitan: {
+      const ModelParameters parameters = model_parameters(model);
+      // A tied embedding is also the head: its GEMM is real work and stays counted.
+      const std::int64_t embedding = model.tied ? 0 : parameters.embedding;
+      return 6 * real(parameters.active - embedding) + 3 * full_attention(model, length);
+    }
+    case FlopsConvention::DeepSeekCausal: return deepseek_flops(model, length, Mask::Causal);
+    case FlopsConvention::DeepSeekFull: return deepseek_flops(model, length, Mask::Full);
+  }
+  return 0;
+}
+
+}  // namespace plan
