@@ -14,6 +14,7 @@ struct StageMemory {
   int stage = 0;
   int layers = 0;
   Bytes weights{}, grads{}, optimizer{}, activations{}, transient{}, communication{}, context{};
+  Bytes reserve{};  ///< part of `transient`: what the allocator holds but cannot hand out (fragmentation)
   Bytes total() const { return weights + grads + optimizer + activations + transient + communication + context; }
   bool operator==(const StageMemory&) const = default;
 };

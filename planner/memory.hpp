@@ -19,11 +19,13 @@ struct LayerMemory {
   double expert_parameters = 0;  ///< on this rank, expert gradient group
   double trained_dense = 0;      ///< of them, with gradient and optimizer state (adapters under LoRA)
   double trained_expert = 0;
-  double saved = 0;               ///< bytes kept per micro-batch from forward to backward, no recompute
-  double kept = 0;                ///< the same under the layout's recompute choice
-  double checkpoint = 0;          ///< bytes kept if the layer is fully recomputed
-  double forward_transient = 0;   ///< alive only while this layer's forward runs
-  double backward_transient = 0;  ///< alive only while this layer's backward runs
+  double saved = 0;                ///< bytes kept per micro-batch from forward to backward, no recompute
+  double kept = 0;                 ///< the same under the layout's recompute choice
+  double checkpoint = 0;           ///< bytes kept if the layer is fully recomputed
+  double forward_transient = 0;    ///< alive only while this layer's forward runs
+  double backward_transient = 0;   ///< alive only while this layer's backward runs
+  double recompute_transient = 0;  ///< rebuilt before this layer's backward: what `kept` lacks of `saved`
+  double gathered = 0;             ///< bytes of the unsharded block while FSDP works on it
 };
 
 /// The same for what stands at the ends of the pipeline.
@@ -33,15 +35,30 @@ struct EndMemory {
   double embedding_saved = 0;  ///< per micro-batch
   double head_saved = 0;       ///< per micro-batch: final norm, head input, logits as the loss keeps them
   double head_transient = 0;   ///< at the loss's peak
+  double mtp_parameters = 0;   ///< one prediction module: its layers and projection
+  double mtp_saved = 0;
 };
+
+inline constexpr int kMaxLayerKinds = 16;
 
 /// What one pipeline rank holds: how many layers of each kind, and which ends.
 struct StageContent {
-  std::vector<int> layers_of_kind;  ///< one entry per model kind
+  std::array<int, kMaxLayerKinds> layers_of_kind{};  ///< indexed by model kind
   bool embedding = false;
   bool head = false;
   int mtp = 0;  ///< multi-token prediction modules
 };
+
+/// The three readings of one peak that tools print.
+struct MemoryKinds {
+  Bytes allocated{};  ///< torch.cuda.max_memory_allocated
+  Bytes reserved{};   ///< torch.cuda.max_memory_reserved: with what the allocator cannot hand out again
+  Bytes device{};     ///< nvidia-smi: with the CUDA context and NCCL's buffers
+};
+[[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
+  const Bytes reserved = stage.total() - stage.communication - stage.context;
+  return {reserved - stage.reserve, reserved, stage.total()};
+}
 
 /// Memory of all stages of a problem under layouts that split layers alike.
 class MemoryModel {
