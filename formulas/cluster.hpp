@@ -16,24 +16,28 @@ enum class Provenance { Measured, Imported, Fitted, Datasheet, Inherited, Assume
 enum class Orientation { Forward, DataGrad, WeightGrad };
 inline constexpr int kOrientations = 3;
 
-/// t = t0 + ((2mnk / rate)^4 + (bytes / bandwidth)^4)^(1/4); hwprobe.md 1.3.
+/// Fitted roofline t = t0 + ((2mnk / rate)^norm + (bytes / bandwidth)^norm)^(1/norm); hwprobe.md 1.3.
 struct GemmFit {
   Seconds t0{};
-  FlopsPerSecond rate{};
+  FlopsPerSecond rate{};  ///< 0: nothing fitted, take a share of the data sheet's peak
   BytesPerSecond bandwidth{};
+  double norm = 4;
   Provenance provenance = Provenance::Assumed;
 };
 
-/// One measured GEMM.
-struct GemmPoint {
-  float m = 0, n = 0, k = 0;
-  float flops_per_second = 0;
+/// Measured GEMM rates on a full grid of m x n x k, m slowest. Logarithms, because both the axes and the
+/// rates are interpolated in log space. Axes ascend; an axis of one value is allowed.
+struct GemmGrid {
+  std::vector<float> log_m{}, log_n{}, log_k{};
+  std::vector<float> log_rate{};
+  float log_best = 0;  ///< of log_rate: no prediction exceeds it
+  bool empty() const { return log_rate.empty(); }
 };
 
-/// Measured GEMMs of one data type and orientation on a grid, and the fit used outside it.
+/// Measured GEMMs of one data type and orientation, and the fit used outside the grid.
 struct GemmTable {
   GemmFit fit{};
-  std::vector<GemmPoint> points{};
+  GemmGrid grid{};
 };
 
 /// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)), F = causal FLOPs; hwprobe.md 1.4.
@@ -50,7 +54,7 @@ inline constexpr int kCollectives = 6;
 
 /// t(S) = (alpha^p + (wire bytes / busbw)^p)^(1/p) for one operation on `ranks` GPUs of one scale-up domain.
 struct CollectiveFit {
-  Collective op = Collective::AllReduce;
+  Collective op = Collective::AllReduce;  ///< wire bytes: nccl-tests' factors, 2(n-1)/n for all-reduce
   int ranks = 2;
   Seconds alpha{};
   BytesPerSecond busbw{};
@@ -72,12 +76,14 @@ struct Gpu {
   Bytes context{};             ///< CUDA context and modules, outside the allocator
 
   std::array<std::array<GemmTable, kOrientations>, kDTypes> gemm{};
-  GemmTable grouped_gemm{};                  ///< m = rows per expert
-  std::array<AttentionFit, 2> attention{};   ///< forward, backward
-  double memory_efficiency = 0.8;            ///< share of memory_bandwidth that memory-bound kernels reach
-  Seconds kernel_floor{3e-6};                ///< least time of any kernel
-  std::vector<CollectiveFit> collectives{};  ///< inside one scale-up domain
-  std::string measured_as{};                 ///< GPU whose measurements are used, if not its own
+  /// Rate of an orientation against forward, where it has no table of its own (Megatron's wgrad adds into fp32).
+  std::array<double, kOrientations> orientation_ratio{1, 1, 1};
+  std::array<GemmFit, kOrientations> grouped_gemm{};  ///< bytes count every expert's weights
+  std::array<AttentionFit, 2> attention{};            ///< forward, backward
+  double memory_efficiency = 0.8;                     ///< share of memory_bandwidth that memory-bound kernels reach
+  Seconds kernel_floor{3e-6};                         ///< least time of any kernel
+  std::vector<CollectiveFit> collectives{};           ///< inside one scale-up domain
+  std::string measured_as{};                          ///< GPU whose measurements are used, if not its own
 };
 
 /// One level of the network, innermost first.

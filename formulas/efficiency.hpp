@@ -1,11 +1,15 @@
 #pragma once
 
+#include <span>
+
 #include "formulas/cluster.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
 
-/// `batch` independent products of an m x k by a k x n matrix: 2 m n k batch FLOPs.
+/// `batch` independent products of an m x k by a k x n matrix: 2 m n k batch FLOPs. The product as executed:
+/// forward m = tokens, k = in, n = out; data gradient m = tokens, k = out, n = in; weight gradient
+/// m = out, n = in, k = tokens.
 struct GemmShape {
   double m = 0;
   double n = 0;
@@ -13,13 +17,28 @@ struct GemmShape {
   double batch = 1;
 };
 
-/// Time of one GEMM: measured table inside its hull (log-log interpolation of the rate), fitted
-/// roofline outside it, inherited rates where the GPU was never measured.
+/// Bytes a GEMM must move: both operands once, the result once; a weight gradient reads and writes fp32.
+[[nodiscard]] double gemm_bytes(const GemmShape& shape, DType dtype, Orientation orientation);
+
+/// Time of one GEMM: measured table inside its hull (log-log interpolation of the rate), the fitted roofline scaled
+/// to the table's boundary outside it and never above the best measured rate; a share of the data sheet's peak
+/// where nothing was measured. A type that the GPU lacks runs as the next wider one.
 [[nodiscard]] Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation);
 
-/// Grouped GEMM of `experts` experts with `rows` rows each (m = rows).
+/// Grouped GEMM of `experts` experts with `rows` tokens each. `n` and `k` are the weight's output and input width in
+/// every orientation: the three products of one layer differ only in which operand is the result.
 [[nodiscard]] Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
                                         Orientation orientation);
+
+/// t of a fit: t0 + ((flops / rate)^norm + (bytes / bandwidth)^norm)^(1/norm).
+[[nodiscard]] Seconds roofline_time(const GemmFit& fit, double flops, double bytes);
+
+/// Grid from plain numbers: rates in FLOP/s, m slowest, k fastest; axes ascend.
+[[nodiscard]] GemmGrid make_gemm_grid(std::span<const double> m, std::span<const double> n, std::span<const double> k,
+                                      std::span<const double> rates);
+
+/// The fit that gemm_time uses outside the grid, with the data sheet's shares filled in where none was fitted.
+[[nodiscard]] GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation);
 
 /// One attention kernel on one rank. Window and packing shorten what a query sees.
 struct AttentionWork {
@@ -30,6 +49,8 @@ struct AttentionWork {
   double qk_dim = 0;
   double v_dim = 0;
 };
+/// FLOPs the mask leaves: 2 batch heads seq context (qk_dim + v_dim).
+[[nodiscard]] double attention_flops(const AttentionWork& work);
 [[nodiscard]] Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work);
 /// Backward kernel: five GEMMs against two.
 [[nodiscard]] Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work);
@@ -37,12 +58,23 @@ struct AttentionWork {
 /// Memory-bound work: `bytes` read and written in `kernels` kernels.
 [[nodiscard]] Seconds memory_bound_time(const Gpu& gpu, double bytes, double kernels = 1);
 
-/// Time of one collective of `bytes` full (unsharded) size over `group`, all sibling groups of the
-/// same kind running at once (tiers are shared). 0 for groups of one.
+/// Bytes over the wire per rank and byte of collective size, nccl-tests' factor: 2(n-1)/n for all-reduce, (n-1)/n for
+/// all-gather, reduce-scatter and all-to-all, 1 for send and broadcast.
+[[nodiscard]] double wire_factor(Collective op, double ranks);
+
+/// (alpha^p + transfer^p)^(1/p): p = 1 is the alpha-beta model, p -> infinity the larger of the two.
+[[nodiscard]] double soft_sum(double alpha, double transfer, double p);
+
+/// Latency and asymptotic bus bandwidth of `op` on `ranks` GPUs of one scale-up domain.
+[[nodiscard]] CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks);
+
+/// Time of one collective over `group`, all sibling groups of the same kind running at once (tiers are shared). `bytes`
+/// is nccl-tests' size: the full tensor of an all-reduce, the gathered output, the input of a reduce-scatter, one
+/// rank's whole buffer in an all-to-all. 0 for groups of one.
 [[nodiscard]] Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group);
 
-/// Point-to-point send of `bytes` to the rank `stride` away.
-[[nodiscard]] Seconds send_time(const Cluster& cluster, double bytes, int stride);
+/// Point-to-point send of `bytes` to the rank `stride` away; slowest hop of a pipeline of `ranks` stages.
+[[nodiscard]] Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks = 2);
 
 /// Innermost tier that holds the whole group.
 [[nodiscard]] const Tier& group_tier(const Cluster& cluster, Group group);

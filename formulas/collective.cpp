@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cmath>
+
+#include "formulas/efficiency.hpp"
+
+namespace plan {
+namespace {
+
+// NCCL's latencies of the LL protocol (tuning.cc 2.30.7), the one that small messages use.
+constexpr double kRingBase = 6.6e-6, kTreeBase = 6.8e-6;
+constexpr double kScaleUpHop = 0.6e-6;
+constexpr double kRingNetworkHop = 2.7e-6, kTreeNetworkHop = 5e-6;
+constexpr double kRingSingleRailHop = 5e-6;  // one rank per node: NCCL takes the tree's hop
+// Published all-reduces on 4 nodes start at 69 us and 370 us where NCCL's own formula says 35 us (hwprobe.md 2.3).
+constexpr double kNetworkLatencyFactor = 3;
+// Share of line rate that large messages approach: 192 of 200 GB/s (DGX A100), 382 of 400 (P6-B200), 362 of 400 (H100).
+constexpr double kNetworkEfficiency = 0.94;
+constexpr double kTreeBandwidth = 0.92;     // of the ring's, NCCL's own factor
+constexpr double kDecayPerDoubling = 0.02;  // beyond 4 domains
+constexpr double kDefaultP = 0.62;
+// Scale-up defaults as shares of the link rate: middle of the measured Hopper and Blackwell curves.
+constexpr double kAllReduceShare = 0.82, kGatherShare = 0.8, kAllToAllShare = 0.72, kSendShare = 0.84;
+constexpr double kSendAlpha = 8e-6;
+
+/// Consecutive hops of a ring: twice round for an all-reduce.
+double ring_steps(Collective op, double ranks) { return op == Collective::AllReduce ? 2 * (ranks - 1) : ranks - 1; }
+
+CollectiveFit default_fit(const Gpu& gpu, Collective op, int ranks) {
+  CollectiveFit fit{.op = op, .ranks = ranks, .alpha = Seconds(kRingBase + kScaleUpHop * ring_steps(op, ranks))};
+  double share = kGatherShare;
+  if (op == Collective::AllReduce) share = kAllReduceShare;
+  if (op == Collective::AllToAll || op == Collective::SendRecv) {
+    fit.alpha = Seconds(kSendAlpha);
+    share = op == Collective::AllToAll ? kAllToAllShare : kSendShare;
+  }
+  fit.busbw = gpu.scale_up.value > 0 ? gpu.scale_up * share : BytesPerSecond(share * 16e9);
+  return fit;
+}
+
+/// Measured op that behaves like `op`: a broadcast pipelines along the same ring as an all-gather.
+Collective measured_like(Collective op) { return op == Collective::Broadcast ? Collective::AllGather : op; }
+
+BytesPerSecond tier_rate(const Cluster& cluster, std::size_t tier) {
+  const double line =
+      cluster.tiers[tier].bandwidth.value > 0 ? cluster.tiers[tier].bandwidth.value : cluster.gpu.nic.value;
+  return BytesPerSecond(line > 0 ? line : 1e9);
+}
+
+/// Rate at which one GPU of a group reaches over tier `tier` (1 = the first network tier), all GPUs at once.
+BytesPerSecond network_rate(const Cluster& cluster, std::size_t tier, double domains) {
+  double rate = 0;
+  double oversubscription = 1;
+  if (cluster.tiers.size() < 2) {
+    rate = cluster.gpu.nic.value > 0 ? cluster.gpu.nic.value : cluster.gpu.scale_up.value;
+  } else {
+    rate = tier_rate(cluster, 1).value;
+    for (std::size_t i = 1; i <= tier && i < cluster.tiers.size(); ++i) {
+      oversubscription *= std::max(1.0, cluster.tiers[i].oversubscription);
+      rate = std::min(rate, tier_rate(cluster, i).value);
+    }
+  }
+  const double decay = std::max(0.5, 1 - kDecayPerDoubling * std::log2(std::max(1.0, domains / 4)));
+  return BytesPerSecond(std::max(rate, 1.0) / oversubscription * kNetworkEfficiency * decay);
+}
+
+double ceil_div(int a, int b) { return static_cast<double>((a + b - 1) / b); }
+
+/// Network part of a group that spans `domains` scale-up domains.
+struct Span {
+  int inside = 1;  ///< members per domain
+  double domains = 1;
+  bool crosses() const { return domains > 1; }
+};
+
+Span span_of(const Cluster& cluster, Group group) {
+  const int inside = group.inside(std::max(1, cluster.scale_up_size()));
+  return {inside, ceil_div(group.size, inside)};
+}
+
+/// Seconds on the wire per byte of collective size: the ring leaves a tier's instance once per channel, and its
+/// members there drive their NICs together; the slowest tier decides.
+double ring_seconds_per_byte(const Cluster& cluster, Collective op, Group group, double domains) {
+  const double factor = wire_factor(op, group.size);
+  const std::size_t levels = std::max<std::size_t>(cluster.tiers.size(), 2);
+  double slowest = 0;
+  for (std::size_t tier = 1; tier < levels; ++tier) {
+    const int below = tier - 1 < cluster.tiers.size() ? cluster.tiers[tier - 1].size : cluster.gpus_per_node;
+    const int members = group.inside(std::max(1, below));
+    if (members >= group.size) break;
+    slowest = std::max(slowest, factor / (members * network_rate(cluster, tier, domains).value));
+  }
+  return slowest;
+}
+
+/// All-to-all: every rank sends the share of its buffer that lies outside each tier's instance.
+double all_to_all_seconds_per_byte(const Cluster& cluster, Group group, double domains) {
+  const std::size_t levels = std::max<std::size_t>(cluster.tiers.size(), 2);
+  double slowest = 0;
+  for (std::size_t tier = 1; tier < levels; ++tier) {
+    const int below = tier - 1 < cluster.tiers.size() ? cluster.tiers[tier - 1].size : cluster.gpus_per_node;
+    const int members = group.inside(std::max(1, below));
+    if (members >= group.size) break;
+    const double remote = static_cast<double>(group.size - members) / group.size;
+    slowest = std::max(slowest, remote / network_rate(cluster, tier, domains).value);
+  }
+  return slowest;
+}
+
+double ring_alpha(Collective op, int ranks, double domains) {
+  const double network = op == Collective::AllReduce ? 2 * (domains - 1) : domains - 1;
+  const double hop = ranks <= domains ? kRingSingleRailHop : kRingNetworkHop;
+  return kNetworkLatencyFactor * (kRingBase + (ring_steps(op, ranks) - network) * kScaleUpHop + network * hop);
+}
+
+double tree_alpha(int inside, double domains) {
+  return kNetworkLatencyFactor * (kTreeBase + 2 * ((inside - 1) * kScaleUpHop + std::log2(domains) * kTreeNetworkHop));
+}
+
+/// Pairwise exchange: sends to all peers are in flight together, so latency grows with the domains, not the ranks.
+double all_to_all_alpha(double domains) {
+  return kNetworkLatencyFactor * (kRingBase + std::log2(domains) * kTreeNetworkHop);
+}
+
+double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
+  const double local_rate = local.busbw.value;
+  if (op == Collective::AllToAll) {
+    const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
+    const double inside = bytes * (span.inside - 1) / group.size / local_rate;
+    return soft_sum(all_to_all_alpha(span.domains), std::max(wire, inside), kDefaultP);
+  }
+  const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
+  const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
+  const double ring = soft_sum(ring_alpha(op, group.size, span.domains), std::max(wire, inside), kDefaultP);
+  if (op != Collective::AllReduce) return ring;
+  const double tree =
+      soft_sum(tree_alpha(span.inside, span.domains), std::max(wire / kTreeBandwidth, inside), kDefaultP);
+  return std::min(ring, tree);
+}
+
+}  // namespace
+
+double wire_factor(Collective op, double ranks) {
+  switch (op) {
+    case Collective::AllReduce: return 2 * (ranks - 1) / ranks;
+    case Collective::AllGather:
+    case Collective::ReduceScatter:
+    case Collective::AllToAll: return (ranks - 1) / ranks;
+    case Collective::SendRecv:
+    case Collective::Broadcast: return 1;
+  }
+  return 1;
+}
+
+double soft_sum(double alpha, double transfer, double p) {
+  const double larger = std::max(alpha, transfer), smaller = std::min(alpha, transfer);
+  if (larger <= 0) return 0;
+  return larger * std::pow(1 + std::pow(smaller / larger, p), 1 / p);
+}
+
+CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks) {
+  const CollectiveFit* below = nullptr;
+  const CollectiveFit* above = nullptr;
+  for (const CollectiveFit& fit : gpu.collectives) {
+    if (fit.op != measured_like(op)) continue;
+    if (fit.ranks == ranks) return fit;
+    if (fit.ranks < ranks && (below == nullptr || fit.ranks > below->ranks)) below = &fit;
+    if (fit.ranks > ranks && (above == nullptr || fit.ranks < above->ranks)) above = &fit;
+  }
+  if (below == nullptr && above == nullptr) return default_fit(gpu, op, ranks);
+  CollectiveFit fit = below != nullptr ? *below : *above;
+  fit.ranks = ranks;
+  if (below != nullptr && above != nullptr) {
+    const double share = std::log(static_cast<double>(ranks) / below->ranks) /
+                         std::log(static_cast<double>(above->ranks) / below->ranks);
+    fit.alpha = below->alpha + share * (above->alpha - below->alpha);
+    fit.busbw = below->busbw + share * (above->busbw - below->busbw);
+    fit.p = below->p + share * (above->p - below->p);
+  } else if (below != nullptr && op != Collective::AllToAll && op != Collective::SendRecv) {
+    // Beyond the largest measured group every further rank is one more hop.
+    fit.alpha += Seconds(kScaleUpHop * (ring_steps(op, ranks) - ring_steps(op, below->ranks)));
+  }
+  return fit;
+}
+
+Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group) {
+  if (group.size <= 1 || bytes <= 0) return Seconds(0);
+  const Span span = span_of(cluster, group);
+  if (span.crosses()) return Seconds(network_time(cluster, op, bytes, group, span));
+  const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
+  return Seconds(soft_sum(fit.alpha.value, bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p));
+}
+
+Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
+  if (bytes <= 0) return Seconds(0);
+  const Group pipeline{std::max(2, ranks), std::max(1, stride)};
+  const int span = pipeline.size * pipeline.stride;
+  if (span <= cluster.scale_up_size()) {
+    const CollectiveFit fit = scale_up_fit(cluster.gpu, Collective::SendRecv, 2);
+    return Seconds(soft_sum(fit.alpha.value, bytes / fit.busbw.value, fit.p));
+  }
+  std::size_t tier = 1;
+  while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
+  const double alpha = kNetworkLatencyFactor * (kRingBase + kRingNetworkHop);
+  return Seconds(soft_sum(alpha, bytes / network_rate(cluster, tier, 1).value, kDefaultP));
+}
+
+const Tier& group_tier(const Cluster& cluster, Group group) {
+  static const Tier kNode{.name = "node"};
+  if (cluster.tiers.empty()) return kNode;
+  for (const Tier& tier : cluster.tiers)
+    if (group.size * group.stride <= tier.size) return tier;
+  return cluster.tiers.back();
+}
+
+}  // namespace plan

@@ -1,0 +1,170 @@
+#include "formulas/efficiency.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace {
+using namespace plan;
+
+constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16);
+
+Gpu datasheet_h100() {
+  Gpu gpu;
+  gpu.peak[kBf16] = FlopsPerSecond(989e12);
+  gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(1979e12);
+  gpu.memory_bandwidth = BytesPerSecond(3350e9);
+  gpu.scale_up = BytesPerSecond(450e9);
+  gpu.nic = BytesPerSecond(50e9);
+  return gpu;
+}
+
+Gpu gridded() {
+  Gpu gpu = datasheet_h100();
+  const std::array<double, 2> m{2048, 8192}, n{1024, 4096}, k{1024, 4096};
+  const std::array<double, 8> rates{200e12, 300e12, 400e12, 500e12, 450e12, 550e12, 600e12, 700e12};
+  GemmTable& table = gpu.gemm[kBf16][0];
+  table.fit = {.t0 = Seconds(2.8e-6), .rate = FlopsPerSecond(765e12), .bandwidth = BytesPerSecond(2.2e12)};
+  table.grid = make_gemm_grid(m, n, k, rates);
+  return gpu;
+}
+
+double rate(const Gpu& gpu, GemmShape s, Orientation o = Orientation::Forward, DType d = DType::Bf16) {
+  return 2 * s.m * s.n * s.k * s.batch / gemm_time(gpu, s, d, o).value;
+}
+
+/// One tier of NVLink and one of rails, as in a P6-B200 cluster (50 GB/s of EFA per GPU).
+Cluster b200_cluster() {
+  Cluster cluster;
+  cluster.gpu = datasheet_h100();
+  cluster.gpu.scale_up = BytesPerSecond(900e9);
+  cluster.tiers = {{.name = "nvlink", .size = 8, .bandwidth = BytesPerSecond(900e9)},
+                   {.name = "rail", .size = 4096, .bandwidth = BytesPerSecond(50e9)}};
+  return cluster;
+}
+
+}  // namespace
+
+TEST_CASE("a measured GEMM is returned as measured, and interpolation is logarithmic") {
+  const Gpu gpu = gridded();
+  CHECK(rate(gpu, {2048, 1024, 1024}) == doctest::Approx(200e12).epsilon(1e-5));
+  CHECK(rate(gpu, {8192, 4096, 4096}) == doctest::Approx(700e12).epsilon(1e-5));
+  CHECK(rate(gpu, {4096, 1024, 1024}) == doctest::Approx(std::sqrt(200e12 * 450e12)).epsilon(1e-5));
+  CHECK(rate(gpu, {2048, 2048, 1024}) == doctest::Approx(std::sqrt(200e12 * 400e12)).epsilon(1e-5));
+  CHECK(rate(gpu, {2048, 1024, 2048}) == doctest::Approx(std::sqrt(200e12 * 300e12)).epsilon(1e-5));
+}
+
+TEST_CASE("outside the grid the rate falls towards small shapes and never passes the best measured") {
+  const Gpu gpu = gridded();
+  CHECK(rate(gpu, {65536, 65536, 65536}) <= 700.1e12);
+  CHECK(rate(gpu, {65536, 65536, 65536}) >= 650e12);
+  double last = 0;
+  for (const double n : {32., 64., 128., 256., 512., 1024.}) {
+    const double now = rate(gpu, {4096, n, 4096});
+    CHECK(now > last);
+    last = now;
+  }
+  CHECK(rate(gpu, {4096, 64, 4096}) < 0.35 * rate(gpu, {4096, 1024, 4096}));
+}
+
+TEST_CASE("orientations without a table scale the forward one") {
+  Gpu gpu = gridded();
+  gpu.orientation_ratio = {1, 0.95, 0.9};
+  const GemmShape shape{4096, 2048, 2048};
+  CHECK(rate(gpu, shape, Orientation::WeightGrad) / rate(gpu, shape) == doctest::Approx(0.9).epsilon(1e-5));
+}
+
+TEST_CASE("a batch of products takes at least one larger product's time and less than one after another") {
+  const Gpu gpu = gridded();
+  const double one = gemm_time(gpu, {2048, 1024, 1024}, DType::Bf16, Orientation::Forward).value;
+  const double four = gemm_time(gpu, {2048, 1024, 1024, 4}, DType::Bf16, Orientation::Forward).value;
+  CHECK(four < 4 * one);
+  CHECK(four >= gemm_time(gpu, {8192, 1024, 1024}, DType::Bf16, Orientation::Forward).value);
+}
+
+TEST_CASE("a type that the GPU lacks runs as the next wider one") {
+  Gpu gpu = datasheet_h100();
+  gpu.peak[static_cast<std::size_t>(DType::Fp8)] = {};
+  CHECK(rate(gpu, {8192, 8192, 8192}, Orientation::Forward, DType::Fp8) == rate(gpu, {8192, 8192, 8192}));
+}
+
+TEST_CASE("grouped GEMM: small experts are bound by reading weights, large ones by arithmetic") {
+  const Gpu gpu = datasheet_h100();
+  const auto time = [&](double rows, Orientation o) {
+    return grouped_gemm_time(gpu, 32, rows, 4096, 7168, DType::Bf16, o).value;
+  };
+  const double weights = 32. * 4096 * 7168 * 2;
+  CHECK(time(8, Orientation::Forward) > weights / gpu.memory_bandwidth.value);
+  CHECK(time(16, Orientation::Forward) < 1.1 * time(8, Orientation::Forward));
+  CHECK(time(16384, Orientation::Forward) / time(8192, Orientation::Forward) == doctest::Approx(2).epsilon(0.02));
+  CHECK(time(128, Orientation::WeightGrad) > 1.5 * time(128, Orientation::Forward));
+}
+
+TEST_CASE("attention: causal work halves, backward is five GEMMs, few heads starve the GPU") {
+  const Gpu gpu = datasheet_h100();
+  const AttentionWork causal{1, 8192, 4096, 64, 128, 128};
+  AttentionWork full = causal;
+  full.context = 8192;
+  CHECK(attention_flops(causal) == doctest::Approx(2. * 64 * 8192 * 8192 * 128));
+  CHECK(attention_forward_time(gpu, full) / attention_forward_time(gpu, causal) > 1.8);
+  CHECK(attention_backward_time(gpu, causal) / attention_forward_time(gpu, causal) > 2.5);
+  AttentionWork few = causal;
+  few.heads = 4;
+  CHECK(attention_forward_time(gpu, causal) / attention_forward_time(gpu, few) < 14);
+}
+
+TEST_CASE("soft sum: p = 1 adds, large p takes the larger") {
+  CHECK(soft_sum(2, 3, 1) == doctest::Approx(5));
+  CHECK(soft_sum(2, 3, 60) == doctest::Approx(3).epsilon(1e-6));
+  CHECK(soft_sum(1, 1, 0.62) == doctest::Approx(std::pow(2, 1 / 0.62)));
+}
+
+TEST_CASE("collectives: nothing for one rank, growing with bytes, all-reduce is reduce-scatter plus all-gather") {
+  const Cluster cluster = b200_cluster();
+  CHECK(collective_time(cluster, Collective::AllReduce, 1e9, {1, 1}).value == 0);
+  for (const Group group : {Group{2, 1}, Group{8, 1}, Group{4, 8}, Group{64, 1}, Group{16, 4}}) {
+    double last = 0;
+    for (double bytes = 1e3; bytes < 1e10; bytes *= 3) {
+      const double now = collective_time(cluster, Collective::AllGather, bytes, group).value;
+      CHECK(now > last);
+      last = now;
+    }
+    const double both = collective_time(cluster, Collective::AllGather, 4e9, group).value +
+                        collective_time(cluster, Collective::ReduceScatter, 4e9, group).value;
+    CHECK(collective_time(cluster, Collective::AllReduce, 4e9, group).value / both == doctest::Approx(1).epsilon(0.1));
+  }
+}
+
+TEST_CASE("siblings share a node's network: twice the members per node reach twice the bandwidth") {
+  const Cluster cluster = b200_cluster();
+  const double one =
+      collective_time(cluster, Collective::AllGather, 8e9, {4, 8}).value / wire_factor(Collective::AllGather, 4);
+  const double two =
+      collective_time(cluster, Collective::AllGather, 8e9, {8, 4}).value / wire_factor(Collective::AllGather, 8);
+  CHECK(one / two == doctest::Approx(2).epsilon(0.01));
+}
+
+TEST_CASE("an oversubscribed spine slows what crosses it") {
+  Cluster cluster = b200_cluster();
+  cluster.tiers[1].size = 256;
+  cluster.tiers.push_back({.name = "spine", .size = 4096, .bandwidth = BytesPerSecond(50e9), .oversubscription = 4});
+  CHECK(send_time(cluster, 1e9, 8) < send_time(cluster, 1e9, 256));
+  CHECK(send_time(cluster, 1e9, 256) / send_time(cluster, 1e9, 8) == doctest::Approx(4).epsilon(0.05));
+  CHECK(collective_time(cluster, Collective::AllToAll, 1e9, {64, 8}).value >
+        1.9 * collective_time(b200_cluster(), Collective::AllToAll, 1e9, {64, 8}).value);
+}
+
+TEST_CASE("all-reduce of 4 GiB on 4 nodes of 8 B200: 22.05 ms published") {
+  const double t = collective_time(b200_cluster(), Collective::AllReduce, 4.0 * kGiB, {32, 1}).value;
+  CHECK(t == doctest::Approx(22.053e-3).epsilon(0.1));
+}
+
+TEST_CASE("a group is placed on the innermost tier that holds it") {
+  const Cluster cluster = b200_cluster();
+  CHECK(group_tier(cluster, {8, 1}).name == "nvlink");
+  CHECK(group_tier(cluster, {2, 8}).name == "rail");
+  CHECK(group_tier(cluster, {8192, 1}).name == "rail");
+  CHECK(group_tier(Cluster{}, {8, 1}).name == "node");
+}
