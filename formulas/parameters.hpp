@@ -35,6 +35,12 @@ struct ModelParameters {
 };
 [[nodiscard]] ModelParameters model_parameters(const Model& model);
 
+/// Load-balancing biases of the routers, prediction modules included: buffers that a checkpoint stores, not parameters.
+[[nodiscard]] std::int64_t score_bias_elements(const Model& model);
+
+/// Copies of embedding and head that some checkpoints store with the prediction modules (Mtp::own_embedding).
+[[nodiscard]] std::int64_t mtp_copies(const Model& model);
+
 /// Vocabulary padded so that every tp rank holds the same number of rows: ceil(V/(128 t)) 128 t.
 [[nodiscard]] constexpr std::int64_t padded_vocab(std::int64_t vocab, int tp, std::int64_t multiple = 128) {
   const std::int64_t unit = multiple * tp;
@@ -49,7 +55,8 @@ struct RankParameters {
 };
 [[nodiscard]] RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, int ep, int etp);
 
-/// Adapter parameters of one layer on one rank under LoRA.
+/// Adapter parameters of one layer on one rank under LoRA: r (in + out) for each linear, QKV and gate-up fused, one
+/// adapter for each expert, all split by tp as Megatron's parallel adapters are. The router carries none.
 [[nodiscard]] RankParameters adapter_parameters(const Model& model, const Layer& layer, const Lora& lora, int tp,
                                                 int ep, int etp);
 

@@ -1,0 +1,128 @@
+// Numbers with units, as people write them in preset, profile and budget files. Decimal prefixes are powers of
+// 1000, binary ones (KiB) of 1024; Gb/s counts bits. Tested by tests/presets/quantity_test.cpp.
+#include "presets/quantity.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+  bool print = true;  ///< a unit to write, not only to read
+};
+
+constexpr double kK = 1e3, kM = 1e6, kG = 1e9, kT = 1e12, kP = 1e15;
+constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
+
+// Each table from small to large, so that the writer finds the largest unit that fits from the back.
+constexpr Unit kBytes[] = {{"B", 1},          {"KB", kK, false}, {"KiB", kKi},      {"MB", kM, false}, {"MiB", kMi},
+                           {"GB", kG, false}, {"GiB", kGi},      {"TB", kT, false}, {"TiB", kTi}};
+constexpr Unit kByteRates[] = {{"B/s", 1},   {"Mb/s", kM / 8, false}, {"KB/s", kK},
+                               {"MB/s", kM}, {"MiB/s", kMi, false},   {"Gb/s", kG / 8, false},
+                               {"GB/s", kG}, {"GiB/s", kGi, false},   {"Tb/s", kT / 8, false},
+                               {"TB/s", kT}};
+constexpr Unit kFlopRates[] = {{"FLOP/s", 1}, {"MFLOP/s", kM}, {"GFLOP/s", kG}, {"TFLOP/s", kT}, {"PFLOP/s", kP}};
+constexpr Unit kTimes[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+constexpr Unit kPowers[] = {{"W", 1}, {"kW", kK}};
+constexpr Unit kPrices[] = {{"USD/h", 1}};
+constexpr Unit kRatios[] = {{"%", 0.01}};
+
+struct UnitsOf {
+  std::span<const Unit> units;
+  std::string_view example;
+};
+
+UnitsOf units_of(Dimension d) {
+  switch (d) {
+    case Dimension::Bytes: return {kBytes, "GiB or GB"};
+    case Dimension::ByteRate: return {kByteRates, "GB/s or Gb/s"};
+    case Dimension::FlopRate: return {kFlopRates, "TFLOP/s"};
+    case Dimension::Time: return {kTimes, "us, ms, s or h"};
+    case Dimension::Power: return {kPowers, "W"};
+    case Dimension::Price: return {kPrices, "USD/h"};
+    case Dimension::Ratio: return {kRatios, "%"};
+  }
+  return {kRatios, "%"};
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  return s;
+}
+
+const Unit* find_unit(std::span<const Unit> units, std::string_view name) {
+  for (const Unit& unit : units)
+    if (unit.name == name) return &unit;
+  return nullptr;
+}
+
+ParsedQuantity unknown_unit(std::string_view name, UnitsOf known) {
+  std::vector<std::string_view> names;
+  for (const Unit& unit : known.units) names.push_back(unit.name);
+  const std::string near = nearest_name(name, names);
+  std::string help = near.empty() ? fmt::format("write a unit such as {}", known.example)
+                                  : fmt::format("a unit with a similar name exists: `{}`", near);
+  return {0, "has an unknown unit", std::move(help)};
+}
+
+}  // namespace
+
+ParsedQuantity parse_quantity(std::string_view text, Dimension dimension) {
+  const UnitsOf known = units_of(dimension);
+  const std::string_view s = trim(text);
+  double number = 0;
+  const auto [end, status] = std::from_chars(s.data(), s.data() + s.size(), number);
+  if (status != std::errc() || !std::isfinite(number))
+    return {0, "is not a number with a unit", fmt::format("write a number and a unit such as {}", known.example)};
+  const std::string_view unit_name = trim(s.substr(static_cast<std::size_t>(end - s.data())));
+  if (unit_name.empty()) {
+    if (dimension == Dimension::Ratio) return {number, {}, {}};
+    const std::string as_text(s.substr(0, std::min<std::size_t>(s.size(), 30)));
+    return {0, "needs a unit", fmt::format("write `{} {}`", as_text, known.example)};
+  }
+  const Unit* unit = find_unit(known.units, unit_name);
+  if (unit == nullptr) return unknown_unit(unit_name, known);
+  const double value = number * unit->factor;
+  if (!std::isfinite(value)) return {0, "is out of range", "write a smaller number"};
+  return {value, {}, {}};
+}
+
+std::string format_quantity(double value, Dimension dimension) {
+  if (dimension == Dimension::Ratio) return fmt::format("{}", value);
+  const std::span<const Unit> units = units_of(dimension).units;
+  const Unit* best = &units.front();
+  for (const Unit& unit : units) {
+    if (!unit.print || unit.factor > std::abs(value)) continue;
+    if (parse_quantity(fmt::format("{} {}", value / unit.factor, unit.name), dimension).value == value) best = &unit;
+  }
+  if (value == 0)
+    for (const Unit& unit : units)
+      if (unit.factor == 1) best = &unit;
+  return fmt::format("{} {}", value / best->factor, best->name);
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace plan

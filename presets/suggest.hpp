@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plan {
+
+/// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours.
+[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+        now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, now);
+  }
+  return last[b.size()];
+}
+
+/// The candidate nearest to `word`, at most a third of its length away; empty if none. First of equals wins.
+template <class Range>
+[[nodiscard]] std::string nearest_name(std::string_view word, const Range& candidates) {
+  if (word.size() > 100) return {};
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::string best;
+  for (const auto& candidate : candidates) {
+    const std::string_view name(candidate);
+    const std::size_t gap = name.size() > word.size() ? name.size() - word.size() : word.size() - name.size();
+    if (gap >= least) continue;
+    const std::size_t distance = edit_distance(word, name);
+    if (distance < least) {
+      least = distance;
+      best = std::string(name);
+    }
+  }
+  return best;
+}
+
+}  // namespace plan

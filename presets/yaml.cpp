@@ -1,0 +1,415 @@
+// Strict reading of YAML over yaml-cpp's event parser. yaml-cpp accepts duplicate keys, names no place for a missing
+// key and expands aliases without limit, so the tree, its limits and its messages are ours. yaml-cpp throws; nothing
+// leaves this file as an exception. Tested by tests/presets/yaml_test.cpp.
+#include "presets/yaml.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "presets/suggest.hpp"
+
+namespace plan::yaml {
+namespace {
+
+constexpr std::size_t kMostNodes = 1'000'000;
+constexpr std::size_t kMostErrors = 20;  ///< of one file; the rest is likely to follow from these
+
+/// Thrown through yaml-cpp by the builder when a limit is passed; caught in parse().
+struct Refused : std::runtime_error {
+  Refused(int l, int c, const std::string& what) : std::runtime_error(what), line(l), column(c) {}
+  int line, column;
+};
+
+/// Builds the tree from yaml-cpp's events; `open` holds the containers being filled.
+class Builder : public YAML::EventHandler {
+ public:
+  Node root{};
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    plain(mark, anchor, "");
+    add({Kind::Null, {}, mark.line + 1, mark.column + 1, {}});
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases are not accepted here"); }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& v) override {
+    plain(mark, anchor, tag);
+    const bool null = tag == "?" && (v.empty() || v == "~" || v == "null");
+    add({null ? Kind::Null : Kind::Scalar, v, mark.line + 1, mark.column + 1, {}});
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    plain(mark, anchor, tag);
+    open(Kind::Sequence, mark);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    plain(mark, anchor, tag);
+    open(Kind::Map, mark);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  [[noreturn]] static void refuse(const YAML::Mark& mark, const std::string& what) {
+    throw Refused(mark.line + 1, mark.column + 1, what);
+  }
+  static void plain(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag) {
+    if (anchor != 0) refuse(mark, "anchors are not accepted here");
+    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags are not accepted here");
+  }
+  void open(Kind kind, const YAML::Mark& mark) {
+    if (open_.size() >= static_cast<std::size_t>(kMostDepth)) refuse(mark, "is nested too deeply");
+    open_.push_back({kind, {}, mark.line + 1, mark.column + 1, {}});
+  }
+  void close() {
+    Node done = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(done));
+  }
+  void add(Node node) {
+    if (++nodes_ > kMostNodes) throw Refused(node.line, node.column, "the file holds too many values");
+    if (open_.empty())
+      root = std::move(node);
+    else
+      open_.back().items.push_back(std::move(node));
+  }
+  std::vector<Node> open_{};
+  std::size_t nodes_ = 0;
+};
+
+/// Line `number` (from 1) of `source`, cut at 200 bytes and made printable; tabs stay.
+std::string line_of(std::string_view source, int number) {
+  std::size_t begin = 0;
+  for (int i = 1; i < number; ++i) {
+    const std::size_t end = source.find('\n', begin);
+    if (end == std::string_view::npos) return {};
+    begin = end + 1;
+  }
+  std::string_view line = source.substr(begin, source.find('\n', begin) - begin);
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  std::string text(line.substr(0, 200));
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
+/// How many columns the value takes on its line, quotes included.
+int length_of(const std::string& line, const Node& at) {
+  const auto begin = static_cast<std::size_t>(std::max(0, at.column - 1));
+  if (begin >= line.size()) return 1;
+  std::size_t length = std::max<std::size_t>(1, at.text.size());
+  if (line[begin] == '"' || line[begin] == '\'') length += 2;
+  return static_cast<int>(std::min(length, line.size() - begin));
+}
+
+Place place_in(const Document& d, const Node& at) {
+  if (at.line <= 0) return {d.file, 0, 0, 1, {}};
+  std::string line = line_of(d.source, at.line);
+  const int length = length_of(line, at);
+  return {d.file, at.line, at.column, length, std::move(line)};
+}
+
+void check_keys(const Document& d, const Node& node, Errors& errors) {
+  for (const Node& item : node.items) check_keys(d, item, errors);
+  if (node.kind != Kind::Map) return;
+  std::vector<const Node*> keys;
+  for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
+    const Node& key = node.items[i];
+    if (key.kind == Kind::Scalar)
+      keys.push_back(&key);
+    else
+      errors.push_back({"bad_key", "a key has to be a word", {}, {}, place_in(d, key)});
+  }
+  std::stable_sort(keys.begin(), keys.end(), [](const Node* a, const Node* b) { return a->text < b->text; });
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    if (keys[i]->text != keys[i - 1]->text) continue;
+    errors.push_back({"duplicate_key",
+                      fmt::format("key `{}` stands twice", printable(keys[i]->text)),
+                      {fmt::format("first on line {}", keys[i - 1]->line)},
+                      {},
+                      place_in(d, *keys[i])});
+  }
+}
+
+/// Bytes that no text of ours holds: NUL, UTF-16 and UTF-32 marks.
+bool is_text(std::string_view source) {
+  return source.find('\0') == std::string_view::npos && source.substr(0, 2) != "\xff\xfe" &&
+         source.substr(0, 2) != "\xfe\xff";
+}
+
+Errors one_error(std::string code, std::string message, Place place, std::vector<std::string> help = {}) {
+  return {Error{std::move(code), std::move(message), {}, std::move(help), std::move(place)}};
+}
+
+}  // namespace
+
+Result<Document> parse(std::string source, std::string file) {
+  Document d{std::move(file), std::move(source), {}};
+  if (d.source.size() > kMostBytes)
+    return fail(
+        one_error("too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), {d.file, 0, 0, 1, {}}));
+  if (!is_text(d.source)) return fail(one_error("not_text", "the file is not UTF-8 text", {d.file, 0, 0, 1, {}}));
+  Builder builder;
+  try {
+    std::istringstream stream(d.source);
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    d.root = std::move(builder.root);
+    if (parser.HandleNextDocument(builder))
+      return fail(one_error("yaml_syntax", "the file holds more than one document", {d.file, 0, 0, 1, {}}));
+  } catch (const Refused& e) {
+    return fail(one_error("yaml_refused", e.what(), place_in(d, {Kind::Null, {}, e.line, e.column, {}})));
+  } catch (const YAML::Exception& e) {
+    const Node at{Kind::Null, {}, e.mark.line + 1, e.mark.column + 1, {}};
+    return fail(one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.msg)), place_in(d, at)));
+  } catch (const std::exception& e) {
+    return fail(
+        one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.what())), {d.file, 0, 0, 1, {}}));
+  }
+  Errors errors;
+  check_keys(d, d.root, errors);
+  if (errors.size() > kMostErrors) errors.resize(kMostErrors);
+  if (!errors.empty()) return fail(std::move(errors));
+  return d;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  const Place whole{path, 0, 0, 1, {}};
+  std::error_code status;
+  if (!std::filesystem::exists(path, status))
+    return fail(one_error("unreadable_file", fmt::format("no file `{}`", printable(path)), whole));
+  if (std::filesystem::is_directory(path, status))
+    return fail(one_error("unreadable_file", fmt::format("`{}` is a directory", printable(path)), whole));
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail(one_error("unreadable_file", fmt::format("`{}` cannot be opened", printable(path)), whole));
+  std::string text;
+  std::array<char, 65536> chunk{};
+  while (text.size() <= kMostBytes && in) {
+    in.read(chunk.data(), chunk.size());
+    text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad()) return fail(one_error("unreadable_file", fmt::format("`{}` cannot be read", printable(path)), whole));
+  if (text.size() > kMostBytes)
+    return fail(one_error("too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), whole));
+  return text;
+}
+
+std::string printable(std::string_view word) {
+  std::string out;
+  for (const char c : word) {
+    if (out.size() == 57) return out + "...";
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte >= 0x20 && byte < 0x7f ? c : '?';
+  }
+  return out;
+}
+
+// ---- Map
+
+Map::Map(Reader& reader, const Node& node, std::string path)
+    : reader_(&reader), node_(&node), path_(std::move(path)), silent_(node.kind != Kind::Map) {}
+
+bool Map::has(std::string_view key) const {
+  if (silent_) return false;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2)
+    if (node_->items[i].text == key) return true;
+  return false;
+}
+
+std::string Map::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+const Node* Map::get(std::string_view key, Need need) {
+  known_.emplace_back(key);
+  if (silent_) return nullptr;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    if (node_->items[i].text != key) continue;
+    if (node_->items[i + 1].kind != Kind::Null) return &node_->items[i + 1];
+    reader_->error(node_->items[i], "missing_value", fmt::format("`{}` has no value", path_of(key)));
+    return nullptr;
+  }
+  if (need == kRequired) reader_->error(*node_, "missing_key", fmt::format("`{}` is missing", path_of(key)));
+  return nullptr;
+}
+
+Map Map::map(std::string_view key, Need need) {
+  static const Node kNothing{};
+  const Node* node = get(key, need);
+  if (node == nullptr) return Map(*reader_, kNothing, path_of(key));
+  return reader_->map(*node, path_of(key));
+}
+
+std::vector<const Node*> Map::list(std::string_view key, Need need) {
+  const Node* node = get(key, need);
+  if (node == nullptr) return {};
+  if (node->kind == Kind::Scalar) return {node};
+  std::vector<const Node*> items;
+  if (node->kind == Kind::Sequence)
+    for (const Node& item : node->items) items.push_back(&item);
+  else
+    reader_->error(*node, "bad_value", fmt::format("`{}` is not a list", path_of(key)));
+  return items;
+}
+
+const Node* Map::scalar(std::string_view key, Need need, std::string_view wanted) {
+  const Node* node = get(key, need);
+  if (node == nullptr || node->kind == Kind::Scalar) return node;
+  reader_->error(*node, "bad_value", fmt::format("`{}` is not {}", path_of(key), wanted));
+  return nullptr;
+}
+
+bool Map::text(std::string_view key, std::string& out, Need need) {
+  const Node* node = scalar(key, need, "a text");
+  if (node == nullptr) return false;
+  out = node->text;
+  return true;
+}
+
+bool Map::boolean(std::string_view key, bool& out, Need need) {
+  const Node* node = scalar(key, need, "`yes` or `no`");
+  if (node == nullptr) return false;
+  const bool yes = node->text == "yes" || node->text == "true";
+  if (!yes && node->text != "no" && node->text != "false") {
+    reader_->error(*node, "bad_value", fmt::format("`{}` is neither `yes` nor `no`", path_of(key)));
+    return false;
+  }
+  out = yes;
+  return true;
+}
+
+bool Map::number(std::string_view key, double& out, Range range, Need need) {
+  const Node* node = scalar(key, need, "a number");
+  return node != nullptr && reader_->number(*node, path_of(key), out, range);
+}
+
+bool Map::quantity(std::string_view key, double& out, Dimension dimension, Range range, Need need) {
+  const Node* node = scalar(key, need, "a number with a unit");
+  return node != nullptr && reader_->quantity(*node, path_of(key), out, dimension, range);
+}
+
+bool Map::integer64(std::string_view key, std::int64_t& out, Range range, Need need) {
+  const Node* node = scalar(key, need, "a whole number");
+  return node != nullptr && reader_->integer(*node, path_of(key), out, range);
+}
+
+int Map::word_index(std::string_view key, const std::string_view* names, std::size_t count, Need need) {
+  const Node* node = scalar(key, need, "a word");
+  if (node == nullptr) return -1;
+  const std::vector<std::string_view> all(names, names + count);
+  for (std::size_t i = 0; i < count; ++i)
+    if (all[i] == node->text) return static_cast<int>(i);
+  const std::string near = nearest_name(node->text, all);
+  reader_->error(*node, "unknown_word", fmt::format("unknown `{}` `{}`", path_of(key), printable(node->text)),
+                 {near.empty() ? fmt::format("one of: {}", fmt::join(all, ", "))
+                               : fmt::format("a word with a similar name exists: `{}`", near)});
+  return -1;
+}
+
+std::vector<std::pair<const Node*, const Node*>> Map::entries() {
+  std::vector<std::pair<const Node*, const Node*>> all;
+  if (silent_) return all;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    known_.push_back(node_->items[i].text);
+    all.emplace_back(&node_->items[i], &node_->items[i + 1]);
+  }
+  return all;
+}
+
+void Map::finish() {
+  if (silent_) return;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    const Node& key = node_->items[i];
+    if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
+    const std::string near = nearest_name(key.text, known_);
+    reader_->error(key, "unknown_key", fmt::format("unknown key `{}`", printable(path_of(key.text))),
+                   {near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
+                                 : fmt::format("a key with a similar name exists: `{}`", near)});
+  }
+}
+
+// ---- Reader
+
+Map Reader::root() { return map(document_->root, {}); }
+
+Map Reader::map(const Node& node, std::string path) {
+  if (node.kind != Kind::Map)
+    error(node, "bad_value",
+          path.empty() ? std::string("the file is not a list of keys and values")
+                       : fmt::format("`{}` is not a map of keys and values", path));
+  return Map(*this, node, std::move(path));
+}
+
+bool Reader::integer(const Node& node, std::string_view what, std::int64_t& out, Range range) {
+  const std::optional<double> number = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
+  if (!number || *number != std::floor(*number)) {
+    error(node, "bad_value", fmt::format("`{}` is not a whole number", what));
+    return false;
+  }
+  if (*number < range.least || *number > range.most) {
+    error(node, "out_of_range",
+          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
+    return false;
+  }
+  const std::optional<std::int64_t> value = parse_integer(node.text);
+  if (!value) {  // 4e3: a number, but nobody writes a width so
+    error(node, "bad_value", fmt::format("`{}` is not written as a whole number", what));
+    return false;
+  }
+  out = *value;
+  return true;
+}
+
+bool Reader::number(const Node& node, std::string_view what, double& out, Range range) {
+  const std::optional<double> value = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
+  if (!value) {
+    error(node, "bad_value", fmt::format("`{}` is not a number", what));
+    return false;
+  }
+  if (*value < range.least || *value > range.most) {
+    error(node, "out_of_range",
+          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
+    return false;
+  }
+  out = *value;
+  return true;
+}
+
+bool Reader::quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range) {
+  if (node.kind != Kind::Scalar) {
+    error(node, "bad_value", fmt::format("`{}` is not a number with a unit", what));
+    return false;
+  }
+  ParsedQuantity parsed = parse_quantity(node.text, dimension);
+  if (!parsed) {
+    error(node, parsed.problem == "needs a unit" ? "missing_unit" : "bad_value",
+          fmt::format("`{}` {}", what, parsed.problem), {std::move(parsed.help)});
+    return false;
+  }
+  if (dimension == Dimension::Bytes) range.most = std::min(range.most, 1e17);  // fits an int64 with room to multiply
+  if (parsed.value < range.least || parsed.value > range.most) {
+    error(node, "out_of_range",
+          parsed.value < 0 ? fmt::format("`{}` is negative", what) : fmt::format("`{}` is out of range", what));
+    return false;
+  }
+  out = parsed.value;
+  return true;
+}
+
+void Reader::error(const Node& at, std::string code, std::string message, std::vector<std::string> help) {
+  if (errors_.size() >= kMostErrors) return;
+  errors_.push_back({std::move(code), std::move(message), {}, std::move(help), place(at)});
+}
+
+Place Reader::place(const Node& at) const { return place_in(*document_, at); }
+
+}  // namespace plan::yaml

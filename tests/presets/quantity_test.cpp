@@ -1,0 +1,84 @@
+#include "presets/quantity.hpp"
+
+#include <doctest/doctest.h>
+
+#include "presets/suggest.hpp"
+
+using plan::Dimension;
+using plan::parse_quantity;
+
+TEST_CASE("a quantity is a number and a unit of its dimension") {
+  struct Row {
+    const char* text;
+    Dimension dimension;
+    double value;
+  };
+  constexpr Row kRows[] = {
+      {"79.6 GiB", Dimension::Bytes, 79.6 * 1073741824},
+      {"80GB", Dimension::Bytes, 80e9},
+      {"512 MiB", Dimension::Bytes, 536870912},
+      {"989.4 TFLOP/s", Dimension::FlopRate, 989.4e12},
+      {"450 GB/s", Dimension::ByteRate, 450e9},
+      {"400 Gb/s", Dimension::ByteRate, 50e9},
+      {"3.35 TB/s", Dimension::ByteRate, 3.35e12},
+      {"2.8 us", Dimension::Time, 2.8e-6},
+      {"2 h", Dimension::Time, 7200},
+      {"700 W", Dimension::Power, 700},
+      {"2.5 USD/h", Dimension::Price, 2.5},
+      {"30 %", Dimension::Ratio, 0.3},
+      {"0.3", Dimension::Ratio, 0.3},
+      {"  1e3   ms  ", Dimension::Time, 1.0},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.text);
+    const auto parsed = parse_quantity(row.text, row.dimension);
+    CHECK(parsed);
+    CHECK(parsed.value == doctest::Approx(row.value).epsilon(1e-15));
+  }
+}
+
+TEST_CASE("what is no quantity says why") {
+  CHECK(parse_quantity("6.5", Dimension::Time).problem == "needs a unit");
+  CHECK(parse_quantity("6.5 parsec", Dimension::Time).problem == "has an unknown unit");
+  CHECK(parse_quantity("6.5 GB", Dimension::Time).problem == "has an unknown unit");
+  CHECK(parse_quantity("80 Gib", Dimension::Bytes).help == "a unit with a similar name exists: `GiB`");
+  for (const char* text : {"", "fast", "nan GiB", "inf GiB", "1e999 GiB", "--3 GiB", "GiB", "0x10 GiB"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_quantity(text, Dimension::Bytes));
+  }
+}
+
+TEST_CASE("a written quantity reads back as the same number") {
+  const double values[] = {0,    1,    80e9,   85899345920.0, 3.35e12, 989.4e12,   2.8e-6, 1.0 / 3, 12345.678901234567,
+                           4096, 1e-9, 312e12, 0.1 + 0.2,     5e10,    141e9 * 1.1};
+  for (const Dimension d : {Dimension::Bytes, Dimension::ByteRate, Dimension::FlopRate, Dimension::Time,
+                            Dimension::Power, Dimension::Price, Dimension::Ratio})
+    for (const double value : values) {
+      const std::string text = plan::format_quantity(value, d);
+      CAPTURE(text);
+      CHECK(parse_quantity(text, d).value == value);
+    }
+  CHECK(plan::format_quantity(450e9, Dimension::ByteRate) == "450 GB/s");
+  CHECK(plan::format_quantity(2.8e-6, Dimension::Time) == "2.8 us");
+}
+
+TEST_CASE("whole numbers are nothing but digits") {
+  CHECK(plan::parse_integer("16384") == 16384);
+  CHECK(plan::parse_integer("-1") == -1);
+  for (const char* text : {"", "1.0", "16K", "1e3", " 1", "1 ", "0x10", "99999999999999999999"}) {
+    CAPTURE(text);
+    CHECK_FALSE(plan::parse_integer(text).has_value());
+  }
+}
+
+TEST_CASE("the nearest name is at most a third of the word away") {
+  const std::vector<std::string> names = {"llama3-405b", "llama3-70b", "deepseek-v3", "h100-sxm"};
+  CHECK(plan::nearest_name("llama3-504b", names) == "llama3-405b");
+  CHECK(plan::nearest_name("LLAMA3-405B", names) == "llama3-405b");
+  CHECK(plan::nearest_name("h100-smx", names) == "h100-sxm");
+  CHECK(plan::nearest_name("deepsek-v3", names) == "deepseek-v3");
+  CHECK(plan::nearest_name("mixtral", names).empty());
+  CHECK(plan::nearest_name("", names).empty());
+  CHECK(plan::edit_distance("ca", "ac") == 1);
+  CHECK(plan::edit_distance("kitten", "sitting") == 3);
+}

@@ -1,0 +1,127 @@
+#include "presets/yaml.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace yaml = plan::yaml;
+using plan::Errors;
+
+namespace {
+
+/// Reads `memory`, `sm_count`, `optimizer`, `tied` and `nested.bandwidth` strictly.
+Errors mistakes(const std::string& text) {
+  auto document = yaml::parse(text, "f.yaml");
+  if (!document) return document.error();
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  plan::Bytes memory;
+  int sm_count = 0;
+  plan::Optimizer optimizer{};
+  bool tied = false;
+  root.quantity("memory", memory);
+  root.integer("sm_count", sm_count, {1, 1000}, yaml::kOptional);
+  root.word("optimizer", optimizer, plan::kOptimizerNames, yaml::kOptional);
+  root.boolean("tied", tied, yaml::kOptional);
+  yaml::Map nested = root.map("nested", yaml::kOptional);
+  plan::BytesPerSecond bandwidth;
+  nested.quantity("bandwidth", bandwidth);
+  nested.finish();
+  root.finish();
+  return reader.take();
+}
+
+std::string code_of(const std::string& text) {
+  const Errors errors = mistakes(text);
+  return errors.empty() ? "" : errors.front().code;
+}
+
+}  // namespace
+
+TEST_CASE("a right file has no mistakes") {
+  CHECK(mistakes("memory: 80 GiB  # source\nsm_count: 132\ntied: no\noptimizer: adam\nnested: {bandwidth: 1 GB/s}\n")
+            .empty());
+}
+
+TEST_CASE("every kind of mistake has its code and place") {
+  struct Row {
+    const char* text;
+    const char* code;
+    int line, column, length;
+  };
+  constexpr Row kRows[] = {
+      {"memory: 80\n", "missing_unit", 1, 9, 2},
+      {"memory: -80 GiB\n", "out_of_range", 1, 9, 7},
+      {"memory: .nan\n", "bad_value", 1, 9, 4},
+      {"memory: 1e30 GiB\n", "out_of_range", 1, 9, 8},
+      {"memory: 80 GiB\nmemroy: 1\n", "unknown_key", 2, 1, 6},
+      {"memory: 80 GiB\nmemory: 81 GiB\n", "duplicate_key", 2, 1, 6},
+      {"memory: 80 GiB\nsm_count: many\n", "bad_value", 2, 11, 4},
+      {"memory: 80 GiB\nsm_count: 1.5\n", "bad_value", 2, 11, 3},
+      {"memory: 80 GiB\nsm_count: 1e30\n", "out_of_range", 2, 11, 4},
+      {"memory: 80 GiB\nsm_count: 0\n", "out_of_range", 2, 11, 1},
+      {"memory: 80 GiB\ntied: maybe\n", "bad_value", 2, 7, 5},
+      {"memory: 80 GiB\noptimizer: adma\n", "unknown_word", 2, 12, 4},
+      {"memory: 80 GiB\noptimizer: \"adma\"\n", "unknown_word", 2, 12, 6},
+      {"memory: 80 GiB\nnested: 3\n", "bad_value", 2, 9, 1},
+      {"memory: 80 GiB\nnested: {}\n", "missing_key", 2, 9, 1},
+      {"sm_count: 3\n", "missing_key", 1, 1, 1},
+      {"memory: [1, 2]\n", "bad_value", 1, 9, 1},
+      {"memory:\n", "missing_value", 1, 1, 6},
+      {"- 1\n- 2\n", "bad_value", 1, 1, 1},
+      {"memory: &a 80 GiB\nx: *a\n", "yaml_refused", 1, 9, 1},
+      {"memory: !!str 80 GiB\n", "yaml_refused", 1, 9, 1},
+      {"memory: [1, 2\n", "yaml_syntax", 0, 0, 1},
+      {"? [a]\n: 1\n", "bad_key", 1, 3, 1},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(std::string(row.text));
+    const Errors errors = mistakes(row.text);
+    REQUIRE_FALSE(errors.empty());
+    CHECK(errors.front().code == std::string(row.code));
+    if (row.line == 0) continue;
+    CHECK(errors.front().place.file == "f.yaml");
+    CHECK(errors.front().place.line == row.line);
+    CHECK(errors.front().place.column == row.column);
+    CHECK(errors.front().place.length == row.length);
+  }
+}
+
+TEST_CASE("all mistakes of a file come at once, with the line for the caret") {
+  const Errors errors = mistakes("memory: 80\nsm_cuont: 3\nnested: {bandwidth: 5}\n");
+  REQUIRE(errors.size() == 3);
+  CHECK(errors[0].message == "`memory` needs a unit");
+  CHECK(errors[0].place.text == "memory: 80");
+  CHECK(errors[1].message == "`nested.bandwidth` needs a unit");
+  CHECK(errors[2].message == "unknown key `sm_cuont`");
+  CHECK(errors[2].help == std::vector<std::string>{"a key with a similar name exists: `sm_count`"});
+}
+
+TEST_CASE("hostile files are refused, not followed") {
+  std::string bomb = "a: &a [x]\n";
+  for (int c = 'b'; c < 'z'; ++c) {
+    const char here = static_cast<char>(c), before = static_cast<char>(c - 1);
+    for (const char part : {here, ':', ' ', '&', here, ' ', '[', '*', before, ',', '*', before, ']', '\n'})
+      bomb += part;
+  }
+  CHECK(code_of(bomb) == "yaml_refused");
+  CHECK(code_of(std::string(100000, '[')) == "yaml_refused");
+  CHECK(code_of(std::string(100000, '{')) == "yaml_refused");
+  CHECK(code_of("memory: 1 GiB\n---\nmemory: 2 GiB\n") == "yaml_syntax");
+  CHECK(code_of(std::string("memory\0: 1 GiB", 14)) == "not_text");
+  CHECK(code_of(std::string(yaml::kMostBytes + 1, 'a')) == "too_large");
+  CHECK_FALSE(code_of("").empty());
+  CHECK_FALSE(code_of("\x80\xff\xfe garbage").empty());
+  CHECK_FALSE(code_of("memory: \"\xff\"").empty());
+}
+
+TEST_CASE("a hundred mistakes are cut at twenty") {
+  std::string text = "memory: 80 GiB\n";
+  for (int i = 0; i < 100; ++i) text.append("k").append(std::to_string(i)).append(": 1\n");
+  CHECK(mistakes(text).size() == 20);
+}
+
+TEST_CASE("unreadable files are one clear error") {
+  CHECK(yaml::read_text("/no/such/file.yaml").error().front().message == "no file `/no/such/file.yaml`");
+  CHECK(yaml::read_text("/").error().front().message == "`/` is a directory");
+}
