@@ -34,6 +34,7 @@ enum RecomputeModule : std::uint16_t {
   kRecomputeMoeActivation = 16,
   kRecomputeLatentUp = 32,
   kRecomputeSharedExperts = 64,
+  kRecomputeOps = 128,  ///< torchtitan's "op": only every second GEMM output and the attention's are kept
 };
 
 struct Recompute {
@@ -43,6 +44,14 @@ struct Recompute {
   int uniform = 0;            ///< Full: checkpoint every `uniform` layers; 0 or 1 = each layer
   bool operator==(const Recompute&) const = default;
 };
+
+/// Layers of one pipeline rank that full recompute rebuilds. Megatron counts `layers` per model chunk.
+[[nodiscard]] constexpr int recomputed_layers(const Recompute& recompute, int vp, int stage_layers) {
+  if (recompute.kind != RecomputeKind::Full) return 0;
+  if (recompute.layers == 0) return stage_layers;
+  const int block = recompute.layers * vp;
+  return block < stage_layers ? block : stage_layers;
+}
 
 /// One choice of every parallel axis. world = tp*cp*pp*dp = etp*ep*pp*(expert dp).
 struct Layout {

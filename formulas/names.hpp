@@ -62,7 +62,8 @@ inline constexpr Named<RecomputeModule> kRecomputeModuleNames[] = {{kRecomputeCo
                                                                    {kRecomputeMoe, "moe"},
                                                                    {kRecomputeMoeActivation, "moe_act"},
                                                                    {kRecomputeLatentUp, "mla_up_proj"},
-                                                                   {kRecomputeSharedExperts, "shared_experts"}};
+                                                                   {kRecomputeSharedExperts, "shared_experts"},
+                                                                   {kRecomputeOps, "op"}};
 
 namespace detail {
 template <class E, std::size_t N>

@@ -66,7 +66,10 @@ struct Stack {
   bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)
   int node_limit = 0;                ///< experts of a token lie on at most this many nodes; 0 = any
   bool fp8_param_gather = false;
-  double routing_imbalance = 1.0;     ///< most loaded rank / mean; 1 = forced balance
+  double routing_imbalance = 1.0;     ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor
+  bool legacy_moe_probs = false;      ///< probabilities applied when tokens return: their k copies are kept
+  bool batch_first_attention = false;  ///< bshd kernel under sbhd activations: output kept twice if micro_batch > 1
+  bool loader_attention_mask = false;  ///< the data loader makes a bool mask of s * s per sequence
   bool reshard_after_forward = true;  ///< FSDP: gather again for the backward pass
   bool operator==(const Stack&) const = default;
 };

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <vector>
 
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/states.hpp"
 #include "formulas/training.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem.hpp"
@@ -19,24 +19,27 @@ struct LayerMemory {
   double expert_parameters = 0;  ///< on this rank, expert gradient group
   double trained_dense = 0;      ///< of them, with gradient and optimizer state (adapters under LoRA)
   double trained_expert = 0;
-  double saved = 0;                ///< bytes kept per micro-batch from forward to backward, no recompute
-  double kept = 0;                 ///< the same under the layout's recompute choice
-  double checkpoint = 0;           ///< bytes kept if the layer is fully recomputed
-  double forward_transient = 0;    ///< alive only while this layer's forward runs
-  double backward_transient = 0;   ///< alive only while this layer's backward runs
-  double recompute_transient = 0;  ///< rebuilt before this layer's backward: what `kept` lacks of `saved`
-  double gathered = 0;             ///< bytes of the unsharded block while FSDP works on it
+  double gemm_parameters = 0;     ///< of them, weights of GEMMs: what fp8 keeps quantised copies of
+  double saved = 0;               ///< bytes kept per micro-batch from forward to backward, no recompute
+  double kept = 0;                ///< the same under the layout's selective recompute
+  double checkpoint = 0;          ///< bytes kept if the layer is fully recomputed
+  double forward_transient = 0;   ///< alive only while this layer's forward runs
+  double backward_transient = 0;  ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
 /// The same for what stands at the ends of the pipeline.
 struct EndMemory {
-  double embedding_parameters = 0;
-  double head_parameters = 0;  ///< head and final norm; the embedding's copy when tied over stages
-  double embedding_saved = 0;  ///< per micro-batch
-  double head_saved = 0;       ///< per micro-batch: final norm, head input, logits as the loss keeps them
-  double head_transient = 0;   ///< at the loss's peak
-  double mtp_parameters = 0;   ///< one prediction module: its layers and projection
-  double mtp_saved = 0;
+  double embedding_parameters = 0;  ///< with learned positions
+  double head_parameters = 0;       ///< head and final norm; the embedding's copy when tied
+  double shared_parameters = 0;     ///< of the head, what the embedding holds already when tied
+  double embedding_saved = 0;       ///< per micro-batch
+  double head_saved = 0;            ///< per micro-batch: inputs of final norm and head
+  double logits_saved = 0;          ///< per micro-batch: what the loss keeps
+  double loss_transient = 0;        ///< logits in all copies at the loss's own peak
+  double head_backward = 0;         ///< logits' gradient and the head's input gradient
+  double head_resident = 0;         ///< gathered head input, kept once used
+  double mtp_parameters = 0;        ///< one prediction module besides its layers: projection and norms
+  double mtp_saved = 0;             ///< one prediction module besides its layers
 };
 
 inline constexpr int kMaxLayerKinds = 16;
@@ -64,6 +67,7 @@ struct MemoryKinds {
 class MemoryModel {
  public:
   /// Precomputes everything that depends on tp, cp, ep, etp, micro_batch, sequence parallelism and recompute.
+  /// The model has at most kMaxLayerKinds kinds of layer. `problem` must outlive the object.
   MemoryModel(const Problem& problem, const Layout& layout);
 
   const LayerMemory& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }
@@ -73,14 +77,52 @@ class MemoryModel {
   /// dp, zero, shard, schedule and chunk_layers. `in_flight` is in whole-stage micro-batches.
   [[nodiscard]] StageMemory stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const;
 
-  /// Name of the instant at which the stage peaks: "loss backward", "moe forward", "optimizer step", ...
+  /// Name of the instant at which the stage peaks: "loss", "moe forward", "optimizer step", ...
   [[nodiscard]] const char* peak_instant(const Layout& layout, int rank, const StageContent& content,
                                          double in_flight) const;
 
  private:
+  /// Sums over the layers of a stage, embedding and head included where it holds them.
+  struct Sums {
+    double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0;
+    double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
+    double forward = 0, backward = 0, block = 0;
+    unsigned kinds = 0;
+    int layers = 0;
+    bool moe = false;
+  };
+  /// A moment of the step at which memory may peak.
+  struct Instant {
+    const char* name = "";
+    double activations = 0;
+    double transient = 0;
+  };
+  /// A weight shape and the layer kinds (bits) that have it; bit kMaxLayerKinds is the head.
+  struct Shape {
+    double rows = 0, columns = 0;
+    unsigned owners = 0;
+  };
+
+  Sums sums(const StageContent& content) const;
+  Instant peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums, double in_flight) const;
+  void add_shape(double rows, double columns, unsigned owner);
+  double dummy_gradients(unsigned owners) const;
+  double resident_transient(const Layout& layout, int rank, const StageContent& content, const Sums& sums) const;
+  double gathered_forward(const Layout& layout, const Sums& sums) const;
+  double gathered_backward(const Layout& layout, const StageContent& content, const Sums& sums) const;
+  void fill_states(StageMemory& memory, const Layout& layout, const Sums& sums) const;
+  double step_bytes(const Layout& layout, const Sums& sums) const;
+
   const Problem* problem_;
+  Recompute recompute_;
+  bool hopper_ = true;  ///< Hopper or newer
   std::vector<LayerMemory> layers_;
+  std::vector<Shape> shapes_;
   EndMemory ends_;
+  double stale_ = 0;        ///< gradient that a stage behind the first keeps after sending it
+  double loader_mask_ = 0;  ///< s * s attention mask of the data loader
+  double frozen_bytes_ = 2;
+  double quantised_bytes_ = 0;
 };
 
 }  // namespace plan

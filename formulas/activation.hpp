@@ -1,0 +1,92 @@
+#pragma once
+
+#include "formulas/formula.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/model.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// Tokens that one rank works on per micro-batch, before tensor parallelism splits them: b s / c.
+[[nodiscard]] double rank_tokens(const Training& training, const Layout& layout);
+
+/// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch.
+/// One field per fate: what a recompute module can drop stands apart from the rest (formulas.md D1-D4).
+struct LayerLedger {
+  double mixer_input = 0;        ///< residual stream into the mixer's norm
+  double mixer_norm = 0;         ///< that norm's output, the input of its first GEMM
+  double mixer = 0;              ///< q, k, v, latents, scan states, input of the output projection
+  double latent_up = 0;          ///< of MLA: what the up-projections and RoPE make (mla_up_proj)
+  double core = 0;               ///< softmax statistics, or the s*s tensors without flash (core_attn)
+  double ffn_input = 0;          ///< residual stream into the FFN's norm
+  double ffn_norm = 0;           ///< that norm's output
+  double mlp = 0;                ///< dense FFN: activation input and output (mlp)
+  double router = 0;             ///< logits and probabilities
+  double routed = 0;             ///< permuted tokens and activation inputs of the experts (moe)
+  double routed_activation = 0;  ///< activation outputs of the experts (moe, moe_act)
+  double routed_output = 0;      ///< copies of the experts' outputs (older dispatchers)
+  double shared = 0;             ///< shared experts (moe, shared_experts)
+  double statistics = 0;         ///< one or two numbers a token and norm
+  double masks = 0;              ///< residual dropout
+
+  /// Everything that backward of the FFN frees before backward of the mixer starts.
+  double ffn() const {
+    return ffn_input + ffn_norm + mlp + router + routed + routed_activation + routed_output + shared;
+  }
+  double total() const { return mixer_input + mixer_norm + mixer + latent_up + core + ffn() + statistics + masks; }
+  bool operator==(const LayerLedger&) const = default;
+};
+
+/// The ledger of one layer under the layout's tp, cp, ep, etp, micro_batch and sequence parallelism.
+///
+/// Assumes dropout masks of one byte, no copy of the residual in fp32, RoPE and residual additions that
+/// save nothing. Sources: [KOR] for GPT, [TE] and [MCORE] read for Llama, MLA and MoE; Mamba-2 and
+/// DeltaNet derived from the arguments that their kernels save.
+[[nodiscard]] LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training,
+                                       const Layout& layout);
+
+/// Bytes left of a ledger when `modules` (RecomputeModule bits) are dropped and rebuilt.
+/// `fused_norms`: the norm's output is rebuilt with the GEMM that it is fused into.
+[[nodiscard]] double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
+
+/// Bytes left under torchtitan's "selective op": the layer's input, the attention kernel's output and
+/// statistics, and the output of every second matrix product; the rest is rebuilt [TT].
+[[nodiscard]] double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger,
+                              const Training& training, const Layout& layout);
+
+/// Bytes left when the whole layer is rebuilt from its input: 2 N h, split by sequence parallelism.
+[[nodiscard]] double layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
+
+/// Bytes per element of a tensor that is kept only as the input of a GEMM.
+[[nodiscard]] double gemm_input_bytes(Precision precision);
+
+// The equations, for `plan explain` and `plan formula`. Bytes of one layer and micro-batch.
+
+inline constexpr Formula kActivationGpt{"activation",
+                                        "GPT layer with dropout, no recompute",
+                                        "s*b*h*(34+5*a*s/h)",
+                                        "bytes",
+                                        "Korthikanti et al. 2022, arXiv 2205.05198",
+                                        "already in bytes: multiplying 5abs^2 by 2 again gives twice the truth"};
+inline constexpr Formula kActivationGptTp{"activation-tp", "GPT layer, tensor parallel", "s*b*h*(10+24/t+5*a*s/(h*t))",
+                                          "bytes", "Korthikanti et al. 2022, arXiv 2205.05198"};
+inline constexpr Formula kActivationGptSp{"activation-sp", "GPT layer, tensor and sequence parallel",
+                                          "s*b*h*(34/t+5*a*s/(h*t))", "bytes",
+                                          "Korthikanti et al. 2022, arXiv 2205.05198"};
+inline constexpr Formula kActivationGptSelective{
+    "activation-selective", "GPT layer, tensor parallel, core attention rebuilt", "s*b*h*(10+24/t)", "bytes",
+    "Korthikanti et al. 2022, arXiv 2205.05198"};
+inline constexpr Formula kActivationGptSpSelective{"activation-sp-selective",
+                                                   "GPT layer, sequence parallel, core attention rebuilt", "34*s*b*h/t",
+                                                   "bytes", "Korthikanti et al. 2022, arXiv 2205.05198"};
+inline constexpr Formula kActivationFull{"activation-full", "any layer, rebuilt in full", "2*s*b*h", "bytes",
+                                         "Korthikanti et al. 2022, arXiv 2205.05198"};
+inline constexpr Formula kActivationLlama{
+    "activation-llama",
+    "Llama layer, flash attention, no dropout",
+    "N*(8*h+4*q+4*kv+6*f+4*a+8)/t",
+    "bytes",
+    "TransformerEngine and Megatron-LM sources; 17 measured peaks within 0.02 %",
+    "N tokens a rank, tensor and sequence parallel; q and kv are projected widths"};
+
+}  // namespace plan

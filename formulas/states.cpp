@@ -1,0 +1,98 @@
+#include "formulas/states.hpp"
+
+namespace plan {
+namespace {
+
+/// Blockwise 8-bit states keep one fp32 scale for 256 values.
+constexpr double kEightBitState = 1 + 4.0 / 256;
+
+struct Moments {
+  double hidden;
+  double ends;
+};
+
+Moments moments(const Training& training) {
+  const double adam = training.moment1_bytes + training.moment2_bytes;
+  switch (training.optimizer) {
+    case Optimizer::Adam: return {adam, adam};
+    case Optimizer::Adam8bit: return {2 * kEightBitState, 2 * kEightBitState};
+    case Optimizer::Adafactor: return {0, 0};  // a row and a column in place of a matrix
+    case Optimizer::Muon: return {training.moment1_bytes, adam};
+    case Optimizer::SgdMomentum: return {training.moment1_bytes, training.moment1_bytes};
+    case Optimizer::Sgd: return {0, 0};
+  }
+  return {adam, adam};
+}
+
+/// Megatron: a gradient buffer of the whole rank. A bf16 buffer is copied to fp32 for the step unless
+/// the optimizer reads it in place.
+StateBytes megatron(const Training& training, Moments m) {
+  const bool wide = training.weight_bytes() == 4;
+  StateBytes bytes{training.weight_bytes(),
+                   static_cast<double>(training.grad_bytes),
+                   wide ? 0 : training.master_bytes,
+                   m.hidden,
+                   m.ends,
+                   0,
+                   0};
+  if (training.grad_bytes < 4 && !training.precision_aware) bytes.step = 4;
+  return bytes;
+}
+
+/// fully_shard: fp32 parameters are the master; gradients arrive in the parameters' type.
+StateBytes fsdp2(Moments m) { return {4, 4, 0, m.hidden, m.ends, 0, 0}; }
+
+/// DeepSpeed: 16-bit gradients and fp32 ones in the optimizer's partition; its bf16 optimizer at stage
+/// 0 and 1 accumulates whole fp32 gradients instead.
+StateBytes deepspeed(const Training& training, int zero, Moments m) {
+  const bool whole_fp32 = zero < 2 && training.grad_bytes == 4;
+  return {training.weight_bytes(),
+          whole_fp32 ? 4.0 : 2.0,
+          training.master_bytes,
+          m.hidden,
+          m.ends,
+          whole_fp32 ? 0.0 : 4.0,
+          0};
+}
+
+}  // namespace
+
+StateBytes state_bytes(const Training& training, int zero) {
+  const Moments m = moments(training);
+  switch (training.stack.states) {
+    case StateLayout::Megatron:
+    case StateLayout::MegatronFsdp: return megatron(training, m);
+    case StateLayout::Fsdp2: return fsdp2(m);
+    case StateLayout::DeepSpeed: return deepspeed(training, zero, m);
+  }
+  return megatron(training, m);
+}
+
+double resident_bytes(const Training& training, int zero, double shard) {
+  const StateBytes bytes = state_bytes(training, zero);
+  const StateShares share = state_shares(zero, shard);
+  return bytes.weights * share.weights + bytes.grads * share.grads +
+         (bytes.master + bytes.moments + bytes.optimizer_grads) * share.optimizer;
+}
+
+double frozen_weight_bytes(const Training& training) {
+  // 4 bits, an 8-bit scale for 64 weights, an fp32 scale for 256 of those
+  if (training.task == Task::Qlora) return 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+  return training.weight_bytes();
+}
+
+double quantised_weight_bytes(const Training& training) {
+  switch (training.precision) {
+    case Precision::Fp32:
+    case Precision::Fp16:
+    case Precision::Bf16: return 0;
+    case Precision::Fp8Delayed:
+    case Precision::Fp8Tensorwise: return 2;
+    case Precision::Fp8Blockwise: return 2 * (1 + 4.0 / (128 * 128));
+    case Precision::Mxfp8: return 2 * (1 + 1.0 / 32);
+    case Precision::Nvfp4: return 2 * (0.5 + 1.0 / 16);
+  }
+  return 0;
+}
+
+}  // namespace plan

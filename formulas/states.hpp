@@ -1,0 +1,64 @@
+#pragma once
+
+#include "formulas/formula.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// Bytes per parameter of every model state before sharding (formulas.md C1). Which of them a data
+/// parallel group shares out is `state_shares`'s business.
+struct StateBytes {
+  double weights = 2;          ///< what the GEMMs read
+  double grads = 4;            ///< the gradient buffer
+  double master = 4;           ///< fp32 copy of the weights, or the low 16 bits of it
+  double moments = 8;          ///< matrices of the hidden layers
+  double ends = 8;             ///< moments of embedding, head and norms (Muon runs Adam on them)
+  double optimizer_grads = 0;  ///< fp32 gradients that the optimizer keeps from step to step (DeepSpeed)
+  double step = 0;             ///< alive during the optimizer step only
+  bool operator==(const StateBytes&) const = default;
+};
+[[nodiscard]] StateBytes state_bytes(const Training& training, int zero);
+
+/// Share of each state that one rank holds of the parameters it works on: 1, or 1 / shard degree.
+struct StateShares {
+  double weights = 1;
+  double grads = 1;
+  double optimizer = 1;
+};
+/// `zero` 0-3; `shard` is the number of ranks that share one copy.
+/// 0 nothing, 1 optimizer, 2 and gradients, 3 and weights.
+[[nodiscard]] constexpr StateShares state_shares(int zero, double shard) {
+  const double part = 1 / shard;
+  return {zero >= 3 ? part : 1.0, zero >= 2 ? part : 1.0, zero >= 1 ? part : 1.0};
+}
+
+/// Bytes per parameter resident between steps, for tables and tests.
+[[nodiscard]] double resident_bytes(const Training& training, int zero, double shard);
+
+/// Bytes per frozen weight: as trained, or 4-bit NF4 blocks of 64 with doubly quantised scales (QLoRA).
+[[nodiscard]] double frozen_weight_bytes(const Training& training);
+
+/// Bytes per GEMM weight kept beside the bf16 weight, or instead of half of it, when GEMMs run in fp8:
+/// row-wise and column-wise copies with their scales [TE].
+[[nodiscard]] double quantised_weight_bytes(const Training& training);
+
+inline constexpr Formula kZero0{"zero0",
+                                "model states without sharding",
+                                "16*P",
+                                "bytes",
+                                "Rajbhandari et al. 2020, arXiv 1910.02054",
+                                "bf16 weights 2 and gradients 2, fp32 master 4 and moments 8"};
+inline constexpr Formula kZero1{"zero1", "model states, optimizer sharded", "(4+12/d)*P", "bytes",
+                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
+inline constexpr Formula kZero2{"zero2", "model states, gradients sharded too", "(2+14/d)*P", "bytes",
+                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
+inline constexpr Formula kZero3{"zero3", "model states, weights sharded too", "16*P/d", "bytes",
+                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
+inline constexpr Formula kMegatronStates{"megatron-states", "Megatron's distributed optimizer, fp32 gradients",
+                                         "(6+12/d)*P", "bytes", "Megatron-LM docs/source/api-guide/dist_optimizer.md"};
+inline constexpr Formula kDeepSpeedZero2{"deepspeed-zero2", "DeepSpeed ZeRO-2 by its own estimator", "(2+18/d)*P",
+                                         "bytes", "DeepSpeed runtime/zero/stage_1_and_2.py"};
+inline constexpr Formula kHsdpStates{"hsdp-states", "hybrid sharding over K ranks", "16*P/K", "bytes",
+                                     "PyTorch fully_shard"};
+
+}  // namespace plan

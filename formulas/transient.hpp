@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "formulas/formula.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/model.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// Alive only while one layer runs (formulas.md D6 b-e).
+struct LayerTransient {
+  double forward = 0;             ///< MoE dispatcher, key-value buffers of context parallelism
+  double ffn_backward = 0;        ///< incoming gradient, gradient of the activation's input
+  double attention_backward = 0;  ///< gradients in and out, fp32 dQ accumulator, expanded dK and dV
+};
+[[nodiscard]] LayerTransient layer_transient(const Model& model, const Layer& layer, const Training& training,
+                                             const Layout& layout);
+
+/// What the head and its loss keep and need, per micro-batch (formulas.md D6 a).
+struct HeadMemory {
+  double saved = 0;     ///< inputs of final norm and head
+  double logits = 0;    ///< what the loss keeps for its backward pass
+  double loss = 0;      ///< logits in all their copies at the loss's own peak
+  double backward = 0;  ///< logits' gradient with the head's input gradient, whole and scattered
+  double resident = 0;  ///< head input gathered over sequence parallel ranks, a buffer kept once used
+};
+/// Rows of embedding and head on one rank: Megatron pads the vocabulary, others split it as it is.
+[[nodiscard]] double vocab_rows(const Model& model, const Training& training, const Layout& layout);
+
+[[nodiscard]] HeadMemory head_memory(const Model& model, const Training& training, const Layout& layout);
+
+/// What the embedding keeps: token ids, dropout mask.
+[[nodiscard]] double embedding_saved(const Model& model, const Training& training, const Layout& layout);
+
+/// Gradient that a pipeline stage behind the first keeps referenced after it sent it: 2 N h / t.
+[[nodiscard]] double stale_gradient(const Model& model, const Training& training, const Layout& layout);
+
+/// Shape of a linear's weight on one rank and how many the layer has of it.
+struct LinearShape {
+  double rows = 0;
+  double columns = 0;
+  double count = 1;
+  double numel() const { return rows * columns; }
+};
+
+/// The linears of a layer on one rank; unused entries have no rows.
+struct LinearShapes {
+  std::array<LinearShape, 12> shapes{};
+  int size = 0;
+  void add(double rows, double columns, double count = 1) {
+    if (rows > 0 && columns > 0 && count > 0) shapes[static_cast<std::size_t>(size++)] = {rows, columns, count};
+  }
+  /// Weights of all linears together.
+  double numel() const {
+    double sum = 0;
+    for (int i = 0; i < size; ++i)
+      sum += shapes[static_cast<std::size_t>(i)].numel() * shapes[static_cast<std::size_t>(i)].count;
+    return sum;
+  }
+};
+[[nodiscard]] LinearShapes linear_shapes(const Model& model, const Layer& layer, const Layout& layout);
+
+/// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before.
+[[nodiscard]] constexpr double gemm_workspace(bool hopper_or_newer) {
+  return (hopper_or_newer ? 32.0 : 4.0) * (1 << 20);
+}
+/// Streams of the grouped GEMM, each with its own workspace.
+inline constexpr double kGroupedGemmStreams = 4;
+/// Allocated beside everything counted here. Fitted once: the two residues of the 23 measured peaks
+/// (36.0 MiB without, 50.3 MiB with a head or experts) less the GEMM workspace.
+inline constexpr double kStaticResidue = 4.0 * (1 << 20);
+inline constexpr double kHeadResidue = 14.3 * (1 << 20);
+
+/// Buffers that NCCL allocates outside the framework's allocator: rings of the collectives' groups and
+/// the point-to-point channels of pipeline and expert parallelism [NCCL].
+[[nodiscard]] double nccl_buffers(const Layout& layout, int gpus_per_node, bool hopper_or_newer);
+
+/// What the caching allocator holds beyond what is allocated, as a share of it. Median of 19 measured
+/// runs 1.052, range 1.028-1.093.
+[[nodiscard]] constexpr double allocator_reserve(bool expandable_segments) { return expandable_segments ? 0.02 : 0.06; }
+
+inline constexpr Formula kLossPeak{"loss-peak",
+                                   "last stage, backward of the head",
+                                   "2*N*V/t+6*N*h/t+4*N/t+4*N*h",
+                                   "bytes",
+                                   "TransformerEngine and Megatron-LM sources; 23 measured peaks",
+                                   "V padded vocabulary; tensor and sequence parallel; fused cross entropy in place"};
+inline constexpr Formula kMoeForwardPeak{
+    "moe-forward-peak",
+    "forward of a mixture of experts",
+    "8*N*k*c*h+6*N*h",
+    "bytes",
+    "Megatron-LM moe/token_dispatcher.py; measured peaks",
+    "c tokens of the most loaded rank over the mean; four copies of the permuted tokens"};
+inline constexpr Formula kNcclRing{"nccl-ring", "NCCL buffers of one ring communicator", "12*channels*2^20", "bytes",
+                                   "NCCL init.cc, p2p transport: 10 MiB to receive and 2 MiB to send per channel"};
+
+}  // namespace plan

@@ -1,0 +1,174 @@
+#include "planner/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formulas/activation.hpp"
+#include "formulas/parameters.hpp"
+#include "formulas/transient.hpp"
+
+namespace plan {
+namespace {
+
+constexpr unsigned kHeadOwner = 1u << kMaxLayerKinds;
+
+unsigned owner_of(std::size_t kind) { return 1u << kind; }
+
+/// Only GPUs of Hopper's generation and later have fp8 tensor cores on training parts.
+bool hopper_or_newer(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0; }
+
+/// Training as the stack runs it on this GPU: before Hopper, attention under Megatron is FlashAttention,
+/// whose layout is batch first.
+Training training_on(const Problem& problem, bool hopper) {
+  Training training = problem.training;
+  const bool megatron = training.stack.states == StateLayout::Megatron;
+  if (megatron && training.stack.flash_attention && !hopper) training.stack.batch_first_attention = true;
+  return training;
+}
+
+/// Is the norm's output rebuilt with the GEMM behind it? Only in front of plain attention and dense FFN.
+bool fused_norm(const Layer& layer, const Stack& stack) {
+  return stack.fused_norms && layer.mixer == Mixer::Attention && layer.ffn == Ffn::Dense;
+}
+
+double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
+                  const Layout& layout) {
+  if (layout.recompute.kind != RecomputeKind::Selective) return ledger.total();
+  if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout);
+  return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
+}
+
+LayerMemory layer_memory(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
+  LayerMemory out;
+  const RankParameters base = rank_parameters(model, layer, layout.tp, layout.ep, layout.etp);
+  out.trained_dense = out.dense_parameters = base.dense;
+  out.trained_expert = out.expert_parameters = base.expert;
+  if (training.adapters()) {
+    const RankParameters adapter = adapter_parameters(model, layer, training.lora, layout.tp, layout.ep, layout.etp);
+    out.trained_dense = adapter.dense;
+    out.trained_expert = adapter.expert;
+    out.dense_parameters += adapter.dense;
+    out.expert_parameters += adapter.expert;
+  }
+  out.gemm_parameters = linear_shapes(model, layer, layout).numel();
+  const LayerLedger ledger = layer_ledger(model, layer, training, layout);
+  out.saved = ledger.total();
+  out.kept = kept_bytes(model, layer, ledger, training, layout);
+  out.checkpoint = layer_checkpoint(model, training, layout);
+  const LayerTransient transient = layer_transient(model, layer, training, layout);
+  out.forward_transient = transient.forward;
+  out.backward_transient =
+      out.saved - out.kept + std::max(transient.ffn_backward, transient.attention_backward - ledger.ffn());
+  return out;
+}
+
+EndMemory end_memory(const Model& model, const Training& training, const Layout& layout) {
+  EndMemory out;
+  const double hidden = static_cast<double>(model.hidden);
+  const double vocab = vocab_rows(model, training, layout);
+  const double norm = model.norm == Norm::Layer && model.norm_bias ? 2 * hidden : hidden;
+  out.embedding_parameters =
+      vocab * hidden + static_cast<double>(model.positions) * hidden + (model.embedding_norm ? norm : 0);
+  out.shared_parameters = model.tied ? vocab * hidden : 0;
+  out.head_parameters = vocab * hidden + norm + (model.head_bias ? vocab : 0);
+  out.embedding_saved = embedding_saved(model, training, layout);
+  const HeadMemory head = head_memory(model, training, layout);
+  out.head_saved = head.saved;
+  out.logits_saved = head.logits;
+  out.loss_transient = head.loss;
+  out.head_backward = head.backward;
+  out.head_resident = head.resident;
+  if (!training.adapters() && !training.stack.gradient_fusion) out.head_backward += 2 * vocab * hidden;
+  if (model.mtp.depth > 0) {
+    out.mtp_parameters = 2 * hidden * hidden / layout.tp + 3 * hidden;
+    out.mtp_saved = 3 * layer_checkpoint(model, training, layout) + head.saved + head.logits;
+  }
+  return out;
+}
+
+}  // namespace
+
+MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
+    : problem_(&problem), recompute_(layout.recompute), hopper_(hopper_or_newer(problem.cluster.gpu)) {
+  const Model& model = problem.model;
+  const Training training = training_on(problem, hopper_);
+  layers_.reserve(model.kinds.size());
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    const Layer& layer = model.kinds[kind];
+    layers_.push_back(layer_memory(model, layer, training, layout));
+    const LinearShapes shapes = linear_shapes(model, layer, layout);
+    for (int i = 0; i < shapes.size; ++i) {
+      const LinearShape& shape = shapes.shapes[static_cast<std::size_t>(i)];
+      add_shape(shape.rows, shape.columns, owner_of(kind));
+    }
+  }
+  const double hidden = static_cast<double>(model.hidden);
+  add_shape(vocab_rows(model, training, layout), hidden, kHeadOwner);
+  ends_ = end_memory(model, training, layout);
+  stale_ = stale_gradient(model, training, layout);
+  if (training.stack.loader_attention_mask)
+    loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
+  frozen_bytes_ = frozen_weight_bytes(training);
+  const bool cached = training.stack.states == StateLayout::Megatron && !training.stack.fp8_param_gather;
+  quantised_bytes_ = cached ? quantised_weight_bytes(training) : 0;
+}
+
+void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
+  for (Shape& shape : shapes_)
+    if (shape.rows == rows && shape.columns == columns) {
+      shape.owners |= owner;
+      return;
+    }
+  shapes_.push_back({rows, columns, owner});
+}
+
+/// TransformerEngine hands autograd one bf16 tensor per distinct weight shape in place of the gradients
+/// that its GEMMs already added up.
+double MemoryModel::dummy_gradients(unsigned owners) const {
+  const Training& training = problem_->training;
+  const bool fused = training.stack.gradient_fusion && training.stack.states == StateLayout::Megatron;
+  if (!fused || training.adapters()) return 0;
+  double bytes = 0;
+  for (const Shape& shape : shapes_)
+    if (shape.owners & owners) bytes += 2 * shape.rows * shape.columns;
+  return bytes;
+}
+
+MemoryModel::Sums MemoryModel::sums(const StageContent& content) const {
+  const Model& model = problem_->model;
+  Sums out;
+  for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
+    int count = content.layers_of_kind[kind];
+    if (content.mtp > 0)
+      count += content.mtp *
+               static_cast<int>(std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), static_cast<int>(kind)));
+    if (count == 0) continue;
+    const LayerMemory& layer = layers_[kind];
+    out.layers += count;
+    out.kinds |= owner_of(kind);
+    out.moe = out.moe || model.kinds[kind].ffn == Ffn::Moe;
+    out.dense += count * layer.dense_parameters;
+    out.expert += count * layer.expert_parameters;
+    out.trained_dense += count * layer.trained_dense;
+    out.trained_expert += count * layer.trained_expert;
+    out.gemm += count * layer.gemm_parameters;
+    out.saved += count * layer.saved;
+    out.kept += count * layer.kept;
+    out.checkpoint += count * layer.checkpoint;
+    out.largest_saved = std::max(out.largest_saved, layer.saved);
+    out.forward = std::max(out.forward, layer.forward_transient);
+    out.backward = std::max(out.backward, layer.backward_transient);
+    out.block = std::max(out.block, layer.dense_parameters + layer.expert_parameters);
+  }
+  if (content.mtp > 0) out.ends += content.mtp * ends_.mtp_parameters;
+  const bool second_embedding = content.head && content.mtp > 0;
+  if (content.embedding || second_embedding) out.ends += ends_.embedding_parameters;
+  if (content.head) {
+    out.ends += ends_.head_parameters;
+    if (content.embedding || second_embedding) out.ends -= ends_.shared_parameters;
+    out.kinds |= kHeadOwner;
+  }
+  return out;
+}
+
+}  // namespace plan

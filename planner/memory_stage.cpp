@@ -1,0 +1,177 @@
+// Memory of one pipeline rank: which states it shares out, and the moment at which it peaks.
+#include <algorithm>
+
+#include "formulas/transient.hpp"
+#include "planner/memory.hpp"
+
+namespace plan {
+namespace {
+
+/// Shard degrees of dense and expert parameters. HSDP instances split the expert group alike.
+struct ShardDegrees {
+  double dense = 1;
+  double expert = 1;
+};
+
+ShardDegrees shard_degrees(const Layout& layout) {
+  const double group = layout.dense_group(), shard = layout.shard_group();
+  const double expert = layout.expert_dp();
+  return {shard, std::max(1.0, expert * shard / group)};
+}
+
+/// DeepSpeed's default buckets, in elements.
+constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kPrefetchBucket = 5e7;
+
+/// All micro-batches pass the loss before the first backward only without interleaving of the two.
+bool loss_waits(Schedule schedule) { return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst; }
+
+}  // namespace
+
+void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const Sums& sums) const {
+  const Training& training = problem_->training;
+  const StateBytes bytes = state_bytes(training, layout.zero);
+  const ShardDegrees degrees = shard_degrees(layout);
+  const StateShares dense = state_shares(layout.zero, degrees.dense);
+  const StateShares expert = state_shares(layout.zero, degrees.expert);
+  const bool adapters = training.adapters();
+  const double ends = adapters ? 0 : sums.ends;
+  const double copies = layout.schedule == Schedule::DualPipe ? 2 : 1;  // both directions keep their stage
+  const double base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
+                                                  (sums.expert - sums.trained_expert) * expert.weights) +
+                                     2 * sums.ends * dense.weights
+                               : 0;
+  const double weights =
+      bytes.weights * ((sums.trained_dense + ends) * dense.weights + sums.trained_expert * expert.weights);
+  const double grads = bytes.grads * ((sums.trained_dense + ends) * dense.grads + sums.trained_expert * expert.grads);
+  const double hidden = bytes.master + bytes.moments + bytes.optimizer_grads;
+  const double outer = bytes.master + bytes.ends + bytes.optimizer_grads;
+  const double optimizer =
+      (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
+  const double quantised = layout.zero < 3 ? quantised_bytes_ * sums.gemm : 0;
+  memory.weights = round_bytes(copies * (base + weights + quantised));
+  memory.grads = round_bytes(copies * grads);
+  memory.optimizer = round_bytes(optimizer * (1 - training.optimizer_offload));
+}
+
+/// What the optimizer step adds for its own duration.
+double MemoryModel::step_bytes(const Layout& layout, const Sums& sums) const {
+  const Training& training = problem_->training;
+  const double ends = training.adapters() ? 0 : sums.ends;
+  const ShardDegrees degrees = shard_degrees(layout);
+  const double parameters = (sums.trained_dense + ends) * state_shares(layout.zero, degrees.dense).optimizer +
+                            sums.trained_expert * state_shares(layout.zero, degrees.expert).optimizer;
+  double bytes = state_bytes(training, layout.zero).step * parameters;
+  if (training.optimizer == Optimizer::Muon)  // Newton-Schulz: three copies of the largest matrix
+    for (const Shape& shape : shapes_)
+      if (!(shape.owners >> kMaxLayerKinds)) bytes = std::max(bytes, 3 * 2 * shape.rows * shape.columns);
+  if (training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)
+    bytes += 2 * std::min(kGatherBucket, sums.trained_dense + sums.trained_expert + ends);
+  return bytes;
+}
+
+/// Weights that fully sharded data parallelism has whole while a layer's forward runs: this block, the
+/// retained gather output and the next block's.
+double MemoryModel::gathered_forward(const Layout& layout, const Sums& sums) const {
+  const Training& training = problem_->training;
+  switch (training.stack.states) {
+    case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
+    case StateLayout::MegatronFsdp: return layout.zero == 3 ? (4 + 2.0 * training.grad_bytes) * sums.block : 0;
+    case StateLayout::Fsdp2: {
+      const double all = 2 * (sums.dense + sums.expert + sums.ends);
+      if (layout.zero < 2) return 0;
+      return layout.zero == 2 || !training.stack.reshard_after_forward ? all : 6 * sums.block;
+    }
+    case StateLayout::DeepSpeed:
+      return layout.zero == 3 ? 2 * (2 * sums.block + std::min(kPrefetchBucket, sums.dense + sums.expert)) : 0;
+  }
+  return 0;
+}
+
+/// The same in backward: this block and the prefetched one, gradients, and the input of the previous
+/// reduce-scatter in the reduction's type, the head's at first.
+double MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const Sums& sums) const {
+  const Training& training = problem_->training;
+  const double forward = gathered_forward(layout, sums);
+  const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
+  switch (training.stack.states) {
+    case StateLayout::Megatron:
+      if (layout.zero == 3) return 6 * sums.block + training.grad_bytes * reduced;
+      return layout.zero == 2 ? training.grad_bytes * sums.block : 0;
+    case StateLayout::MegatronFsdp: return forward;
+    case StateLayout::Fsdp2: {
+      if (layout.zero < 2) return 0;
+      const double weights = layout.zero == 2 || !training.stack.reshard_after_forward ? forward : 4 * sums.block;
+      return weights + 2 * sums.block + training.grad_bytes * reduced;
+    }
+    case StateLayout::DeepSpeed:
+      if (layout.zero < 2) return 0;
+      return forward + 2 * 2 * std::min(kReduceBucket, sums.dense + sums.expert + sums.ends);
+  }
+  return forward;
+}
+
+/// Neither state nor activation, but there at every possible peak.
+double MemoryModel::resident_transient(const Layout&, int rank, const StageContent& content, const Sums& sums) const {
+  double bytes = dummy_gradients(sums.kinds) + gemm_workspace(hopper_) + kStaticResidue + loader_mask_;
+  if (content.head || sums.moe) bytes += kHeadResidue;
+  if (sums.moe) bytes += kGroupedGemmStreams * gemm_workspace(hopper_);
+  if (content.head) bytes += ends_.head_resident;
+  if (rank > 0) bytes += stale_;
+  return bytes;
+}
+
+MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums,
+                                       double in_flight) const {
+  const bool full = recompute_.kind == RecomputeKind::Full;
+  double held = sums.kept, rebuilt = 0;
+  if (full && sums.layers > 0) {
+    const int group = std::max(1, recompute_.uniform);
+    const double share = static_cast<double>(recomputed_layers(recompute_, layout.vp, sums.layers)) / sums.layers;
+    held = share * sums.checkpoint / group + (1 - share) * sums.saved;
+    rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
+  }
+  double activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
+  activations += content.mtp * ends_.mtp_saved;
+  const double waiting = content.head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
+  activations += waiting * (ends_.head_saved + ends_.logits_saved);
+  const double forward = gathered_forward(layout, sums), backward = gathered_backward(layout, content, sums);
+
+  Instant best{sums.moe ? "moe forward" : "forward", activations, sums.forward + forward};
+  const auto consider = [&best](Instant instant) {
+    if (instant.activations + instant.transient > best.activations + best.transient) best = instant;
+  };
+  consider({"layer backward", activations, rebuilt + sums.backward + backward});
+  if (content.head) {
+    const double at_head = activations + ends_.head_saved;
+    consider({"loss", at_head, ends_.loss_transient + forward});
+    consider({"head backward", at_head, ends_.head_backward + forward});
+  }
+  consider({"optimizer step", 0, step_bytes(layout, sums)});
+  best.transient += resident_transient(layout, rank, content, sums);
+  return best;
+}
+
+StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {
+  const Sums total = sums(content);
+  StageMemory memory;
+  memory.stage = rank;
+  memory.layers = total.layers;
+  fill_states(memory, layout, total);
+  const Instant instant = peak(layout, rank, content, total, in_flight);
+  memory.activations = round_bytes(instant.activations);
+  const Bytes alive = round_bytes(instant.transient);
+  const Bytes allocated = memory.weights + memory.grads + memory.optimizer + memory.activations + alive;
+  const double reserve = allocator_reserve(problem_->training.stack.expandable_segments);
+  memory.reserve = round_bytes(reserve * static_cast<double>(allocated.value));
+  memory.transient = alive + memory.reserve;
+  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, hopper_));
+  memory.context = problem_->cluster.gpu.context;
+  return memory;
+}
+
+const char* MemoryModel::peak_instant(const Layout& layout, int rank, const StageContent& content,
+                                      double in_flight) const {
+  return peak(layout, rank, content, sums(content), in_flight).name;
+}
+
+}  // namespace plan
