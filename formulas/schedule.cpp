@@ -1,0 +1,286 @@
+// Pipeline schedules: what a rank holds and how long a step takes, in closed form.
+//
+// Every law was derived from the event graph of the schedule and is checked against the simulator in
+// tests/oracle/pipeline_sim.cpp: exactly for equal stages, within stated bounds for unequal ones.
+// Sources: kScheduleFormulas in schedule.hpp. Tested by tests/formulas/schedule_test.cpp.
+
+#include "formulas/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plan {
+namespace {
+
+using Stages = std::span<const StageTime>;
+
+/// Seconds as plain numbers inside this file: every quantity here is a time.
+struct Stage {
+  double f, i, w;
+  explicit Stage(const StageTime& t) : f(t.forward.value), i(t.backward_input.value), w(t.backward_weight.value) {}
+  double b() const { return i + w; }
+  double work() const { return f + i + w; }
+};
+
+double positive(double x) { return x > 0 ? x : 0; }
+
+int group_size(const Pipeline& pipe) {
+  if (pipe.schedule == Schedule::BreadthFirst) return static_cast<int>(pipe.micro_batches);
+  return pipe.group > 0 ? pipe.group : pipe.pp;
+}
+
+struct Totals {
+  double f = 0, b = 0;
+  double f_max = 0, b_max = 0, work_max = 0;
+  std::size_t slowest = 0;
+};
+
+Totals totals(Stages stages) {
+  Totals sum;
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    const Stage stage(stages[r]);
+    sum.f += stage.f;
+    sum.b += stage.b();
+    sum.f_max = std::max(sum.f_max, stage.f);
+    sum.b_max = std::max(sum.b_max, stage.b());
+    if (stage.work() > sum.work_max) sum.work_max = stage.work(), sum.slowest = r;
+  }
+  return sum;
+}
+
+/// GPipe: a flow shop of identical jobs forward, then one backward.
+double gpipe(const Pipeline& pipe, const Totals& sum, double hop) {
+  const double more = static_cast<double>(pipe.micro_batches - 1);
+  return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hop * (pipe.pp - 1);
+}
+
+/// Time that 1F1B loses in its steady phase because a micro-batch's round trip through neighbours of the
+/// slowest stage takes longer than the work that covers it. A trip over n-1 neighbours covers n
+/// micro-batches and costs their work plus two hops each; `steps` micro-batches are left to cover.
+double steady_loss(Stages stages, double slowest, double hop, double steps) {
+  double loss = 0, covered = 0;
+  for (const StageTime& time : stages) {
+    const double excess = Stage(time).work() - slowest + 2 * hop;
+    if (excess > 0) loss += excess, covered += 1;
+  }
+  if (hop <= 0 || covered < 2 || steps <= 0) return 0;
+  // The slowest stage itself is among `covered` but is not a neighbour of itself.
+  loss -= 2 * hop;
+  const double trips = std::floor(steps / covered), rest = steps - trips * covered;
+  return trips * loss + positive(rest - 1) * loss / (covered - 1);
+}
+
+/// 1F1B: the longest path that dwells on some stage r. It enters after the stages before r, does all of
+/// r's work, and leaves through them; while dwelling it may follow the first micro-batch to the end of
+/// the pipeline and back (waiting for the first backward), likewise the last one.
+double one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+  const double m = static_cast<double>(pipe.micro_batches);
+  double longest = 0, before_f = 0, before_b = 0;
+  for (int r = 0; r < pipe.pp; ++r) {
+    const Stage stage(stages[static_cast<std::size_t>(r)]);
+    const int after = pipe.pp - 1 - r;
+    const double held = std::min(m, after + 1.0);
+    const double trip = sum.f - before_f + sum.b - before_b + 2 * after * hop;
+    const double first = positive(trip - held * stage.f - stage.b());
+    const double last = positive(trip - stage.f - held * stage.b());
+    double path = before_f + before_b + 2 * r * hop + m * stage.work();
+    // With all micro-batches in flight at once the two trips overlap.
+    path += m > held || after == 0 ? first + last : std::max(first, last);
+    if (stage.work() >= sum.work_max) path += steady_loss(stages, sum.work_max, hop, m - 1 - held);
+    longest = std::max(longest, path);
+    before_f += stage.f;
+    before_b += stage.b();
+  }
+  return longest;
+}
+
+/// Interleaved and breadth-first: as 1F1B, where the first micro-batch visits each rank vp times before
+/// its first backward comes back.
+double interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+  const double m = static_cast<double>(pipe.micro_batches), v = pipe.vp;
+  double longest = 0, before_f = 0, before_b = 0;
+  for (int r = 0; r < pipe.pp; ++r) {
+    const Stage stage(stages[static_cast<std::size_t>(r)]);
+    const int after = pipe.pp - 1 - r;
+    const double warm_up = std::min(2.0 * after + (v - 1) * group_size(pipe), m * v - 1);
+    const double hops = hop * ((pipe.pp * v - 1 - r) + after);
+    const double first =
+        sum.f - before_f / v + (sum.b - before_b) / v + hops - ((warm_up + 1) * stage.f + stage.b()) / v;
+    const double last =
+        sum.b - before_b / v + (sum.f - before_f) / v + hops - (stage.f + (warm_up + 1) * stage.b()) / v;
+    const double path = (before_f + before_b) / v + 2 * r * hop + m * stage.work() + positive(first) + positive(last);
+    longest = std::max(longest, path);
+    before_f += stage.f;
+    before_b += stage.b();
+  }
+  return longest;
+}
+
+/// How far the micro-batches fall short of filling a schedule that warms up with 2 pp - 1 of them:
+/// 0 with enough, 1 with only pp.
+double shortage(const Pipeline& pipe) {
+  return std::clamp(static_cast<double>(2 * pipe.pp - 1 - pipe.micro_batches) / (pipe.pp - 1), 0.0, 1.0);
+}
+
+/// Wait that one more stage adds to a schedule with split backward, in whole-stage time.
+double wait_per_stage(const Pipeline& pipe, const Stage& s) {
+  const double h1 = std::max({s.f, s.i, s.f + s.i - s.w});
+  switch (pipe.schedule) {
+    case Schedule::ZbH1: return h1;
+    case Schedule::ZbH2: {
+      const double h2 = std::max(s.f, s.f + s.i - 2 * s.w);
+      return h2 + (h1 - h2) * shortage(pipe);
+    }
+    case Schedule::ZbV: return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
+    case Schedule::VHalf: return (s.f + 2 * s.i + positive(s.i - s.w)) / 2;
+    case Schedule::VMin: return s.f + s.i;
+    default: return 0;
+  }
+}
+
+/// Time between two micro-batches in the steady phase. V-half and V-min hold so few that a rank must
+/// wait when forward, input gradient and weight gradient differ.
+double period(Schedule schedule, const Stage& s) {
+  switch (schedule) {
+    case Schedule::VHalf: return std::max({s.work(), 2 * s.i + s.w / 2, 2 * s.f + s.w});
+    case Schedule::VMin: return std::max({s.work(), 3 * s.f, 3 * s.i});
+    default: return s.work();
+  }
+}
+
+/// Exposed hand-overs of the schedules with split backward, equal stages (simulation).
+double exposed_hops(const Pipeline& pipe) {
+  const double p = pipe.pp, m = static_cast<double>(pipe.micro_batches);
+  if (pipe.pp == 1) return 0;
+  switch (pipe.schedule) {
+    case Schedule::ZbH1: return 4 * (p - 1);
+    case Schedule::ZbH2: return p - 1;
+    case Schedule::ZbV: return 5 * p - 7;
+    case Schedule::VHalf: return 2 * m + 5 * p - 8;
+    case Schedule::VMin: return 6 * m * (p - 1) / p + 3 * p - 2;
+    case Schedule::DualPipe: return m * (p - 1) / p + std::max(1.0, 1.5 * p - 3);
+    case Schedule::DualPipeV: return 2 * m * (p - 1) / p + 2 * p - 4;
+    default: return 0;
+  }
+}
+
+/// ZB-H1, ZB-H2, ZB-V, V-half, V-min: the slowest stage's work and each other stage's wait.
+double zero_bubble(const Pipeline& pipe, Stages stages, const Totals& sum) {
+  double wait = 0, slowest = 0;
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    const Stage stage(stages[r]);
+    slowest = std::max(slowest, period(pipe.schedule, stage));
+    if (r != sum.slowest) wait += wait_per_stage(pipe, stage);
+  }
+  return static_cast<double>(pipe.micro_batches) * slowest + wait;
+}
+
+struct Dual {
+  double busy, bubble;
+};
+
+/// DualPipe and DualPipeV: most micro-batches run as pairs, those of warm-up and cool-down alone.
+Dual dualpipe(const Pipeline& pipe, Stages stages) {
+  const bool v = pipe.schedule == Schedule::DualPipeV;
+  const double p = pipe.pp, alone = v ? p + 0.5 : p + 1;
+  const double pairs = static_cast<double>(pipe.micro_batches) - alone;
+  Dual dual{0, 0};
+  double wait = 0, slowest_wait = 0;
+  for (const StageTime& time : stages) {
+    const Stage s(time);
+    const double pair = time.pair.value > 0 ? time.pair.value : s.work();
+    const double busy = pairs * pair + alone * s.work(), gap = pair + s.b() - 3 * s.w;
+    wait += gap / 2;
+    if (busy > dual.busy) dual.busy = busy, slowest_wait = gap;
+  }
+  dual.bubble = positive(v ? wait - slowest_wait / 2 : wait - slowest_wait);
+  return dual;
+}
+
+}  // namespace
+
+double in_flight(const Pipeline& pipe, int rank) {
+  const double m = static_cast<double>(pipe.micro_batches), p = pipe.pp;
+  switch (pipe.schedule) {
+    case Schedule::ZbH1: return std::min(p, m);
+    case Schedule::ZbH2: return std::min(2 * p - 1, m);
+    case Schedule::VMin: return std::min(std::floor(p / 3) + (pipe.pp % 3 == 2 ? 2 : 1), m);
+    default: return in_flight_input(pipe, rank);
+  }
+}
+
+double in_flight_input(const Pipeline& pipe, int rank) {
+  const double m = static_cast<double>(pipe.micro_batches), p = pipe.pp, after = pipe.pp - 1 - rank;
+  switch (pipe.schedule) {
+    case Schedule::GPipe: return m;
+    case Schedule::OneFOneB:
+    case Schedule::ZbH1: return std::min(after + 1, m);
+    case Schedule::ZbH2: return std::min(2 * after + 1, m);
+    case Schedule::Interleaved:
+    case Schedule::BreadthFirst:
+      return std::min(m * pipe.vp, 2 * after + (pipe.vp - 1.0) * group_size(pipe) + 1) / pipe.vp;
+    case Schedule::ZbV: return std::min(p, m);
+    case Schedule::VHalf: return std::min(std::floor(p / 2) + 1, m);
+    case Schedule::VMin: return std::min(std::floor(p / 3) + 1, m);
+    case Schedule::DualPipe: return std::min(p + 1, m);
+    case Schedule::DualPipeV: return std::min(p + 0.5, m);
+  }
+  return m;
+}
+
+int parameter_copies(Schedule schedule) { return schedule == Schedule::DualPipe ? 2 : 1; }
+
+PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, Seconds hop) {
+  const Totals sum = totals(stages);
+  const double busy = static_cast<double>(pipe.micro_batches) * sum.work_max;
+  if (pipe.pp == 1) return {Seconds(busy), {}, {}};
+  const auto split = [&](double still, double moving) {
+    return PipelineTime{Seconds(busy), Seconds(positive(still - busy)), Seconds(positive(moving - still))};
+  };
+  const double x = hop.value;
+  switch (pipe.schedule) {
+    case Schedule::GPipe: return split(gpipe(pipe, sum, 0), gpipe(pipe, sum, x));
+    case Schedule::OneFOneB: {
+      const double still = one_f_one_b(pipe, stages, sum, 0);
+      return split(still, x > 0 ? one_f_one_b(pipe, stages, sum, x) : still);
+    }
+    case Schedule::Interleaved:
+    case Schedule::BreadthFirst: {
+      const double still = interleaved(pipe, stages, sum, 0);
+      return split(still, x > 0 ? interleaved(pipe, stages, sum, x) : still);
+    }
+    case Schedule::DualPipe:
+    case Schedule::DualPipeV: {
+      const Dual dual = dualpipe(pipe, stages);
+      return {Seconds(dual.busy), Seconds(dual.bubble), Seconds(x * exposed_hops(pipe))};
+    }
+    default: {
+      const double still = zero_bubble(pipe, stages, sum);
+      return split(still, still + x * exposed_hops(pipe));
+    }
+  }
+}
+
+bool schedule_allows(const Pipeline& pipe) {
+  const std::int64_t m = pipe.micro_batches, p = pipe.pp;
+  if (p < 1 || pipe.vp < 1 || m < 1) return false;
+  switch (pipe.schedule) {
+    case Schedule::GPipe:
+    case Schedule::OneFOneB:
+    case Schedule::ZbH1:
+    case Schedule::ZbH2: return pipe.vp == 1;
+    case Schedule::Interleaved: {
+      const std::int64_t group = pipe.group > 0 ? pipe.group : p;
+      return p > 1 && pipe.vp > 1 && group >= p && group <= m && (m % group == 0 || m % group >= p);
+    }
+    case Schedule::BreadthFirst: return p > 1 && pipe.vp > 1 && m >= p;
+    case Schedule::ZbV:
+    case Schedule::VHalf:
+    case Schedule::VMin: return p > 1 && pipe.vp == 2 && m >= p;
+    case Schedule::DualPipe: return pipe.vp == 1 && p % 2 == 0 && m % 2 == 0 && m >= 2 * p;
+    case Schedule::DualPipeV: return p > 1 && pipe.vp == 2 && m >= 2 * p;
+  }
+  return false;
+}
+
+}  // namespace plan
