@@ -1,0 +1,124 @@
+#include "planner/partition.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace plan {
+namespace {
+
+using doctest::Approx;
+
+double largest_chunk(const PartitionCost& cost, const std::vector<int>& split) {
+  const std::vector<double> chunks = rank_costs(cost, split, static_cast<int>(split.size()));
+  return *std::max_element(chunks.begin(), chunks.end());
+}
+
+/// Largest piece of the best of all splits, tried one by one.
+double brute_force(const PartitionCost& cost, std::vector<int>& split, int chunk, int left) {
+  if (chunk + 1 == static_cast<int>(split.size())) {
+    split[chunk] = left;
+    return largest_chunk(cost, split);
+  }
+  double best = 1e300;
+  for (int take = 0; take <= left; ++take) {
+    split[chunk] = take;
+    best = std::min(best, brute_force(cost, split, chunk + 1, left - take));
+  }
+  return best;
+}
+
+TEST_CASE("worked splits") {
+  // formulas.md H
+  struct Row {
+    int layers, chunks;
+    double each, embedding, head, largest;
+    std::vector<int> split;
+  };
+  const Row rows[] = {
+      {8, 4, 3, 0.3, 1.5, 7.5, {2, 2, 2, 2}},  // with the ends counted as layers: 3, 2, 2, 3
+      {10, 4, 3, 0.3, 4.0, 9.3, {3, 3, 3, 1}},
+      {12, 3, 1, 0.5, 2.5, 5.5, {4, 5, 3}},
+      {10, 4, 1, 0, 0, 3, {2, 2, 3, 3}},
+      {126, 16, 1, 0.01, 0.62625, 8, {7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7}},
+  };
+  for (const Row& row : rows) {
+    const std::vector<double> layers(row.layers, row.each);
+    const PartitionCost cost{layers, row.embedding, row.head};
+    const std::vector<int> split = partition_layers(cost, row.chunks);
+    CHECK(split == row.split);
+    CHECK(largest_chunk(cost, split) == Approx(row.largest));
+  }
+}
+
+TEST_CASE("one layer a chunk, embedding and head alone") {
+  // Llama 3 405B, arXiv:2407.21783: pp 16, vp 8
+  const std::vector<double> layers(126, 1.0);
+  const PartitionCost cost{layers, 0.01, 0.62625};
+  std::vector<int> expected(128, 1);
+  expected.front() = expected.back() = 0;
+  CHECK(partition_layers(cost, 128) == expected);
+  CHECK(partition_interleaved(cost, 16, 8) == expected);
+}
+
+TEST_CASE("no split is better") {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> costs(0.5, 3.0);
+  for (int round = 0; round < 300; ++round) {
+    const int layers = 1 + static_cast<int>(random() % 9), chunks = 1 + static_cast<int>(random() % 4);
+    const double kinds[2] = {costs(random), costs(random)};
+    std::vector<double> each(layers);
+    for (double& layer : each) layer = round % 3 == 0 ? costs(random) : kinds[random() % 2];
+    const PartitionCost cost{each, round % 2 ? costs(random) * 0.2 : 0, costs(random)};
+    const std::vector<int> split = partition_layers(cost, chunks);
+    CAPTURE(round);
+    CHECK(static_cast<int>(split.size()) == chunks);
+    CHECK(std::accumulate(split.begin(), split.end(), 0) == layers);
+    std::vector<int> scratch(chunks, 0);
+    CHECK(largest_chunk(cost, split) == Approx(brute_force(cost, scratch, 0, layers)).epsilon(1e-9));
+  }
+}
+
+double brute_force_ranks(const PartitionCost& cost, std::vector<int>& split, int chunk, int left, int pp, bool v) {
+  if (chunk + 1 == static_cast<int>(split.size())) {
+    split[chunk] = left;
+    const std::vector<double> ranks = rank_costs(cost, split, pp, v);
+    return *std::max_element(ranks.begin(), ranks.end());
+  }
+  double best = 1e300;
+  for (int take = 0; take <= left; ++take) {
+    split[chunk] = take;
+    best = std::min(best, brute_force_ranks(cost, split, chunk + 1, left - take, pp, v));
+  }
+  return best;
+}
+
+TEST_CASE("chunks of a rank balance in sum") {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> costs(0.5, 3.0);
+  for (int round = 0; round < 120; ++round) {
+    const int pp = 2 + static_cast<int>(random() % 2), vp = 2;
+    const bool v = round % 2;
+    const int layers = pp * vp + static_cast<int>(random() % 4);
+    const bool equal = round % 3 != 0;
+    const double one = costs(random), other = costs(random);
+    std::vector<double> each(layers, one);
+    if (!equal) std::fill(each.begin(), each.begin() + 3, other);
+    const PartitionCost cost{each, 0.1, costs(random)};
+    const std::vector<int> split = partition_interleaved(cost, pp, vp, v);
+    CAPTURE(round);
+    CHECK(std::accumulate(split.begin(), split.end(), 0) == layers);
+    const std::vector<double> ranks = rank_costs(cost, split, pp, v);
+    std::vector<int> scratch(split.size(), 0);
+    const double best = brute_force_ranks(cost, scratch, 0, layers, pp, v);
+    const double ours = *std::max_element(ranks.begin(), ranks.end());
+    if (equal) CHECK(ours == Approx(best).epsilon(1e-9));
+    // Unequal layers: never worse than the best by more than one of them.
+    CHECK(ours <= best + std::max(one, other) + 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace plan
