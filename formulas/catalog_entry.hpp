@@ -1,0 +1,104 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "formulas/formula.hpp"
+#include "formulas/units.hpp"
+
+namespace plan {
+
+/// Values of an entry's symbols, in their order.
+using SymbolValues = std::span<const double>;
+using Evaluate = double (*)(SymbolValues);
+
+/// What lecture notes or a paper write instead, on the same symbols, and why it differs.
+struct Erratum {
+  std::string_view where = {};
+  std::string_view equation = {};
+  std::string_view why = {};
+  Evaluate evaluate = nullptr;
+  constexpr explicit operator bool() const { return evaluate != nullptr; }
+};
+
+/// A formula that can be looked up and evaluated by name.
+struct CatalogEntry {
+  Formula formula{};
+  std::span<const Symbol> symbols{};
+  Evaluate evaluate = nullptr;
+  Erratum erratum{};
+};
+
+struct CatalogGroup {
+  std::string_view name;   ///< one word
+  std::string_view title;  ///< heading of `plan list formulas`
+  std::span<const CatalogEntry> entries;
+};
+
+namespace detail {
+constexpr double number(double v) { return v; }
+template <class Rep, class Tag>
+constexpr double number(Quantity<Rep, Tag> v) {
+  return static_cast<double>(v.value);
+}
+
+template <class F>
+struct InputOf;
+template <class R, class Input>
+struct InputOf<R (*)(const Input&)> {
+  using type = Input;
+};
+
+/// Converts to double and to nothing else; counts the fields of an aggregate.
+struct AnyDouble {
+  template <class T>
+  requires std::same_as<T, double>
+  constexpr operator T() const { return 0; }
+};
+template <class Input, std::size_t... I>
+constexpr bool has_fields(std::index_sequence<I...>) {
+  return requires { Input{(static_cast<void>(I), AnyDouble{})...}; };
+}
+template <class Input, std::size_t N>
+constexpr bool has_exactly = has_fields<Input>(std::make_index_sequence<N>{}) &&
+                             !has_fields<Input>(std::make_index_sequence<N + 1>{});
+
+template <class Input, std::size_t N = 1>
+constexpr std::size_t field_count() {
+  if constexpr (has_exactly<Input, N>) {
+    return N;
+  } else {
+    return field_count<Input, N + 1>();
+  }
+}
+
+template <auto Function, std::size_t... I>
+double call(SymbolValues v, std::index_sequence<I...>) {
+  using Input = typename InputOf<decltype(Function)>::type;
+  return number(Function(Input{v[I]...}));
+}
+}  // namespace detail
+
+/// A form to warn of, as a function of the same input as the right one.
+template <auto Function>
+constexpr Erratum erratum(std::string_view where, std::string_view equation, std::string_view why) {
+  using Input = typename detail::InputOf<decltype(Function)>::type;
+  return {where, equation, why, [](SymbolValues v) {
+            return detail::call<Function>(v, std::make_index_sequence<detail::field_count<Input>()>{});
+          }};
+}
+
+/// Puts a formula into a catalog. `Function` takes a struct of doubles whose fields stand in the order of
+/// `symbols` and returns a double or a unit.
+template <auto Function, std::size_t N>
+constexpr CatalogEntry entry(const Formula& formula, const Symbol (&symbols)[N], Erratum erratum = {}) {
+  using Input = typename detail::InputOf<decltype(Function)>::type;
+  static_assert(detail::has_exactly<Input, N>, "one symbol for each field of the input");
+  return {formula, symbols, [](SymbolValues v) { return detail::call<Function>(v, std::make_index_sequence<N>{}); },
+          erratum};
+}
+
+}  // namespace plan
