@@ -96,6 +96,21 @@ struct Tier {
   Provenance provenance = Provenance::Datasheet;
 };
 
+/// What training reaches of what micro-benchmarks reach: the few global constants that `plan calibrate`
+/// fits to a cluster's own runs. The defaults were fitted on published runs (tests/published).
+struct Calibration {
+  double gemm = 0.92;          ///< rate of GEMMs inside a training step / rate measured alone
+  double attention = 0.92;     ///< the same for attention kernels
+  double memory_bound = 0.85;  ///< the same for memory-bound kernels
+  double scale_up = 0.85;      ///< bandwidth of collectives inside the scale-up domain
+  double scale_out = 0.80;     ///< and across nodes
+  double overlap_tax = 0.15;   ///< compute slowed by communication that runs beside it, share of the hidden time
+  double jitter = 0.008;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
+  double kernel_gap_us = 2.0;  ///< idle time between two kernels without CUDA graphs
+  double fixed_step_ms = 5.0;  ///< per step: data, logging, gradient norm, host synchronisation
+  bool operator==(const Calibration&) const = default;
+};
+
 struct Cluster {
   std::string name{};
   Gpu gpu{};
@@ -105,7 +120,8 @@ struct Cluster {
   double host_power_w = 0;    ///< per GPU: CPUs, NICs, fans
   double pue = 1.2;
   double gpu_mtbf_hours = 0;  ///< mean time between failures of one GPU; 0 = not modelled
-  bool measured = false;      ///< probed here rather than taken from a data sheet
+  Calibration calibration{};
+  bool measured = false;  ///< probed here rather than taken from a data sheet
 
   int scale_up_size() const { return tiers.empty() ? gpus_per_node : tiers.front().size; }
 };

@@ -1,0 +1,48 @@
+// Costs shared by all layouts that split layers alike. Tested by tests/planner/cost_test.cpp.
+#include "planner/cost.hpp"
+
+#include "planner/layer_cost.hpp"
+
+namespace plan {
+
+Split split_of(const Layout& layout) {
+  return {.tp = layout.tp,
+          .cp = layout.cp,
+          .cp_ulysses = layout.cp_kind == CpKind::Hybrid ? layout.cp_ulysses : 1,
+          .ep = layout.ep,
+          .etp = layout.etp,
+          .micro_batch = layout.micro_batch,
+          .cp_kind = layout.cp > 1 ? layout.cp_kind : CpKind::Ring,
+          .sequence_parallel = layout.sequence_parallel && layout.tp > 1};
+}
+
+CostModel::CostModel(const Problem& problem, const Split& split) {
+  for (const Layer& kind : problem.model.kinds) {
+    LayerBuilder builder(problem, split);
+    builder.layer(kind);
+    layers_.push_back(builder.cost());
+    module_forward_.push_back(builder.modules());
+    modules_present_ = static_cast<std::uint16_t>(modules_present_ | builder.present());
+  }
+  LayerBuilder embedding(problem, split);
+  embedding.embedding();
+  embedding_ = embedding.cost();
+
+  LayerBuilder head(problem, split);
+  head.head();
+  for (int depth = 0; depth < problem.model.mtp.depth; ++depth) {
+    head.mtp_projection();
+    for (const int kind : problem.model.mtp.kinds) head.layer(problem.model.kinds[static_cast<std::size_t>(kind)]);
+    head.head();
+  }
+  head_ = head.cost();
+}
+
+Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
+  Phase sum;
+  for (int bit = 0; bit < kRecomputeModules; ++bit)
+    if (modules >> bit & 1) sum += module_forward_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(bit)];
+  return sum;
+}
+
+}  // namespace plan

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "formulas/cluster.hpp"
+#include "formulas/layout.hpp"
+#include "planner/estimate.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Seconds of one phase of one micro-batch, by what they go to. Communication counts where it is exposed.
+struct Phase {
+  double compute = 0, tp = 0, cp = 0, ep = 0;
+
+  constexpr double total() const { return compute + tp + cp + ep; }
+  constexpr Phase& operator+=(const Phase& o) {
+    compute += o.compute, tp += o.tp, cp += o.cp, ep += o.ep;
+    return *this;
+  }
+  friend constexpr Phase operator+(Phase a, const Phase& b) { return a += b; }
+  friend constexpr Phase operator*(double k, const Phase& a) { return {k * a.compute, k * a.tp, k * a.cp, k * a.ep}; }
+};
+
+/// One kind of message of a layer, per micro-batch.
+struct Message {
+  Axis axis = Axis::Tp;
+  Collective op = Collective::AllReduce;
+  Group group{};
+  double size = 0;     ///< full size of the tensor, bytes
+  double count = 0;    ///< per micro-batch, forward and backward together
+  double time = 0;     ///< seconds of one
+  double exposed = 0;  ///< seconds per micro-batch, all of them together
+};
+
+/// Time of one layer kind, one micro-batch, for one way of splitting it.
+struct LayerCost {
+  Phase forward{};
+  Phase backward_input{};
+  Phase backward_weight{};
+  Phase recompute{};         ///< forward work done again before the backward pass
+  double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
+  std::vector<Message> messages{};
+};
+
+/// How a layer is split: what LayerCost depends on. Layouts that agree here share their layer costs.
+struct Split {
+  int tp = 1, cp = 1, cp_ulysses = 1, ep = 1, etp = 1, micro_batch = 1;
+  CpKind cp_kind = CpKind::Ring;
+  bool sequence_parallel = false;
+  auto operator<=>(const Split&) const = default;
+};
+[[nodiscard]] Split split_of(const Layout& layout);
+
+/// Modules whose recomputation can be chosen, in the order of the RecomputeModule bits.
+inline constexpr int kRecomputeModules = 7;
+
+/// Costs of every layer kind and of the pipeline's ends under one split.
+class CostModel {
+ public:
+  CostModel(const Problem& problem, const Split& split);
+
+  int kinds() const { return static_cast<int>(layers_.size()); }
+  const LayerCost& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }
+  /// Embedding on the first stage; head and loss on the last, prediction modules included.
+  const LayerCost& embedding() const { return embedding_; }
+  const LayerCost& head() const { return head_; }
+  /// Extra forward work before the backward of one layer when it is recomputed fully.
+  const Phase& full_recompute(int kind) const { return layers_[static_cast<std::size_t>(kind)].forward; }
+  /// The same for the modules of a RecomputeModule bit set.
+  [[nodiscard]] Phase selective_recompute(int kind, std::uint16_t modules) const;
+  /// Modules that exist in some layer of the model.
+  std::uint16_t modules_present() const { return modules_present_; }
+
+ private:
+  std::vector<LayerCost> layers_;
+  std::vector<std::array<Phase, kRecomputeModules>> module_forward_;
+  LayerCost embedding_, head_;
+  std::uint16_t modules_present_ = 0;
+};
+
+}  // namespace plan

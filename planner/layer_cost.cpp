@@ -1,0 +1,276 @@
+// Time of one transformer layer on one rank: forward, input gradient, weight gradient (formulas.md B1, E, F).
+// Tested by tests/planner/cost_test.cpp.
+#include "planner/layer_cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "formulas/communication.hpp"
+#include "formulas/parameters.hpp"
+
+namespace plan {
+namespace {
+
+double as_double(std::int64_t n) { return static_cast<double>(n); }
+
+}  // namespace
+
+LayerBuilder::LayerBuilder(const Problem& problem, const Split& split)
+    : problem_(problem),
+      model_(problem.model),
+      training_(problem.training),
+      stack_(problem.training.stack),
+      cluster_(problem.cluster),
+      gpu_(problem.cluster.gpu),
+      fit_(problem.cluster.calibration),
+      split_(split),
+      tokens_(as_double(problem.training.seq) * split.micro_batch / split.cp),
+      shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
+      dtype_(gemm_dtype(problem.training.precision)),
+      trains_base_(!problem.training.adapters()) {}
+
+void LayerBuilder::layer(const Layer& layer) {
+  switch (layer.mixer) {
+    case Mixer::None: break;
+    case Mixer::Attention: attention(layer.attention); break;
+    case Mixer::Latent: latent(layer.latent); break;
+    case Mixer::Mamba2: mamba(layer.mamba); break;
+    case Mixer::DeltaNet: delta_net(layer.delta); break;
+  }
+  switch (layer.ffn) {
+    case Ffn::None: break;
+    case Ffn::Dense: dense(layer.dense); break;
+    case Ffn::Moe: moe(layer.moe); break;
+  }
+  norms(layer.norms);
+}
+
+void LayerBuilder::attention(const AttentionShape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp;
+  const double q = as_double(shape.q()) / t;
+  const double kv = as_double(std::max<std::int64_t>(shape.kv_heads, split_.tp) * shape.head_dim) / t;
+  const double gate = shape.output_gate ? q : 0;
+
+  const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
+  add_memory(4 * tokens_ * (q + kv), 4 * tokens_ * (q + kv), 2);  // rotary embedding
+  core_attention(as_double(shape.heads) / t, kv / as_double(shape.head_dim), as_double(shape.head_dim),
+                 as_double(shape.head_dim), average_context(shape.window));
+  add_linear(tokens_, h, q, dtype_);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::latent(const LatentShape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp, heads = as_double(shape.heads) / t;
+  const double qk = as_double(shape.qk_dim()), v = as_double(shape.value_dim);
+  const double kv_in = as_double(shape.kv_rank + shape.rope_dim);
+
+  // The down-projections are whole on every tp rank and run on its shard of the sequence.
+  Linear up{};
+  if (shape.q_rank > 0) {
+    add_linear(shard_tokens_, as_double(shape.q_rank), h, dtype_);
+    up = add_linear(tokens_, heads * qk, as_double(shape.q_rank), dtype_, kRecomputeLatentUp);
+  } else {
+    up = add_linear(tokens_, heads * qk, h, dtype_);
+  }
+  add_linear(shard_tokens_, kv_in, h, dtype_);
+  add_linear(tokens_, heads * as_double(shape.nope_dim + shape.value_dim), as_double(shape.kv_rank), dtype_,
+             kRecomputeLatentUp);
+  add_memory(4 * shard_tokens_ * as_double(shape.q_rank + shape.kv_rank),
+             6 * shard_tokens_ * as_double(shape.q_rank + shape.kv_rank), 2);
+  add_memory(8 * tokens_ * heads * qk, 8 * tokens_ * heads * qk, 3);  // rotary embedding and concatenation
+
+  double context = average_context(0);
+  if (shape.index_heads > 0) {
+    const double ih = as_double(shape.index_heads), id = as_double(shape.index_dim);
+    add_linear(shard_tokens_, ih * id, as_double(std::max<std::int64_t>(shape.q_rank, 1)), dtype_);
+    add_linear(shard_tokens_, id + ih, h, dtype_);
+    core_attention(ih, 1, id, 0, context);
+    if (shape.index_top_k > 0) context = std::min(context, as_double(shape.index_top_k));
+  }
+  core_attention(heads, heads, qk, v, context);
+  add_linear(tokens_, h, heads * v, dtype_);
+  tensor_messages(as_double(shape.q_rank + shape.kv_rank + shape.rope_dim), h, up);
+}
+
+void LayerBuilder::mamba(const Mamba2Shape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp;
+  const double inner = as_double(shape.heads * shape.head_dim) / t;
+  const double states = 2 * as_double(shape.groups * shape.state) / t;
+  const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
+  // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
+  const double scan = 7 * inner * as_double(shape.state) * tokens_;
+  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * fit_.gemm;
+  add_forward({.compute = scan / rate}, 0);
+  cost_.backward_input.compute += 2 * scan / rate;
+  add_memory(tokens_ * (inner + states) * 12, tokens_ * (inner + states) * 24, 6);
+  add_linear(tokens_, h, inner, dtype_);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::delta_net(const DeltaNetShape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp;
+  const double keys = as_double(shape.key_heads * shape.key_dim) / t;
+  const double values = as_double(shape.value_heads * shape.value_dim) / t;
+  const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
+  const double scan = 2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_;
+  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * fit_.gemm;
+  add_forward({.compute = scan / rate}, 0);
+  cost_.backward_input.compute += 2 * scan / rate;
+  add_memory(tokens_ * (2 * keys + 2 * values) * 8, tokens_ * (2 * keys + 2 * values) * 16, 6);
+  add_linear(tokens_, h, values, dtype_);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::dense(const DenseShape& shape) {
+  const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
+  const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
+  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeMlp);
+  add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::norms(int count) {
+  // Norms and residual additions run on the sequence shard.
+  const double h = as_double(model_.hidden);
+  add_memory(4 * shard_tokens_ * h * count, 6 * shard_tokens_ * h * count, count, kRecomputeNorm);
+  add_memory(6 * shard_tokens_ * h * 2, 6 * shard_tokens_ * h * 2, 2);
+  if (training_.dropout > 0) add_memory(5 * shard_tokens_ * h * 2, 5 * shard_tokens_ * h * 2, 2);
+}
+
+void LayerBuilder::embedding() {
+  const double h = as_double(model_.hidden);
+  add_memory(4 * tokens_ * h, 6 * tokens_ * h, 2);
+  if (split_.tp == 1) return;
+  const Group group{split_.tp, 1};
+  const double size = hidden_bytes(tokens_, model_.hidden);
+  const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
+  const double time = message_time(forward, size, group);
+  cost_.forward.tp += time;
+  add_message(Axis::Tp, forward, group, size, 1, time, time);
+}
+
+void LayerBuilder::head() {
+  const double h = as_double(model_.hidden);
+  const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
+  const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
+  const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused;
+  add_memory((unfused ? 22 : 8) * tokens_ * vocab, (unfused ? 10 : 4) * tokens_ * vocab, unfused ? 8 : 2);
+  add_memory(4 * shard_tokens_ * h, 6 * shard_tokens_ * h, 1);  // final norm
+  if (split_.tp == 1) return;
+  const Group group{split_.tp, 1};
+  const double size = hidden_bytes(tokens_, model_.hidden);
+  if (split_.sequence_parallel) {
+    const double gather = message_time(Collective::AllGather, size, group);
+    const double scatter = message_time(Collective::ReduceScatter, size, group);
+    cost_.forward.tp += gather;
+    cost_.backward_input.tp += hidden_under(gather, out.data) + hidden_under(scatter, out.weight);
+    add_message(Axis::Tp, Collective::AllGather, group, size, 2, gather, gather + hidden_under(gather, out.data));
+    add_message(Axis::Tp, Collective::ReduceScatter, group, size, 1, scatter, hidden_under(scatter, out.weight));
+  } else {
+    const double reduce = message_time(Collective::AllReduce, size, group);
+    cost_.backward_input.tp += hidden_under(reduce, out.weight);
+    add_message(Axis::Tp, Collective::AllReduce, group, size, 1, reduce, hidden_under(reduce, out.weight));
+  }
+  const double loss = message_time(Collective::AllReduce, 4 * tokens_, group);  // max, target logit, sum
+  cost_.forward.tp += 3 * loss;
+  add_message(Axis::Tp, Collective::AllReduce, group, 4 * tokens_, 3, loss, 3 * loss);
+}
+
+void LayerBuilder::mtp_projection() {
+  const double h = as_double(model_.hidden);
+  add_linear(tokens_, h / split_.tp, 2 * h, dtype_);
+}
+
+void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column) {
+  if (split_.tp == 1) return;
+  const Group group{split_.tp, 1};
+  const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
+  const double chunks = stack_.tp_overlap ? 1.0 / split_.tp : 1.0;  // userbuffers: one chunk stays exposed
+  if (split_.sequence_parallel) {
+    const double gather = message_time(Collective::AllGather, in, group);
+    const double scatter = message_time(Collective::ReduceScatter, out, group);
+    const double gather_grad = message_time(Collective::AllGather, out, group);
+    const double scatter_grad = message_time(Collective::ReduceScatter, in, group);
+    const double hidden_gather = hidden_under(gather, column.data);
+    const double hidden_scatter = hidden_under(scatter_grad, column.weight);
+    cost_.forward.tp += chunks * (gather + scatter);
+    cost_.backward_input.tp += chunks * gather_grad + hidden_gather + hidden_scatter;
+    cost_.split_penalty += scatter_grad - hidden_scatter;
+    add_message(Axis::Tp, Collective::AllGather, group, in, 2, gather, chunks * gather + hidden_gather);
+    add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter, chunks * scatter);
+    add_message(Axis::Tp, Collective::AllGather, group, out, 1, gather_grad, chunks * gather_grad);
+    add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad, hidden_scatter);
+  } else {
+    const double forward = message_time(Collective::AllReduce, out, group);
+    const double backward = message_time(Collective::AllReduce, in, group);
+    const double hidden = hidden_under(backward, column.weight);
+    cost_.forward.tp += chunks * forward;
+    cost_.backward_input.tp += hidden;
+    cost_.split_penalty += backward - hidden;
+    add_message(Axis::Tp, Collective::AllReduce, group, out, 1, forward, chunks * forward);
+    add_message(Axis::Tp, Collective::AllReduce, group, in, 1, backward, hidden);
+  }
+}
+
+LayerBuilder::Linear LayerBuilder::linear(double m, double n, double k, DType dtype) const {
+  const auto time = [&](GemmShape shape, Orientation orientation) {
+    return gemm_time(gpu_, shape, dtype, orientation).value / fit_.gemm;
+  };
+  Linear cost{.forward = time({m, n, k}, Orientation::Forward), .data = time({m, k, n}, Orientation::DataGrad)};
+  if (trains_base_) cost.weight = time({n, k, m}, Orientation::WeightGrad);
+  return cost;
+}
+
+LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DType dtype, std::uint16_t module) {
+  Linear cost = linear(m, n, k, dtype);
+  if (!trains_base_) {  // adapters: two thin GEMMs beside the frozen one
+    const double rank = as_double(training_.lora.rank);
+    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
+    cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
+    cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
+    cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
+  }
+  add_linear_cost(cost, module);
+  return cost;
+}
+
+void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
+  add_forward({.compute = cost.forward}, module);
+  cost_.backward_input.compute += cost.data;
+  cost_.backward_weight.compute += cost.weight;
+}
+
+void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module) {
+  add_forward({.compute = memory_bound_time(gpu_, forward_bytes, kernels).value / fit_.memory_bound}, module);
+  cost_.backward_input.compute += memory_bound_time(gpu_, backward_bytes, kernels).value / fit_.memory_bound;
+}
+
+void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {
+  cost_.forward += phase;
+  if (module == 0) return;
+  present_ = static_cast<std::uint16_t>(present_ | module);
+  modules_[static_cast<std::size_t>(std::countr_zero(module))] += phase;
+}
+
+void LayerBuilder::add_message(Axis axis, Collective op, Group group, double size, double count, double time,
+                               double exposed) {
+  for (Message& message : cost_.messages)
+    if (message.axis == axis && message.op == op && message.size == size && message.group.size == group.size &&
+        message.group.stride == group.stride) {
+      message.count += count, message.exposed += exposed;
+      return;
+    }
+  cost_.messages.push_back({axis, op, group, size, count, time, exposed});
+}
+
+double LayerBuilder::message_time(Collective op, double size, Group group) const {
+  const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
+  return collective_time(cluster_, op, size, group).value / (inside ? fit_.scale_up : fit_.scale_out);
+}
+
+double LayerBuilder::hidden_under(double communication, double compute) const {
+  return std::max(0.0, communication - compute) + fit_.overlap_tax * std::min(communication, compute);
+}
+
+}  // namespace plan

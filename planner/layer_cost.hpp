@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "formulas/efficiency.hpp"
+#include "planner/cost.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
+class LayerBuilder {
+ public:
+  LayerBuilder(const Problem& problem, const Split& split);
+
+  /// Whole layer: mixer, norms, feed-forward.
+  void layer(const Layer& layer);
+  void embedding();
+  void head();
+  /// Projection that joins the hidden state with the next token's embedding.
+  void mtp_projection();
+
+  const LayerCost& cost() const { return cost_; }
+  const std::array<Phase, kRecomputeModules>& modules() const { return modules_; }
+  std::uint16_t present() const { return present_; }
+
+ private:
+  struct Linear {
+    double forward = 0, data = 0, weight = 0;
+  };
+
+  void attention(const AttentionShape& shape);
+  void latent(const LatentShape& shape);
+  void mamba(const Mamba2Shape& shape);
+  void delta_net(const DeltaNetShape& shape);
+  void dense(const DenseShape& shape);
+  void moe(const MoeShape& shape);
+  void routed_experts(const MoeShape& shape);
+  void expert_messages(const MoeShape& shape, double width);
+  void norms(int count);
+
+  void core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context);
+  double average_context(std::int64_t window) const;
+  void unfused_attention(double heads, double qk_dim, double v_dim);
+  void context_messages(double q_width, double kv_width, double forward_core, double backward_core);
+  /// Gather before a column linear, scatter after a row linear, and what the backward hides (E1).
+  void tensor_messages(double width_in, double width_out, const Linear& column);
+
+  Linear linear(double m, double n, double k, DType dtype) const;
+  Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);
+  void add_linear_cost(const Linear& cost, std::uint16_t module);
+  void add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module = 0);
+  void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
+  void add_forward(const Phase& phase, std::uint16_t module);
+  double message_time(Collective op, double size, Group group) const;
+  double hidden_under(double communication, double compute) const;
+
+  const Problem& problem_;
+  const Model& model_;
+  const Training& training_;
+  const Stack& stack_;
+  const Cluster& cluster_;
+  const Gpu& gpu_;
+  const Calibration& fit_;
+  Split split_;
+  double tokens_;        ///< N: tokens of one micro-batch on this context rank
+  double shard_tokens_;  ///< N / tp under sequence parallelism
+  DType dtype_;
+  bool trains_base_;
+  LayerCost cost_{};
+  std::array<Phase, kRecomputeModules> modules_{};
+  std::uint16_t present_ = 0;
+};
+
+}  // namespace plan

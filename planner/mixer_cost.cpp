@@ -1,0 +1,181 @@
+// Attention kernels, context parallelism and expert layers of a LayerBuilder (formulas.md E2, E6, F3).
+// Tested by tests/planner/cost_test.cpp.
+#include <algorithm>
+
+#include "formulas/communication.hpp"
+#include "planner/layer_cost.hpp"
+
+namespace plan {
+namespace {
+
+double as_double(std::int64_t n) { return static_cast<double>(n); }
+
+}  // namespace
+
+double LayerBuilder::average_context(std::int64_t window) const {
+  const double seq = training_.packed_length > 0 ? training_.packed_length : as_double(training_.seq);
+  const double w = as_double(window);
+  return window > 0 && w < seq ? w - w * w / (2 * seq) : seq / 2;
+}
+
+void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context) {
+  if (!stack_.flash_attention) return unfused_attention(heads, qk_dim, v_dim);
+  const int spread = split_.cp_kind == CpKind::Ulysses  ? split_.cp
+                     : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
+                                                        : 1;  // heads that all-to-all hands out
+  const AttentionWork work{.batch = static_cast<double>(split_.micro_batch),
+                           .seq = as_double(training_.seq) / split_.cp * spread,
+                           .context = context,
+                           .heads = heads / spread,
+                           .qk_dim = qk_dim,
+                           .v_dim = v_dim};
+  const double forward = attention_forward_time(gpu_, work).value / fit_.attention;
+  const double backward = attention_backward_time(gpu_, work).value / fit_.attention;
+  add_forward({.compute = forward}, kRecomputeCoreAttention);
+  cost_.backward_input.compute += backward;
+  context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);
+}
+
+void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) {
+  // Two batched GEMMs and four passes (scale, mask, softmax, dropout) over the s x s scores of every head.
+  const double seq = as_double(training_.seq), batch = split_.micro_batch * heads;
+  const double rows = seq / split_.cp;
+  const auto time = [&](GemmShape shape, Orientation o) {
+    return gemm_time(gpu_, shape, DType::Bf16, o).value / fit_.gemm;
+  };
+  const double scores = time({rows, seq, qk_dim, batch}, Orientation::Forward);
+  const double values = time({rows, v_dim, seq, batch}, Orientation::Forward);
+  add_forward({.compute = scores + values}, kRecomputeCoreAttention);
+  cost_.backward_input.compute += 2 * (scores + values);
+  const double elements = batch * rows * seq;
+  add_memory(11 * elements, 12 * elements, 4, kRecomputeCoreAttention);
+}
+
+void LayerBuilder::context_messages(double q_width, double kv_width, double forward_core, double backward_core) {
+  if (split_.cp == 1) return;
+  const int ulysses = split_.cp_kind == CpKind::Ulysses  ? split_.cp
+                      : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
+                                                         : 1;
+  const int ring = split_.cp / ulysses;
+  if (ulysses > 1) {
+    const Group group{ulysses, split_.tp};
+    const double in = 2 * tokens_ * (q_width + 2 * kv_width), out = 2 * tokens_ * q_width;
+    const double time = message_time(Collective::AllToAll, in, group) + message_time(Collective::AllToAll, out, group);
+    cost_.forward.cp += time;
+    cost_.backward_input.cp += time;
+    add_message(Axis::Cp, Collective::AllToAll, group, in, 2, message_time(Collective::AllToAll, in, group),
+                2 * message_time(Collective::AllToAll, in, group));
+    add_message(Axis::Cp, Collective::AllToAll, group, out, 2, message_time(Collective::AllToAll, out, group),
+                2 * message_time(Collective::AllToAll, out, group));
+  }
+  if (ring == 1) return;
+  const Group group{ring, split_.tp * ulysses};
+  const double local = 2 * 2 * tokens_ * kv_width;  // keys and values of one rank, bf16; heads/u x tokens*u
+  if (split_.cp_kind == CpKind::AllGather) {
+    const double gather = message_time(Collective::AllGather, local * ring, group);
+    const double scatter = message_time(Collective::ReduceScatter, local * ring, group);
+    cost_.forward.cp += gather;
+    cost_.backward_input.cp += gather + scatter;
+    add_message(Axis::Cp, Collective::AllGather, group, local * ring, 2, gather, 2 * gather);
+    add_message(Axis::Cp, Collective::ReduceScatter, group, local * ring, 1, scatter, scatter);
+    return;
+  }
+  // Ring: each of c-1 hops hides under one block of attention; the backward carries dK, dV too.
+  const double hop = send_time(cluster_, local, group.stride).value / fit_.scale_out;
+  const double hop_back = send_time(cluster_, 2 * local, group.stride).value / fit_.scale_out;
+  const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
+  const double backward = (ring - 1) * hidden_under(hop_back, backward_core / ring);
+  cost_.forward.cp += forward;
+  cost_.backward_input.cp += backward;
+  add_message(Axis::Cp, Collective::SendRecv, group, local, ring - 1, hop, forward);
+  add_message(Axis::Cp, Collective::SendRecv, group, 2 * local, ring - 1, hop_back, backward);
+}
+
+void LayerBuilder::moe(const MoeShape& shape) {
+  const double h = as_double(model_.hidden);
+  add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
+  add_memory(shard_tokens_ * as_double(shape.experts) * 16, shard_tokens_ * as_double(shape.experts) * 12, 6);
+  if (shape.latent > 0) {
+    add_linear(shard_tokens_, as_double(shape.latent), h, dtype_);
+    add_linear(shard_tokens_, h, as_double(shape.latent), dtype_);
+  }
+  routed_experts(shape);
+  if (shape.shared_width == 0) return;
+  const double f = as_double(shape.shared_width) / split_.tp;
+  const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeSharedExperts);
+  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeSharedExperts);
+  add_linear(tokens_, h, f, dtype_, kRecomputeSharedExperts);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::routed_experts(const MoeShape& shape) {
+  const double width = as_double(shape.latent > 0 ? shape.latent : model_.hidden);
+  const double f = as_double(shape.expert_width) / split_.etp;
+  const double local = as_double(shape.experts) / split_.ep;
+  const double routed = shard_tokens_ * as_double(shape.top_k) * split_.etp * stack_.routing_imbalance;
+  const double rows = routed / local;
+
+  const auto time = [&](double n, double k, Orientation o) {
+    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / fit_.gemm;
+  };
+  const double fan = shape.gated ? 2 : 1;
+  Linear in{time(fan * f, width, Orientation::Forward), time(width, fan * f, Orientation::DataGrad),
+            time(fan * f, width, Orientation::WeightGrad)};
+  Linear out{time(width, f, Orientation::Forward), time(f, width, Orientation::DataGrad),
+             time(width, f, Orientation::WeightGrad)};
+  if (!trains_base_) in.weight = out.weight = 0;
+  add_linear_cost(in, kRecomputeMoe);
+  add_linear_cost(out, kRecomputeMoe);
+  add_memory((shape.gated ? 6 : 4) * routed * f, (shape.gated ? 10 : 6) * routed * f, 1, kRecomputeMoeActivation);
+  add_memory(2 * 4 * routed * width, 2 * 4 * routed * width, 4);  // permute and unpermute
+  expert_messages(shape, width);
+}
+
+void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
+  if (split_.etp > 1) {
+    const Group group{split_.etp, 1};
+    const double size = 2 * shard_tokens_ * as_double(shape.top_k) * split_.etp * width;
+    const double gather = message_time(Collective::AllGather, size, group);
+    const double scatter = message_time(Collective::ReduceScatter, size, group);
+    add_forward({.tp = gather + scatter}, 0);
+    cost_.backward_input.tp += gather + scatter;
+    add_message(Axis::Tp, Collective::AllGather, group, size, 2, gather, 2 * gather);
+    add_message(Axis::Tp, Collective::ReduceScatter, group, size, 2, scatter, 2 * scatter);
+  }
+  if (split_.ep == 1) return;
+  const Group group{split_.ep, split_.etp};
+  const auto exchange = [&](double element) {
+    const double size = shard_tokens_ * as_double(shape.top_k) * width * element;
+    double time = message_time(Collective::AllToAll, size, group);
+    const int inside = group.inside(cluster_.scale_up_size());
+    if (stack_.dedup_dispatch && inside < group.size) {
+      // One copy of a token per node over the network, the rest over NVLink.
+      const int nodes = group.size / inside;
+      const double reached = stack_.node_limit > 0 ? std::min(stack_.node_limit, nodes)
+                                                   : distinct_nodes(shape.experts, shape.top_k, nodes);
+      const double remote = shard_tokens_ * width * element * reached * (nodes - 1) / nodes;
+      const double network = send_time(cluster_, remote, cluster_.scale_up_size()).value / fit_.scale_out;
+      const double local = size / gpu_.scale_up.value / fit_.scale_up;
+      time = std::max(network, local);
+    }
+    return std::pair(size, time * stack_.routing_imbalance);
+  };
+  const auto [dispatch_size, dispatch] = exchange(stack_.fp8_dispatch ? 1.0 + 1.0 / 32 : 2.0);
+  const auto [combine_size, combine] = exchange(2.0);
+  double forward = dispatch + combine, backward = 2 * combine;
+  if (stack_.ep_overlap) {
+    // The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer.
+    const double compute = cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
+    const double exposed = hidden_under(forward + backward, compute);
+    const double share = exposed / (forward + backward);
+    forward *= share, backward *= share;
+  }
+  add_forward({.ep = forward}, kRecomputeMoe);
+  cost_.backward_input.ep += backward;
+  add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch,
+              forward * dispatch / (dispatch + combine));
+  add_message(Axis::Ep, Collective::AllToAll, group, combine_size, 3, combine,
+              forward * combine / (dispatch + combine) + backward);
+}
+
+}  // namespace plan
