@@ -39,6 +39,9 @@ CostModel::CostModel(const Problem& problem, const Split& split) {
 }
 
 Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
+  // The whole MoE block includes its activations and shared experts.
+  if (modules & kRecomputeMoe)
+    modules = static_cast<std::uint16_t>(modules | kRecomputeMoeActivation | kRecomputeSharedExperts);
   Phase sum;
   for (int bit = 0; bit < kRecomputeModules; ++bit)
     if (modules >> bit & 1) sum += module_forward_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(bit)];

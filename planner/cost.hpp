@@ -39,8 +39,8 @@ struct LayerCost {
   Phase forward{};
   Phase backward_input{};
   Phase backward_weight{};
-  Phase recompute{};         ///< forward work done again before the backward pass
   double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
+  double paired_ep = 0;      ///< ep time left of forward and backward when another micro-batch computes beside it
   std::vector<Message> messages{};
 };
 

@@ -44,6 +44,9 @@ void LayerBuilder::layer(const Layer& layer) {
     case Ffn::Moe: moe(layer.moe); break;
   }
   norms(layer.norms);
+  // The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer.
+  const double compute = cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
+  cost_.paired_ep = hidden_under(cost_.forward.ep + cost_.backward_input.ep, compute);
 }
 
 void LayerBuilder::attention(const AttentionShape& shape) {

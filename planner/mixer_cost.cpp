@@ -162,20 +162,10 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   };
   const auto [dispatch_size, dispatch] = exchange(stack_.fp8_dispatch ? 1.0 + 1.0 / 32 : 2.0);
   const auto [combine_size, combine] = exchange(2.0);
-  double forward = dispatch + combine, backward = 2 * combine;
-  if (stack_.ep_overlap) {
-    // The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer.
-    const double compute = cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
-    const double exposed = hidden_under(forward + backward, compute);
-    const double share = exposed / (forward + backward);
-    forward *= share, backward *= share;
-  }
-  add_forward({.ep = forward}, kRecomputeMoe);
-  cost_.backward_input.ep += backward;
-  add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch,
-              forward * dispatch / (dispatch + combine));
-  add_message(Axis::Ep, Collective::AllToAll, group, combine_size, 3, combine,
-              forward * combine / (dispatch + combine) + backward);
+  add_forward({.ep = dispatch + combine}, kRecomputeMoe);
+  cost_.backward_input.ep += 2 * combine;
+  add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch, dispatch);
+  add_message(Axis::Ep, Collective::AllToAll, group, combine_size, 3, combine, 3 * combine);
 }
 
 }  // namespace plan

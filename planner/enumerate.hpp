@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Layouts that share tp, cp, pp, dp, ep, etp, micro_batch and the kind of cp: what is left to choose is
+/// the schedule, the sharding and the recomputation.
+struct Family {
+  Layout layout{};  ///< with the axes above set
+};
+
+/// How a family can run: one entry per legal (schedule, vp).
+struct Run {
+  Schedule schedule = Schedule::OneFOneB;
+  int vp = 1;
+};
+/// One entry per legal (zero, shard).
+struct Sharding {
+  int zero = 1;
+  int shard = 0;
+};
+
+/// Counts layouts by the first rule they break.
+class Tally {
+ public:
+  void reject(int rule, std::int64_t layouts);
+  void merge(const Tally& other);
+  std::int64_t total() const;
+  std::vector<Rejected> rows() const;
+
+ private:
+  std::vector<std::int64_t> by_rule_{};
+};
+
+/// Every family of the problem that the rules allow, in a fixed order. Layouts that a rule rejects
+/// before the inner axes are known count as one each.
+[[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
+
+/// Inner choices of a family; illegal ones are tallied, once per inner combination they stand for.
+[[nodiscard]] std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
+[[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
+
+/// Ways to recompute a stage of at most `stage_layers` layers, cheapest in time first is not implied.
+[[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present,
+                                                          int stage_layers);
+
+}  // namespace plan

@@ -1,0 +1,173 @@
+// What makes a layout legal, as a table (formulas.md G, launch.md 4). Tested by tests/planner/rules_test.cpp.
+#include "planner/rules.hpp"
+
+#include <algorithm>
+
+#include "formulas/schedule.hpp"
+
+namespace plan {
+namespace {
+
+constexpr FrameworkMask kMegatron = framework_bit(Framework::Megatron);
+
+bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
+
+/// Calls `check` on every layer kind's query heads, KV heads (0 = does not apply) until one fails.
+template <class Check>
+bool all_kinds(const Problem& problem, Check check) {
+  return std::all_of(problem.model.kinds.begin(), problem.model.kinds.end(), check);
+}
+
+bool heads_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    switch (kind.mixer) {
+      case Mixer::None: return true;
+      case Mixer::Attention: return divides(ranks, kind.attention.heads);
+      case Mixer::Latent: return divides(ranks, kind.latent.heads);
+      case Mixer::Mamba2: return divides(ranks, kind.mamba.heads);
+      case Mixer::DeltaNet: return divides(ranks, kind.delta.key_heads) && divides(ranks, kind.delta.value_heads);
+    }
+    return true;
+  });
+}
+
+bool kv_heads_fit(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.mixer != Mixer::Attention) return true;
+    return divides(ranks, kind.attention.kv_heads) || divides(kind.attention.kv_heads, ranks);
+  });
+}
+
+bool widths_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.ffn == Ffn::Dense) return divides(ranks, kind.dense.width);
+    return kind.ffn != Ffn::Moe || kind.moe.shared_width == 0 || divides(ranks, kind.moe.shared_width);
+  });
+}
+
+bool expert_widths_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem,
+                   [&](const Layer& kind) { return kind.ffn != Ffn::Moe || divides(ranks, kind.moe.expert_width); });
+}
+
+Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
+  return {.schedule = layout.schedule,
+          .pp = layout.pp,
+          .vp = layout.vp,
+          .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
+}
+
+/// Kind of the first layer that would stand alone on its head or its KV head under all-to-all.
+bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.mixer == Mixer::Attention)
+      return divides(tp * ulysses, kind.attention.heads) &&
+             divides(tp * ulysses, std::max(kind.attention.kv_heads, tp));
+    return kind.mixer != Mixer::Latent || divides(tp * ulysses, kind.latent.heads);
+  });
+}
+
+bool has_latent(const Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& k) { return k.mixer == Mixer::Latent; });
+}
+
+bool recurrent(const Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(),
+                     [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
+}
+
+bool megatron_schedule(Schedule schedule) {
+  return schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved;
+}
+
+constexpr Rule kRules[] = {
+    {"gpus_divide", "tp * cp * pp * dp uses every GPU", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return static_cast<std::int64_t>(l.tp) * l.cp * l.pp * l.dp == static_cast<std::int64_t>(p.gpus);
+     }},
+    {"batch_divides", "dp divides the global batch", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return divides(l.dp, p.training.global_batch); }},
+    {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }},
+    {"heads_divide", "tp divides the attention heads", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }},
+    {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return kv_heads_fit(p, l.tp); }},
+    {"ffn_divides", "tp divides the FFN width", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }},
+    {"tp_leaves_scale_up", "tp stays inside the NVLink domain", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }},
+    {"sequence_divides", "2 cp divides the sequence, and tp what is left", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       const std::int64_t seq = p.training.seq;
+       return (l.cp == 1 || divides(2 * l.cp, seq)) && (!l.sequence_parallel || divides(l.tp, seq / l.cp));
+     }},
+    {"context_too_short", "a context rank keeps at least 256 tokens", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }},
+    {"context_needs_attention", "context parallelism needs attention in every mixing layer", Level::Grid,
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.cp == 1 || !recurrent(p.model); }},
+
+    {"experts_divide", "ep divides the experts", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }},
+    {"expert_width_divides", "etp divides the expert width", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return expert_widths_divide(p, l.etp); }},
+    {"expert_grid_divides", "etp * ep * pp divides the GPUs", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return divides(static_cast<std::int64_t>(l.etp) * l.ep * l.pp, static_cast<std::int64_t>(p.gpus));
+     }},
+    {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
+     [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
+
+    {"micro_batch_divides", "micro_batch * dp divides the global batch", Level::MicroBatch, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return divides(static_cast<std::int64_t>(l.dp) * l.micro_batch, p.training.global_batch);
+     }},
+
+    {"ulysses_heads", "all-to-all context parallelism divides heads and KV heads", Level::Context, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       if (l.cp == 1 || l.cp_kind == CpKind::Ring || l.cp_kind == CpKind::AllGather) return true;
+       const int ulysses = l.cp_kind == CpKind::Ulysses ? l.cp : l.cp_ulysses;
+       return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
+     }},
+    {"sparse_attention_gathers", "sparse attention gathers its context", Level::Context, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const bool sparse = has_latent(p.model) && std::any_of(p.model.kinds.begin(), p.model.kinds.end(),
+                                                              [](const Layer& k) { return k.latent.index_heads > 0; });
+       return l.cp == 1 || !sparse || l.cp_kind == CpKind::AllGather;
+     }},
+
+    {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
+    {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.pp * l.vp <= p.model.depth() + 2; }},
+    {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
+     [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
+
+    {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
+     [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
+    {"zero_needs_pp_1", "Megatron shards gradients or weights only without pipeline stages", Level::Sharding, kMegatron,
+     [](const Problem&, const Layout& l) { return l.zero <= 1 || l.pp == 1; }},
+};
+
+}  // namespace
+
+std::span<const Rule> rules() { return kRules; }
+
+int broken_rule(const Problem& problem, const Layout& layout, Level level) {
+  const FrameworkMask framework = framework_bit(problem.framework);
+  for (std::size_t i = 0; i < std::size(kRules); ++i) {
+    const Rule& rule = kRules[i];
+    if (rule.level == level && (rule.frameworks & framework) != 0 && !rule.holds(problem, layout))
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int broken_rule(const Problem& problem, const Layout& layout) {
+  for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context, Level::Schedule,
+                            Level::Sharding, Level::Recompute})
+    if (const int rule = broken_rule(problem, layout, level); rule >= 0) return rule;
+  return -1;
+}
+
+}  // namespace plan

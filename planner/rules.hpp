@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formulas/layout.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Axes are chosen in this order; a rule is checked as soon as the axes it reads are known.
+enum class Level : std::uint8_t {
+  Grid,        ///< tp, cp, pp, dp
+  Experts,     ///< ep, etp
+  MicroBatch,  ///< micro_batch
+  Context,     ///< cp_kind, cp_ulysses
+  Schedule,    ///< schedule, vp
+  Sharding,    ///< zero, shard
+  Recompute,
+};
+
+/// Frameworks as bits, so that one rule can hold for several.
+using FrameworkMask = std::uint8_t;
+[[nodiscard]] constexpr FrameworkMask framework_bit(Framework framework) {
+  return static_cast<FrameworkMask>(1u << static_cast<unsigned>(framework));
+}
+inline constexpr FrameworkMask kAllFrameworks = 0xff;
+
+/// One thing that a layout must satisfy. The table of rules is the list that `plan` documents.
+struct Rule {
+  std::string_view code;  ///< stable, in `rejected[].reason`
+  std::string_view text;  ///< what must hold
+  Level level;
+  FrameworkMask frameworks;
+  bool (*holds)(const Problem&, const Layout&);
+};
+
+[[nodiscard]] std::span<const Rule> rules();
+
+/// Index of the first rule of `level` that the layout breaks, or -1.
+[[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);
+/// The same over all levels: -1 means the layout is legal.
+[[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout);
+
+}  // namespace plan

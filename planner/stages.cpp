@@ -1,0 +1,73 @@
+// Placement of layers on pipeline ranks. Tested by tests/planner/stages_test.cpp.
+#include "planner/stages.hpp"
+
+#include <algorithm>
+
+#include "planner/partition.hpp"
+
+namespace plan {
+namespace {
+
+bool v_shaped(Schedule schedule) {
+  return schedule == Schedule::ZbV || schedule == Schedule::VHalf || schedule == Schedule::VMin ||
+         schedule == Schedule::DualPipeV;
+}
+
+double work(const LayerCost& cost) {
+  return cost.forward.total() + cost.backward_input.total() + cost.backward_weight.total();
+}
+
+std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {
+  std::vector<double> layer_costs;
+  layer_costs.reserve(problem.model.layers.size());
+  for (const int kind : problem.model.layers) layer_costs.push_back(work(costs.layer(kind)));
+  const double embedding = work(costs.embedding()), head = work(costs.head());
+  if (layout.schedule == Schedule::DualPipe || layout.vp == 1)
+    return partition_layers(layer_costs, chunk_count(layout), embedding, head);
+  const RankOrder order = v_shaped(layout.schedule) ? RankOrder::VShape : RankOrder::RoundRobin;
+  return partition_chunks(layer_costs, layout.pp, layout.vp, order, embedding, head);
+}
+
+/// Ranks that run chunk `chunk`; two under DualPipe, whose directions meet in the middle.
+std::vector<int> ranks_of(const Layout& layout, int chunk) {
+  const int pp = layout.pp;
+  if (layout.schedule == Schedule::DualPipe) return {chunk, pp - 1 - chunk};
+  if (v_shaped(layout.schedule)) return {chunk < pp ? chunk : 2 * pp - 1 - chunk};
+  return {chunk % pp};
+}
+
+}  // namespace
+
+int chunk_count(const Layout& layout) {
+  return layout.schedule == Schedule::DualPipe ? layout.pp : layout.pp * layout.vp;
+}
+
+Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout) {
+  Stages stages;
+  stages.chunk_layers = layout.chunk_layers.empty() ? balanced_chunks(problem, costs, layout) : layout.chunk_layers;
+
+  std::vector<StageContent> by_rank(static_cast<std::size_t>(layout.pp));
+  std::size_t next = 0;
+  for (int chunk = 0; chunk < chunk_count(layout); ++chunk) {
+    const std::size_t end = next + static_cast<std::size_t>(stages.chunk_layers[static_cast<std::size_t>(chunk)]);
+    for (const int rank : ranks_of(layout, chunk)) {
+      StageContent& content = by_rank[static_cast<std::size_t>(rank)];
+      for (std::size_t layer = next; layer < end; ++layer)
+        ++content.layers_of_kind[static_cast<std::size_t>(problem.model.layers[layer])];
+      content.embedding |= chunk == 0;
+      if (chunk == chunk_count(layout) - 1) content.head = true, content.mtp = problem.model.mtp.depth;
+    }
+    next = end;
+  }
+  for (const StageContent& content : by_rank) {
+    auto found = std::find(stages.contents.begin(), stages.contents.end(), content);
+    if (found == stages.contents.end()) found = stages.contents.insert(found, content);
+    stages.content_of.push_back(static_cast<int>(found - stages.contents.begin()));
+    int layers = 0;
+    for (const int count : content.layers_of_kind) layers += count;
+    stages.stage_layers.push_back(layers);
+  }
+  return stages;
+}
+
+}  // namespace plan

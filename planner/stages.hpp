@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "formulas/layout.hpp"
+#include "planner/cost.hpp"
+#include "planner/memory.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// Which pipeline rank runs which part of the model.
+struct Stages {
+  std::vector<int> chunk_layers{};       ///< layers of each chunk in model order
+  std::vector<StageContent> contents{};  ///< distinct contents
+  std::vector<int> content_of{};         ///< by rank, index into `contents`
+  std::vector<int> stage_layers{};       ///< layers held by each rank
+  bool operator==(const Stages&) const = default;
+};
+
+/// Pipeline chunks of a layout: pp for DualPipe (whose ranks hold two), pp * vp otherwise.
+[[nodiscard]] int chunk_count(const Layout& layout);
+
+/// Splits the layers over the ranks so that the slowest rank is as fast as possible, embedding and
+/// head counted; or takes `layout.chunk_layers` where the user fixed them.
+[[nodiscard]] Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout);
+
+}  // namespace plan
