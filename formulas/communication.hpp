@@ -9,22 +9,6 @@
 
 namespace plan {
 
-/// Bytes that a rank puts on the wire for a collective whose full (unsharded) tensor has `size` bytes.
-///   source   nccl-tests doc/PERFORMANCE.md; formulas.md E
-[[nodiscard]] constexpr double wire_bytes(Collective op, double size, int ranks) {
-  if (ranks <= 1 && op != Collective::SendRecv) return 0;
-  const double share = ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1;
-  switch (op) {
-    case Collective::AllReduce: return 2 * size * share;
-    case Collective::AllGather:
-    case Collective::ReduceScatter:
-    case Collective::AllToAll: return size * share;
-    case Collective::SendRecv:
-    case Collective::Broadcast: return size;
-  }
-  return size;
-}
-
 /// Bytes of the hidden states of one micro-batch in bf16: the tensor that tensor and pipeline
 /// parallelism move. `tokens` = b s / c.
 [[nodiscard]] constexpr double hidden_bytes(double tokens, std::int64_t hidden) {
@@ -54,14 +38,5 @@ namespace plan {
 /// evenly over `nodes` nodes and routing is uniform: G (1 - C(E - E/G, k) / C(E, k)).
 ///   source   formulas.md E6
 [[nodiscard]] double distinct_nodes(std::int64_t experts, std::int64_t top_k, int nodes);
-
-/// Bytes that one rank reduces and gathers per step for `parameters` of its own (formulas.md E4).
-struct GradientTraffic {
-  double reduce_bytes = 0;  ///< full size of the gradient reduction
-  double gather_bytes = 0;  ///< full size of one parameter gather
-};
-[[nodiscard]] constexpr GradientTraffic gradient_traffic(double parameters, double grad_bytes, double weight_bytes) {
-  return {parameters * grad_bytes, parameters * weight_bytes};
-}
 
 }  // namespace plan

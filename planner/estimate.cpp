@@ -97,7 +97,7 @@ void Evaluator::report_messages(Estimate& estimate, const Stages& stages, const 
     const double times = m * layers * (layout.schedule == Schedule::DualPipe ? 0.5 : 1);
     for (const Message& message : cost.messages)
       add(message.axis, message.op, message.group,
-          times * message.count * wire_bytes(message.op, message.size, message.group.size), times * message.count,
+          times * message.count * message.size * wire_factor(message.op, message.group.size), times * message.count,
           times * message.count * message.time, times * message.exposed);
   };
   for (int kind = 0; kind < costs_.kinds(); ++kind)
@@ -124,12 +124,12 @@ void Evaluator::report_messages(Estimate& estimate, const Stages& stages, const 
   if (content.embedding) parameters += memory.ends().embedding_parameters;
   if (content.head) parameters += memory.ends().head_parameters;
   const Collective reduce = layout.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter;
-  add(Axis::Dp, reduce, group, passes * wire_bytes(reduce, parameters * problem_.training.grad_bytes, group.size),
+  add(Axis::Dp, reduce, group, passes * parameters * problem_.training.grad_bytes * wire_factor(reduce, group.size),
       passes, passes * dp.reduce, step.reduce_exposed);
   if (layout.zero == 0) return;
   const double gathers = layout.zero == 3 ? passes * (problem_.training.stack.reshard_after_forward ? 2 : 1) : 1;
   add(Axis::Dp, Collective::AllGather, group,
-      gathers * wire_bytes(Collective::AllGather, parameters * problem_.training.weight_bytes(), group.size), gathers,
+      gathers * parameters * problem_.training.weight_bytes() * wire_factor(Collective::AllGather, group.size), gathers,
       gathers * dp.gather, step.gather_exposed);
 }
 

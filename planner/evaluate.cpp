@@ -208,7 +208,7 @@ Evaluator::Step Evaluator::step(const Layout& layout, const Stages& stages, cons
   const double tokens = static_cast<double>(problem_.training.seq) * layout.micro_batch / layout.cp;
   const double hop_bytes = hidden_bytes(tokens, problem_.model.hidden) / (layout.sequence_parallel ? layout.tp : 1);
   if (layout.pp > 1)
-    step.hop = send_time(problem_.cluster, hop_bytes, layout.world() / layout.pp).value /
+    step.hop = send_time(problem_.cluster, hop_bytes, layout.world() / layout.pp, layout.pp).value /
                problem_.cluster.calibration.scale_out;
 
   const PipelineTime run = pipeline_time(pipeline_of(problem_, layout), times_, Seconds(step.hop));

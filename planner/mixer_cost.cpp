@@ -118,14 +118,12 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const auto time = [&](double n, double k, Orientation o) {
     return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / fit_.gemm;
   };
-  const double fan = shape.gated ? 2 : 1;
-  Linear in{time(fan * f, width, Orientation::Forward), time(width, fan * f, Orientation::DataGrad),
-            time(fan * f, width, Orientation::WeightGrad)};
-  Linear out{time(width, f, Orientation::Forward), time(f, width, Orientation::DataGrad),
-             time(width, f, Orientation::WeightGrad)};
-  if (!trains_base_) in.weight = out.weight = 0;
-  add_linear_cost(in, kRecomputeMoe);
-  add_linear_cost(out, kRecomputeMoe);
+  const auto expert_linear = [&](double n, double k) {
+    return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
+                  trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
+  };
+  add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
+  add_linear_cost(expert_linear(width, f), kRecomputeMoe);
   add_memory((shape.gated ? 6 : 4) * routed * f, (shape.gated ? 10 : 6) * routed * f, 1, kRecomputeMoeActivation);
   add_memory(2 * 4 * routed * width, 2 * 4 * routed * width, 4);  // permute and unpermute
   expert_messages(shape, width);

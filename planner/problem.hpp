@@ -49,9 +49,10 @@ struct Problem {
   Fixed fixed{};
   Framework framework = Framework::Any;
   Objective objective = Objective::StepTime;
-  int top = 4;          ///< layouts to report, the best included
-  bool pareto = false;  ///< also keep the front of memory against step time
-  int threads = 0;      ///< 0 = all cores; the answer does not depend on it
+  int top = 4;                          ///< layouts to report, the best included
+  bool pareto = false;                  ///< also keep the front of memory against step time
+  std::vector<Cluster> alternatives{};  ///< other hardware to suggest when nothing fits
+  int threads = 0;                      ///< 0 = all cores; the answer does not depend on it
   std::vector<Input> inputs{};
 };
 

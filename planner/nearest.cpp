@@ -1,0 +1,235 @@
+// The nearest feasible requests: one input changed at a time, the whole search run again.
+// Tested by tests/planner/nearest_test.cpp.
+#include "planner/nearest.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "formulas/names.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/rules.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kSuggestions = 3;
+
+std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGiB); }
+
+/// One changed input, as the user would type it, and the problem it makes.
+struct Change {
+  std::string flag;
+  Problem problem;
+};
+
+bool has_legal(const Problem& problem) {
+  Tally tally;
+  for (const Family& family : enumerate_families(problem, tally))
+    if (const auto runs = enumerate_runs(problem, family.layout, tally); !runs.empty()) {
+      Layout layout = family.layout;
+      layout.schedule = runs.front().schedule, layout.vp = runs.front().vp;
+      if (!enumerate_shardings(problem, layout, tally).empty()) return true;
+    }
+  return false;
+}
+
+/// The suggestion as one line, if the changed problem has a layout.
+std::optional<std::string> tried(const Change& change) {
+  if (!has_legal(change.problem)) return std::nullopt;
+  Problem problem = change.problem;
+  problem.top = 1, problem.pareto = false;
+  const Found found = find_layouts(problem);
+  if (found.ranking.best().empty() || found.at_risk) return std::nullopt;
+  const Candidate& best = found.ranking.best().front();
+  return fmt::format("{:<22} {}  {} of {}", change.flag, degrees_text(best.layout), gib(best.score.peak),
+                     gib(static_cast<double>(problem.cluster.gpu.memory.value)));
+}
+
+/// The user's own fixed axes, each set free.
+std::vector<Change> freed_axes(const Problem& problem) {
+  std::vector<Change> changes;
+  const auto free = [&](auto member, const char* name) {
+    if (!(problem.fixed.*member)) return;
+    Change change{std::string("leave ") + name + " free", problem};
+    (change.problem.fixed.*member).reset();
+    changes.push_back(std::move(change));
+  };
+  free(&Fixed::recompute, "recompute");
+  free(&Fixed::micro_batch, "micro_batch");
+  free(&Fixed::zero, "zero");
+  free(&Fixed::shard, "shard");
+  free(&Fixed::schedule, "schedule");
+  free(&Fixed::vp, "vp");
+  free(&Fixed::cp_kind, "cp_kind");
+  free(&Fixed::cp, "cp");
+  free(&Fixed::dp, "dp");
+  free(&Fixed::pp, "pp");
+  free(&Fixed::tp, "tp");
+  free(&Fixed::etp, "etp");
+  free(&Fixed::ep, "ep");
+  return changes;
+}
+
+Change with_gpus(const Problem& problem, int gpus) {
+  Change change{"--gpus " + std::to_string(gpus), problem};
+  change.problem.gpus = gpus;
+  return change;
+}
+
+/// The nearest legal values below and above `value`, found by testing them one by one.
+std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, int tries,
+                                         const std::function<bool(std::int64_t)>& legal) {
+  std::vector<std::int64_t> found;
+  const std::int64_t below = (value - 1) / step * step, above = (value / step + 1) * step;
+  for (int i = 0; i < tries; ++i)
+    if (const std::int64_t v = below - i * step; v > 0 && legal(v)) {
+      found.push_back(v);
+      break;
+    }
+  for (int i = 0; i < tries; ++i)
+    if (legal(above + i * step)) {
+      found.push_back(above + i * step);
+      break;
+    }
+  return found;
+}
+
+std::vector<Change> other_gpu_counts(const Problem& problem, bool divides) {
+  std::vector<Change> changes;
+  if (!divides) {
+    const auto legal = [&](std::int64_t gpus) { return has_legal(with_gpus(problem, static_cast<int>(gpus)).problem); };
+    for (const std::int64_t gpus : nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal))
+      changes.push_back(with_gpus(problem, static_cast<int>(gpus)));
+    return changes;
+  }
+  // Too big: more GPUs, doubling until something fits.
+  for (int gpus = problem.gpus * 2, i = 0; i < 12 && gpus > 0 && gpus <= 1 << 22; ++i, gpus *= 2) {
+    Change change = with_gpus(problem, gpus);
+    if (tried(change)) return {change};
+  }
+  return {};
+}
+
+std::vector<Change> other_batches(const Problem& problem) {
+  std::vector<Change> changes;
+  const auto with_batch = [&](std::int64_t batch) {
+    Change change{"--global-batch " + std::to_string(batch), problem};
+    change.problem.training.global_batch = batch;
+    return change;
+  };
+  const auto legal = [&](std::int64_t batch) { return has_legal(with_batch(batch).problem); };
+  for (const std::int64_t batch : nearest_values(problem.training.global_batch, 1, 512, legal))
+    changes.push_back(with_batch(batch));
+  return changes;
+}
+
+std::vector<Change> other_sequences(const Problem& problem) {
+  const std::int64_t step = 2ll * problem.fixed.cp.value_or(1) * problem.fixed.tp.value_or(1);
+  std::vector<Change> changes;
+  const auto with_seq = [&](std::int64_t seq) {
+    Change change{"--seq " + std::to_string(seq), problem};
+    change.problem.training.seq = seq;
+    return change;
+  };
+  const auto legal = [&](std::int64_t seq) { return has_legal(with_seq(seq).problem); };
+  for (const std::int64_t seq : nearest_values(problem.training.seq, step, 64, legal)) changes.push_back(with_seq(seq));
+  return changes;
+}
+
+std::vector<Change> other_gpus(const Problem& problem) {
+  std::vector<Change> changes;
+  for (const Cluster& cluster : problem.alternatives) {
+    Change change{"--gpu " + cluster.gpu.name, problem};
+    change.problem.cluster = cluster;
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+void suggest(Error& error, const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    if (error.help.size() >= kSuggestions) return;
+    if (auto line = tried(change)) error.help.push_back(std::move(*line));
+  }
+}
+
+/// The rule that rejected most, and what it demands.
+void blame_rules(Error& error, const Problem& problem, const Found& found) {
+  auto rows = found.stats.rejected;
+  std::stable_sort(rows.begin(), rows.end(), [](const Rejected& a, const Rejected& b) { return a.count > b.count; });
+  for (const Rejected& row : rows) {
+    if (error.facts.size() >= 3) break;
+    for (const Rule& rule : rules())
+      if (rule.code == row.reason)
+        error.facts.push_back(std::string(rule.text) + ": " + std::to_string(row.count) + " layouts break it");
+  }
+  std::int64_t rest = problem.gpus;
+  std::string factors;
+  for (std::int64_t prime = 2; prime * prime <= rest; ++prime) {
+    int power = 0;
+    for (; rest % prime == 0; rest /= prime) ++power;
+    if (power > 0)
+      factors +=
+          (factors.empty() ? "" : " * ") + std::to_string(prime) + (power > 1 ? "^" + std::to_string(power) : "");
+  }
+  if (rest > 1) factors += (factors.empty() ? "" : " * ") + std::to_string(rest);
+  error.facts.insert(error.facts.begin(), std::to_string(problem.gpus) + " = " + factors + "; global batch " +
+                                              std::to_string(problem.training.global_batch));
+}
+
+/// The layout that comes closest to fitting, found by a search for the least memory without a limit.
+void blame_memory(Error& error, const Problem& problem) {
+  Problem unlimited = problem;
+  unlimited.cluster.gpu.memory = Bytes(std::int64_t{1} << 60);
+  unlimited.objective = Objective::Memory;
+  unlimited.top = 1, unlimited.pareto = false;
+  const Found found = find_layouts(unlimited);
+  if (found.ranking.best().empty()) return;
+  const Candidate& closest = found.ranking.best().front();
+  const double capacity = static_cast<double>(problem.cluster.gpu.memory.value);
+  const CostModel costs(problem, split_of(closest.layout));
+  const Estimate detail = estimate(unlimited, closest.layout);
+  const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
+  const double states = static_cast<double>((worst.weights + worst.grads + worst.optimizer).value);
+  error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
+                  " on each of " + std::to_string(problem.gpus) + " GPUs; " + problem.cluster.gpu.name + " has " +
+                  gib(capacity);
+  error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " + gib(closest.score.peak - capacity));
+  error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
+}
+
+}  // namespace
+
+std::string degrees_text(const Layout& layout) {
+  std::string text = "tp " + std::to_string(layout.tp);
+  if (layout.cp > 1) text += "  cp " + std::to_string(layout.cp);
+  text += "  pp " + std::to_string(layout.pp);
+  if (layout.vp > 1) text += " (vp " + std::to_string(layout.vp) + ")";
+  text += "  dp " + std::to_string(layout.dp);
+  if (layout.ep > 1) text += "  ep " + std::to_string(layout.ep);
+  return text;
+}
+
+Error explain_no_layout(const Problem& problem, const Found& found) {
+  Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
+  const bool divides = found.stats.legal > 0;
+  if (divides)
+    blame_memory(error, problem);
+  else
+    blame_rules(error, problem, found);
+  suggest(error, freed_axes(problem));
+  suggest(error, other_gpu_counts(problem, divides));
+  if (divides) {
+    suggest(error, other_gpus(problem));
+  } else {
+    suggest(error, other_batches(problem));
+    suggest(error, other_sequences(problem));
+  }
+  return error;
+}
+
+}  // namespace plan

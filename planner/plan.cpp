@@ -1,0 +1,45 @@
+// From a problem to a ranked plan. Tested by tests/planner/search_test.cpp.
+#include "planner/plan.hpp"
+
+#include "planner/nearest.hpp"
+#include "planner/search.hpp"
+#include "planner/why.hpp"
+
+namespace plan {
+namespace {
+
+std::vector<Note> notes(const Problem& problem, const Found& found) {
+  std::vector<Note> list;
+  const Gpu& gpu = problem.cluster.gpu;
+  if (!problem.cluster.measured)
+    list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
+  if (!gpu.measured_as.empty())
+    list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});
+  if (found.at_risk)
+    list.push_back(
+        {"memory_at_risk", "nothing fits for certain: the interval of the peak reaches past the GPU's memory"});
+  return list;
+}
+
+}  // namespace
+
+Result<Plan> search(const Problem& problem) {
+  const Found found = find_layouts(problem);
+  if (found.ranking.best().empty()) return fail(explain_no_layout(problem, found));
+  Plan plan;
+  plan.problem = problem;
+  plan.search = found.stats;
+  plan.notes = notes(problem, found);
+  for (const Candidate& candidate : found.ranking.best()) {
+    Estimate detail = estimate(problem, candidate.layout);
+    if (plan.best.stages.empty())
+      plan.best = std::move(detail);
+    else
+      plan.runners_up.push_back({detail, against(plan.best, detail)});
+  }
+  for (const Candidate& candidate : found.front.members()) plan.front.push_back(estimate(problem, candidate.layout));
+  plan.why = why(problem, plan.best);
+  return plan;
+}
+
+}  // namespace plan
