@@ -1,0 +1,89 @@
+#include "oracle/brute_search.hpp"
+
+#include <algorithm>
+
+#include "planner/rules.hpp"
+
+namespace plan::oracle {
+namespace {
+
+/// Collects the candidates of one outer choice.
+struct Collector {
+  const Problem& problem;
+  double capacity;
+  std::vector<Candidate>& found;
+
+  bool wanted(const Layout& l) const {
+    const Fixed& f = problem.fixed;
+    return (!f.tp || *f.tp == l.tp) && (!f.micro_batch || *f.micro_batch == l.micro_batch) &&
+           (!f.zero || *f.zero == l.zero) && (!f.schedule || l.pp == 1 || *f.schedule == l.schedule) &&
+           (!f.shard || *f.shard == l.shard) && (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind);
+  }
+
+  void run(Layout layout) {
+    if (!wanted(layout) || broken_rule(problem, layout) >= 0) return;
+    const CostModel costs(problem, split_of(layout));
+    Evaluator evaluator(problem, costs);
+    const Stages stages = plan_stages(problem, costs, layout);
+    const int deepest = *std::max_element(stages.stage_layers.begin(), stages.stage_layers.end());
+    for (const Recompute& recompute : enumerate_recomputes(problem, costs.modules_present(), deepest)) {
+      layout.recompute = recompute;
+      const Score score = evaluator.score(layout, stages, MemoryModel(problem, layout));
+      if (score.peak <= capacity) found.push_back({layout, score});
+    }
+  }
+
+  void shardings(Layout layout) {
+    for (layout.zero = 0; layout.zero <= 3; ++layout.zero)
+      for (layout.shard = 0; layout.shard < layout.dense_group(); ++layout.shard)
+        if (layout.shard != 1 && (layout.zero > 0 || layout.shard == 0)) run(layout);
+  }
+
+  void schedules(Layout layout) {
+    if (layout.pp == 1) return layout.schedule = Schedule::OneFOneB, shardings(layout);
+    for (int i = 0; i < kSchedules; ++i) {
+      layout.schedule = static_cast<Schedule>(i);
+      for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp) shardings(layout);
+    }
+  }
+
+  void contexts(Layout layout) {
+    if (layout.cp == 1) return schedules(layout);
+    for (const CpKind kind : {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid}) {
+      layout.cp_kind = kind;
+      const int parts = kind == CpKind::Hybrid ? layout.cp - 1 : 1;
+      for (layout.cp_ulysses = kind == CpKind::Hybrid ? 2 : 1; layout.cp_ulysses <= parts; ++layout.cp_ulysses)
+        if (layout.cp % layout.cp_ulysses == 0) schedules(layout);
+    }
+  }
+
+  void experts(Layout layout) {
+    for (layout.etp = 1; layout.etp <= layout.tp; ++layout.etp) {
+      if (layout.etp != 1 && (layout.etp != layout.tp || !problem.model.moe())) continue;
+      for (layout.ep = 1; layout.ep <= std::max<std::int64_t>(1, problem.model.experts()); ++layout.ep)
+        for (const int micro_batch : {1, 2, 4, 8, 16}) {
+          layout.micro_batch = micro_batch;
+          contexts(layout);
+        }
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
+  std::vector<Candidate> found;
+  Collector collector{problem, usable_memory(problem, at_risk), found};
+  Layout layout;
+  for (layout.tp = 1; layout.tp <= problem.gpus; ++layout.tp)
+    for (layout.cp = 1; layout.tp * layout.cp <= problem.gpus; ++layout.cp)
+      for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
+        if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
+        layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
+        layout.sequence_parallel = layout.tp > 1;
+        collector.experts(layout);
+      }
+  return found;
+}
+
+}  // namespace plan::oracle

@@ -1,0 +1,99 @@
+#include "oracle/random_problem.hpp"
+
+#include <algorithm>
+
+namespace plan::oracle {
+namespace {
+
+template <class T>
+T pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
+
+void add_experts(Model& model, std::mt19937& random) {
+  Layer moe = model.kinds.front();
+  moe.ffn = Ffn::Moe;
+  moe.moe = {.experts = pick<std::int64_t>(random, {4, 8, 6}),
+             .top_k = 2,
+             .expert_width = 512,
+             .shared_width = pick<std::int64_t>(random, {0, 512})};
+  model.kinds.push_back(moe);
+  const std::size_t dense = random() % 2;  // a dense first layer, as DeepSeek has
+  for (std::size_t i = dense; i < model.layers.size(); ++i) model.layers[i] = 1;
+}
+
+void fix_some(Problem& problem, std::mt19937& random) {
+  // The whole space of one small problem has 10^5 layouts: fix what keeps brute force quick.
+  Fixed& fixed = problem.fixed;
+  if (chance(random, 70)) fixed.micro_batch = pick(random, {1, 2});
+  if (chance(random, 60)) fixed.zero = pick(random, {0, 1, 2, 3});
+  if (chance(random, 60))
+    fixed.recompute = pick(random, {Recompute{}, Recompute{.kind = RecomputeKind::Full},
+                                    Recompute{.kind = RecomputeKind::Full, .layers = 1},
+                                    Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}});
+  if (chance(random, 50)) fixed.cp_kind = pick(random, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses});
+  if (chance(random, 40)) fixed.schedule = static_cast<Schedule>(random() % kSchedules);
+  if (chance(random, 10)) fixed.tp = pick(random, {1, 2});
+  if (chance(random, 50)) fixed.shard = 0;
+}
+
+}  // namespace
+
+Cluster plain_cluster(double memory_gib) {
+  Cluster cluster;
+  cluster.name = "plain";
+  Gpu& gpu = cluster.gpu;
+  gpu.name = "plain";
+  gpu.memory = round_bytes(memory_gib * kGiB);
+  for (FlopsPerSecond& peak : gpu.peak) peak = FlopsPerSecond(989.4e12);
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  gpu.sm_count = 132;
+  gpu.scale_up = BytesPerSecond(450e9);
+  gpu.nic = BytesPerSecond(50e9);
+  cluster.tiers = {
+      {.name = "nvlink", .size = 8, .bandwidth = gpu.scale_up, .latency = Seconds(1e-6)},
+      {.name = "rail", .size = 256, .bandwidth = gpu.nic, .latency = Seconds(5e-6)},
+      {.name = "spine", .size = 1 << 20, .bandwidth = gpu.nic, .latency = Seconds(9e-6), .oversubscription = 2}};
+  return cluster;
+}
+
+Model dense_model(int layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads, std::int64_t ffn,
+                  std::int64_t vocab) {
+  Model model;
+  model.name = "random";
+  model.hidden = hidden, model.vocab = vocab;
+  Layer layer;
+  layer.attention = {.heads = heads, .kv_heads = kv_heads, .head_dim = hidden / heads};
+  layer.dense = {.width = ffn};
+  model.kinds = {layer};
+  model.layers.assign(static_cast<std::size_t>(layers), 0);
+  return model;
+}
+
+Problem random_problem(std::mt19937& random, int most_gpus) {
+  Problem problem;
+  const std::int64_t heads = pick<std::int64_t>(random, {8, 16, 12});
+  problem.model =
+      dense_model(static_cast<int>(2 + random() % 9), heads * 128, heads, pick<std::int64_t>(random, {2, 4, heads}),
+                  heads * pick<std::int64_t>(random, {384, 512}), pick<std::int64_t>(random, {32000, 128256}));
+  if (problem.model.kinds.front().attention.heads % problem.model.kinds.front().attention.kv_heads != 0)
+    problem.model.kinds.front().attention.kv_heads = heads;
+  if (chance(random, 40)) add_experts(problem.model, random);
+  problem.cluster = plain_cluster(pick(random, {2.0, 6.0, 16.0, 79.6}));
+  problem.gpus = pick(random, {1, 2, 4, 6, 8, 12, 16, 24, 32, 64});
+  while (problem.gpus > most_gpus) problem.gpus /= 2;
+  problem.training.seq = pick<std::int64_t>(random, {1024, 2048, 4096});
+  problem.training.global_batch = pick<std::int64_t>(random, {8, 16, 24, 64});
+  problem.training.stack.ep_overlap = chance(random, 30);
+  problem.training.stack.overlap_grad_reduce = chance(random, 70);
+  problem.framework = chance(random, 30) ? Framework::Megatron : Framework::Any;
+  problem.objective = chance(random, 20) ? Objective::Memory : Objective::StepTime;
+  problem.top = 3;
+  problem.threads = 1;
+  fix_some(problem, random);
+  return problem;
+}
+
+}  // namespace plan::oracle

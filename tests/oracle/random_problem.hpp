@@ -1,0 +1,20 @@
+#pragma once
+
+#include <random>
+
+#include "planner/problem.hpp"
+
+namespace plan::oracle {
+
+/// A small problem that can be searched exhaustively: at most `most_gpus` GPUs, a few layers, dense or
+/// mixture of experts, sometimes with axes fixed, memory sometimes too small.
+[[nodiscard]] Problem random_problem(std::mt19937& random, int most_gpus);
+
+/// A data-sheet GPU in nodes of 8, three tiers.
+[[nodiscard]] Cluster plain_cluster(double memory_gib = 79.6);
+
+/// Llama-shaped dense model.
+[[nodiscard]] Model dense_model(int layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
+                                std::int64_t ffn, std::int64_t vocab);
+
+}  // namespace plan::oracle

@@ -1,0 +1,95 @@
+// The search against brute force: same optimum, same runners-up, same front, on any number of threads.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "oracle/brute_search.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/search.hpp"
+
+using namespace plan;
+
+namespace {
+
+Ranking rank(const Problem& problem, const std::vector<Candidate>& all) {
+  std::vector<Candidate> sorted = all;
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Candidate& a, const Candidate& b) { return better(problem.objective, a, b); });
+  Ranking ranking(problem.objective, problem.top);
+  for (const Candidate& candidate : sorted) ranking.offer(candidate);
+  return ranking;
+}
+
+/// Nothing in `all` is strictly better than a member, and each candidate is matched or beaten by one.
+void check_front(const std::vector<Candidate>& front, const std::vector<Candidate>& all) {
+  for (const Candidate& candidate : all) {
+    const bool covered = std::any_of(front.begin(), front.end(), [&](const Candidate& member) {
+      return member.score.step_time <= candidate.score.step_time && member.score.peak <= candidate.score.peak;
+    });
+    REQUIRE(covered);
+  }
+  for (const Candidate& member : front)
+    REQUIRE(std::none_of(all.begin(), all.end(), [&](const Candidate& other) {
+      return other.score.step_time <= member.score.step_time && other.score.peak <= member.score.peak &&
+             (other.score.step_time < member.score.step_time || other.score.peak < member.score.peak);
+    }));
+}
+
+void check_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].score.step_time == b[i].score.step_time);
+    CHECK(a[i].score.peak == b[i].score.peak);
+    CHECK(a[i].layout == b[i].layout);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("search finds what brute force finds") {
+  std::mt19937 random(20260101);
+  int solved = 0, moe = 0, infeasible = 0;
+  for (int i = 0; i < 330; ++i) {
+    Problem problem = oracle::random_problem(random, i % 10 == 0 ? 64 : 16);
+    problem.pareto = i % 3 == 0;
+    CAPTURE(i);
+    const Found found = find_layouts(problem);
+    const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
+    check_same(found.ranking.best(), rank(problem, all).best());
+    if (problem.pareto) check_front(found.front.members(), all);
+    solved += !all.empty();
+    infeasible += all.empty();
+    moe += problem.model.moe() && !all.empty();
+  }
+  // The generator must not drift into trivial problems.
+  CHECK(solved >= 250);
+  CHECK(moe >= 60);
+  CHECK(infeasible >= 5);
+}
+
+TEST_CASE("threads do not change the answer or the counts") {
+  std::mt19937 random(7);
+  for (int i = 0; i < 10; ++i) {
+    Problem problem = oracle::random_problem(random, 64);
+    problem.threads = 1;
+    const Found one = find_layouts(problem);
+    problem.threads = 8;
+    const Found eight = find_layouts(problem);
+    check_same(one.ranking.best(), eight.ranking.best());
+    CHECK(one.stats.considered == eight.stats.considered);
+    CHECK(one.stats.pruned == eight.stats.pruned);
+    CHECK(one.stats.fit == eight.stats.fit);
+  }
+}
+
+TEST_CASE("bounds only save work") {
+  std::mt19937 random(11);
+  for (int i = 0; i < 20; ++i) {
+    const Problem problem = oracle::random_problem(random, 32);
+    const Found with = find_layouts(problem, true), without = find_layouts(problem, false);
+    check_same(with.ranking.best(), without.ranking.best());
+    CHECK(with.stats.considered == without.stats.considered);
+    CHECK(without.stats.pruned == 0);
+  }
+}
