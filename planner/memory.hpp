@@ -50,6 +50,7 @@ struct StageContent {
   bool embedding = false;
   bool head = false;
   int mtp = 0;  ///< multi-token prediction modules
+  bool operator==(const StageContent&) const = default;
 };
 
 /// The three readings of one peak that tools print.

@@ -35,7 +35,8 @@ void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const S
   const StateShares expert = state_shares(layout.zero, degrees.expert);
   const bool adapters = training.adapters();
   const double ends = adapters ? 0 : sums.ends;
-  const double copies = layout.schedule == Schedule::DualPipe ? 2 : 1;  // both directions keep their stage
+  // DualPipe: the content is the rank's two stages; their states are sharded over both directions' ranks.
+  const double share = layout.schedule == Schedule::DualPipe ? 0.5 : 1;
   const double base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
                                                   (sums.expert - sums.trained_expert) * expert.weights) +
                                      2 * sums.ends * dense.weights
@@ -48,9 +49,9 @@ void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const S
   const double optimizer =
       (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
   const double quantised = layout.zero < 3 ? quantised_bytes_ * sums.gemm : 0;
-  memory.weights = round_bytes(copies * (base + weights + quantised));
-  memory.grads = round_bytes(copies * grads);
-  memory.optimizer = round_bytes(optimizer * (1 - training.optimizer_offload));
+  memory.weights = round_bytes(base + weights + quantised);
+  memory.grads = round_bytes(grads);
+  memory.optimizer = round_bytes(share * optimizer * (1 - training.optimizer_offload));
 }
 
 /// What the optimizer step adds for its own duration.

@@ -23,14 +23,16 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
   const int spread = split_.cp_kind == CpKind::Ulysses  ? split_.cp
                      : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
                                                         : 1;  // heads that all-to-all hands out
+  // A ring runs one kernel per hop on its own block of keys; gathered or exchanged context takes one.
+  const int ring = split_.cp_kind == CpKind::Ring || split_.cp_kind == CpKind::Hybrid ? split_.cp / spread : 1;
   const AttentionWork work{.batch = static_cast<double>(split_.micro_batch),
                            .seq = as_double(training_.seq) / split_.cp * spread,
-                           .context = context,
+                           .context = context / ring,
                            .heads = heads / spread,
                            .qk_dim = qk_dim,
                            .v_dim = v_dim};
-  const double forward = attention_forward_time(gpu_, work).value / fit_.attention;
-  const double backward = attention_backward_time(gpu_, work).value / fit_.attention;
+  const double forward = ring * attention_forward_time(gpu_, work).value / fit_.attention;
+  const double backward = ring * attention_backward_time(gpu_, work).value / fit_.attention;
   add_forward({.compute = forward}, kRecomputeCoreAttention);
   cost_.backward_input.compute += backward;
   context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);

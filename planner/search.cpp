@@ -11,7 +11,6 @@
 #include <thread>
 #include <tuple>
 
-#include "formulas/reliability.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -72,31 +71,46 @@ class FamilySearch {
 
  private:
   void search_run(Layout layout, const Costed& family, Evaluator& evaluator, Outcome& outcome) {
-    const Stages stages = plan_stages(problem_, *family.costs, layout);
-    const int deepest = *std::max_element(stages.stage_layers.begin(), stages.stage_layers.end());
+    evaluator.place(layout);
+    const std::vector<int>& stage_layers = evaluator.stages().stage_layers;
+    const int deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
     const auto recomputes = enumerate_recomputes(problem_, family.costs->modules_present(), deepest);
     const auto shardings = enumerate_shardings(problem_, layout, outcome.tally);
-    if (hopeless(family.bound, outcome)) {
-      outcome.pruned += static_cast<std::int64_t>(recomputes.size() * shardings.size());
-      return;
+    const auto prune = [&](std::size_t layouts) { outcome.pruned += static_cast<std::int64_t>(layouts); };
+    if (hopeless(std::max(family.bound, evaluator.least_time()), outcome))
+      return prune(recomputes.size() * shardings.size());
+
+    prices_.resize(shardings.size());
+    for (std::size_t i = 0; i < shardings.size(); ++i) {
+      layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
+      evaluator.price_sharding(layout, memory_model(layout, {}), prices_[i]);
     }
     for (const Recompute& recompute : recomputes) {
+      evaluator.recompute(recompute);
+      if (hopeless(evaluator.least_time(), outcome)) {
+        prune(shardings.size());
+        continue;
+      }
       layout.recompute = recompute;
-      const MemoryModel& memory = memory_model(layout);
-      for (const Sharding& sharding : shardings) {
-        layout.zero = sharding.zero, layout.shard = sharding.shard;
-        const double peak = evaluator.peak_memory(layout, stages, memory);
+      const MemoryModel& memory = memory_model(layout, recompute);
+      for (std::size_t i = 0; i < shardings.size(); ++i) {
+        layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
+        const double step_time = evaluator.step_time(layout, prices_[i]);
+        if (hopeless(step_time, outcome)) {
+          prune(1);
+          continue;
+        }
+        const double peak = evaluator.peak_memory(layout, memory);
         if (peak > capacity_) {
           ++outcome.too_big;
           continue;
         }
         ++outcome.fit;
-        const Candidate candidate{layout, {evaluator.step_time(layout, stages, memory), peak}};
+        const Candidate candidate{layout, {step_time, peak}};
         outcome.ranking.offer(candidate);
         if (problem_.pareto) outcome.front.offer(candidate);
       }
     }
-    memories_.clear();
   }
 
   bool hopeless(double bound, const Outcome& outcome) const {
@@ -107,16 +121,21 @@ class FamilySearch {
     return beaten(*incumbent_) || beaten(outcome.ranking);
   }
 
-  const MemoryModel& memory_model(const Layout& layout) {
-    memories_.push_back(std::make_unique<MemoryModel>(problem_, layout));
-    return *memories_.back();
+  /// Memory facts of a family under one recomputation; the same for all its schedules and shardings.
+  const MemoryModel& memory_model(Layout layout, const Recompute& recompute) {
+    for (const auto& [key, model] : memories_)
+      if (key == recompute) return *model;
+    layout.recompute = recompute;
+    memories_.emplace_back(recompute, std::make_unique<MemoryModel>(problem_, layout));
+    return *memories_.back().second;
   }
 
   const Problem& problem_;
   double capacity_;
   bool bounds_;
   const Ranking* incumbent_ = nullptr;
-  std::vector<std::unique_ptr<MemoryModel>> memories_{};
+  std::vector<std::pair<Recompute, std::unique_ptr<MemoryModel>>> memories_{};
+  std::vector<std::vector<DataParallel>> prices_{};
 };
 
 /// Runs `work(i)` for i in [0, count) on `threads` threads.
@@ -151,7 +170,7 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
               [&](std::size_t i) { built.at(*splits[i]) = std::make_unique<CostModel>(problem, *splits[i]); });
   for (auto& [split, model] : built) costs.emplace(split, std::move(*model));
 
-  const double straggler = 1 + problem.cluster.calibration.jitter * expected_maximum(problem.gpus);
+  const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
   std::vector<Costed> costed;
   costed.reserve(families.size());
   for (const Family& family : families) {

@@ -10,6 +10,12 @@
 
 namespace plan {
 
+/// What the search compares.
+struct Score {
+  double step_time = 0;  ///< s
+  double peak = 0;       ///< bytes of the worst rank, middle of the interval
+};
+
 /// A layout and what it scores.
 struct Candidate {
   Layout layout{};

@@ -3,15 +3,11 @@
 
 #include <algorithm>
 
+#include "formulas/schedule.hpp"
 #include "planner/partition.hpp"
 
 namespace plan {
 namespace {
-
-bool v_shaped(Schedule schedule) {
-  return schedule == Schedule::ZbV || schedule == Schedule::VHalf || schedule == Schedule::VMin ||
-         schedule == Schedule::DualPipeV;
-}
 
 double work(const LayerCost& cost) {
   return cost.forward.total() + cost.backward_input.total() + cost.backward_weight.total();
@@ -21,19 +17,15 @@ std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs,
   std::vector<double> layer_costs;
   layer_costs.reserve(problem.model.layers.size());
   for (const int kind : problem.model.layers) layer_costs.push_back(work(costs.layer(kind)));
-  const double embedding = work(costs.embedding()), head = work(costs.head());
-  if (layout.schedule == Schedule::DualPipe || layout.vp == 1)
-    return partition_layers(layer_costs, chunk_count(layout), embedding, head);
-  const RankOrder order = v_shaped(layout.schedule) ? RankOrder::VShape : RankOrder::RoundRobin;
-  return partition_chunks(layer_costs, layout.pp, layout.vp, order, embedding, head);
+  const PartitionCost cost{layer_costs, work(costs.embedding()), work(costs.head())};
+  if (layout.vp == 1) return partition_layers(cost, layout.pp);
+  return partition_interleaved(cost, layout.pp, layout.vp, v_shaped(layout.schedule));
 }
 
 /// Ranks that run chunk `chunk`; two under DualPipe, whose directions meet in the middle.
 std::vector<int> ranks_of(const Layout& layout, int chunk) {
-  const int pp = layout.pp;
-  if (layout.schedule == Schedule::DualPipe) return {chunk, pp - 1 - chunk};
-  if (v_shaped(layout.schedule)) return {chunk < pp ? chunk : 2 * pp - 1 - chunk};
-  return {chunk % pp};
+  if (layout.schedule == Schedule::DualPipe) return {chunk, layout.pp - 1 - chunk};
+  return {rank_of_chunk(chunk, layout.pp, v_shaped(layout.schedule))};
 }
 
 }  // namespace

@@ -24,11 +24,17 @@ struct Collector {
     if (!wanted(layout) || broken_rule(problem, layout) >= 0) return;
     const CostModel costs(problem, split_of(layout));
     Evaluator evaluator(problem, costs);
-    const Stages stages = plan_stages(problem, costs, layout);
-    const int deepest = *std::max_element(stages.stage_layers.begin(), stages.stage_layers.end());
+    evaluator.place(layout);
+    const std::vector<int> stage_layers = evaluator.stages().stage_layers;
+    const int deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
     for (const Recompute& recompute : enumerate_recomputes(problem, costs.modules_present(), deepest)) {
       layout.recompute = recompute;
-      const Score score = evaluator.score(layout, stages, MemoryModel(problem, layout));
+      const MemoryModel memory(problem, layout);
+      std::vector<DataParallel> prices;
+      evaluator.place(layout);
+      evaluator.price_sharding(layout, memory, prices);
+      evaluator.recompute(recompute);
+      const Score score{evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
       if (score.peak <= capacity) found.push_back({layout, score});
     }
   }

@@ -1,0 +1,192 @@
+// What a report shows of one layout, from the evaluator's numbers. Tested by tests/planner/estimate_test.cpp.
+#include <algorithm>
+
+#include "formulas/communication.hpp"
+#include "formulas/efficiency.hpp"
+#include "formulas/flops.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/uncertainty.hpp"
+
+namespace plan {
+namespace {
+
+/// FLOPs per token that recomputation repeats, averaged over the model's layers.
+double recomputed_flops(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers) {
+  if (layout.recompute.kind == RecomputeKind::None) return 0;
+  double covered = 1;  // share of the layers
+  if (layout.recompute.kind == RecomputeKind::Full && layout.recompute.layers > 0) {
+    int layers = 0, held = 0;
+    for (const int stage : stage_layers) layers += std::min(stage, layout.recompute.layers), held += stage;
+    covered = static_cast<double>(layers) / std::max(1, held);
+  }
+  double sum = 0;
+  for (const int kind : problem.model.layers) {
+    const Layer& layer = problem.model.kinds[static_cast<std::size_t>(kind)];
+    const LayerFlops flops = layer_flops(problem.model, layer, static_cast<double>(problem.training.seq));
+    sum += covered * recompute_flops(flops, layout.recompute.kind, layout.recompute.modules);
+  }
+  return sum;
+}
+
+/// Utilisation is quoted against the dense peak of the 16-bit type, also when training in fp8.
+double reference_peak(const Gpu& gpu) {
+  const double bf16 = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
+  return bf16 > 0 ? bf16 : gpu.peak[static_cast<std::size_t>(DType::Fp16)].value;
+}
+
+Mfu utilisation(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers, double step_time) {
+  const double seq = static_cast<double>(problem.training.seq);
+  const FlopsOptions options{.tp = layout.tp, .packed_length = problem.training.packed_length};
+  const double per_flop = static_cast<double>(problem.training.tokens_per_step()) /
+                          (step_time * problem.gpus * reference_peak(problem.cluster.gpu));
+  const double causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);
+  const double full = model_flops_per_token(problem.model, seq, FlopsConvention::ModelFull, options);
+  return {.model_causal = causal * per_flop,
+          .model_full = full * per_flop,
+          .hardware = (causal + recomputed_flops(problem, layout, stage_layers)) * per_flop};
+}
+
+/// One message kind of the report: what it adds to the row of its axis, operation, group and tier.
+void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Group group) {
+  row.group = group.size;
+  row.tier = group_tier(cluster, group).name;
+  for (Communication& other : estimate.communication)
+    if (other.axis == row.axis && other.op == row.op && other.group == row.group && other.tier == row.tier) {
+      other.per_step += row.per_step, other.count += row.count;
+      other.time += row.time, other.exposed += row.exposed;
+      return;
+    }
+  estimate.communication.push_back(std::move(row));
+}
+
+}  // namespace
+
+void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
+  const Layout& layout = estimate.layout;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    const StageContent& content = stages_.contents[content_of(rank)];
+    StageMemory stage = memory.stage(layout, rank, content, held(pipeline_, rank));
+    stage.stage = rank;
+    stage.layers = stages_.stage_layers[static_cast<std::size_t>(rank)];
+    if (estimate.stages.empty() || stage.total() > estimate.peak) {
+      estimate.peak = stage.total();
+      estimate.peak_stage = rank;
+      estimate.peak_instant = memory.peak_instant(layout, rank, content, held(pipeline_, rank));
+    }
+    estimate.stages.push_back(stage);
+  }
+  const Interval interval = memory_interval(problem_);
+  estimate.capacity = problem_.cluster.gpu.memory;
+  estimate.peak_low = round_bytes(static_cast<double>(estimate.peak.value) * interval.low);
+  estimate.peak_high = round_bytes(static_cast<double>(estimate.peak.value) * interval.high);
+  estimate.fits = estimate.peak_high <= estimate.capacity  ? Fits::Yes
+                  : estimate.peak_low <= estimate.capacity ? Fits::AtRisk
+                                                           : Fits::No;
+}
+
+void Evaluator::report_layers(Estimate& estimate) const {
+  const StageContent& content = stages_.contents[content_of(bottleneck_)];
+  const double visits =
+      static_cast<double>(estimate.micro_batches) * (layout_.schedule == Schedule::DualPipe ? 0.5 : 1);
+  const auto add = [&](const LayerCost& cost, double layers) {
+    for (const Message& message : cost.messages) {
+      const double times = visits * layers * message.count;
+      add_row(estimate, problem_.cluster,
+              {.axis = message.axis,
+               .op = message.op,
+               .per_step = round_bytes(times * message.size * wire_factor(message.op, message.group.size)),
+               .count = times,
+               .time = Seconds(times * message.time),
+               .exposed = Seconds(visits * layers * message.exposed)},
+              message.group);
+    }
+  };
+  for (int kind = 0; kind < costs_.kinds(); ++kind)
+    if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
+      add(costs_.layer(kind), count);
+  if (content.embedding) add(costs_.embedding(), 1);
+  if (content.head) add(costs_.head(), 1);
+}
+
+void Evaluator::report_pipeline(Estimate& estimate) const {
+  if (layout_.pp == 1) return;
+  const double tokens = static_cast<double>(problem_.training.seq) * layout_.micro_batch / layout_.cp;
+  const double bytes = hidden_bytes(tokens, problem_.model.hidden) / (layout_.sequence_parallel ? layout_.tp : 1);
+  // Every chunk hands one activation on and one gradient back.
+  const double sends = 2 * static_cast<double>(estimate.micro_batches) * layout_.vp;
+  add_row(estimate, problem_.cluster,
+          {.axis = Axis::Pp,
+           .op = Collective::SendRecv,
+           .per_step = round_bytes(sends * bytes),
+           .count = sends,
+           .time = Seconds(sends * hop_),
+           .exposed = run_.hop},
+          {layout_.pp, layout_.world() / layout_.pp});
+}
+
+void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
+                                 std::span<const DataParallel> prices) const {
+  const Layout& layout = estimate.layout;
+  const Group group{layout.dense_group(), layout.tp};
+  if (group.size == 1 && layout.expert_dp() == 1) return;
+  const std::size_t index = content_of(bottleneck_);
+  const StageContent& content = stages_.contents[index];
+  double parameters = 0;
+  for (int kind = 0; kind < costs_.kinds(); ++kind)
+    parameters += content.layers_of_kind[static_cast<std::size_t>(kind)] *
+                  (memory.layer(kind).trained_dense + memory.layer(kind).trained_expert);
+  if (content.embedding) parameters += memory.ends().embedding_parameters;
+  if (content.head) parameters += memory.ends().head_parameters;
+  const auto add = [&](Collective op, double bytes, double count, double time, double hidden) {
+    add_row(estimate, problem_.cluster,
+            {.axis = Axis::Dp,
+             .op = op,
+             .per_step = round_bytes(count * bytes * wire_factor(op, group.size)),
+             .count = count,
+             .time = Seconds(count * time),
+             .exposed = Seconds(hidden)},
+            group);
+  };
+  const double passes = layout.zero >= 2 ? static_cast<double>(sharding_passes(pipeline_)) : 1;
+  add(layout.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, parameters * problem_.training.grad_bytes,
+      passes, prices[index].reduce, exposed.reduce);
+  if (layout.zero == 0) return;
+  const double gathers = layout.zero == 3 ? passes * (problem_.training.stack.reshard_after_forward ? 2 : 1) : 1;
+  add(Collective::AllGather, parameters * problem_.training.weight_bytes(), gathers, prices[index].gather,
+      exposed.gather);
+}
+
+void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
+  const Layout& layout = estimate.layout;
+  std::vector<DataParallel> prices;
+  price_sharding(layout, memory, prices);
+  const Exposed hidden = exposed(layout, prices);
+  estimate.micro_batches = pipeline_.micro_batches;
+  estimate.stage_layers = stages_.stage_layers;
+  estimate.terms = terms(hidden);
+  estimate.step_time = estimate.terms.total();
+  const Interval interval = time_interval(problem_);
+  estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
+  estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
+  estimate.tokens_per_s = static_cast<double>(problem_.training.tokens_per_step()) / estimate.step_time.value;
+  estimate.tokens_per_s_per_gpu = estimate.tokens_per_s / problem_.gpus;
+  estimate.mfu = utilisation(problem_, layout, stages_.stage_layers, estimate.step_time.value);
+  fill_memory(estimate, memory);
+  report_layers(estimate);
+  report_pipeline(estimate);
+  report_gradients(estimate, memory, hidden, prices);
+  estimate.layout.chunk_layers = stages_.chunk_layers;
+}
+
+Estimate estimate(const Problem& problem, const Layout& layout) {
+  const CostModel costs(problem, split_of(layout));
+  Evaluator evaluator(problem, costs);
+  evaluator.place(layout);
+  evaluator.recompute(layout.recompute);
+  Estimate result;
+  result.layout = layout;
+  evaluator.fill(result, MemoryModel(problem, layout));
+  return result;
+}
+
+}  // namespace plan
