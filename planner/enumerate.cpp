@@ -146,8 +146,9 @@ std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Ta
   std::vector<Run> runs;
   std::vector<Schedule> all;
   for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
+  all = choose<Schedule>(problem.fixed.schedule, all);
   if (family.pp == 1) all = {Schedule::OneFOneB};  // every schedule is the same without stages
-  for (const Schedule schedule : choose<Schedule>(problem.fixed.schedule, all))
+  for (const Schedule schedule : all)
     for (const int vp : chunks_per_rank(problem, family, schedule)) {
       Layout layout = family;
       layout.schedule = schedule, layout.vp = vp;
