@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kForward = 0, kBackward = 1;
 constexpr double kBackwardFlops = 2.5;  // five GEMMs against two
+constexpr double kFittedDim = 128;      // head size of every published table
 
 // Four-parameter fits of A100 to GB300 (hwprobe.md 1.4) agree on the share of the dense bf16 peak; the other three
 // are the middle of Hopper's and Blackwell's.
@@ -33,27 +34,34 @@ AttentionFit backward_fit(const Gpu& gpu) {
   return derived;
 }
 
-Seconds kernel_time(const AttentionFit& fit, const AttentionWork& work, double flops) {
-  if (flops <= 0) return Seconds(0);
-  // The fit's s is the length of a plain causal sequence; what counts is the keys a query meets, half of it.
-  const double keys = 2 * work.context;
-  const double queries = work.batch * work.heads * work.seq;
-  const double slow = (1 + fit.s0 / std::max(keys, 1.0)) * (1 + 1024 * fit.b0 / std::max(queries, 1.0));
-  return Seconds(fit.t0.value + flops / fit.rate.value * slow);
-}
-
 }  // namespace
 
 double attention_flops(const AttentionWork& w) {
   return 2 * w.batch * w.heads * w.seq * w.context * (w.qk_dim + w.v_dim);
 }
 
+double attention_kernel_flops(const AttentionWork& w, bool backward) {
+  const double forward = 4 * w.batch * w.heads * w.seq * w.context * std::max(w.qk_dim, w.v_dim);
+  return backward ? kBackwardFlops * forward : forward;
+}
+
+Seconds attention_time(const AttentionFit& fit, const AttentionWork& w, bool backward) {
+  const double flops = attention_kernel_flops(w, backward);
+  if (flops <= 0) return Seconds(0);
+  // The fit's s is the length of a plain causal sequence; what counts is the keys a query meets, half of it.
+  const double keys = 2 * w.context;
+  const double rows = w.batch * w.heads * w.seq;
+  const double dim = std::max(w.qk_dim, w.v_dim);
+  const double slow = (1 + fit.s0 / keys) * (1 + 1024 * fit.b0 / rows) * (1 + fit.d0 / dim) / (1 + fit.d0 / kFittedDim);
+  return Seconds(fit.t0.value + flops / fit.rate.value * slow);
+}
+
 Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work) {
-  return kernel_time(forward_fit(gpu), work, attention_flops(work));
+  return attention_time(forward_fit(gpu), work, false);
 }
 
 Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
-  return kernel_time(backward_fit(gpu), work, kBackwardFlops * attention_flops(work));
+  return attention_time(backward_fit(gpu), work, true);
 }
 
 Seconds memory_bound_time(const Gpu& gpu, double bytes, double kernels) {

@@ -40,12 +40,14 @@ struct GemmTable {
   GemmGrid grid{};
 };
 
-/// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)), F = causal FLOPs; hwprobe.md 1.4.
+/// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)) * (1 + d0/d) / (1 + d0/128), F = causal FLOPs;
+/// hwprobe.md 1.4. The last factor is the softmax, whose cost per score does not shrink with the head.
 struct AttentionFit {
   Seconds t0{};
   FlopsPerSecond rate{};
   double s0 = 0;
   double b0 = 0;
+  double d0 = 0;
   Provenance provenance = Provenance::Assumed;
 };
 
@@ -60,7 +62,12 @@ struct CollectiveFit {
   BytesPerSecond busbw{};
   double p = 0.62;
   Provenance provenance = Provenance::Assumed;
+  /// Measured over predicted time, ascending in bytes: interpolated in log-log, the end values hold outside.
+  std::vector<float> log_bytes{}, log_ratio{};
 };
+
+inline constexpr std::array<std::array<double, kOrientations>, kDTypes> kEqualOrientations{
+    {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
 
 struct Gpu {
   std::string name{};
@@ -77,7 +84,9 @@ struct Gpu {
 
   std::array<std::array<GemmTable, kOrientations>, kDTypes> gemm{};
   /// Rate of an orientation against forward, where it has no table of its own (Megatron's wgrad adds into fp32).
-  std::array<double, kOrientations> orientation_ratio{1, 1, 1};
+  std::array<std::array<double, kOrientations>, kDTypes> orientation_ratio = kEqualOrientations;
+  /// Share of the tables' short-burst rate that hours of training keep: the power limit. Tables of sustained rates: 1.
+  double sustained = 1;
   std::array<GemmFit, kOrientations> grouped_gemm{};  ///< bytes count every expert's weights
   std::array<AttentionFit, 2> attention{};            ///< forward, backward
   double memory_efficiency = 0.8;                     ///< share of memory_bandwidth that memory-bound kernels reach

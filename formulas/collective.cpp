@@ -40,6 +40,34 @@ CollectiveFit default_fit(const Gpu& gpu, Collective op, int ranks) {
 /// Measured op that behaves like `op`: a broadcast pipelines along the same ring as an all-gather.
 Collective measured_like(Collective op) { return op == Collective::Broadcast ? Collective::AllGather : op; }
 
+/// Measured groups of one operation around `ranks`.
+struct Neighbours {
+  const CollectiveFit* below = nullptr;  ///< at most `ranks`
+  const CollectiveFit* above = nullptr;  ///< more than `ranks`
+  bool between() const { return below != nullptr && above != nullptr; }
+  double share(int ranks) const {
+    return std::log(static_cast<double>(ranks) / below->ranks) /
+           std::log(static_cast<double>(above->ranks) / below->ranks);
+  }
+};
+
+Neighbours neighbours(const Gpu& gpu, Collective op, int ranks) {
+  Neighbours near;
+  for (const CollectiveFit& fit : gpu.collectives) {
+    if (fit.op != measured_like(op)) continue;
+    if (fit.ranks <= ranks && (near.below == nullptr || fit.ranks > near.below->ranks)) near.below = &fit;
+    if (fit.ranks > ranks && (near.above == nullptr || fit.ranks < near.above->ranks)) near.above = &fit;
+  }
+  if (near.below != nullptr && near.below->ranks == ranks) near.above = nullptr;
+  return near;
+}
+
+/// Latency of the hops that a ring of `ranks` has more than one of `measured`.
+Seconds extra_hops(Collective op, int ranks, int measured) {
+  if (op == Collective::AllToAll || op == Collective::SendRecv) return Seconds(0);
+  return Seconds(kScaleUpHop * std::max(0.0, ring_steps(op, ranks) - ring_steps(op, measured)));
+}
+
 BytesPerSecond tier_rate(const Cluster& cluster, std::size_t tier) {
   const double line =
       cluster.tiers[tier].bandwidth.value > 0 ? cluster.tiers[tier].bandwidth.value : cluster.gpu.nic.value;
@@ -158,47 +186,64 @@ double soft_sum(double alpha, double transfer, double p) {
   return larger * std::pow(1 + std::pow(smaller / larger, p), 1 / p);
 }
 
+Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks) {
+  const double law = soft_sum(fit.alpha.value, bytes * wire_factor(fit.op, ranks) / fit.busbw.value, fit.p);
+  const auto& xs = fit.log_bytes;
+  if (xs.empty()) return Seconds(law);
+  const auto x = static_cast<float>(std::log(bytes));
+  float log_ratio = x <= xs.front() ? fit.log_ratio.front() : fit.log_ratio.back();
+  if (x > xs.front() && x < xs.back()) {
+    const auto i = static_cast<std::size_t>(std::upper_bound(xs.begin(), xs.end(), x) - xs.begin());
+    const float share = (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
+    log_ratio = fit.log_ratio[i - 1] + share * (fit.log_ratio[i] - fit.log_ratio[i - 1]);
+  }
+  return Seconds(law * std::exp(static_cast<double>(log_ratio)));
+}
+
 CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks) {
-  const CollectiveFit* below = nullptr;
-  const CollectiveFit* above = nullptr;
-  for (const CollectiveFit& fit : gpu.collectives) {
-    if (fit.op != measured_like(op)) continue;
-    if (fit.ranks == ranks) return fit;
-    if (fit.ranks < ranks && (below == nullptr || fit.ranks > below->ranks)) below = &fit;
-    if (fit.ranks > ranks && (above == nullptr || fit.ranks < above->ranks)) above = &fit;
+  const Neighbours near = neighbours(gpu, op, ranks);
+  const auto law = [](const CollectiveFit& f) {
+    return CollectiveFit{f.op, f.ranks, f.alpha, f.busbw, f.p, f.provenance, {}, {}};
+  };
+  if (near.below == nullptr && near.above == nullptr) return default_fit(gpu, op, ranks);
+  CollectiveFit fit = law(near.below != nullptr ? *near.below : *near.above);
+  if (near.between()) {
+    const double share = near.share(ranks);
+    fit.alpha += share * (near.above->alpha - fit.alpha);
+    fit.busbw += share * (near.above->busbw - fit.busbw);
+    fit.p += share * (near.above->p - fit.p);
+  } else {
+    fit.alpha += extra_hops(op, ranks, fit.ranks);
   }
-  if (below == nullptr && above == nullptr) return default_fit(gpu, op, ranks);
-  CollectiveFit fit = below != nullptr ? *below : *above;
+  fit.op = op;
   fit.ranks = ranks;
-  if (below != nullptr && above != nullptr) {
-    const double share = std::log(static_cast<double>(ranks) / below->ranks) /
-                         std::log(static_cast<double>(above->ranks) / below->ranks);
-    fit.alpha = below->alpha + share * (above->alpha - below->alpha);
-    fit.busbw = below->busbw + share * (above->busbw - below->busbw);
-    fit.p = below->p + share * (above->p - below->p);
-  } else if (below != nullptr && op != Collective::AllToAll && op != Collective::SendRecv) {
-    // Beyond the largest measured group every further rank is one more hop.
-    fit.alpha += Seconds(kScaleUpHop * (ring_steps(op, ranks) - ring_steps(op, below->ranks)));
-  }
   return fit;
+}
+
+Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks) {
+  const Neighbours near = neighbours(gpu, op, ranks);
+  if (near.below == nullptr && near.above == nullptr) return curve_time(default_fit(gpu, op, ranks), bytes, ranks);
+  if (near.between()) {
+    const double lower = curve_time(*near.below, bytes, near.below->ranks).value;
+    const double upper = curve_time(*near.above, bytes, near.above->ranks).value;
+    return Seconds(lower * std::pow(upper / lower, near.share(ranks)));
+  }
+  const CollectiveFit& fit = near.below != nullptr ? *near.below : *near.above;
+  return curve_time(fit, bytes, ranks) + extra_hops(op, ranks, fit.ranks);
 }
 
 Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group) {
   if (group.size <= 1 || bytes <= 0) return Seconds(0);
   const Span span = span_of(cluster, group);
   if (span.crosses()) return Seconds(network_time(cluster, op, bytes, group, span));
-  const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
-  return Seconds(soft_sum(fit.alpha.value, bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p));
+  return scale_up_time(cluster.gpu, op, bytes, group.size);
 }
 
 Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
   if (bytes <= 0) return Seconds(0);
   const Group pipeline{std::max(2, ranks), std::max(1, stride)};
   const int span = pipeline.size * pipeline.stride;
-  if (span <= cluster.scale_up_size()) {
-    const CollectiveFit fit = scale_up_fit(cluster.gpu, Collective::SendRecv, 2);
-    return Seconds(soft_sum(fit.alpha.value, bytes / fit.busbw.value, fit.p));
-  }
+  if (span <= cluster.scale_up_size()) return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2);
   std::size_t tier = 1;
   while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
   const double alpha = kNetworkLatencyFactor * (kRingBase + kRingNetworkHop);

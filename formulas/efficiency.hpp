@@ -51,6 +51,11 @@ struct AttentionWork {
 };
 /// FLOPs the mask leaves: 2 batch heads seq context (qk_dim + v_dim).
 [[nodiscard]] double attention_flops(const AttentionWork& work);
+/// FLOPs the kernel spends: heads are padded to the wider of the two dims (MLA's 192/128 costs as 192/192, which is
+/// what B200's measured 0.83 of the 128/128 rate says); backward 2.5 times forward.
+[[nodiscard]] double attention_kernel_flops(const AttentionWork& work, bool backward);
+/// Time by one fit.
+[[nodiscard]] Seconds attention_time(const AttentionFit& fit, const AttentionWork& work, bool backward);
 [[nodiscard]] Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work);
 /// Backward kernel: five GEMMs against two.
 [[nodiscard]] Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work);
@@ -62,11 +67,18 @@ struct AttentionWork {
 /// all-gather, reduce-scatter and all-to-all, 1 for send and broadcast.
 [[nodiscard]] double wire_factor(Collective op, double ranks);
 
+/// Time of one fit: soft_sum, corrected by the measured curve where there is one.
+[[nodiscard]] Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks);
+
 /// (alpha^p + transfer^p)^(1/p): p = 1 is the alpha-beta model, p -> infinity the larger of the two.
 [[nodiscard]] double soft_sum(double alpha, double transfer, double p);
 
-/// Latency and asymptotic bus bandwidth of `op` on `ranks` GPUs of one scale-up domain.
+/// Latency and asymptotic bus bandwidth of `op` on `ranks` GPUs of one scale-up domain, without its curve.
 [[nodiscard]] CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks);
+
+/// Time of `op` on `ranks` GPUs of one scale-up domain: the measured curve, between measured group sizes the
+/// geometric mean, beyond the largest one more hop a rank, a share of the link where nothing was measured.
+[[nodiscard]] Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks);
 
 /// Time of one collective over `group`, all sibling groups of the same kind running at once (tiers are shared). `bytes`
 /// is nccl-tests' size: the full tensor of an all-reduce, the gathered output, the input of a reduce-scatter, one

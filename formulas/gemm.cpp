@@ -137,7 +137,7 @@ GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
            .bandwidth = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth * kTypicalBandwidthShare
                                                        : BytesPerSecond(kTypicalBandwidthShare * 1e12)};
   }
-  fit.rate = fit.rate * gpu.orientation_ratio[index(orientation)];
+  fit.rate = fit.rate * gpu.orientation_ratio[index(dtype)][index(orientation)];
   return fit;
 }
 
@@ -151,7 +151,7 @@ Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientati
   const GemmFit fit = gemm_fit(gpu, dtype, orientation);
   if (grid.empty()) return roofline_time(fit, flops, gemm_bytes(shape, dtype, orientation));
   const double rate = grid_rate(grid, fit, shape, dtype, orientation);
-  return Seconds(flops / (own ? rate : rate * gpu.orientation_ratio[index(orientation)]));
+  return Seconds(flops / (own ? rate : rate * gpu.orientation_ratio[index(dtype)][index(orientation)]));
 }
 
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,

@@ -71,7 +71,7 @@ TEST_CASE("outside the grid the rate falls towards small shapes and never passes
 
 TEST_CASE("orientations without a table scale the forward one") {
   Gpu gpu = gridded();
-  gpu.orientation_ratio = {1, 0.95, 0.9};
+  gpu.orientation_ratio[kBf16] = {1, 0.95, 0.9};
   const GemmShape shape{4096, 2048, 2048};
   CHECK(rate(gpu, shape, Orientation::WeightGrad) / rate(gpu, shape) == doctest::Approx(0.9).epsilon(1e-5));
 }

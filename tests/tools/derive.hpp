@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formulas/cluster.hpp"
+#include "hwprobe/fit.hpp"
+#include "tests/tools/hardware_csv.hpp"
+
+namespace plan::derive {
+
+/// Rows of one kind, e.g. every bf16 GEMM that NVIDIA published for one GPU.
+using Rows = std::vector<const Row*>;
+Rows select(const std::vector<Row>& all, const std::string& gpu, const std::string& what, const std::string& dtype);
+
+struct GemmRate {
+  double m = 0, n = 0, k = 0, rate = 0;  ///< FLOP/s
+};
+/// The published m x n x k grid of a GPU; `dtype` in the file's words (bfloat16, fp8, nvfp4).
+std::vector<GemmRate> gemm_rates(const std::vector<Row>& all, const std::string& gpu, const std::string& dtype);
+
+/// Grid of the rows whose coordinates lie on the given axes.
+GemmGrid grid_of(const std::vector<GemmRate>& rates, const std::vector<double>& m, const std::vector<double>& n,
+                 const std::vector<double>& k);
+std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::* coordinate);
+
+/// Roofline of a grid whose small shapes were published only as a fit: t0 and the bandwidth share are given.
+GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, double bandwidth);
+
+/// Forward kernels of NVIDIA's tables; forward or backward ones of SimuMax's.
+std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu);
+std::vector<AttentionSample> attention_simumax(const std::vector<Row>& all, const std::string& gpu, bool backward);
+
+/// One curve; `op` in the file's words.
+std::vector<CollectiveSample> collective_curve(const std::vector<Row>& all, const std::string& gpu,
+                                               const std::string& op, const std::string& dtype, int ranks,
+                                               const std::string& nodes = "1");
+
+struct GroupedSample {
+  double experts = 0, rows = 0, n = 0, k = 0, rate = 0;
+  Orientation orientation = Orientation::Forward;
+};
+std::vector<GroupedSample> grouped(const std::vector<Row>& all, const std::string& gpu);
+
+/// GEMMs of one linear layer in its three orientations.
+struct Linear {
+  double tokens = 0, in = 0, out = 0;
+  double rate[kOrientations] = {0, 0, 0};
+};
+std::vector<Linear> linears(const std::vector<Row>& all, const std::string& gpu);
+
+/// The words of the file for an operation.
+const char* csv_name(Collective op);
+
+}  // namespace plan::derive
