@@ -40,6 +40,14 @@ struct GemmTable {
   GemmGrid grid{};
 };
 
+/// t = experts * per_expert + sqrt((flops / rate)^2 + (bytes / bandwidth)^2), bytes with every expert's weights.
+struct GroupedGemmFit {
+  Seconds per_expert{};
+  FlopsPerSecond rate{};  ///< 0: nothing measured, taken from the dense fit
+  BytesPerSecond bandwidth{};
+  Provenance provenance = Provenance::Assumed;
+};
+
 /// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)) * (1 + d0/d) / (1 + d0/128), F = causal FLOPs;
 /// hwprobe.md 1.4. The last factor is the softmax, whose cost per score does not shrink with the head.
 struct AttentionFit {
@@ -87,12 +95,12 @@ struct Gpu {
   std::array<std::array<double, kOrientations>, kDTypes> orientation_ratio = kEqualOrientations;
   /// Share of the tables' short-burst rate that hours of training keep: the power limit. Tables of sustained rates: 1.
   double sustained = 1;
-  std::array<GemmFit, kOrientations> grouped_gemm{};  ///< bytes count every expert's weights
-  std::array<AttentionFit, 2> attention{};            ///< forward, backward
-  double memory_efficiency = 0.8;                     ///< share of memory_bandwidth that memory-bound kernels reach
-  Seconds kernel_floor{3e-6};                         ///< least time of any kernel
-  std::vector<CollectiveFit> collectives{};           ///< inside one scale-up domain
-  std::string measured_as{};                          ///< GPU whose measurements are used, if not its own
+  std::array<GroupedGemmFit, kOrientations> grouped_gemm{};  ///< bf16
+  std::array<AttentionFit, 2> attention{};                   ///< forward, backward
+  double memory_efficiency = 0.8;            ///< share of memory_bandwidth that memory-bound kernels reach
+  Seconds kernel_floor{3e-6};                ///< least time of any kernel
+  std::vector<CollectiveFit> collectives{};  ///< inside one scale-up domain
+  std::string measured_as{};                 ///< GPU whose measurements are used, if not its own
 };
 
 /// One level of the network, innermost first.

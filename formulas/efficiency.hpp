@@ -40,6 +40,16 @@ struct GemmShape {
 /// The fit that gemm_time uses outside the grid, with the data sheet's shares filled in where none was fitted.
 [[nodiscard]] GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation);
 
+/// The fit that grouped_gemm_time uses, derived from the dense one where none was measured.
+[[nodiscard]] GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation);
+
+/// Time by one fit.
+[[nodiscard]] Seconds grouped_time(const GroupedGemmFit& fit, double experts, double flops, double bytes);
+
+/// Bytes of a grouped GEMM: tokens in and out, every expert's weight once (fp32, read and written, as a gradient).
+[[nodiscard]] double grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype,
+                                        Orientation orientation);
+
 /// One attention kernel on one rank. Window and packing shorten what a query sees.
 struct AttentionWork {
   double batch = 1;    ///< sequences

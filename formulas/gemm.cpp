@@ -7,11 +7,15 @@
 namespace plan {
 namespace {
 
-// Shares of the data sheet that an unmeasured GPU reaches: median of the GPUs with measured grids
-// (presets/efficiency): large-shape rate over dense peak, roofline bandwidth over HBM.
-constexpr double kTypicalRateShare = 0.72;
+// Shares of the data sheet that an unmeasured GPU reaches: middle of the GPUs with measured grids
+// (presets/efficiency): sustained rate of large shapes over dense peak, roofline bandwidth over HBM.
+constexpr double kTypicalRateShare = 0.70;
 constexpr double kTypicalBandwidthShare = 0.6;
 constexpr Seconds kTypicalGemmFloor{2.8e-6};
+
+// Grouped GEMMs against dense ones, where none were measured: launch per expert and asymptotic rate on B200.
+constexpr Seconds kTypicalPerExpert{3.6e-6};
+constexpr double kGroupedOverDense = 1.0;
 
 std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
 std::size_t index(Orientation orientation) { return static_cast<std::size_t>(orientation); }
@@ -100,6 +104,17 @@ double gemm_bytes(const GemmShape& s, DType dtype, Orientation orientation) {
   return s.batch * (operand_bytes(dtype) * (s.m * s.k + s.k * s.n) + result_bytes(dtype, orientation) * s.m * s.n);
 }
 
+double grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype, Orientation orientation) {
+  // The weight is the result of the weight gradient (fp32, read and written) and an operand otherwise.
+  const double weight =
+      orientation == Orientation::WeightGrad ? result_bytes(dtype, orientation) : operand_bytes(dtype);
+  const bool forward = orientation == Orientation::Forward;
+  const double in = forward ? k : n, out = forward ? n : k;
+  const double tokens =
+      orientation == Orientation::WeightGrad ? operand_bytes(dtype) * (n + k) : operand_bytes(dtype) * in + 2 * out;
+  return experts * (weight * n * k + tokens * rows);
+}
+
 Seconds roofline_time(const GemmFit& fit, double flops, double bytes) {
   const double compute = flops / fit.rate.value, traffic = bytes / fit.bandwidth.value;
   const double larger = std::max(compute, traffic), smaller = std::min(compute, traffic);
@@ -141,6 +156,23 @@ GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
   return fit;
 }
 
+Seconds grouped_time(const GroupedGemmFit& fit, double experts, double flops, double bytes) {
+  return Seconds(experts * fit.per_expert.value + std::hypot(flops / fit.rate.value, bytes / fit.bandwidth.value));
+}
+
+GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
+  const double dense = gemm_fit(gpu, dtype, orientation).rate.value;
+  GroupedGemmFit fit = gpu.grouped_gemm[index(orientation)];
+  if (fit.rate.value > 0) {  // measured in bf16
+    if (dtype != DType::Bf16) fit.rate = fit.rate * (dense / gemm_fit(gpu, DType::Bf16, orientation).rate.value);
+    return fit;
+  }
+  const double hbm = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12;
+  return {.per_expert = kTypicalPerExpert,
+          .rate = FlopsPerSecond(kGroupedOverDense * dense * gpu.sustained),
+          .bandwidth = BytesPerSecond(gpu.memory_efficiency * hbm)};
+}
+
 Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   const double flops = 2 * shape.m * shape.n * shape.k * shape.batch;
   if (flops <= 0) return Seconds(0);
@@ -149,9 +181,13 @@ Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientati
   const bool own = !tables[index(orientation)].grid.empty();
   const GemmGrid& grid = tables[own ? index(orientation) : 0].grid;
   const GemmFit fit = gemm_fit(gpu, dtype, orientation);
-  if (grid.empty()) return roofline_time(fit, flops, gemm_bytes(shape, dtype, orientation));
-  const double rate = grid_rate(grid, fit, shape, dtype, orientation);
-  return Seconds(flops / (own ? rate : rate * gpu.orientation_ratio[index(dtype)][index(orientation)]));
+  if (grid.empty()) {
+    GemmFit kept = fit;
+    kept.rate = fit.rate * gpu.sustained;
+    return roofline_time(kept, flops, gemm_bytes(shape, dtype, orientation));
+  }
+  const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
+  return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained));
 }
 
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
@@ -159,20 +195,9 @@ Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n,
   const double flops = 2 * rows * n * k * experts;
   if (flops <= 0) return Seconds(0);
   dtype = supported(gpu, dtype);
-  // The weight is the result of the weight gradient (fp32, read and written) and an operand otherwise.
-  const double weight =
-      orientation == Orientation::WeightGrad ? result_bytes(dtype, orientation) : operand_bytes(dtype);
-  const bool forward = orientation == Orientation::Forward;
-  const double in = forward ? k : n, out = forward ? n : k;
-  const double tokens =
-      orientation == Orientation::WeightGrad ? operand_bytes(dtype) * (n + k) : operand_bytes(dtype) * in + 2 * out;
-  const double bytes = experts * (weight * n * k + tokens * rows);
-  GemmFit fit = gpu.grouped_gemm[index(orientation)];
-  if (fit.rate.value <= 0)
-    fit = gemm_fit(gpu, dtype, orientation);
-  else if (dtype != DType::Bf16 && gpu.peak[index(DType::Bf16)].value > 0)  // fitted in bf16
-    fit.rate = fit.rate * (gemm_fit(gpu, dtype, orientation).rate / gemm_fit(gpu, DType::Bf16, orientation).rate);
-  return roofline_time(fit, flops, bytes);
+  const double bytes = grouped_gemm_bytes(experts, rows, n, k, dtype, orientation);
+  const GroupedGemmFit fit = grouped_fit(gpu, dtype, orientation);
+  return grouped_time(fit, experts, flops, bytes);
 }
 
 }  // namespace plan

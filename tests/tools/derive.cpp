@@ -27,7 +27,7 @@ std::vector<GemmRate> gemm_rates(const std::vector<Row>& all, const std::string&
   return rates;
 }
 
-std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::* coordinate) {
+std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::*coordinate) {
   std::set<double> values;
   for (const GemmRate& r : rates) values.insert(r.*coordinate);
   return {values.begin(), values.end()};
@@ -116,7 +116,9 @@ std::vector<GroupedSample> grouped(const std::vector<Row>& all, const std::strin
     const bool act = r->shape.find("stage=bwd_grad_act") != std::string::npos;
     const bool weight = r->shape.find("stage=bwd_grad_w") != std::string::npos;
     samples.push_back({at["ng"], at["M"], at["N"], at["K"], r->value * 1e12,
-                       weight ? Orientation::WeightGrad : act ? Orientation::DataGrad : Orientation::Forward});
+                       weight ? Orientation::WeightGrad
+                       : act  ? Orientation::DataGrad
+                              : Orientation::Forward});
   }
   return samples;
 }

@@ -22,7 +22,7 @@ std::vector<GemmRate> gemm_rates(const std::vector<Row>& all, const std::string&
 /// Grid of the rows whose coordinates lie on the given axes.
 GemmGrid grid_of(const std::vector<GemmRate>& rates, const std::vector<double>& m, const std::vector<double>& n,
                  const std::vector<double>& k);
-std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::* coordinate);
+std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::*coordinate);
 
 /// Roofline of a grid whose small shapes were published only as a fit: t0 and the bandwidth share are given.
 GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, double bandwidth);

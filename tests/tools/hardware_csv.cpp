@@ -50,8 +50,10 @@ std::map<std::string, double> numbers(const std::string& shape) {
   for (std::size_t i = 0; i < shape.size();) {
     if (std::isdigit(static_cast<unsigned char>(shape[i])) == 0) {
       const bool separator = shape[i] == ' ' || shape[i] == ';' || shape[i] == 'x';
-      if (separator) key.clear();
-      else if (shape[i] != '=') key += shape[i];
+      if (separator)
+        key.clear();
+      else if (shape[i] != '=')
+        key += shape[i];
       ++i;
       continue;
     }

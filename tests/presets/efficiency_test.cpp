@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include "formulas/efficiency.hpp"
+#include "presets/efficiency_files.hpp"
+#include "presets/efficiency_reader.hpp"
+
+namespace {
+using namespace plan;
+
+constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16);
+
+Gpu datasheet(const std::string& name, double bf16, double memory, double link) {
+  Gpu gpu;
+  gpu.name = name;
+  gpu.peak[kBf16] = FlopsPerSecond(bf16);
+  gpu.memory_bandwidth = BytesPerSecond(memory);
+  gpu.scale_up = BytesPerSecond(link);
+  return gpu;
+}
+
+constexpr const char* kSmall = R"(gpu: box
+reference: {bf16: 100 TFLOP/s, memory_bandwidth: 1000 GB/s, scale_up: 100 GB/s}
+gemm:
+  - dtype: bf16
+    source: here
+    fit: {floor: 3 us, rate: 80 TFLOP/s, bandwidth: 600 GB/s}
+    m: 1024 2048
+    n: 1024
+    k: 1024
+    tflops: |
+      50 60
+)";
+
+std::string with(std::string from, const std::string& to) {
+  std::string text = kSmall;
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every shipped table is read, and every stand-in has one") {
+  int tables = 0;
+  for (const EmbeddedEfficiency& file : efficiency_files()) {
+    if (file.name == "inherited") continue;
+    CAPTURE(file.name);
+    Gpu gpu = datasheet(std::string(file.name), 1e15, 1e12, 1e11);
+    const Result<bool> applied = apply_efficiency(gpu);
+    REQUIRE(applied);
+    CHECK(*applied);
+    CHECK(gpu.measured_as.empty());
+    CHECK((gpu.gemm[kBf16][0].fit.rate.value > 0 || !gpu.collectives.empty()));
+    ++tables;
+  }
+  CHECK(tables >= 15);
+  for (const char* name : {"a100-sxm-40gb", "h800-sxm", "gh200", "mi250x-gcd", "rtx-5090", "v100-sxm2-16gb"}) {
+    CAPTURE(name);
+    Gpu gpu = datasheet(name, 1e15, 1e12, 1e11);
+    const Result<bool> applied = apply_efficiency(gpu);
+    REQUIRE(applied);
+    CHECK(*applied);
+    CHECK(*efficiency_like(name) == gpu.measured_as);
+  }
+}
+
+TEST_CASE("H100: published shapes and curves come back as published") {
+  Gpu gpu = datasheet("h100-sxm", 989e12, 3350e9, 450e9);
+  REQUIRE(apply_efficiency(gpu));
+  const GemmShape shape{4096, 16384, 16384};
+  const double burst = gemm_time(gpu, shape, DType::Bf16, Orientation::Forward).value * gpu.sustained;
+  CHECK(burst == doctest::Approx(2910.26e-6).epsilon(1e-3));
+  CHECK(scale_up_time(gpu, Collective::AllReduce, 536870912, 8).value == doctest::Approx(2111e-6).epsilon(2e-3));
+  CHECK(scale_up_time(gpu, Collective::AllGather, 1048576, 8).value == doctest::Approx(17.1e-6).epsilon(1e-2));
+  CHECK(gpu.attention[0].rate.value > gpu.attention[1].rate.value);
+}
+
+TEST_CASE("H800 runs H100's tables on 200 GB/s links") {
+  Gpu h100 = datasheet("h100-sxm", 989e12, 3350e9, 450e9), h800 = datasheet("h800-sxm", 989e12, 3350e9, 200e9);
+  REQUIRE(apply_efficiency(h100));
+  REQUIRE(apply_efficiency(h800));
+  CHECK(h800.measured_as == "h100-sxm");
+  CHECK(h800.attention[0].provenance == Provenance::Inherited);
+  const GemmShape shape{8192, 8192, 8192};
+  CHECK(gemm_time(h800, shape, DType::Bf16, Orientation::Forward) ==
+        gemm_time(h100, shape, DType::Bf16, Orientation::Forward));
+  const double slow = scale_up_time(h800, Collective::AllGather, 1e9, 8).value;
+  CHECK(slow / scale_up_time(h100, Collective::AllGather, 1e9, 8).value == doctest::Approx(450. / 200).epsilon(0.1));
+}
+
+TEST_CASE("an unknown GPU keeps the data sheet's shares") {
+  Gpu gpu = datasheet("nobody-has-it", 500e12, 2e12, 100e9);
+  const Result<bool> applied = apply_efficiency(gpu);
+  REQUIRE(applied);
+  CHECK_FALSE(*applied);
+  CHECK(gpu.gemm[kBf16][0].grid.empty());
+}
+
+TEST_CASE("scaling by data sheets") {
+  Gpu gpu = datasheet("other", 200e12, 1000e9, 100e9);
+  REQUIRE(read_efficiency(kSmall, "box.yaml", gpu));
+  CHECK(gpu.measured_as == "box");
+  const double seconds = gemm_time(gpu, {2048, 1024, 1024}, DType::Bf16, Orientation::Forward).value;
+  CHECK(2. * 2048 * 1024 * 1024 / seconds == doctest::Approx(120e12).epsilon(1e-5));
+}
+
+TEST_CASE("mistakes in a table are refused") {
+  Gpu gpu = datasheet("box", 100e12, 1000e9, 100e9);
+  CHECK(read_efficiency(kSmall, "box.yaml", gpu));
+  for (const std::string& text :
+       {with("50 60", "50"), with("50 60", "50 -60"), with("50 60", "50 fast"), with("1024 2048", "2048 1024"),
+        with("bf16\n", "bf17\n"), with("80 TFLOP/s", "80"), with("source: here", "sauce: here"),
+        with("gpu: box", "cpu: box"), with("reference:", "preference:"), std::string("- 1"), std::string()})
+    CHECK_FALSE(read_efficiency(text, "box.yaml", gpu));
+}

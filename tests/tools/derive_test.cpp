@@ -1,0 +1,114 @@
+// The committed tables are what the derivation makes of the published measurements, and predict what they hold out.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/tools/efficiency_yaml.hpp"
+#include "tests/tools/holdout.hpp"
+
+namespace {
+using namespace plan;
+using namespace plan::derive;
+
+const std::string kRoot = PLAN_SOURCE_DIR;
+
+const std::vector<Row>& published() {
+  static const std::vector<Row> rows = read_hardware(kRoot + "/tests/published/hardware.csv");
+  return rows;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Words of a text, numbers apart from what surrounds them.
+std::vector<std::string> words(const std::string& text) {
+  std::string spaced;
+  for (const char c : text) {
+    if (std::string("{}[],|:").find(c) != std::string::npos)
+      spaced += std::string(" ") + c + " ";
+    else
+      spaced += c;
+  }
+  std::istringstream in(spaced);
+  std::vector<std::string> list;
+  for (std::string word; in >> word;) list.push_back(word);
+  return list;
+}
+
+/// Empty if the texts agree: words exactly, numbers within `tolerance` (another compiler rounds otherwise).
+std::string difference(const std::string& a, const std::string& b, double relative, double absolute) {
+  const std::vector<std::string> left = words(a), right = words(b);
+  if (left.size() != right.size()) return "different number of words";
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (left[i] == right[i]) continue;
+    char *left_end = nullptr, *right_end = nullptr;
+    const double x = std::strtod(left[i].c_str(), &left_end), y = std::strtod(right[i].c_str(), &right_end);
+    const bool numbers = *left_end == '\0' && *right_end == '\0';
+    if (!numbers || std::abs(x - y) > relative * std::abs(y) + absolute) return left[i] + " against " + right[i];
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the published measurements are read whole") {
+  CHECK(published().size() == 14011);
+  auto shape = numbers("b=1;m=4096;k=5120;n=1536;layout=TN");
+  CHECK(shape["m"] == 4096);
+  CHECK(shape["n"] == 1536);
+  shape = numbers("B2 S16384 H64 KV8 D128");
+  CHECK(shape["S"] == 16384);
+  CHECK(shape["KV"] == 8);
+  shape = numbers("8192x16384x12288");
+  CHECK(shape["2"] == 12288);
+}
+
+TEST_CASE("the committed tables are what derive_efficiency makes") {
+  for (const Subject& subject : subjects()) {
+    CAPTURE(subject.preset);
+    const std::string committed = text_of(kRoot + "/presets/efficiency/" + subject.preset + ".yaml");
+    CHECK(difference(committed, to_yaml(derive_gpu(published(), subject)), 0.01, 0.002) == "");
+  }
+}
+
+TEST_CASE("the committed report is what derive_efficiency makes") {
+  const std::string now = report(published());
+  MESSAGE(now);
+  CHECK(difference(text_of(kRoot + "/presets/efficiency/README.md"), now, 0.05, 0.3) == "");
+}
+
+TEST_CASE("held-out GEMMs") {
+  for (const Score& s : gemm_scores(published())) {
+    CAPTURE(s.subject);
+    CAPTURE(s.from);
+    CHECK(s.quality.count >= 100);
+    CHECK(s.quality.median < (s.subject == "l40s" ? 0.08 : 0.045));
+  }
+}
+
+TEST_CASE("held-out attention") {
+  for (const Score& s : attention_scores(published())) {
+    CAPTURE(s.subject);
+    CHECK(s.quality.median < 0.1);
+  }
+}
+
+TEST_CASE("grouped GEMMs of a GPU without a fit follow the default rule") {
+  for (const Score& s : grouped_scores(published()))
+    if (s.subject == "A100-PCIE") CHECK(s.quality.median < 0.1);
+}
+
+TEST_CASE("collectives: five sizes of a curve predict the rest within 5 % in the median") {
+  const std::vector<Score> scores = collective_scores(published());
+  REQUIRE(scores.size() > 2);
+  CHECK(scores[scores.size() - 2].quality.median <= 0.05);
+  CHECK(scores.back().quality.median <= 0.035);
+}
