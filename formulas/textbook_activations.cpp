@@ -50,6 +50,14 @@ constexpr Symbol kMoe[] = {kN,
                            {"f_e", "width of one expert", "", kNoTypical, Domain::Count},
                            {"f_s", "width of all shared experts together", "", 0, Domain::Amount}};
 constexpr Symbol kLogits[] = {kN, {"V", "padded vocabulary", "", kNoTypical, Domain::Count}, kT};
+constexpr Symbol kLoss[] = {kN, {"V", "padded vocabulary", "", kNoTypical, Domain::Count}, kH, kT};
+constexpr Symbol kMoePeak[] = {
+    kN, kH, {"k", "experts of a token", "", kNoTypical, Domain::Count}, {"c_f", "imbalance or capacity factor", "", 1}};
+constexpr Symbol kEstimator[] = {kS, kB, kH, {"f", "FFN width", "", kNoTypical, Domain::Count}, kT};
+constexpr Symbol kRingHeld[] = {kN,
+                                {"kv", "key and value width: kv_heads * head_dim", "", kNoTypical, Domain::Count},
+                                {"c", "context-parallel ranks", "", kNoTypical, Domain::Count},
+                                kT};
 constexpr Symbol kEvery[] = {kH, kStageLayers, kTokenBytes, {"n", "layers between checkpoints", "", 1, Domain::Count}};
 constexpr Symbol kBest[] = {kH, kStageLayers, kTokenBytes};
 constexpr Symbol kDepth[] = {kL};
@@ -84,6 +92,13 @@ constexpr CatalogEntry kEntries[] = {
     entry<activation_latent>(kActivationLatent, kLatent),
     entry<activation_moe>(kActivationMoe, kMoe),
     entry<logits_peak>(kLogitsPeak, kLogits),
+    entry<loss_peak>(kLossPeakBytes, kLoss),
+    entry<moe_peak>(kMoePeakBytes, kMoePeak),
+    entry<megatron_estimate>(kMegatronEstimate, kEstimator),
+    entry<ring_buffers>(
+        kRingBuffers, kRingHeld,
+        erratum<ring_buffers_two>("Liu et al. 2023, arXiv:2310.01889", "2*4*N*kv/t",
+                                  "Two blocks would do; TransformerEngine keeps all c for the kernel.")),
     entry<recompute_uniform>(kRecomputeUniform, kEvery),
     entry<recompute_best>(kRecomputeBest, kBest,
                           erratum<recompute_best_course>(source::kCourseLecture9, "sqrt(L_s)",

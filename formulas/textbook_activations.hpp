@@ -233,6 +233,76 @@ inline constexpr Formula kLogitsPeak{"logits-peak",     "Logits at the loss's pe
                                      source::kMegatron, "bf16 logits and their fp32 copy; 4 N V / t stay."};
 [[nodiscard]] constexpr double logits_peak(const LogitsInput& in) { return 6 * in.tokens * in.vocab / in.tp; }
 
+struct LossPeakInput {
+  double tokens = 0;  ///< N
+  double vocab = 0;   ///< V   padded
+  double hidden = 0;  ///< h
+  double tp = 1;      ///< t
+};
+inline constexpr Formula kLossPeakBytes{
+    "loss-peak",
+    "Buffers alive in the head's backward pass, cross entropy in place",
+    "2*N*V/t + 6*N*h/t + 4*N/t + 4*N*h",
+    "bytes",
+    source::kTransformerEngine,
+    "Last pipeline stage, sequence-parallel: logits, head input and norm input, gathered input, its gradient and its "
+    "scattered share."};
+[[nodiscard]] constexpr double loss_peak(const LossPeakInput& in) {
+  return in.tokens * (2 * in.vocab / in.tp + 6 * in.hidden / in.tp + 4 / in.tp + 4 * in.hidden);
+}
+
+struct MoePeakInput {
+  double tokens = 0;    ///< N
+  double hidden = 0;    ///< h
+  double top_k = 1;     ///< k
+  double capacity = 1;  ///< c_f
+};
+inline constexpr Formula kMoePeakBytes{
+    "moe-forward-peak",    "Buffers alive in the forward pass of a mixture of experts",
+    "8*N*k*c_f*h + 6*N*h", "bytes",
+    source::kMegatron,     "Permuted, received, sorted and combined copies of the routed tokens."};
+[[nodiscard]] constexpr double moe_peak(const MoePeakInput& in) {
+  return in.tokens * in.hidden * (8 * in.top_k * in.capacity + 6);
+}
+
+struct EstimatorInput {
+  double seq = 0;          ///< s
+  double micro_batch = 1;  ///< b
+  double hidden = 0;       ///< h
+  double ffn = 0;          ///< f
+  double tp = 1;           ///< t
+};
+inline constexpr Formula kMegatronEstimate{"activation-megatron-estimate",
+                                           "What Megatron's own estimator says of one layer",
+                                           "s*b*h*(18 + 4*f/h)/t",
+                                           "bytes",
+                                           source::kMegatron,
+                                           "Neither grouped queries nor gated FFNs, latent attention, experts or "
+                                           "context parallelism are in it; activation-llama "
+                                           "and activation-moe count those."};
+[[nodiscard]] constexpr double megatron_estimate(const EstimatorInput& in) {
+  return in.seq * in.micro_batch * in.hidden * (18 + 4 * in.ffn / in.hidden) / in.tp;
+}
+
+struct RingBuffersInput {
+  double tokens = 0;  ///< N
+  double kv = 0;      ///< kv
+  double cp = 1;      ///< c
+  double tp = 1;      ///< t
+};
+inline constexpr Formula kRingBuffers{"ring-buffers",
+                                      "Keys and values that ring attention holds in a forward pass, bf16",
+                                      "4*N*kv*c/t",
+                                      "bytes",
+                                      source::kTransformerEngine,
+                                      "As much as an all-gather of them; the backward pass gets by with four blocks."};
+[[nodiscard]] constexpr double ring_buffers(const RingBuffersInput& in) {
+  return 4 * in.tokens * in.kv * in.cp / in.tp;
+}
+[[nodiscard]] constexpr double ring_buffers_two(const RingBuffersInput& in) {
+  return 2 * 4 * in.tokens * in.kv / in.tp;
+}
+
 struct CheckpointEveryInput {
   double hidden = 0;       ///< h
   double layers = 0;       ///< L_s

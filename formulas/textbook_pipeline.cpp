@@ -21,6 +21,7 @@ constexpr Symbol kBubble[] = {kP, kM};
 constexpr Symbol kInterleaved[] = {kP, kM, kV};
 constexpr Symbol kStages[] = {kP};
 constexpr Symbol kStep[] = {kP, kM, kF, kB};
+constexpr Symbol kSplitStep[] = {kP, kM, kF, kB, kW};
 constexpr Symbol kBubbleTime[] = {kP, kF, kB};
 constexpr Symbol kInterleavedStep[] = {kP, kM, kV, kF, kB};
 constexpr Symbol kSplit[] = {kP, kF, kBi, kW};
@@ -49,7 +50,9 @@ constexpr CatalogEntry kEntries[] = {
     entry<step_interleaved>(kStepInterleaved, kInterleavedStep),
     entry<bubble_zb_h1>(kBubbleZbH1, kSplit),
     entry<bubble_zb_h2>(kBubbleZbH2, kSplit),
-    entry<step_zb_h2>(kStepZbH2, kStep),
+    entry<step_zb_h1>(kStepZbH1, kSplitStep),
+    entry<step_zb_h2>(kStepZbH2, kSplitStep),
+    entry<step_zb_v>(kStepZbV, kSplitStep),
     entry<bubble_v_half>(kBubbleVHalf, kBubbleTime),
     entry<bubble_v_min>(kBubbleVMin, kBubbleTime),
     entry<bubble_dualpipe>(kBubbleDualPipe, kDual),

@@ -128,14 +128,47 @@ inline constexpr Formula kBubbleZbH2{
   return Seconds((in.pp - 1) * (idle > 0 ? idle : 0));
 }
 
+struct SplitStepInput {
+  double pp = 1;               ///< p
+  double micro_batches = 1;    ///< m
+  double forward = 0;          ///< F
+  double backward = 0;         ///< B
+  double backward_weight = 0;  ///< W
+};
+inline constexpr Formula kStepZbH1{
+    "step-zb-h1", "Step time of ZB-H1", "m*(F + B) + (p - 1)*max(F, max(B - W, F + B - 2*W))",
+    "seconds",    source::kZeroBubble,  "B is the whole backward. For F = B_i = W the bubble is bubble-zb-h1."};
+[[nodiscard]] constexpr Seconds step_zb_h1(const SplitStepInput& in) {
+  double wait = in.forward + in.backward - 2 * in.backward_weight;
+  if (in.backward - in.backward_weight > wait) wait = in.backward - in.backward_weight;
+  if (in.forward > wait) wait = in.forward;
+  return Seconds(in.micro_batches * (in.forward + in.backward) + (in.pp - 1) * wait);
+}
+
 inline constexpr Formula kStepZbH2{"step-zb-h2",
                                    "Step time of ZB-H2 when the optimizer waits for every stage",
-                                   "m*(F + B) + (p - 1)*F",
+                                   "m*(F + B) + (p - 1)*max(F, F + B - 3*W)",
                                    "seconds",
                                    "event simulation",
-                                   "A global gradient norm makes every stage wait for the last."};
-[[nodiscard]] constexpr Seconds step_zb_h2(const PipelineStepInput& in) {
-  return Seconds(in.micro_batches * (in.forward + in.backward) + (in.pp - 1) * in.forward);
+                                   "A global gradient norm makes every stage wait for the last. m at least 2p - 1."};
+[[nodiscard]] constexpr Seconds step_zb_h2(const SplitStepInput& in) {
+  const double behind = in.backward - 3 * in.backward_weight;
+  const double wait = in.forward + (behind > 0 ? behind : 0);
+  return Seconds(in.micro_batches * (in.forward + in.backward) + (in.pp - 1) * wait);
+}
+
+inline constexpr Formula kStepZbV{"step-zb-v",
+                                  "Step time of ZB-V when the optimizer waits for every stage",
+                                  "m*(F + B) + (p - 1)/2*max(F, max(B - W, 2*(B - 2*W)))",
+                                  "seconds",
+                                  "event simulation",
+                                  "Two chunks a rank; times of both together. m at least 2p - 1."};
+[[nodiscard]] constexpr Seconds step_zb_v(const SplitStepInput& in) {
+  const double input = in.backward - in.backward_weight;
+  double wait = 2 * (input - in.backward_weight);
+  if (input > wait) wait = input;
+  if (in.forward > wait) wait = in.forward;
+  return Seconds(in.micro_batches * (in.forward + in.backward) + (in.pp - 1) / 2 * wait);
 }
 
 inline constexpr Formula kBubbleVHalf{"bubble-v-half",
@@ -173,9 +206,10 @@ inline constexpr Formula kBubbleDualPipe{"bubble-dualpipe",
 [[nodiscard]] constexpr Seconds bubble_dualpipe(const DualPipeInput& in) {
   return Seconds((in.pp / 2 - 1) * (in.pair + in.backward - 3 * in.backward_weight));
 }
-inline constexpr Formula kBubbleDualPipeV{"bubble-dualpipev",       "Waiting time of DualPipeV on p ranks",
-                                          "(p - 1)*(FB + B - 3*W)", "seconds",
-                                          source::kDualPipe,        "p ranks hold 2p stages; m at least 2p."};
+inline constexpr Formula kBubbleDualPipeV{
+    "bubble-dualpipev",       "Waiting time of DualPipeV on p ranks",
+    "(p - 1)*(FB + B - 3*W)", "seconds",
+    source::kDualPipe,        "p ranks hold 2p stages; times are of one of the two. m at least 2p."};
 [[nodiscard]] constexpr Seconds bubble_dualpipev(const DualPipeInput& in) {
   return Seconds((in.pp - 1) * (in.pair + in.backward - 3 * in.backward_weight));
 }

@@ -16,7 +16,7 @@ constexpr Symbol kKv{"kv", "key and value width: kv_heads * head_dim", "", kNoTy
 constexpr Symbol kF{"f", "FFN width", "", kNoTypical, Domain::Count};
 constexpr Symbol kN{"N", "parameters"};
 constexpr Symbol kFtok{"F_tok", "training FLOPs per token", "FLOP"};
-constexpr Symbol kPeak{"peak", "dense peak of one GPU", "FLOP/s", 989.5e12};
+constexpr Symbol kPeak{"peak", "dense peak of one GPU; default H100 in bf16", "FLOP/s", 989.5e12};
 constexpr Symbol kGpus{"n", "GPUs", "", 1, Domain::Count};
 
 constexpr Symbol kHidden[] = {kH};
@@ -43,6 +43,15 @@ constexpr Symbol kTitan[] = {kN,
                              {"d_qk", "query and key head dimension", "", 128, Domain::Count},
                              {"d_v", "value head dimension", "", 128, Domain::Count},
                              kS};
+constexpr Symbol kMegatron[] = {kL, kH, kQ, kKv, kF, {"V", "padded vocabulary", "", kNoTypical, Domain::Count}, kS};
+constexpr Symbol kGemm[] = {{"m", "rows of the input", "", kNoTypical, Domain::Count},
+                            {"n", "columns of the weight", "", kNoTypical, Domain::Count},
+                            {"k", "inner dimension", "", kNoTypical, Domain::Count},
+                            {"e", "bytes of an element", "bytes", 2},
+                            {"C", "rate of one GPU; default H100 in bf16", "FLOP/s", 989.5e12},
+                            {"W", "memory bandwidth; default H100", "bytes/s", 3.35e12}};
+constexpr Symbol kMuonSymbols[] = {{"m", "shorter side of the matrix", "", kNoTypical, Domain::Count},
+                                   {"n", "longer side", "", kNoTypical, Domain::Count}};
 constexpr Symbol kGptFlops[] = {{"B", "sequences", "", 1, Domain::Count}, kS, kL, kH, kV};
 constexpr Symbol kLayerFlops[] = {kH, kQ, kKv, kF, kS};
 constexpr Symbol kMfuSymbols[] = {
@@ -62,6 +71,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<flops_six_n>(kFlopsSixN, kSixN),
     entry<flops_palm>(kFlopsPalm, kPalm),
     entry<flops_torchtitan>(kFlopsTorchtitan, kTitan),
+    entry<flops_megatron>(kFlopsMegatron, kMegatron),
     entry<flops_gpt>(kFlopsGpt, kGptFlops),
     entry<flops_gpt_selective>(
         kFlopsGptSelective, kGptFlops,
@@ -72,6 +82,8 @@ constexpr CatalogEntry kEntries[] = {
     entry<mfu>(kMfu, kMfuSymbols),
     entry<mfu_throughput>(kMfuThroughput, kThroughput),
     entry<training_time>(kTrainingTime, kTime),
+    entry<gemm_roofline>(kRoofline, kGemm),
+    entry<muon_flops>(kMuon, kMuonSymbols),
 };
 
 }  // namespace

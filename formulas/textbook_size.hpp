@@ -135,6 +135,56 @@ inline constexpr Formula kFlopsTorchtitan{"flops-torchtitan",
   return Flops(6 * (in.parameters - in.embedding) + 6 * in.layers * in.heads * (in.qk_dim + in.v_dim) * in.seq);
 }
 
+struct MegatronFlopsInput {
+  double layers = 0;  ///< L
+  double hidden = 0;  ///< h
+  double q = 0;       ///< q
+  double kv = 0;      ///< kv
+  double ffn = 0;     ///< f
+  double vocab = 0;   ///< V  padded
+  double seq = 0;     ///< s
+};
+inline constexpr Formula kFlopsMegatron{
+    "flops-megatron",
+    "Training FLOPs per token as Megatron reports them, dense model",
+    "6*(L*(2*h*q + 2*h*kv + 3*h*f) + h*V) + 6*L*q*s",
+    "FLOP",
+    source::kMegatron,
+    "Causal. The vocabulary is padded; routers are not counted, the norms of latent attention are, as if GEMMs."};
+[[nodiscard]] constexpr Flops flops_megatron(const MegatronFlopsInput& in) {
+  const double layer = in.hidden * (2 * in.q + 2 * in.kv + 3 * in.ffn);
+  return Flops(6 * (in.layers * layer + in.hidden * in.vocab) + 6 * in.layers * in.q * in.seq);
+}
+
+struct GemmInput {
+  double m = 0, n = 0, k = 0;  ///< m, n, k
+  double element = 2;          ///< e
+  double rate = 0;             ///< C
+  double bandwidth = 0;        ///< W
+};
+inline constexpr Formula kRoofline{"gemm-roofline",
+                                   "Least time of a GEMM on one GPU",
+                                   "max(2*m*n*k/C, e*(m*k + k*n + m*n)/W)",
+                                   "seconds",
+                                   "Williams et al. 2009, Roofline",
+                                   "Real kernels lose to tiles, waves and power; the planner uses measured times."};
+[[nodiscard]] constexpr Seconds gemm_roofline(const GemmInput& in) {
+  const double compute = 2 * in.m * in.n * in.k / in.rate;
+  const double memory = in.element * (in.m * in.k + in.k * in.n + in.m * in.n) / in.bandwidth;
+  return Seconds(compute > memory ? compute : memory);
+}
+
+struct MuonInput {
+  double rows = 0;     ///< m  the shorter side
+  double columns = 0;  ///< n
+};
+inline constexpr Formula kMuon{"muon-flops",        "FLOPs of Muon's five Newton-Schulz steps on one matrix",
+                               "20*m^2*n + 10*m^3", "FLOP",
+                               source::kMegatron,   "m the shorter side."};
+[[nodiscard]] constexpr Flops muon_flops(const MuonInput& in) {
+  return Flops(in.rows * in.rows * (20 * in.columns + 10 * in.rows));
+}
+
 struct GptFlopsInput {
   double batch = 1;   ///< B  sequences
   double seq = 0;     ///< s

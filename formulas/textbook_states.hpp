@@ -25,7 +25,7 @@ inline constexpr Formula kStates16{
     "bytes",
     source::kZero,
     "2 weight + 2 gradient + 4 master + 4 + 4 moments. Frameworks that keep gradients in "
-    "fp32 need 18. GPT-3 needs 2.8 TB."};
+    "fp32 need 18. GPT-3: 2.8 TB, where the lab notes say more than 1 TB."};
 [[nodiscard]] constexpr double states_16(const UnshardedInput& in) { return 16 * in.parameters; }
 
 inline constexpr Formula kStates12{"states-12",

@@ -48,8 +48,13 @@ struct OutputInput {
   double tokens = 0;  ///< N
   double hidden = 0;  ///< D
 };
-inline constexpr Formula kTpOutput{"tp-output", "Elements of a tensor-parallel layer's output, before its all-reduce",
-                                   "N*D", "elements", source::kDerived};
+inline constexpr Formula kTpOutput{"tp-output",
+                                   "Elements of a tensor-parallel layer's output, before its all-reduce",
+                                   "N*D",
+                                   "elements",
+                                   source::kDerived,
+                                   "A column split needs no communication before the row split, whose partial sums are "
+                                   "all-reduced; lab 0 notes have it the other way round."};
 [[nodiscard]] constexpr double tp_output(const OutputInput& in) { return in.tokens * in.hidden; }
 [[nodiscard]] constexpr double tp_output_course(const OutputInput& in) { return in.hidden * in.hidden; }
 
@@ -129,12 +134,14 @@ struct StepTrafficInput {
   double micro_batches = 1;  ///< m
   constexpr double share() const { return parameters * (ranks - 1) / ranks; }
 };
-inline constexpr Formula kZero3Traffic{"zero3-traffic",
-                                       "ZeRO-3, FSDP: weights gathered twice, gradients reduce-scattered",
-                                       "m*(2 + 2 + g)*P*(n - 1)/n",
-                                       "bytes",
-                                       source::kZero,
-                                       "Once per layer and micro-batch. With bf16 gradients the textbook's 3 P."};
+inline constexpr Formula kZero3Traffic{
+    "zero3-traffic",
+    "ZeRO-3, FSDP: weights gathered twice, gradients reduce-scattered",
+    "m*(2 + 2 + g)*P*(n - 1)/n",
+    "bytes",
+    source::kZero,
+    "Once per layer and micro-batch. With bf16 gradients the textbook's 3 P. Every rank holds a slice of "
+    "every weight: slices are gathered, no owner broadcasts a whole one."};
 [[nodiscard]] constexpr double zero3_traffic(const StepTrafficInput& in) {
   return in.micro_batches * (4 + in.grad_bytes) * in.share();
 }
