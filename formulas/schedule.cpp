@@ -2,7 +2,9 @@
 //
 // Every law was derived from the event graph of the schedule and is checked against the simulator in
 // tests/oracle/pipeline_sim.cpp: exactly for equal stages, within stated bounds for unequal ones.
-// Sources: kScheduleFormulas in schedule.hpp. Tested by tests/formulas/schedule_test.cpp.
+// Sources: arXiv:2104.04473 (1F1B, interleaved), 2211.05953 (breadth-first), 2401.10241 (ZB-H1, ZB-H2),
+// 2405.15362 (ZB-V, V-half, V-min), github.com/deepseek-ai/DualPipe.
+// Tested by tests/formulas/schedule_test.cpp and pipeline_laws_test.cpp.
 
 #include "formulas/schedule.hpp"
 
@@ -94,24 +96,33 @@ double one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, doubl
   return longest;
 }
 
-/// Interleaved and breadth-first: as 1F1B, where the first micro-batch visits each rank vp times before
-/// its first backward comes back.
+/// Interleaved and breadth-first, as 1F1B: the longest path that dwells on stage r. On the way to its first
+/// backward it may follow one micro-batch to the end of the pipeline and back, where each rank further on
+/// warms up with two chunks fewer; and it may follow a micro-batch around all ranks from chunk to chunk,
+/// which one group of r's own work covers. Likewise after the last forward. Or it leaves r when the last
+/// rank starts its backwards, dwells there until the forwards are done, and comes back.
 double interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
-  const double m = static_cast<double>(pipe.micro_batches), v = pipe.vp;
-  double longest = 0, before_f = 0, before_b = 0;
+  const double m = static_cast<double>(pipe.micro_batches), v = pipe.vp, group = group_size(pipe);
+  const double warm_up = (v - 1) * group, end_work = Stage(stages.back()).work();
+  double longest = 0, before = 0, behind = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
     const Stage stage(stages[static_cast<std::size_t>(r)]);
     const int after = pipe.pp - 1 - r;
-    const double warm_up = std::min(2.0 * after + (v - 1) * group_size(pipe), m * v - 1);
-    const double hops = hop * ((pipe.pp * v - 1 - r) + after);
-    const double first =
-        sum.f - before_f / v + (sum.b - before_b) / v + hops - ((warm_up + 1) * stage.f + stage.b()) / v;
-    const double last =
-        sum.b - before_b / v + (sum.f - before_f) / v + hops - (stage.f + (warm_up + 1) * stage.b()) / v;
-    const double path = (before_f + before_b) / v + 2 * r * hop + m * stage.work() + positive(first) + positive(last);
-    longest = std::max(longest, path);
-    before_f += stage.f;
-    before_b += stage.b();
+    behind -= stage.work();
+    const double turn = behind / v + 2 * after * hop;
+    const double round_f = positive((v - 1) * ((sum.f - group * stage.f) / v + pipe.pp * hop));
+    const double round_b = positive((v - 1) * ((sum.b - group * stage.b()) / v + pipe.pp * hop));
+    const double first = positive(turn - 2 * after * stage.f / v) + round_f;
+    const double last = positive(turn - 2 * after * stage.b() / v) + round_b;
+    const bool overlap = 2 * after + warm_up + 1 >= m * v;
+    const double enter = before / v + 2 * r * hop;
+    const double stay = m * stage.work() + (overlap ? std::max(first, last) : first + last);
+    longest = std::max(longest, enter + stay);
+    if (after > 0 && warm_up < m * v) {
+      const double here = (warm_up + 1) * stage.work() / v, there = (m - warm_up / v) * end_work;
+      longest = std::max(longest, enter + here + there + turn - end_work / v + round_f + round_b);
+    }
+    before += stage.work();
   }
   return longest;
 }
@@ -124,13 +135,13 @@ double shortage(const Pipeline& pipe) {
 
 /// Wait that one more stage adds to a schedule with split backward, in whole-stage time.
 double wait_per_stage(const Pipeline& pipe, const Stage& s) {
-  const double h1 = std::max({s.f, s.i, s.f + s.i - s.w});
+  // Weight gradients that fill the wait for another stage: those of the micro-batches in flight there.
+  const auto filled = [&](std::int64_t most) {
+    return static_cast<double>(std::min(pipe.micro_batches, most) - 1) / (pipe.pp - 1) * s.w;
+  };
   switch (pipe.schedule) {
-    case Schedule::ZbH1: return h1;
-    case Schedule::ZbH2: {
-      const double h2 = std::max(s.f, s.f + s.i - 2 * s.w);
-      return h2 + (h1 - h2) * shortage(pipe);
-    }
+    case Schedule::ZbH1: return std::max({s.f, s.i, s.f + s.i - filled(pipe.pp)});
+    case Schedule::ZbH2: return std::max(s.f, s.f + s.i - filled(2 * pipe.pp - 1));
     case Schedule::ZbV: return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
     case Schedule::VHalf: return (s.f + 2 * s.i + positive(s.i - s.w)) / 2;
     case Schedule::VMin: return s.f + s.i;
@@ -153,7 +164,7 @@ double exposed_hops(const Pipeline& pipe) {
   const double p = pipe.pp, m = static_cast<double>(pipe.micro_batches);
   if (pipe.pp == 1) return 0;
   switch (pipe.schedule) {
-    case Schedule::ZbH1: return 4 * (p - 1);
+    case Schedule::ZbH1: return 2 * (p - 1) + 2 * (std::min(m, p) - 1);
     case Schedule::ZbH2: return p - 1;
     case Schedule::ZbV: return 5 * p - 7;
     case Schedule::VHalf: return 2 * m + 5 * p - 8;
@@ -166,13 +177,13 @@ double exposed_hops(const Pipeline& pipe) {
 
 /// ZB-H1, ZB-H2, ZB-V, V-half, V-min: the slowest stage's work and each other stage's wait.
 double zero_bubble(const Pipeline& pipe, Stages stages, const Totals& sum) {
-  double wait = 0, slowest = 0;
+  double wait = 0, spacing = 0;
   for (std::size_t r = 0; r < stages.size(); ++r) {
     const Stage stage(stages[r]);
-    slowest = std::max(slowest, period(pipe.schedule, stage));
+    spacing = std::max(spacing, period(pipe.schedule, stage));
     if (r != sum.slowest) wait += wait_per_stage(pipe, stage);
   }
-  return static_cast<double>(pipe.micro_batches) * slowest + wait;
+  return sum.work_max + static_cast<double>(pipe.micro_batches - 1) * spacing + wait;
 }
 
 struct Dual {

@@ -3,13 +3,12 @@
 #include <cstdint>
 #include <span>
 
-#include "formulas/formula.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
 
-/// Shape of a pipeline run.
+/// Shape of a pipeline run. The laws for equal stages stand as text in formulas/textbook_pipeline.hpp.
 struct Pipeline {
   Schedule schedule = Schedule::OneFOneB;
   int pp = 1;
@@ -85,37 +84,5 @@ struct PipelineTime {
   return schedule == Schedule::ZbV || schedule == Schedule::VHalf || schedule == Schedule::VMin ||
          schedule == Schedule::DualPipeV;
 }
-
-/// Equations of equal stages: F and B of a whole stage and micro-batch, W the weight-gradient part of B,
-/// P a forward overlapped with a backward, p ranks, v chunks a rank, m micro-batches, r the rank.
-inline constexpr Formula kScheduleFormulas[] = {
-    {"pipeline_1f1b", "step time of GPipe and 1F1B", "(m + p - 1) * (F + B)", "s",
-     "Narayanan et al. 2021, arXiv:2104.04473",
-     "bubble over ideal is (p-1)/m; as a share of the step it is (p-1)/(m+p-1)"},
-    {"pipeline_interleaved", "step time of interleaved 1F1B and breadth-first", "m * (F + B) + (p - 1) * (F + B) / v",
-     "s", "Narayanan et al. 2021, arXiv:2104.04473; Lamy-Poirier 2022, arXiv:2211.05953"},
-    {"pipeline_zb_h1", "step time of ZB-H1", "m * (F + B) + (p - 1) * max(F, max(B - W, F + B - 2 * W))", "s",
-     "Qi et al. 2023, arXiv:2401.10241"},
-    {"pipeline_zb_h2", "step time of ZB-H2, optimizer step synchronised",
-     "m * (F + B) + (p - 1) * max(F, F + B - 3 * W)", "s", "Qi et al. 2023, arXiv:2401.10241",
-     "the paper's zero bubble needs an optimizer step without a global gradient norm; m >= 2p - 1"},
-    {"pipeline_zb_v", "step time of ZB-V", "m * (F + B) + (p - 1) / 2 * max(F, max(B - W, 2 * (B - 2 * W)))", "s",
-     "Qi et al. 2024, arXiv:2405.15362; order as in torchtitan", "m >= 2p - 1"},
-    {"pipeline_dualpipe", "step time of DualPipe",
-     "(m - p - 1) * P + (p + 1) * (F + B) + (p / 2 - 1) * (P + B - 3 * W)", "s",
-     "DeepSeek-AI 2024, github.com/deepseek-ai/DualPipe", "p even, m even and at least 2p"},
-    {"pipeline_dualpipe_v", "step time of DualPipeV",
-     "(m - p - 0.5) * P + (p + 0.5) * (F + B) + (p - 1) / 2 * (P + B - 3 * W)", "s",
-     "DeepSeek-AI 2025, github.com/deepseek-ai/DualPipe", "m >= 2p"},
-    {"in_flight_1f1b", "micro-batches held by rank r under 1F1B", "min(p - r, m)", "micro-batches",
-     "Narayanan et al. 2021, arXiv:2104.04473"},
-    {"in_flight_interleaved", "micro-batches held by rank r under interleaved 1F1B, chunks over v",
-     "min(m * v, 2 * (p - r - 1) + (v - 1) * G + 1) / v", "micro-batches",
-     "Megatron-LM schedules.py; Korthikanti et al. 2022, arXiv:2205.05198", "G is p unless set; breadth-first: G = m"},
-    {"exposed_hops_1f1b", "exposed hand-overs of 1F1B, equal stages", "2 * (p - 1) + 2 * ((m - 1) - ceil((m - 1) / p))",
-     "hops", "simulation", "grows with m: p - r micro-batches in flight leave no slack"},
-    {"exposed_hops_interleaved", "exposed hand-overs of interleaved 1F1B, equal stages", "2 * (p * v - 1)", "hops",
-     "simulation"},
-};
 
 }  // namespace plan
