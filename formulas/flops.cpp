@@ -1,5 +1,5 @@
 // Forward FLOPs of a decoder per token (formulas.md B1).
-// Tested by tests/formulas/flops_test.cpp against published counts and end-to-end utilisations.
+// Tested by tests/formulas/flops_test.cpp against published counts.
 #include "formulas/flops.hpp"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The catalog's table of activation formulas. Tested by tests/formulas/equations_test.cpp and activations_test.cpp.
+// The catalog's table of activation formulas. Tested by tests/formulas/equations_test.cpp and textbook_memory_test.cpp.
 #include "formulas/textbook_activations.hpp"
 
 #include <cmath>

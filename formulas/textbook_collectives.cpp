@@ -1,4 +1,4 @@
-// The catalog's table of collectives. Tested by tests/formulas/equations_test.cpp and collectives_test.cpp.
+// The catalog's table of collectives. Tested by tests/formulas/equations_test.cpp and textbook_traffic_test.cpp.
 #include "formulas/textbook_collectives.hpp"
 
 #include <cmath>

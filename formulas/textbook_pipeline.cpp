@@ -1,4 +1,4 @@
-// The catalog's table of pipeline formulas. Tested by tests/formulas/equations_test.cpp and pipeline_test.cpp.
+// The catalog's table of pipeline formulas. Tested by tests/formulas/equations_test.cpp and textbook_pipeline_test.cpp.
 #include "formulas/textbook_pipeline.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The catalog's table of model-state formulas. Tested by tests/formulas/equations_test.cpp and states_test.cpp.
+// The catalog's table of model-state formulas. Tested by tests/formulas/equations_test.cpp and textbook_memory_test.cpp.
 #include "formulas/textbook_states.hpp"
 
 namespace plan::textbook {

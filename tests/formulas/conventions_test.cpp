@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "formulas/flops.hpp"
+#include "formulas/textbook_size.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace plan {
@@ -32,6 +33,65 @@ TEST_CASE("Megatron counts the padded vocabulary and no router") {
   const double own = 3 * (flops.total() - flops.layers.router - flops.mtp_layers.router);
   const double norms = 6.0 * (62 * (1536 + 512) + 3 * 7168);
   CHECK(model_flops_per_token(v3, 4096, FlopsConvention::Megatron) == Approx(own + norms).epsilon(1e-14));
+}
+
+TEST_CASE("published runs follow from the formulas") {
+  // formulas.md B3, end-to-end checks; peaks in FLOP/s
+  using textbook::flops_gpt, textbook::flops_gpt_full, textbook::mfu, textbook::mfu_throughput;
+  constexpr double kA100 = 312e12, kH100 = 989.5e12;
+
+  // DeepSeek-V3 on 2,048 H800: 15,360 sequences in 19.926 s
+  const double tokens = 15360 * 4096.0, step = 19.926;
+  CHECK(tokens / step * 86400 / 1e9 == Approx(272.8003).epsilon(1e-6));
+  const Model v3 = fixture::deepseek_v3(1);
+  const double causal = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekCausal);
+  const double full = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekFull);
+  CHECK(mfu({causal * tokens, 2048, kH100, step}) == Approx(0.3894).epsilon(1e-3));
+  CHECK(mfu({full * tokens, 2048, kH100, step}) == Approx(0.4373).epsilon(1e-3));
+  CHECK(causal == Approx(385e12 * 2048 * step / tokens).epsilon(0.5 / 385));  // printed in whole TFLOP/s
+  CHECK(full == Approx(432e12 * 2048 * step / tokens).epsilon(0.5 / 432));
+  // 180 thousand GPU-hours for 10^12 tokens
+  CHECK(1e12 / (180e3 * 3600) == Approx(tokens / step / 2048).epsilon(2e-3));
+
+  // MT-NLG 530B: TFLOP/s per GPU with full recomputation, printed 126, 121, 113
+  const struct {
+    double gpus, seconds, tflops, printed;
+  } nlg[] = {{2240, 60.1, 125.73, 126}, {2800, 50.2, 120.42, 121}, {3360, 44.4, 113.46, 113}};
+  for (const auto& row : nlg) {
+    const double hardware = flops_gpt_full({1920, 2048, 105, 20480, 51200}).value;
+    CHECK(hardware / row.seconds / row.gpus / 1e12 == Approx(row.tflops).epsilon(1e-4));
+    CHECK(row.tflops == Approx(row.printed).epsilon(0.006));
+  }
+  const double nlg_parameters = textbook::megatron_parameters({105, 20480, 51200, 2048});
+  CHECK(mfu({6 * nlg_parameters * 1920 * 2048, 2240, kA100, 60.1}) == Approx(0.2975).epsilon(1e-3));
+  CHECK(mfu({flops_gpt({1920, 2048, 105, 20480, 51200}).value, 2240, kA100, 60.1}) == Approx(0.3024).epsilon(1e-3));
+
+  // Runs that state GPU-hours or tokens per second, under 6N
+  CHECK(mfu_throughput({380, model_flops_per_token(fixture::llama1_65b(), 2048, FlopsConvention::SixN), kA100}) ==
+        Approx(0.477).epsilon(1e-3));
+  const struct {
+    double parameters, tokens, gpu_hours, peak, mfu;
+  } runs[] = {{68976648192, 2e12, 1720320, kA100, 0.428},
+              {176247271424, 366e9, 1082990, kA100, 0.318},
+              {405853388800, 15.6e12, 30.84e6, kH100, 0.346}};
+  for (const auto& run : runs)
+    CHECK(mfu({6 * run.parameters * run.tokens, 1, run.peak, run.gpu_hours * 3600}) == Approx(run.mfu).epsilon(2e-3));
+}
+
+TEST_CASE("closed forms are the counts of their models") {
+  const Model model = fixture::llama3_405b();
+  CHECK(textbook::flops_megatron({126, 16384, 16384, 1024, 53248, 129024, 8192}).value ==
+        Approx(model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8})).epsilon(1e-14));
+  const LayerFlops layer = layer_flops(model, model.kinds[0], 8192);
+  CHECK(textbook::flops_layer_forward({16384, 16384, 1024, 53248, 8192}).value == layer.total());
+  const Model gpt = fixture::gpt(96, 12288, 96, 51200);
+  CHECK(textbook::flops_gpt({1, 2048, 96, 12288, 51200}).value / 2048 ==
+        Approx(3 * model_flops(gpt, 2048, Mask::Full).total()).epsilon(1e-14));
+  // One more forward of attention, as the recompute option of the planner counts it.
+  const ModelFlops flops = model_flops(gpt, 2048, Mask::Full);
+  const double again = recompute_flops(flops.layers, RecomputeKind::Selective, kRecomputeCoreAttention);
+  CHECK(textbook::flops_gpt_selective({1, 2048, 96, 12288, 51200}).value / 2048 ==
+        Approx(3 * flops.total() + again).epsilon(1e-14));
 }
 
 TEST_CASE("packed documents shorten attention") {
