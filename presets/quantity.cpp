@@ -34,6 +34,8 @@ constexpr Unit kTimes[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {
 constexpr Unit kPowers[] = {{"W", 1}, {"kW", kK}};
 constexpr Unit kPrices[] = {{"USD/h", 1}};
 constexpr Unit kRatios[] = {{"%", 0.01}};
+constexpr Unit kTokens[] = {{"tokens", 1}};
+constexpr Unit kSequences[] = {{"sequences", 1}};
 
 struct UnitsOf {
   std::span<const Unit> units;
@@ -49,6 +51,8 @@ UnitsOf units_of(Dimension d) {
     case Dimension::Power: return {kPowers, "W"};
     case Dimension::Price: return {kPrices, "USD/h"};
     case Dimension::Ratio: return {kRatios, "%"};
+    case Dimension::Tokens: return {kTokens, "tokens"};
+    case Dimension::Sequences: return {kSequences, "sequences"};
   }
   return {kRatios, "%"};
 }

@@ -8,7 +8,7 @@
 namespace plan {
 
 /// What a number with a unit measures.
-enum class Dimension { Bytes, ByteRate, FlopRate, Time, Power, Price, Ratio };
+enum class Dimension { Bytes, ByteRate, FlopRate, Time, Power, Price, Ratio, Tokens, Sequences };
 
 /// A value in the base unit (bytes, bytes/s, FLOP/s, s, W, USD/h, 1), or why the text is none.
 struct ParsedQuantity {
@@ -18,7 +18,8 @@ struct ParsedQuantity {
   explicit operator bool() const { return problem.empty(); }
 };
 
-/// "79.6 GiB", "989.4 TFLOP/s", "450 GB/s", "400 Gb/s", "2.8 us", "700 W", "3 USD/h", "30 %". The whole text must
+/// "79.6 GiB", "989.4 TFLOP/s", "450 GB/s", "400 Gb/s", "2.8 us", "700 W", "3 USD/h", "30 %",
+/// "8192 tokens", "2048 sequences". The whole text must
 /// match. A ratio is a percentage or a bare number.
 [[nodiscard]] ParsedQuantity parse_quantity(std::string_view text, Dimension dimension);
 

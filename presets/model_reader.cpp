@@ -1,0 +1,192 @@
+// A `preset: model/1` file: sizes, the building blocks as sections, and `layers`, which says front to back what each
+// layer is made of. Tested by tests/presets/model_test.cpp and, against published totals, totals_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "presets/header.hpp"
+#include "presets/model_parts.hpp"
+#include "presets/reader.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using yaml::kOptional;
+
+ModelPart* find_part(std::vector<ModelPart>& parts, std::string_view name) {
+  for (ModelPart& part : parts)
+    if (part.name == name) return &part;
+  return nullptr;
+}
+
+/// Sections named after their block, then `variants` of them.
+std::vector<ModelPart> read_parts(yaml::Map& root) {
+  std::vector<ModelPart> parts;
+  for (const std::string_view of : kPartNames) {
+    if (!root.has(of)) {
+      root.get(of, kOptional);
+      continue;
+    }
+    yaml::Map map = root.map(of);
+    ModelPart part{std::string(of), std::string(of), {}, false};
+    read_part(map, of, part.layer, true);
+    map.finish();
+    parts.push_back(std::move(part));
+  }
+  yaml::Map variants = root.map("variants", kOptional);
+  for (const auto& [key, value] : variants.entries()) {
+    yaml::Map map = root.reader().map(*value, fmt::format("variants.{}", yaml::printable(key->text)));
+    std::string of;
+    if (!map.text("of", of)) continue;
+    ModelPart* base = find_part(parts, of);
+    if (base == nullptr || base->name != base->of || find_part(parts, key->text) != nullptr) {
+      root.reader().error(base == nullptr ? *map.get("of") : *key, "bad_value",
+                          base == nullptr ? fmt::format("no section `{}` above", yaml::printable(of))
+                                          : fmt::format("`{}` names a section already", yaml::printable(key->text)));
+      continue;
+    }
+    base->used = true;
+    ModelPart part{key->text, of, base->layer, false};
+    read_part(map, of, part.layer, false);
+    map.finish();
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+/// Index of the kind that `spelling` ("latent+moe") means, added to the model if new; -1 with an error.
+int kind_of(const std::string& spelling, std::vector<ModelPart>& parts, int norms, const yaml::Node& at,
+            yaml::Reader& reader, Model& model) {
+  Layer layer;
+  layer.mixer = Mixer::None;
+  layer.ffn = Ffn::None;
+  const std::size_t plus = spelling.find('+');
+  std::vector<std::string> names{spelling.substr(0, plus)};
+  if (plus != std::string::npos) names.push_back(spelling.substr(plus + 1));
+  for (const std::string& name : names) {
+    ModelPart* part = find_part(parts, name);
+    if (part == nullptr) {
+      std::vector<std::string> known;
+      for (const ModelPart& p : parts) known.push_back(p.name);
+      const std::string near = nearest_name(name, known);
+      reader.error(at, "unknown_part", fmt::format("no section `{}` in this file", yaml::printable(name)),
+                   {near.empty() ? fmt::format("sections here: {}", fmt::join(known, ", "))
+                                 : fmt::format("a section with a similar name exists: `{}`", near)});
+      return -1;
+    }
+    part->used = true;
+    put_part(*part, layer);
+  }
+  const bool whole = layer.mixer != Mixer::None && layer.ffn != Ffn::None;
+  if (names.size() == 2 && !whole) {
+    reader.error(at, "bad_value", fmt::format("`{}` is not a mixer and an FFN", yaml::printable(spelling)));
+    return -1;
+  }
+  layer.norms = whole ? norms : 1;
+  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
+  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
+  model.kinds.push_back(layer);
+  return static_cast<int>(model.kinds.size()) - 1;
+}
+
+std::vector<int> read_layers(yaml::Map& map, std::vector<ModelPart>& parts, int norms, Model& model) {
+  std::string text;
+  if (!map.text("layers", text)) return {};
+  const yaml::Node& at = *map.get("layers");
+  const LayerList list = parse_layers(text);
+  std::vector<int> layers;
+  if (!list.problem.empty()) {
+    map.reader().error(at, "bad_value", fmt::format("`{}`: {}", map.path_of("layers"), yaml::printable(list.problem)),
+                       {"write `3 x latent+dense, 58 x latent+moe`"});
+    return {};
+  }
+  std::vector<std::pair<std::string, int>> seen;
+  for (const std::string& spelling : list.layers) {
+    auto known = std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return s.first == spelling; });
+    if (known == seen.end())
+      known = seen.insert(seen.end(), {spelling, kind_of(spelling, parts, norms, at, map.reader(), model)});
+    layers.push_back(known->second);
+  }
+  return layers;
+}
+
+void read_mtp(yaml::Map& root, std::vector<ModelPart>& parts, int norms, Model& model) {
+  yaml::Map mtp = root.map("mtp", kOptional);
+  mtp.integer("depth", model.mtp.depth, {1, 64});
+  mtp.boolean("own_embedding", model.mtp.own_embedding, kOptional);
+  if (root.has("mtp")) model.mtp.kinds = read_layers(mtp, parts, norms, model);
+  mtp.finish();
+}
+
+void read_sizes(yaml::Map& root, Model& model) {
+  root.integer("hidden", model.hidden, {1, 1e6});
+  root.integer("vocab", model.vocab, {1, 1e8});
+  root.boolean("tied", model.tied, kOptional);
+  root.integer("positions", model.positions, {0, 1e8}, kOptional);
+  root.word("norm", model.norm, kNormNames, kOptional);
+  root.boolean("norm_bias", model.norm_bias, kOptional);
+  root.boolean("embedding_norm", model.embedding_norm, kOptional);
+  root.boolean("head_bias", model.head_bias, kOptional);
+  root.number("dropout", model.dropout, yaml::kShare, kOptional);
+  root.integer("extra_parameters", model.extra_parameters, {0, 1e15}, kOptional);
+  double seq = 0, batch = 0;
+  if (root.quantity("seq", seq, Dimension::Tokens, {1, 1e9}, kOptional))
+    model.default_seq = static_cast<std::int64_t>(seq);
+  if (root.quantity("global_batch", batch, Dimension::Sequences, {1, 1e9}, kOptional))
+    model.default_global_batch = static_cast<std::int64_t>(batch);
+}
+
+}  // namespace
+
+std::string absurdity(const Model& m) {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  double total = 2 * d(m.vocab) * d(m.hidden) + d(m.positions) * d(m.hidden);
+  for (const Layer& k : m.kinds) {
+    const double count = d(std::count(m.layers.begin(), m.layers.end(), static_cast<int>(&k - m.kinds.data())) +
+                           m.mtp.depth * static_cast<std::int64_t>(m.mtp.kinds.size()));
+    const AttentionShape& a = k.attention;
+    const LatentShape& l = k.latent;
+    const double widths = 3 * d(a.heads) * d(a.head_dim) + 2 * d(a.kv_heads) * d(a.head_dim) + d(l.q_rank) +
+                          d(l.kv_rank) + d(l.rope_dim) + d(l.heads) * d(l.value_dim) + 3 * d(k.dense.width) +
+                          3 * d(k.moe.experts + 1) * d(k.moe.expert_width) + 3 * d(k.moe.shared_width) +
+                          3 * d(k.mamba.heads) * d(k.mamba.head_dim) + 2 * d(k.mamba.groups) * d(k.mamba.state) +
+                          3 * d(k.delta.value_heads) * d(k.delta.value_dim) +
+                          2 * d(k.delta.key_heads) * d(k.delta.key_dim);
+    const double inner = (d(l.q_rank) + d(l.kv_rank)) * d(l.heads) * d(l.nope_dim + l.rope_dim + l.value_dim) +
+                         d(l.q_rank + m.hidden) * d(l.index_heads) * d(l.index_dim);
+    total += count * (widths * (d(m.hidden) + d(k.moe.latent) + 8) + inner);
+    if (k.ffn == Ffn::Moe && k.moe.top_k > k.moe.experts)
+      return fmt::format("a token cannot go to {} of {} experts", k.moe.top_k, k.moe.experts);
+    if (k.mixer == Mixer::Attention && a.kv_heads > 0 && a.heads % a.kv_heads != 0)
+      return fmt::format("{} query heads cannot share {} KV heads evenly", a.heads, a.kv_heads);
+  }
+  if (total > 1e15) return fmt::format("about {:.1g} parameters: no such model exists", total);
+  return {};
+}
+
+Result<Model> read_model(std::string text, std::string file) {
+  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected(document.error());
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  Model model;
+  read_header(root, "model/1", model.name);
+  read_sizes(root, model);
+  int norms = 2;
+  root.integer("norms", norms, {0, 8}, kOptional);
+  std::vector<ModelPart> parts = read_parts(root);
+  model.layers = read_layers(root, parts, norms, model);
+  read_mtp(root, parts, norms, model);
+  for (const ModelPart& part : parts)
+    if (!part.used && !reader.failed())
+      reader.error(root.node(), "unused_part", fmt::format("no layer uses the section `{}`", part.name));
+  root.finish();
+  if (!reader.failed())
+    if (const std::string problem = absurdity(model); !problem.empty())
+      reader.error(root.node(), "absurd_model", problem);
+  if (reader.failed()) return fail(reader.take());
+  return model;
+}
+
+}  // namespace plan
