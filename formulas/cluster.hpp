@@ -84,6 +84,8 @@ struct Gpu {
   BytesPerSecond memory_bandwidth{};
   int sm_count = 0;
   BytesPerSecond scale_up{};   ///< NVLink/xGMI/ICI per GPU and direction
+  int scale_up_size = 8;       ///< GPUs of the scale-up domain it usually comes in
+  int gpus_per_node = 8;       ///< GPUs of one host
   BytesPerSecond nic{};        ///< network per GPU and direction, typical
   BytesPerSecond host_link{};  ///< PCIe or C2C per direction
   double power_w = 0;          ///< TDP

@@ -1,0 +1,127 @@
+// A `preset: cluster/1` file: a GPU, how many make a node, and the tiers of the network, innermost first.
+// Tested by tests/presets/hardware_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "presets/default_cluster.hpp"
+#include "presets/gpu_yaml.hpp"
+#include "presets/header.hpp"
+#include "presets/reader.hpp"
+
+namespace plan {
+namespace {
+
+using yaml::kOptional;
+using yaml::Range;
+
+constexpr Named<Provenance> kProvenanceNames[] = {
+    {Provenance::Measured, "measured"},   {Provenance::Imported, "imported"},   {Provenance::Fitted, "fitted"},
+    {Provenance::Datasheet, "datasheet"}, {Provenance::Inherited, "inherited"}, {Provenance::Assumed, "assumed"}};
+
+void read_gpu_of(yaml::Map& root, const GpuLookup& lookup, Gpu& gpu) {
+  const yaml::Node* node = root.get("gpu");
+  if (node == nullptr) return;
+  if (node->kind == yaml::Kind::Map) {
+    yaml::Map map = root.map("gpu");
+    map.text("name", gpu.name);
+    read_gpu_fields(map, gpu);
+    map.finish();
+    return;
+  }
+  std::string name;
+  if (!root.text("gpu", name)) return;
+  Result<Gpu> found = lookup(name);
+  if (found) {
+    gpu = *std::move(found);
+    return;
+  }
+  for (const Error& error : found.error()) root.reader().error(*node, error.code, error.message, error.help);
+}
+
+/// `size: all` holds any number of GPUs.
+void read_size(yaml::Map& map, int& size) {
+  const yaml::Node* node = map.get("size");
+  if (node != nullptr && node->text == "all")
+    size = kAnyGpus;
+  else
+    map.integer("size", size, {1, kAnyGpus}, kOptional);
+}
+
+Tier read_tier(yaml::Map map) {
+  Tier tier;
+  map.text("name", tier.name);
+  read_size(map, tier.size);
+  map.quantity("bandwidth", tier.bandwidth, Range{1e6, 1e15});
+  map.quantity("latency", tier.latency, Range{0, 1}, kOptional);
+  map.number("oversubscription", tier.oversubscription, {1, 1000}, kOptional);
+  map.word("provenance", tier.provenance, kProvenanceNames, kOptional);
+  map.finish();
+  return tier;
+}
+
+void read_tiers(yaml::Map& root, Cluster& cluster) {
+  const std::vector<const yaml::Node*> items = root.list("tiers");
+  for (std::size_t i = 0; i < items.size() && i < 16; ++i)
+    cluster.tiers.push_back(read_tier(root.reader().map(*items[i], fmt::format("tiers[{}]", i))));
+  if (items.empty() && root.has("tiers")) root.reader().error(root.node(), "bad_value", "`tiers` is empty");
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
+    if (cluster.tiers[i].size % std::max(1, cluster.tiers[i - 1].size) != 0 && cluster.tiers[i].size != kAnyGpus)
+      root.reader().error(
+          *items[i], "bad_value",
+          fmt::format("tier `{}` of {} GPUs does not hold whole tiers `{}` of {}", cluster.tiers[i].name,
+                      cluster.tiers[i].size, cluster.tiers[i - 1].name, cluster.tiers[i - 1].size));
+}
+
+}  // namespace
+
+Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
+  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected(document.error());
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  Cluster cluster;
+  read_header(root, "cluster/1", cluster.name);
+  read_gpu_of(root, lookup, cluster.gpu);
+  root.integer("gpus_per_node", cluster.gpus_per_node, {1, 1e4});
+  cluster.nics_per_node = cluster.gpus_per_node;
+  root.integer("nics_per_node", cluster.nics_per_node, {0, 1e4}, kOptional);
+  read_tiers(root, cluster);
+  root.quantity("host_power", cluster.host_power_w, Dimension::Power, {0, 1e5}, kOptional);
+  root.number("pue", cluster.pue, {1, 10}, kOptional);
+  double mtbf = 0;
+  if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {0, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
+  root.boolean("measured", cluster.measured, kOptional);
+  root.finish();
+  if (reader.failed()) return fail(reader.take());
+  return cluster;
+}
+
+std::string write_cluster(const Cluster& cluster, std::string_view source) {
+  const Cluster assumed;
+  Lines out(source);
+  out.plain("preset: cluster/1");
+  out.plain(fmt::format("name: {}", cluster.name));
+  out.plain("gpu:");
+  out.plain(fmt::format("  name: {}", cluster.gpu.name));
+  write_gpu_fields(out, 2, cluster.gpu);
+  out.data(0, "gpus_per_node", fmt::format("{}", cluster.gpus_per_node));
+  out.data(0, "nics_per_node", fmt::format("{}", cluster.nics_per_node));
+  out.plain("tiers:");
+  for (const Tier& tier : cluster.tiers) {
+    out.plain(fmt::format("  - name: {}", tier.name));
+    out.data(4, "size", tier.size == kAnyGpus ? "all" : fmt::format("{}", tier.size));
+    out.data(4, "bandwidth", format_quantity(tier.bandwidth.value, Dimension::ByteRate));
+    if (tier.latency.value != 0) out.data(4, "latency", format_quantity(tier.latency.value, Dimension::Time));
+    if (tier.oversubscription != 1) out.data(4, "oversubscription", fmt::format("{}", tier.oversubscription));
+    if (tier.provenance != Provenance::Datasheet)
+      out.data(4, "provenance", detail::name_in(kProvenanceNames, tier.provenance));
+  }
+  if (cluster.host_power_w != 0) out.data(0, "host_power", format_quantity(cluster.host_power_w, Dimension::Power));
+  if (cluster.pue != assumed.pue) out.data(0, "pue", fmt::format("{}", cluster.pue));
+  if (cluster.gpu_mtbf_hours != 0) out.data(0, "gpu_mtbf", fmt::format("{} h", cluster.gpu_mtbf_hours));
+  if (cluster.measured) out.flag(0, "measured", true);
+  return out.text();
+}
+
+}  // namespace plan

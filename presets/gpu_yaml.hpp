@@ -1,0 +1,13 @@
+#pragma once
+
+#include "formulas/cluster.hpp"
+#include "presets/lines.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+
+/// The keys of a GPU, alone in its file or inside a cluster's.
+void read_gpu_fields(yaml::Map& root, Gpu& gpu);
+void write_gpu_fields(Lines& out, int indent, const Gpu& gpu);
+
+}  // namespace plan

@@ -1,0 +1,215 @@
+// Finds presets: user folders over installed files over the copies inside the program. Names and aliases come from the
+// first lines of each file, without parsing the rest. Tested by tests/presets/store_test.cpp.
+#include "presets/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "presets/config_json.hpp"
+#include "presets/default_cluster.hpp"
+#include "presets/digest.hpp"
+#include "presets/embedded.hpp"
+#include "presets/reader.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KindWords {
+  std::string_view folder, noun, flag;
+};
+KindWords words(PresetKind kind) {
+  switch (kind) {
+    case PresetKind::Model: return {"models", "model", "--model"};
+    case PresetKind::Gpu: return {"gpus", "GPU", "--gpu"};
+    case PresetKind::Cluster: return {"clusters", "cluster", "--cluster"};
+  }
+  return {"models", "model", "--model"};
+}
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+/// The words of `aliases: [a, b, ...]`, which may run over several lines.
+std::vector<std::string> scan_aliases(std::string_view text) {
+  std::size_t at = text.starts_with("aliases:") ? 0 : text.find("\naliases:");
+  if (at == std::string_view::npos) return {};
+  const std::size_t open = text.find('[', at), close = text.find(']', at);
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
+  std::vector<std::string> aliases;
+  std::string word;
+  for (at = open + 1; at <= close; ++at) {
+    const char c = text[at];
+    if (c == ' ' || c == '\n' || c == '"' || c == '\'') continue;
+    if (c != ',' && c != ']') {
+      word += c;
+      continue;
+    }
+    if (!word.empty()) aliases.push_back(std::move(word));
+    word.clear();
+  }
+  return aliases;
+}
+
+void add_folder(const std::string& folder, PresetKind kind, std::vector<PresetEntry>& entries) {
+  if (folder.empty()) return;
+  std::error_code status;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder) / words(kind).folder, status))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    Result<std::string> text = yaml::read_text(file.string());
+    if (text) entries.push_back({file.stem().string(), scan_aliases(*text), file.string(), *std::move(text)});
+  }
+}
+
+/// Everything of a kind in the order of precedence.
+std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& options) {
+  std::vector<PresetEntry> entries;
+  for (const std::string& folder : options.path) add_folder(folder, kind, entries);
+  add_folder(options.data_home, kind, entries);
+  add_folder(options.installed, kind, entries);
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == words(kind).folder)
+      entries.push_back({std::string(file.name), scan_aliases(file.text), "embedded", std::string(file.text)});
+  return entries;
+}
+
+bool looks_like_path(std::string_view word) {
+  return word.starts_with("./") || word.starts_with("../") || word.starts_with("/") || word.starts_with("~") ||
+         word == "." || word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+}
+
+std::optional<PresetEntry> find_entry(const std::vector<PresetEntry>& entries, std::string_view word) {
+  for (const PresetEntry& entry : entries) {
+    if (same_word(entry.name, word)) return entry;
+    for (const std::string& alias : entry.aliases)
+      if (same_word(alias, word)) return entry;
+  }
+  return std::nullopt;
+}
+
+Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries) {
+  const KindWords w = words(kind);
+  std::vector<std::string> names;
+  for (const PresetEntry& entry : entries) {
+    names.push_back(entry.name);
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
+  }
+  Error error{fmt::format("unknown_{}", kind == PresetKind::Gpu ? "gpu" : w.noun),
+              fmt::format("unknown {} `{}`", w.noun, yaml::printable(word))};
+  const std::string near = nearest_name(word, names);
+  if (!near.empty()) error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
+  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
+  return error;
+}
+
+/// The text behind a word: preset, file, or folder with a config.json.
+Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
+  std::error_code status;
+  if (!looks_like_path(word)) {
+    const std::vector<PresetEntry> entries = all_entries(kind, options);
+    if (std::optional<PresetEntry> entry = find_entry(entries, word)) return *std::move(entry);
+    if (word.empty() || !fs::exists(fs::path(word), status)) return fail(unknown(kind, word, entries));
+  }
+  std::string path(word);
+  if (kind == PresetKind::Model && fs::is_directory(path, status)) path = (fs::path(path) / "config.json").string();
+  Result<std::string> text = yaml::read_text(path);
+  if (!text) return fail(text.error());
+  return PresetEntry{fs::path(path).stem().string(), {}, path, *std::move(text)};
+}
+
+template <class T>
+Result<Found<T>> found(Result<T> value, const PresetEntry& entry) {
+  if (!value) return tl::unexpected(value.error());
+  std::string name = value->name;
+  return Found<T>{*std::move(value), std::move(name), entry.origin, sha256(entry.text)};
+}
+
+std::string file_of(const PresetEntry& entry) {
+  return entry.origin == "embedded" ? fmt::format("embedded:{}", entry.name) : entry.origin;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+StoreOptions StoreOptions::from_environment() {
+  StoreOptions options;
+  const std::string path = variable("PLAN_PRESET_PATH");
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    if (end > begin) options.path.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (const std::string home = variable("XDG_DATA_HOME"); !home.empty())
+    options.data_home = home + "/plan/presets";
+  else if (const std::string user = variable("HOME"); !user.empty())
+    options.data_home = user + "/.local/share/plan/presets";
+  std::error_code status;
+  const fs::path self = fs::read_symlink("/proc/self/exe", status);
+  if (!status) options.installed = (self.parent_path().parent_path() / "share/plan/presets").string();
+  return options;
+}
+
+Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
+  const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
+  if (!entry) return tl::unexpected(entry.error());
+  if (entry->origin.ends_with(".json")) return found(read_config_json(entry->text, file_of(*entry)), *entry);
+  return found(read_model(entry->text, file_of(*entry)), *entry);
+}
+
+Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {
+  const Result<PresetEntry> entry = find_text(PresetKind::Gpu, word, options);
+  if (!entry) return tl::unexpected(entry.error());
+  return found(read_gpu(entry->text, file_of(*entry)), *entry);
+}
+
+Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options) {
+  const Result<PresetEntry> entry = find_text(PresetKind::Cluster, word, options);
+  if (!entry) return tl::unexpected(entry.error());
+  const GpuLookup lookup = [&](std::string_view name) -> Result<Gpu> {
+    Result<Found<Gpu>> gpu = load_gpu(name, options);
+    if (!gpu) return tl::unexpected(gpu.error());
+    return std::move(gpu->value);
+  };
+  return found(read_cluster(entry->text, file_of(*entry), lookup), *entry);
+}
+
+Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options) {
+  const Result<Found<Gpu>> gpu = load_gpu(word, options);
+  if (!gpu) return tl::unexpected(gpu.error());
+  return Found<Cluster>{default_cluster(gpu->value), gpu->name, gpu->origin, gpu->digest};
+}
+
+std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& options) {
+  std::vector<PresetEntry> entries = all_entries(kind, options);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const PresetEntry& a, const PresetEntry& b) { return a.name < b.name; });
+  const auto end = std::unique(entries.begin(), entries.end(),
+                               [](const PresetEntry& a, const PresetEntry& b) { return a.name == b.name; });
+  entries.erase(end, entries.end());
+  return entries;
+}
+
+std::string presets_digest() {
+  std::string all;
+  for (const EmbeddedFile& file : embedded_files()) all += fmt::format("{}/{}\n{}", file.folder, file.name, file.text);
+  return sha256(all);
+}
+
+}  // namespace plan

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/cluster.hpp"
+#include "formulas/model.hpp"
+#include "formulas/result.hpp"
+
+namespace plan {
+
+enum class PresetKind { Model, Gpu, Cluster };
+
+/// Where presets are looked for, first hit wins: the folders of `path`, `data_home`, `installed`, then the embedded
+/// ones. Each folder holds models/, gpus/ and clusters/.
+struct StoreOptions {
+  std::vector<std::string> path{};  ///< $PLAN_PRESET_PATH, separated by ":"
+  std::string data_home{};          ///< $XDG_DATA_HOME/plan/presets
+  std::string installed{};          ///< <executable>/../share/plan/presets
+
+  static StoreOptions from_environment();
+};
+
+/// A preset and where it was found.
+template <class T>
+struct Found {
+  T value{};
+  std::string name{};    ///< its own name, whatever alias found it
+  std::string origin{};  ///< "embedded" or the path of the file
+  std::string digest{};  ///< SHA-256 of the content
+};
+
+/// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one.
+[[nodiscard]] Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options);
+/// A name or alias, or a YAML file.
+[[nodiscard]] Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options);
+[[nodiscard]] Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options);
+/// The cluster that a GPU usually comes in (default_cluster).
+[[nodiscard]] Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options);
+
+/// One preset, for lists and completion.
+struct PresetEntry {
+  std::string name{};
+  std::vector<std::string> aliases{};
+  std::string origin{};
+  std::string text{};  ///< the whole file
+};
+
+/// Every preset by name; one that is overridden appears once, with the origin that wins.
+[[nodiscard]] std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& options);
+
+/// SHA-256 over everything embedded: the version of the presets.
+[[nodiscard]] std::string presets_digest();
+
+}  // namespace plan

@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "presets/default_cluster.hpp"
+#include "presets/reader.hpp"
+#include "presets/store.hpp"
+
+using plan::DType;
+
+namespace {
+
+const plan::StoreOptions kEmbeddedOnly{};
+
+double peak(const plan::Gpu& gpu, DType dtype) { return gpu.peak[static_cast<std::size_t>(dtype)].value; }
+
+}  // namespace
+
+TEST_CASE("GPUs that published runs name are known") {
+  for (const char* slug : {"a100-sxm-40gb", "a100-sxm-80gb", "a800-sxm-80gb", "b200-sxm", "gb200", "gh200", "h100-sxm",
+                           "h100-sxm-96gb-500w", "h200-sxm", "h800-sxm", "mi250x-gcd", "mi300x", "mi325x", "rtx-4090",
+                           "rtx-a6000", "tpu-v3", "tpu-v4", "v100-sxm2-16gb", "v100-sxm2-32gb"}) {
+    CAPTURE(std::string(slug));
+    CHECK(plan::load_gpu(slug, kEmbeddedOnly).has_value());
+  }
+}
+
+TEST_CASE("data sheets: memory GB, HBM GB/s, dense bf16 and fp8 TFLOP/s, scale-up GB/s") {
+  struct Row {
+    const char* name;
+    double memory, bandwidth, bf16, fp8, scale_up;
+  };
+  constexpr Row kRows[] = {
+      {"v100-sxm2-32gb", 32, 900, 0, 0, 150},   {"a100-sxm-40gb", 40, 1555, 312, 0, 300},
+      {"a100-sxm-80gb", 80, 2039, 312, 0, 300}, {"a100-pcie-80gb", 80, 1935, 312, 0, 31.5},
+      {"h100-sxm", 80, 3350, 989, 1979, 450},   {"h100-pcie", 80, 2000, 756, 1513, 63},
+      {"h100-nvl", 94, 3900, 835, 1671, 300},   {"h200-sxm", 141, 4800, 989, 1979, 450},
+      {"h800-sxm", 80, 3350, 989, 1979, 200},   {"h20-sxm", 96, 4000, 148, 296, 450},
+      {"b200-sxm", 180, 8000, 2250, 4500, 900}, {"b300-sxm", 288, 8000, 2250, 4500, 900},
+      {"gb200", 186, 8000, 2500, 5000, 900},    {"gb300", 288, 8000, 2500, 5000, 900},
+      {"l40s", 48, 864, 362, 733, 31.5},        {"rtx-4090", 24, 1008, 165, 330, 31.5},
+      {"rtx-5090", 32, 1792, 209, 419, 63},     {"rtx-pro-6000", 96, 1792, 468, 936, 63},
+      {"mi250x-gcd", 64, 1638, 191.5, 0, 175},  {"mi300x", 192, 5300, 1307, 2615, 448},
+      {"mi325x", 256, 6000, 1307, 2615, 448},   {"mi355x", 288, 8000, 2500, 5000, 537.6},
+      {"tpu-v4", 32, 1200, 275, 0, 300},        {"tpu-v5e", 16, 819, 197, 0, 200},
+      {"tpu-v5p", 95, 2765, 459, 0, 600},       {"tpu-v6e", 32, 1638, 918, 918, 400},
+      {"gaudi2", 96, 2460, 432, 865, 262.5},    {"gaudi3", 128, 3700, 1677, 1677, 525},
+      {"trainium2", 96, 2900, 667, 1299, 512},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(std::string(row.name));
+    const auto gpu = plan::load_gpu(row.name, kEmbeddedOnly);
+    REQUIRE(gpu.has_value());
+    // What the driver reports lies between the sheet's decimal number and the binary one.
+    CHECK(static_cast<double>(gpu->value.memory.value) / 1e9 == doctest::Approx(row.memory).epsilon(0.08));
+    CHECK(gpu->value.memory_bandwidth.value / 1e9 == doctest::Approx(row.bandwidth).epsilon(1e-6));
+    CHECK(peak(gpu->value, DType::Bf16) / 1e12 == doctest::Approx(row.bf16).epsilon(0.001));
+    CHECK(peak(gpu->value, DType::Fp8) / 1e12 == doctest::Approx(row.fp8).epsilon(0.001));
+    CHECK(gpu->value.scale_up.value / 1e9 == doctest::Approx(row.scale_up).epsilon(1e-6));
+  }
+  CHECK(peak(plan::load_gpu("v100", kEmbeddedOnly)->value, DType::Fp16) == 125e12);
+}
+
+TEST_CASE("clusters: tiers grow, and the pods of 24k GPUs are oversubscribed") {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const plan::Cluster cluster = plan::load_cluster(entry.name, kEmbeddedOnly)->value;
+    REQUIRE(cluster.tiers.size() >= 2);
+    for (std::size_t i = 1; i < cluster.tiers.size(); ++i) {
+      CHECK(cluster.tiers[i].size > cluster.tiers[i - 1].size);
+      CHECK(cluster.tiers[i].bandwidth.value <= cluster.tiers[i - 1].bandwidth.value);
+    }
+  }
+  const plan::Cluster meta = plan::load_cluster("meta-24k", kEmbeddedOnly)->value;
+  CHECK(meta.tiers[1].size == 3072);
+  CHECK(meta.tiers[2].size == 24576);
+  CHECK(meta.tiers[2].oversubscription == 7);
+  const plan::Cluster h800 = plan::load_cluster("h800", kEmbeddedOnly)->value;
+  CHECK(h800.tiers[0].bandwidth.value == 160e9);
+  CHECK(plan::load_cluster("a100-4x100g", kEmbeddedOnly)->value.tiers[1].bandwidth.value == 6.25e9);
+}
+
+TEST_CASE("a written cluster reads back with its GPU inside") {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const plan::Cluster cluster = plan::load_cluster(entry.name, kEmbeddedOnly)->value;
+    const std::string text = plan::write_cluster(cluster, "source");
+    const auto no_lookup = [](std::string_view) -> plan::Result<plan::Gpu> {
+      return plan::fail(plan::Error{"x", "x"});
+    };
+    const auto again = plan::read_cluster(text, "again", no_lookup);
+    REQUIRE(again.has_value());
+    CHECK(plan::write_cluster(*again, "source") == text);
+    CHECK(again->gpu.memory == cluster.gpu.memory);
+    CHECK(again->gpu.peak == cluster.gpu.peak);
+    CHECK(again->gpu_mtbf_hours == cluster.gpu_mtbf_hours);
+    const auto gpu = plan::read_gpu(plan::write_gpu(cluster.gpu), "again");
+    REQUIRE(gpu.has_value());
+    CHECK(gpu->memory_bandwidth == cluster.gpu.memory_bandwidth);
+    CHECK(plan::write_gpu(*gpu) == plan::write_gpu(cluster.gpu));
+  }
+}
+
+TEST_CASE("mistakes in hardware files have their place") {
+  const auto lookup = [](std::string_view name) {
+    return plan::load_gpu(name, kEmbeddedOnly).map([](auto f) { return f.value; });
+  };
+  const auto code = [&](const std::string& text) {
+    const auto cluster = plan::read_cluster(text, "c.yaml", lookup);
+    return cluster ? std::string() : cluster.error().front().code;
+  };
+  const std::string head = "preset: cluster/1\nname: c\ngpu: h100\ngpus_per_node: 8\n";
+  CHECK(code(head + "tiers:\n  - {name: a, size: 8, bandwidth: 1 GB/s}\n") == "");
+  CHECK(code(head + "tiers:\n  - {name: a, size: 8, bandwidth: 1}\n") == "missing_unit");
+  CHECK(code(head + "tiers:\n  - {name: a, size: 0, bandwidth: 1 GB/s}\n") == "out_of_range");
+  CHECK(code(head + "tiers:\n  - {name: a, size: 8, bandwidth: 1 GB/s, oversubscription: 0.5}\n") == "out_of_range");
+  CHECK(
+      code(head + "tiers:\n  - {name: a, size: 8, bandwidth: 1 GB/s}\n  - {name: b, size: 12, bandwidth: 1 GB/s}\n") ==
+      "bad_value");
+  CHECK(code(head + "tiers: []\n") == "bad_value");
+  CHECK(code(head) == "missing_key");
+  CHECK(code("preset: gpu/1\nname: c\ngpu: h100\ngpus_per_node: 8\ntiers: []\n") == "wrong_preset");
+  CHECK(code("preset: cluster/1\nname: c\ngpu: h1000\ngpus_per_node: 8\ntiers: []\n") == "unknown_gpu");
+  CHECK(plan::read_gpu("preset: gpu/1\nname: g\nmemory: 80 GiB\npeak: {}\nmemory_bandwidth: 1 TB/s\n", "g")
+            .error()
+            .front()
+            .code == "missing_key");
+}

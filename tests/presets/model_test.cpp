@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "presets/model_parts.hpp"
+#include "presets/reader.hpp"
+
+using plan::Layer;
+using plan::Model;
+
+namespace {
+
+const std::string kHead = "preset: model/1\nname: m\nhidden: 64\nvocab: 128\n";
+const std::string kParts = "attention:\n  heads: 4\n  head_dim: 16\ndense:\n  width: 256\n";
+
+std::string code(const std::string& text) {
+  const auto model = plan::read_model(text, "m.yaml");
+  return model ? std::string() : model.error().front().code;
+}
+
+}  // namespace
+
+TEST_CASE("the order of layers is written short") {
+  struct Row {
+    const char* text;
+    std::size_t layers;
+    const char* again;
+  };
+  constexpr Row kRows[] = {
+      {"attention+dense", 1, "attention+dense"},
+      {"3 x latent+dense, 58 x latent+moe", 61, "3 x latent+dense, 58 x latent+moe"},
+      {"13 x (local+dense, attention+dense)", 26, "13 x (local+dense, attention+dense)"},
+      {"12 x (3 x delta+moe, attention+moe)", 48, "12 x (3 x delta+moe, attention+moe)"},
+      {"2 x (a, 2 x (b, c))", 10, "2 x (a, b, c, b, c)"},
+      {"a, a, a, b", 4, "3 x a, b"},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(std::string(row.text));
+    const plan::LayerList list = plan::parse_layers(row.text);
+    CHECK(list.problem.empty());
+    CHECK(list.layers.size() == row.layers);
+    CHECK(plan::format_layers(list.layers) == row.again);
+    CHECK(plan::parse_layers(row.again).layers == list.layers);
+  }
+}
+
+TEST_CASE("what is no list of layers is refused") {
+  for (const char* text : {"", "3 attention", "3 x", "0 x a", "-1 x a", "a,", "(a", "a)", "a b", "99999999999 x a",
+                           "10000 x (a, b)", "5000 x (2000 x a)", "((((((a))))))", "3 x 4 x a", "a+", "+a", "a++b"}) {
+    CAPTURE(std::string(text));
+    const plan::LayerList list = plan::parse_layers(text);
+    if (list.problem.empty()) CHECK_FALSE(code(kHead + kParts + "layers: " + text + "\n").empty());
+  }
+}
+
+TEST_CASE("mistakes in a model file") {
+  CHECK(code(kHead + kParts + "layers: 2 x attention+dense\n") == "");
+  CHECK(code(kHead + kParts + "layers: 2 x attention+moe\n") == "unknown_part");
+  CHECK(code(kHead + kParts + "layers: 2 x dense+dense\n") == "bad_value");
+  CHECK(code(kHead + kParts + "layers: 2 x attention\n") == "unused_part");
+  CHECK(code(kHead + kParts + "layers: 2 xattention\n") == "bad_value");
+  CHECK(code(kHead + kParts) == "missing_key");
+  CHECK(code(kHead + kParts + "layers: 2 x attention+dense\nseq: 4096\n") == "missing_unit");
+  CHECK(code(kHead + kParts + "layers: 2 x attention+dense\nseq: 4096 sequences\n") == "bad_value");
+  CHECK(code(kHead + kParts + "layers: 2 x attention+dense\ndropout: 1.5\n") == "out_of_range");
+  CHECK(code("preset: model/1\nname: m\nhidden: 1e30\nvocab: 128\n" + kParts + "layers: attention+dense\n") ==
+        "out_of_range");
+  CHECK(code("preset: model/1\nname: m\nhidden: 1000000\nvocab: 100000000\n" + kParts +
+             "layers: 10000 x attention+dense\n") == "");
+  CHECK(code("preset: model/1\nname: m\nhidden: 1000000\nvocab: 128\nattention:\n  heads: 100000\n  head_dim: 100000\n"
+             "layers: 10000 x attention\n") == "absurd_model");
+  CHECK(code(kHead + "attention:\n  heads: 4\n  kv_heads: 3\n  head_dim: 16\nlayers: attention\n") == "absurd_model");
+  CHECK(code(kHead + "moe:\n  experts: 4\n  top_k: 5\n  expert_width: 16\nlayers: moe\n") == "absurd_model");
+  CHECK(code(kHead + "attention:\n  heads: -4\n  head_dim: 16\nlayers: attention\n") == "out_of_range");
+  CHECK(code("preset: model/1\nname: two words\nhidden: 64\nvocab: 128\n" + kParts + "layers: attention+dense\n") ==
+        "bad_value");
+}
+
+TEST_CASE("a suggestion for a misspelt section") {
+  const auto model = plan::read_model(kHead + kParts + "layers: 2 x atention+dense\n", "m.yaml");
+  REQUIRE_FALSE(model.has_value());
+  CHECK(model.error().front().message == "no section `atention` in this file");
+  CHECK(model.error().front().help.front() == "a section with a similar name exists: `attention`");
+  CHECK(model.error().front().place.line == 10);
+}
+
+TEST_CASE("variants take over what they do not state, and prediction modules may have kinds of their own") {
+  const auto model =
+      plan::read_model(kHead + kParts +
+                           "moe:\n  experts: 4\n  top_k: 2\n  expert_width: 32\n"
+                           "variants:\n  local:\n    of: attention\n    window: 16 tokens\n"
+                           "layers: 2 x (local+dense, attention+dense)\nmtp:\n  depth: 2\n  layers: attention+moe\n",
+                       "m.yaml");
+  REQUIRE(model.has_value());
+  REQUIRE(model->kinds.size() == 3);
+  CHECK(model->layers == std::vector<int>{0, 1, 0, 1});
+  CHECK(model->kinds[0].attention.window == 16);
+  CHECK(model->kinds[0].attention.heads == 4);
+  CHECK(model->kinds[1].attention.window == 0);
+  CHECK(model->mtp.kinds == std::vector<int>{2});
+  CHECK(*plan::read_model(plan::write_model(*model), "again") == *model);
+}

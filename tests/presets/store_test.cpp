@@ -1,0 +1,196 @@
+#include "presets/store.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "presets/default_cluster.hpp"
+#include "presets/digest.hpp"
+#include "presets/reader.hpp"
+
+using plan::PresetEntry;
+using plan::PresetKind;
+using plan::StoreOptions;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const StoreOptions kEmbeddedOnly{};
+
+/// A folder of its own below the system's temporary one, removed at the end.
+struct Folder {
+  fs::path path;
+  explicit Folder(const char* name) : path(fs::temp_directory_path() / name) {
+    fs::remove_all(path);
+    fs::create_directories(path / "models");
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
+};
+
+std::string small_model(const std::string& name, int width) {
+  std::ostringstream text;
+  text << "preset: model/1\nname: " << name << "\naliases: [tiny-alias]\nhidden: 64\nvocab: 128\nattention:\n"
+       << "  heads: 4\n  head_dim: 16\ndense:\n  width: " << width << "\nlayers: 2 x attention+dense\n";
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a preset is found by name and alias in any case") {
+  for (const char* word :
+       {"llama3-405b", "405b", "405B", "Llama-3.1-405B", "llama3.1-405b", "meta-llama/llama-3.1-405b"}) {
+    CAPTURE(std::string(word));
+    const auto found = plan::load_model(word, kEmbeddedOnly);
+    REQUIRE(found.has_value());
+    CHECK(found->name == "llama3-405b");
+    CHECK(found->origin == "embedded");
+    CHECK(found->digest.size() == 64);
+  }
+  CHECK(plan::load_model("DeepSeek-V3", kEmbeddedOnly)->value.depth() == 61);
+  CHECK(plan::load_model("v3", kEmbeddedOnly)->name == "deepseek-v3");
+  CHECK(plan::load_gpu("H100", kEmbeddedOnly)->name == "h100-sxm");
+  CHECK(plan::load_cluster("dgx-h100", kEmbeddedOnly)->value.gpu.name == "h100-sxm");
+}
+
+TEST_CASE("an unknown name suggests the nearest") {
+  const auto found = plan::load_model("llama3-504b", kEmbeddedOnly);
+  REQUIRE_FALSE(found.has_value());
+  REQUIRE(found.error().size() == 1);
+  const plan::Error& error = found.error().front();
+  CHECK(error.code == "unknown_model");
+  CHECK(error.message == "unknown model `llama3-504b`");
+  REQUIRE(error.help.size() == 2);
+  CHECK(error.help[0] == "a model with a similar name exists: `llama3-405b`");
+  CHECK(error.help[1] == "list all with `plan list models`, or give a file: --model ./mine.yaml");
+  CHECK(plan::load_gpu("h100-smx", kEmbeddedOnly).error().front().help[0] ==
+        "a GPU with a similar name exists: `h100-sxm`");
+  CHECK(plan::load_cluster("zzz", kEmbeddedOnly).error().front().help.size() == 1);
+  CHECK_FALSE(plan::load_model("", kEmbeddedOnly).has_value());
+  CHECK_FALSE(plan::load_model(std::string(5000, 'x'), kEmbeddedOnly).has_value());
+}
+
+TEST_CASE("names and aliases are unique within a kind") {
+  for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster}) {
+    std::set<std::string> seen;
+    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+      std::vector<std::string> words = entry.aliases;
+      words.push_back(entry.name);
+      for (std::string word : words) {
+        std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+        CAPTURE(word);
+        CHECK(seen.insert(word).second);
+      }
+    }
+    CHECK(seen.size() > 10);
+  }
+}
+
+TEST_CASE("every embedded preset loads and is named after its file") {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const auto found = plan::load_model(entry.name, kEmbeddedOnly);
+    REQUIRE(found.has_value());
+    CHECK(found->value.name == entry.name);
+    const auto again = plan::read_model(plan::write_model(found->value, "source"), "again");
+    REQUIRE(again.has_value());
+    CHECK(*again == found->value);
+  }
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Gpu, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const auto found = plan::load_gpu(entry.name, kEmbeddedOnly);
+    REQUIRE(found.has_value());
+    CHECK(found->value.name == entry.name);
+  }
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Cluster, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const auto found = plan::load_cluster(entry.name, kEmbeddedOnly);
+    REQUIRE(found.has_value());
+    CHECK(found->value.name == entry.name);
+  }
+}
+
+TEST_CASE("every number of a preset names its source") {
+  for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
+    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+      std::istringstream lines(entry.text);
+      std::string line;
+      bool in_aliases = false, sourced = false;
+      while (std::getline(lines, line)) {
+        if (line.starts_with("preset:") || line.starts_with("name:")) continue;
+        if (line.starts_with("aliases:") || in_aliases) {
+          in_aliases = line.find(']') == std::string::npos;
+          continue;
+        }
+        const std::size_t colon = line.find(':');
+        REQUIRE(colon != std::string::npos);
+        const bool section = colon + 1 == line.size();
+        const std::string key = line.substr(0, colon);
+        if (section || key.ends_with("- name") || key.ends_with(" of")) continue;
+        CAPTURE(entry.name);
+        CAPTURE(line);
+        const std::size_t hash = line.find("  # ");
+        REQUIRE(hash != std::string::npos);
+        const std::string source = line.substr(hash + 4);
+        CHECK(source.size() >= 4);
+        CHECK((sourced || !source.starts_with("same")));  // the first one says what
+        sourced = true;
+      }
+    }
+}
+
+TEST_CASE("a file of the user wins over the embedded one") {
+  const Folder first("plan_store_first"), second("plan_store_second");
+  first.write("models/mine.yaml", small_model("mine", 256));
+  second.write("models/mine.yaml", small_model("mine", 512));
+  second.write("models/llama3-8b.yaml", small_model("llama3-8b", 1024));
+  StoreOptions options;
+  options.path = {first.path.string()};
+  options.data_home = second.path.string();
+  CHECK(plan::load_model("mine", options)->value.kinds[0].dense.width == 256);
+  CHECK(plan::load_model("tiny-alias", options)->origin == (first.path / "models/mine.yaml").string());
+  CHECK(plan::load_model("llama3-8b", options)->value.kinds[0].dense.width == 1024);
+  CHECK(plan::load_model("llama3-70b", options)->origin == "embedded");
+  std::size_t mine = 0;
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, options)) mine += entry.name == "mine";
+  CHECK(mine == 1);
+}
+
+TEST_CASE("a path is read as it stands") {
+  const Folder folder("plan_store_path");
+  folder.write("x.yaml", small_model("from-file", 256));
+  folder.write("bad.yaml", "preset: model/1\nname: x\nhiden: 64\n");
+  CHECK(plan::load_model((folder.path / "x.yaml").string(), kEmbeddedOnly)->name == "from-file");
+  const auto missing = plan::load_model("./no/such.yaml", kEmbeddedOnly);
+  CHECK(missing.error().front().code == "unreadable_file");
+  const auto bad = plan::load_model((folder.path / "bad.yaml").string(), kEmbeddedOnly);
+  REQUIRE_FALSE(bad.has_value());
+  CHECK(bad.error().size() >= 2);
+  CHECK(bad.error().front().place.file == (folder.path / "bad.yaml").string());
+}
+
+TEST_CASE("a GPU comes in its usual cluster") {
+  const auto dgx = plan::load_cluster_of_gpu("h100-sxm", kEmbeddedOnly);
+  REQUIRE(dgx.has_value());
+  CHECK(dgx->value.scale_up_size() == 8);
+  CHECK(dgx->value.tiers.back().size == plan::kAnyGpus);
+  CHECK(dgx->value.tiers.back().bandwidth.value == 50e9);
+  const auto rack = plan::load_cluster_of_gpu("gb200", kEmbeddedOnly);
+  CHECK(rack->value.scale_up_size() == 72);
+  CHECK(rack->value.gpus_per_node == 4);
+  CHECK(plan::load_cluster_of_gpu("rtx-4090", kEmbeddedOnly)->value.tiers.front().bandwidth.value == 31.5e9);
+}
+
+TEST_CASE("a digest is what sha256sum prints") {
+  CHECK(plan::sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(plan::sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(plan::sha256(std::string(1000, 'a')) == "41edece42d63e8d9bf515a9ba6932e1c20cbc9f5a5d134645adb5db1b9737ea3");
+  CHECK(plan::presets_digest().size() == 64);
+}
