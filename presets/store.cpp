@@ -12,6 +12,7 @@
 #include "presets/config_json.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/digest.hpp"
+#include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
@@ -176,7 +177,10 @@ Result<Found<Model>> load_model(std::string_view word, const StoreOptions& optio
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Gpu, word, options);
   if (!entry) return tl::unexpected(entry.error());
-  return found(read_gpu(entry->text, file_of(*entry)), *entry);
+  Result<Gpu> gpu = read_gpu(entry->text, file_of(*entry));
+  if (!gpu) return tl::unexpected(gpu.error());
+  if (const Result<bool> measured = apply_efficiency(*gpu); !measured) return tl::unexpected(measured.error());
+  return found(std::move(gpu), *entry);
 }
 
 Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options) {

@@ -176,6 +176,12 @@ TEST_CASE("a path is read as it stands") {
   CHECK(bad.error().front().place.file == (folder.path / "bad.yaml").string());
 }
 
+TEST_CASE("a GPU brings what was measured on it or on its like") {
+  CHECK(plan::load_gpu("h100-sxm", kEmbeddedOnly)->value.collectives.size() > 3);
+  CHECK(plan::load_gpu("h800-sxm", kEmbeddedOnly)->value.collectives.size() > 3);
+  CHECK(plan::load_cluster("h800", kEmbeddedOnly)->value.gpu.collectives.size() > 3);
+}
+
 TEST_CASE("a GPU comes in its usual cluster") {
   const auto dgx = plan::load_cluster_of_gpu("h100-sxm", kEmbeddedOnly);
   REQUIRE(dgx.has_value());
