@@ -56,42 +56,49 @@ double gpipe(const Pipeline& pipe, const Totals& sum, double hop) {
   return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hop * (pipe.pp - 1);
 }
 
-/// Time that 1F1B loses in its steady phase because a micro-batch's round trip through neighbours of the
-/// slowest stage takes longer than the work that covers it. A trip over n-1 neighbours covers n
-/// micro-batches and costs their work plus two hops each; `steps` micro-batches are left to cover.
-double steady_loss(Stages stages, double slowest, double hop, double steps) {
-  double loss = 0, covered = 0;
-  for (const StageTime& time : stages) {
-    const double excess = Stage(time).work() - slowest + 2 * hop;
-    if (excess > 0) loss += excess, covered += 1;
+/// What 1F1B loses in its steady phase because a micro-batch's round trip through neighbours of the slowest
+/// stage takes longer than the work that covers it. A trip over n-1 neighbours covers n micro-batches and
+/// costs the neighbours' work plus two hops each.
+struct RoundTrip {
+  double excess = 0;   ///< of a trip through all neighbours that are nearly as slow
+  double covered = 1;  ///< micro-batches of slowest-stage work during that trip
+
+  RoundTrip(Stages stages, double slowest, double hop) {
+    if (hop <= 0) return;
+    for (const StageTime& time : stages) {
+      const double more = Stage(time).work() - slowest + 2 * hop;
+      if (more > 0) excess += more, covered += 1;
+    }
+    // The slowest stage itself was counted, and is no neighbour of itself.
+    excess -= 2 * hop, covered -= 1;
   }
-  if (hop <= 0 || covered < 2 || steps <= 0) return 0;
-  // The slowest stage itself is among `covered` but is not a neighbour of itself.
-  loss -= 2 * hop;
-  const double trips = std::floor(steps / covered), rest = steps - trips * covered;
-  return trips * loss + positive(rest - 1) * loss / (covered - 1);
-}
+  double loss(double micro_batches) const {
+    if (covered < 2 || micro_batches <= 0) return 0;
+    const double trips = std::floor(micro_batches / covered), rest = micro_batches - trips * covered;
+    return trips * excess + positive(rest - 1) * excess / (covered - 1);
+  }
+};
 
 /// 1F1B: the longest path that dwells on some stage r. It enters after the stages before r, does all of
 /// r's work, and leaves through them; while dwelling it may follow the first micro-batch to the end of
 /// the pipeline and back (waiting for the first backward), likewise the last one.
 double one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
   const double m = static_cast<double>(pipe.micro_batches);
-  double longest = 0, before_f = 0, before_b = 0;
+  const RoundTrip steady(stages, sum.work_max, hop);
+  double longest = 0, before = 0, trip = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
     const Stage stage(stages[static_cast<std::size_t>(r)]);
     const int after = pipe.pp - 1 - r;
-    const double held = std::min(m, after + 1.0);
-    const double trip = sum.f - before_f + sum.b - before_b + 2 * after * hop;
-    const double first = positive(trip - held * stage.f - stage.b());
-    const double last = positive(trip - stage.f - held * stage.b());
-    double path = before_f + before_b + 2 * r * hop + m * stage.work();
+    const double held = std::min(m, after + 1.0), there_and_back = trip + 2 * after * hop;
+    const double first = positive(there_and_back - held * stage.f - stage.b());
+    const double last = positive(there_and_back - stage.f - held * stage.b());
+    double path = before + 2 * r * hop + m * stage.work();
     // With all micro-batches in flight at once the two trips overlap.
     path += m > held || after == 0 ? first + last : std::max(first, last);
-    if (stage.work() >= sum.work_max) path += steady_loss(stages, sum.work_max, hop, m - 1 - held);
+    if (stage.work() >= sum.work_max) path += steady.loss(m - 1 - held);
     longest = std::max(longest, path);
-    before_f += stage.f;
-    before_b += stage.b();
+    before += stage.work();
+    trip -= stage.work();
   }
   return longest;
 }
