@@ -25,6 +25,73 @@ const std::vector<FrameworkRow>& table() {
 
 }  // namespace
 
+namespace {
+
+Stack deepspeed_era() {  // Megatron-DeepSpeed: eager kernels, nothing overlapped
+  Stack stack;
+  stack.framework = "megatron-deepspeed";
+  stack.cross_entropy = CrossEntropy::Unfused;
+  stack.flash_attention = false;
+  stack.gradient_fusion = false;
+  stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = false;
+  return stack;
+}
+
+Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched on
+  Stack stack;
+  stack.framework = "megatron-lm";
+  stack.cross_entropy = CrossEntropy::Unfused;
+  stack.overlap_grad_reduce = stack.overlap_param_gather = false;
+  return stack;
+}
+
+Stack fsdp(std::string_view name, CrossEntropy loss) {
+  Stack stack;
+  stack.framework = name;
+  stack.states = StateLayout::Fsdp2;
+  stack.cross_entropy = loss;
+  stack.gradient_fusion = false;
+  return stack;
+}
+
+Stack tuned() {  // NVIDIA's own recipes: everything overlapped
+  Stack stack;
+  stack.framework = "nemo";
+  stack.tp_overlap = true;
+  return stack;
+}
+
+const std::vector<FrameworkDefaults>& run_table() {
+  static const std::vector<FrameworkDefaults> rows = {
+      {"Megatron-DeepSpeed", deepspeed_era()},
+      {"DeepSpeed 3D", deepspeed_era(), 1},
+      {"GPT-NeoX", deepspeed_era(), 1},
+      {"Composer", fsdp("composer", CrossEntropy::Unfused), 3},
+      {"torchtitan", fsdp("torchtitan", CrossEntropy::Unfused), 3, 4, true, false, CpKind::AllGather},
+      {"FSDP2", fsdp("fsdp2", CrossEntropy::Unfused), 3},
+      {"Megatron-Core FSDP", tuned(), 3, 4, true},
+      {"FSDP", fsdp("fsdp", CrossEntropy::Unfused), 3},
+      {"LitGPT", fsdp("fsdp", CrossEntropy::Unfused), 3},
+      {"Bridge", tuned(), 1, 4, true, false},
+      {"NeMo", tuned(), 1, 4, true},
+      {"Megatron-Core", tuned(), 1, 4, true},
+      {"MaxText", fsdp("maxtext", CrossEntropy::Unfused), 3},
+      {"InternEvo", fsdp("internevo", CrossEntropy::Unfused), 1, 2},
+      {"HAI-LLM", tuned(), 1},
+      {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather},
+      {"DeepSpeed", deepspeed_era(), 3, 2},
+  };
+  return rows;
+}
+
+}  // namespace
+
+FrameworkDefaults run_defaults(std::string_view framework) {
+  for (const FrameworkDefaults& row : run_table())
+    if (framework.find(row.keyword) != std::string_view::npos) return row;
+  return {"Megatron-LM", megatron_lm()};
+}
+
 std::span<const FrameworkRow> frameworks() { return table(); }
 
 const FrameworkRow& framework_row(Framework framework) {

@@ -22,4 +22,18 @@ struct FrameworkRow {
 [[nodiscard]] const FrameworkRow& framework_row(Framework framework);
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
 
+/// What a published run did where it does not say: its framework's documented defaults.
+struct FrameworkDefaults {
+  std::string_view keyword;  ///< found in the run's `framework`
+  Stack stack;
+  int zero = 0;
+  int grad_bytes = 4;
+  bool sequence_parallel = false;  ///< whenever tp > 1
+  bool etp_is_tp = true;           ///< experts split by tp unless stated
+  CpKind cp_kind = CpKind::Ring;
+};
+
+/// The first row whose keyword stands in `framework`; Megatron-LM's if none does.
+[[nodiscard]] FrameworkDefaults run_defaults(std::string_view framework);
+
 }  // namespace plan
