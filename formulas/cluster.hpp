@@ -125,7 +125,7 @@ struct Calibration {
   double scale_out = 0.80;     ///< and across nodes
   double overlap_tax = 0.15;   ///< compute slowed by communication that runs beside it, share of the hidden time
   double jitter = 0.008;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
-  double kernel_gap_us = 2.0;  ///< idle time between two kernels without CUDA graphs
+  double kernel_gap_us = 6.0;  ///< host time to launch one kernel without CUDA graphs
   double fixed_step_ms = 5.0;  ///< per step: data, logging, gradient norm, host synchronisation
   bool operator==(const Calibration&) const = default;
 };

@@ -44,6 +44,7 @@ void LayerBuilder::layer(const Layer& layer) {
     case Ffn::Moe: moe(layer.moe); break;
   }
   norms(layer.norms);
+  wait_for_launches();
   // The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer.
   const double compute = cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
   cost_.paired_ep = hidden_under(cost_.forward.ep + cost_.backward_input.ep, compute);
@@ -238,13 +239,23 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
   return cost;
 }
 
+void LayerBuilder::wait_for_launches() {
+  if (stack_.cuda_graphs) return;
+  const double gap = fit_.kernel_gap_us * 1e-6;
+  const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
+  cost_.forward.compute += std::max(0.0, gap * forward_kernels_ - cost_.forward.total());
+  cost_.backward_input.compute += std::max(0.0, gap * backward_kernels_ - backward);
+}
+
 void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
+  forward_kernels_ += 1, backward_kernels_ += 2;
   add_forward({.compute = cost.forward}, module);
   cost_.backward_input.compute += cost.data;
   cost_.backward_weight.compute += cost.weight;
 }
 
 void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module) {
+  forward_kernels_ += kernels, backward_kernels_ += kernels;
   add_forward({.compute = memory_bound_time(gpu_, forward_bytes, kernels).value / fit_.memory_bound}, module);
   cost_.backward_input.compute += memory_bound_time(gpu_, backward_bytes, kernels).value / fit_.memory_bound;
 }

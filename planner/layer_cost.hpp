@@ -55,6 +55,8 @@ class LayerBuilder {
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
   double hidden_under(double communication, double compute) const;
+  /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
+  void wait_for_launches();
 
   const Problem& problem_;
   const Model& model_;
@@ -71,6 +73,7 @@ class LayerBuilder {
   LayerCost cost_{};
   std::array<Phase, kRecomputeModules> modules_{};
   std::uint16_t present_ = 0;
+  double forward_kernels_ = 0, backward_kernels_ = 0;
 };
 
 }  // namespace plan

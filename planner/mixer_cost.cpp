@@ -33,6 +33,7 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
                            .v_dim = v_dim};
   const double forward = ring * attention_forward_time(gpu_, work).value / fit_.attention;
   const double backward = ring * attention_backward_time(gpu_, work).value / fit_.attention;
+  forward_kernels_ += ring, backward_kernels_ += ring;
   add_forward({.compute = forward}, kRecomputeCoreAttention);
   cost_.backward_input.compute += backward;
   context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);
