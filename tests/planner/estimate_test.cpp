@@ -1,0 +1,109 @@
+// Properties that every estimate has.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "oracle/random_problem.hpp"
+#include "planner/estimate.hpp"
+#include "planner/search.hpp"
+
+using namespace plan;
+
+namespace {
+
+Problem llama_405b() {
+  Problem problem;
+  problem.model = oracle::dense_model(126, 16384, 128, 8, 53248, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = 16384;
+  problem.training.seq = 8192, problem.training.global_batch = 2048;
+  return problem;
+}
+
+Layout llama_405b_layout() {
+  Layout layout;
+  layout.tp = 8, layout.pp = 16, layout.vp = 8, layout.dp = 128;
+  layout.schedule = Schedule::Interleaved, layout.zero = 2, layout.sequence_parallel = true;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("126 layers on 16 stages: embedding and head stand for a layer each") {
+  Problem problem = llama_405b();
+  Layout layout = llama_405b_layout();
+  CHECK(estimate(problem, layout).stage_layers == std::vector<int>{7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7});
+  layout.vp = 1, layout.schedule = Schedule::OneFOneB;
+  CHECK(estimate(problem, layout).stage_layers == std::vector<int>{7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7});
+}
+
+TEST_CASE("terms add up to the step and categories to the stage, for whatever the search proposes") {
+  std::mt19937 random(3);
+  for (int i = 0; i < 60; ++i) {
+    const Problem problem = oracle::random_problem(random, 64);
+    const Found found = find_layouts(problem);
+    for (const Candidate& candidate : found.ranking.best()) {
+      const Estimate e = estimate(problem, candidate.layout);
+      const Terms& t = e.terms;
+      const double sum = t.compute.value + t.recompute.value + t.tp.value + t.cp.value + t.ep.value + t.pp.value +
+                         t.dp.value + t.bubble.value + t.optimizer.value + t.straggler.value;
+      CHECK(e.step_time.value == doctest::Approx(sum).epsilon(1e-12));
+      CHECK(e.step_time.value == candidate.score.step_time);
+      CHECK(static_cast<double>(e.peak.value) == candidate.score.peak);
+      for (const double term : {t.compute.value, t.recompute.value, t.tp.value, t.cp.value, t.ep.value, t.pp.value,
+                                t.dp.value, t.bubble.value, t.optimizer.value, t.straggler.value})
+        CHECK(term >= 0);
+      int layers = 0;
+      for (const StageMemory& stage : e.stages) {
+        CHECK(stage.total() == stage.weights + stage.grads + stage.optimizer + stage.activations + stage.transient +
+                                   stage.communication + stage.context);
+        CHECK(stage.total() <= e.peak);
+        layers += stage.layers;
+      }
+      CHECK(layers == problem.model.depth() * (e.layout.schedule == Schedule::DualPipe ? 2 : 1));
+      CHECK((t.tp.value > 0) == (e.layout.tp > 1));
+      CHECK((t.cp.value > 0) == (e.layout.cp > 1));
+      if (e.layout.pp == 1) CHECK(t.pp.value + t.bubble.value == 0);
+      if (e.layout.recompute.kind == RecomputeKind::None) CHECK(t.recompute.value == 0);
+      CHECK(std::isfinite(e.mfu.model_full));
+      CHECK(e.mfu.model_full >= e.mfu.model_causal);
+      CHECK(e.mfu.hardware >= e.mfu.model_causal);
+    }
+  }
+}
+
+TEST_CASE("more of a resource never hurts") {
+  const Layout layout = llama_405b_layout();
+  const Problem problem = llama_405b();
+  const double base = estimate(problem, layout).step_time.value;
+  Problem faster = problem;
+  for (Tier& tier : faster.cluster.tiers) tier.bandwidth = tier.bandwidth * 2;
+  faster.cluster.gpu.nic = faster.cluster.gpu.nic * 2, faster.cluster.gpu.scale_up = faster.cluster.gpu.scale_up * 2;
+  CHECK(estimate(faster, layout).step_time.value < base);
+  faster = problem, faster.cluster.gpu.memory_bandwidth = faster.cluster.gpu.memory_bandwidth * 2;
+  CHECK(estimate(faster, layout).step_time.value < base);
+
+  std::mt19937 random(5);
+  for (int i = 0; i < 30; ++i) {
+    Problem small = oracle::random_problem(random, 32);
+    small.objective = Objective::StepTime;
+    const Found before = find_layouts(small);
+    small.cluster.gpu.memory = small.cluster.gpu.memory * 2;
+    const Found after = find_layouts(small);
+    if (before.ranking.best().empty() || before.at_risk) continue;
+    REQUIRE_FALSE(after.ranking.best().empty());
+    CHECK(after.ranking.best().front().score.step_time <= before.ranking.best().front().score.step_time);
+  }
+}
+
+TEST_CASE("traffic of tensor parallelism is the published volume") {
+  // 10 N h (t-1)/t elements of 2 bytes a layer and micro-batch with sequence parallelism (formulas.md E1).
+  const Problem problem = llama_405b();
+  const Estimate e = estimate(problem, llama_405b_layout());
+  double bytes = 0;
+  for (const Communication& row : e.communication)
+    if (row.axis == Axis::Tp) bytes += static_cast<double>(row.per_step.value);
+  const double layer = 10 * 2.0 * 8192 * 16384 * 7 / 8;
+  CHECK(bytes == doctest::Approx(16 * 8 * layer).epsilon(1e-3));
+}

@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "oracle/random_problem.hpp"
+#include "planner/nearest.hpp"
+#include "planner/plan.hpp"
+
+using namespace plan;
+
+namespace {
+
+Problem llama_70b(int gpus) {
+  Problem problem;
+  problem.model = oracle::dense_model(80, 8192, 64, 8, 28672, 128256);
+  problem.model.name = "llama3-70b";
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = gpus;
+  problem.training.seq = 8192, problem.training.global_batch = 1024;
+  problem.top = 1;
+  return problem;
+}
+
+/// Value after `flag` in a help line, 0 if the line is about something else.
+int suggested(const std::string& line, const std::string& flag) {
+  const std::size_t at = line.find(flag + " ");
+  return at == std::string::npos ? 0 : std::stoi(line.substr(at + flag.size() + 1));
+}
+
+}  // namespace
+
+TEST_CASE("too few GPUs: the suggested count works") {
+  const Problem problem = llama_70b(4);
+  const auto plan = search(problem);
+  REQUIRE_FALSE(plan.has_value());
+  const Error& error = plan.error().front();
+  CHECK(error.code == "no_layout");
+  CHECK(error.message.find("llama3-70b needs") != std::string::npos);
+  REQUIRE_FALSE(error.help.empty());
+  const int gpus = suggested(error.help.front(), "--gpus");
+  REQUIRE(gpus > 4);
+  CHECK(search(llama_70b(gpus)).has_value());
+  CHECK_FALSE(search(llama_70b(gpus / 2)).has_value());
+}
+
+TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
+  Problem problem = llama_70b(1009);
+  const auto plan = search(problem);
+  REQUIRE_FALSE(plan.has_value());
+  const Error& error = plan.error().front();
+  CHECK(error.message == "no layout uses all 1009 GPUs");
+  CHECK(error.facts.front().find("1009 = 1009") == 0);
+  REQUIRE(error.help.size() >= 2);
+  for (const std::string& line : error.help)
+    if (const int gpus = suggested(line, "--gpus"); gpus > 0) CHECK(search(llama_70b(gpus)).has_value());
+}
+
+TEST_CASE("a fixed axis stands in the way: set it free") {
+  Problem problem = llama_70b(64);
+  problem.fixed.tp = 3;
+  const auto plan = search(problem);
+  REQUIRE_FALSE(plan.has_value());
+  REQUIRE_FALSE(plan.error().front().help.empty());
+  CHECK(plan.error().front().help.front().find("leave tp free") == 0);
+}

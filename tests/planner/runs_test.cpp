@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "planner/runs.hpp"
+#include "planner/validate.hpp"
+
+using namespace plan;
+
+TEST_CASE("runs are read by column name, blanks stay blank") {
+  const auto runs =
+      read_runs("id,model,gpus,step_time_s,notes\r\na1,\"Llama, \"\"big\"\"\",64,1.5,\r\na2,x,,,\n", "r.csv");
+  REQUIRE(runs.has_value());
+  REQUIRE(runs->size() == 2);
+  CHECK((*runs)[0].model == "Llama, \"big\"");
+  CHECK((*runs)[0].gpus == 64);
+  CHECK((*runs)[0].step_time_s == 1.5);
+  CHECK((*runs)[0].line == 2);
+  CHECK_FALSE((*runs)[1].gpus.has_value());
+  CHECK_FALSE((*runs)[1].step_time_s.has_value());
+}
+
+TEST_CASE("every mistake of a runs file is reported with its place") {
+  struct Case {
+    const char* text;
+    const char* code;
+    int line, column;
+  };
+  const Case cases[] = {
+      {"", "empty_file", 1, 1},
+      {"id,gpsu\nx,1\n", "unknown_column", 1, 4},
+      {"id,gpus,gpus\nx,1,2\n", "repeated_column", 1, 9},
+      {"id,gpus\nx,sixty\n", "bad_cell", 2, 3},
+      {"id,gpus\nx,-4\n", "bad_cell", 2, 3},
+      {"id,mfu\nx,nan\n", "bad_cell", 2, 3},
+      {"id,gpus\nx,1e30\n", "bad_cell", 2, 3},
+      {"id,gpus\nx\n", "row_width", 2, 1},
+      {"id,notes\nx,\"open\n", "unclosed_quote", 2, 3},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.text));
+    const auto runs = read_runs(c.text, "r.csv");
+    REQUIRE_FALSE(runs.has_value());
+    const Error& error = runs.error().front();
+    CHECK(error.code == c.code);
+    CHECK(error.place.line == c.line);
+    CHECK(error.place.column == c.column);
+    CHECK_FALSE(error.help.empty());
+  }
+  CHECK(read_runs("id,gpus,mfu\na,x,y\nb,z,1\n", "r.csv").error().size() == 3);
+}
+
+TEST_CASE("quantiles interpolate") {
+  CHECK(quantile({}, 0.5) == 0);
+  CHECK(quantile({3}, 0.9) == 3);
+  CHECK(quantile({4, 1, 3, 2}, 0.5) == 2.5);
+  CHECK(quantile({0, 10}, 0.9) == doctest::Approx(9));
+}
