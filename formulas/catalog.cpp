@@ -7,6 +7,7 @@
 
 #include "formulas/batch.hpp"
 #include "formulas/cost.hpp"
+#include "formulas/efficiency_laws.hpp"
 #include "formulas/reliability.hpp"
 #include "formulas/rules_of_thumb.hpp"
 #include "formulas/textbook_activations.hpp"
@@ -76,6 +77,7 @@ std::span<const CatalogGroup> catalog_groups() {
       {"activations", "Activations and recomputation", textbook::activation_formulas()},
       {"pipeline", "Pipeline schedules", textbook::pipeline_formulas()},
       {"traffic", "Bytes that each parallel axis moves", textbook::traffic_formulas()},
+      {"efficiency", "Kernel and collective times", law::efficiency_formulas()},
       {"collectives", "Collective operations", textbook::collective_formulas()},
       {"reliability", "Stragglers, failures and checkpoints", reliability_formulas()},
       {"cost", "Cost and energy", cost_formulas()},

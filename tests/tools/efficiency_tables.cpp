@@ -236,18 +236,28 @@ std::array<double, kOrientations> orientation_ratio(const std::vector<Row>& all,
   return {1, median(over_table[1]) / forward, median(over_table[2]) / forward};
 }
 
+/// Rate against power under a power limit: between linear and the cube-root law of dynamic power.
+double power_scale(double watts, double measured_watts) { return std::pow(watts / measured_watts, 0.7); }
+
 Sustained sustained(const std::vector<Row>& all, const Subject& s) {
-  const double b300 = share_of_layer(all, "B300-SXM", "B300-SXM"), b300_power = 1100;
-  if (ampere(s))
-    return {published(all, s.csv, kBestShape, "bf16") / best_rate(gemm_rates(all, s.csv, "bfloat16")),
-            "best shape of a long search (ml-engineering MAMF) over the best of the burst table"};
-  if (hopper(s))
-    return {share_of_layer(all, "H200-SXM", "H200-NVL") * 700 / 600,
-            "TransformerEngine's published layer on H200 NVL (600 W) over the H200 table, scaled by power to 700 W"};
-  if (s.preset == "b200-sxm") {
-    return {std::sqrt(share_of_linears(all, forward_only(all, s.csv), "B200-SXM") * b300 * s.power_w / b300_power),
-            "geometric mean of SimuMax's B200 linears over the table and of B300's share scaled by power"};
+  const double b300 = share_of_layer(all, "B300-SXM", "B300-SXM");
+  if (ampere(s)) {
+    const double pcie = share_of_linears(all, forward_only(all, s.csv), "A100-PCIE") * power_scale(s.power_w, 300);
+    const double search = published(all, s.csv, kBestShape, "bf16") / best_rate(gemm_rates(all, s.csv, "bfloat16"));
+    return {
+        std::sqrt(std::min(1.0, pcie) * search),
+        "geometric mean of SimuMax's A100-PCIE linears over the table, scaled by power^0.7 from 300 to 400 W and at "
+        "most 1, and of the best shape of a long search (ml-engineering MAMF) over the best of the table"};
   }
+  if (hopper(s))
+    return {
+        share_of_layer(all, "H200-SXM", "H200-NVL") * power_scale(s.power_w, 600),
+        "TransformerEngine's published layer on H200 NVL over the H200 table, scaled by power^0.7 from 600 to 700 W"};
+  if (s.preset == "b200-sxm")
+    return {
+        std::sqrt(share_of_linears(all, forward_only(all, s.csv), "B200-SXM") * b300 * power_scale(s.power_w, 1100)),
+        "geometric mean of SimuMax's B200 linears over the table and of B300's share scaled by power^0.7 from 1100 "
+        "to 1000 W"};
   if (s.preset == "b300-sxm") return {b300, "TransformerEngine's published layer on B300 over the B300 table"};
   if (s.preset.starts_with("gb"))
     return {published(all, "GB200", kBestShape, "bf16") / best_rate(gemm_rates(all, "GB200", "bfloat16")),

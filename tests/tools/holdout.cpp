@@ -11,7 +11,6 @@
 namespace plan::derive {
 namespace {
 
-constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16);
 
 /// Predictions beside measurements.
 struct Pairs {

@@ -1,0 +1,116 @@
+// The catalog's table of efficiency laws. Tested by tests/formulas/equations_test.cpp.
+#include "formulas/efficiency_laws.hpp"
+
+namespace plan::law {
+namespace {
+
+constexpr std::string_view kFitted = "fitted to NVIDIA's and SimuMax's published kernels, presets/efficiency";
+
+constexpr Formula kGemm{"gemm-time",
+                        "GEMM outside the measured shapes: a roofline with a soft knee",
+                        "t_0 + ((2*m*n*k/F)^4 + (B/W)^4)^(1/4)",
+                        "seconds",
+                        kFitted,
+                        "Inside the measured grid the rate is interpolated instead."};
+constexpr Formula kGrouped{"grouped-gemm-time",
+                           "Grouped GEMM of a MoE layer",
+                           "E*t_e + sqrt((2*E*m*n*k/F)^2 + (B/W)^2)",
+                           "seconds",
+                           kFitted,
+                           "B holds every expert's weights: few rows per expert make it a read of the weights."};
+constexpr Formula kAttention{"attention-time",
+                             "Fused attention kernel",
+                             "t_0 + 4*b*a*s*c*d/F*(1 + s0/(2*c))*(1 + 1024*b0/(b*a*s))*(1 + d0/d)/(1 + d0/128)",
+                             "seconds",
+                             kFitted,
+                             "Backward: 2.5 times the FLOPs, with its own rate."};
+constexpr Formula kMemory{"memory-bound-time", "Kernels bound by memory", "B/(e*W) + n*t_0", "seconds",
+                          "ai-dynamo/aiconfigurator's default: 0.8 of HBM and 3 us a kernel"};
+constexpr Formula kCollective{"collective-time",
+                              "Collective by latency and bus bandwidth with a soft knee",
+                              "(alpha^p + (S_w/W)^p)^(1/p)",
+                              "seconds",
+                              "fitted to NVIDIA's published nccl-tests curves, presets/efficiency",
+                              "p = 1 adds latency and transfer; measured curves have p near 0.62 inside a node and 0.8 "
+                              "over the network: slower around the knee than the sum."};
+
+constexpr Symbol kRate{"F", "rate of large shapes", "FLOP/s"};
+constexpr Symbol kBandwidth{"W", "memory bandwidth", "bytes/s"};
+constexpr Symbol kBytes{"B", "bytes moved", "bytes", kNoTypical, Domain::Amount};
+constexpr Symbol kFloor{"t_0", "time of an empty kernel", "seconds", 3e-6, Domain::Amount};
+constexpr Symbol kGemmSymbols[] = {{"m", "rows of the result"},
+                                   {"n", "columns of the result"},
+                                   {"k", "length of the sums"},
+                                   kBytes,
+                                   kFloor,
+                                   kRate,
+                                   kBandwidth};
+constexpr Symbol kGroupedSymbols[] = {{"E", "experts on this GPU"},
+                                      {"m", "tokens of one expert"},
+                                      {"n", "columns of the weight"},
+                                      {"k", "rows of the weight"},
+                                      kBytes,
+                                      {"t_e", "launch of one expert", "seconds", 3.6e-6, Domain::Amount},
+                                      kRate,
+                                      kBandwidth};
+constexpr Symbol kAttentionSymbols[] = {
+    {"b", "sequences"},
+    {"a", "heads on this GPU"},
+    {"s", "queries of a sequence"},
+    {"c", "keys that a query meets on average, s/2 if causal"},
+    {"d", "head size", "", 128},
+    kFloor,
+    kRate,
+    {"s0", "short sequences: length at which the rate halves", "", 0, Domain::Amount},
+    {"b0", "small kernels: rows at which the rate halves, in 1024", "", 0, Domain::Amount},
+    {"d0", "softmax, in units of head size", "", 0, Domain::Amount}};
+constexpr Symbol kMemorySymbols[] = {kBytes,
+                                     {"n", "kernels", "", 1, Domain::Amount},
+                                     kFloor,
+                                     {"e", "share of the bandwidth reached", "", 0.8},
+                                     kBandwidth};
+constexpr Symbol kCollectiveSymbols[] = {{"S_w", "bytes on the wire of one rank", "bytes"},
+                                         {"alpha", "latency of the smallest message", "seconds"},
+                                         {"W", "bus bandwidth of the largest message", "bytes/s"},
+                                         {"p", "softness of the knee", "", 0.62, Domain::Share}};
+
+constexpr CatalogEntry kEntries[] = {
+    entry<gemm>(kGemm, kGemmSymbols),
+    entry<grouped_gemm>(kGrouped, kGroupedSymbols),
+    entry<attention>(kAttention, kAttentionSymbols),
+    entry<memory_bound>(kMemory, kMemorySymbols),
+    entry<collective>(kCollective, kCollectiveSymbols),
+};
+
+}  // namespace
+
+Seconds gemm(const GemmInput& in) {
+  const GemmFit fit{
+      .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .bandwidth = BytesPerSecond(in.bandwidth)};
+  return roofline_time(fit, 2 * in.m * in.n * in.k, in.bytes);
+}
+
+Seconds grouped_gemm(const GroupedGemmInput& in) {
+  const GroupedGemmFit fit{Seconds(in.per_expert), FlopsPerSecond(in.rate), BytesPerSecond(in.bandwidth)};
+  return grouped_time(fit, in.experts, 2 * in.experts * in.rows * in.n * in.k, in.bytes);
+}
+
+Seconds attention(const AttentionInput& in) {
+  const AttentionFit fit{
+      .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .s0 = in.s0, .b0 = in.b0, .d0 = in.d0};
+  return attention_time(fit, {in.batch, in.seq, in.context, in.heads, in.dim, in.dim}, false);
+}
+
+Seconds memory_bound(const MemoryInput& in) {
+  Gpu gpu;
+  gpu.memory_efficiency = in.efficiency;
+  gpu.memory_bandwidth = BytesPerSecond(in.bandwidth);
+  gpu.kernel_floor = Seconds(in.floor);
+  return memory_bound_time(gpu, in.bytes, in.kernels);
+}
+
+Seconds collective(const CollectiveInput& in) { return Seconds(soft_sum(in.alpha, in.wire / in.busbw, in.p)); }
+
+std::span<const CatalogEntry> efficiency_formulas() { return kEntries; }
+
+}  // namespace plan::law
