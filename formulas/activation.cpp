@@ -113,6 +113,8 @@ void add_moe(LayerLedger& out, const Model& model, const MoeShape& shape, const 
   const double copies = static_cast<double>(shape.top_k) * training.stack.routing_imbalance * u.replica;
   out.router = 8 * static_cast<double>(shape.experts) * u.replica + 2 * u.element * latent * u.replica;
   out.routed = copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, u) + 4);
+  // SwiGLU is fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too.
+  if (!shape.gated) out.routed += copies * u.element * width;
   out.routed_activation = copies * u.input * width;
   if (training.stack.legacy_moe_probs) out.routed_output = copies * u.element * expert_hidden;
   const double shared = static_cast<double>(shape.shared_width);
@@ -196,7 +198,7 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
 double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
                 const Layout& layout) {
   const Units u = units(training, layout);
-  double elements = 0;  // outputs of the first, third, ... GEMM; quantised GEMMs are not on the list
+  double elements = 0;  // outputs of the first, third, ... GEMM
   if (layer.mixer == Mixer::Attention)
     elements += static_cast<double>(layer.attention.q()) * u.slice + kv_on_rank(layer.attention, layout.tp);
   if (layer.ffn == Ffn::Dense) elements += static_cast<double>(layer.dense.width) * u.slice;
@@ -204,7 +206,6 @@ double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledge
     elements += static_cast<double>(layer.moe.expert_width * layer.moe.top_k) * u.replica +
                 static_cast<double>(layer.moe.shared_width) * u.slice;
   elements += static_cast<double>(model.hidden) * u.replica;
-  if (u.quantised > 0) elements = 0;
   const double output = layer.mixer == Mixer::Attention ? static_cast<double>(layer.attention.q()) * u.slice : 0;
   const double kept = u.tokens * u.element * (static_cast<double>(model.hidden) * u.replica + output + elements);
   return std::min(ledger.total(), kept + ledger.core);

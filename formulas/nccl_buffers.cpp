@@ -17,7 +17,7 @@ struct Channels {
 };
 
 /// What NCCL picks on NVSwitch nodes of eight.
-constexpr Channels channels(bool hopper_or_newer) { return hopper_or_newer ? Channels{16, 32} : Channels{24, 32}; }
+constexpr Channels channels(bool hopper) { return hopper ? Channels{16, 32} : Channels{24, 32}; }
 
 /// A ring, and an intra-node tree for all-reduces; NVLS adds its multicast buffers on Hopper and later.
 double collective(int size, bool all_reduce, bool multicast, Channels count) {
@@ -36,18 +36,20 @@ double all_to_all(int size, int gpus_per_node, Channels count) {
 
 }  // namespace
 
-double nccl_buffers(const Layout& layout, int gpus_per_node, bool hopper_or_newer) {
-  const Channels count = channels(hopper_or_newer);
-  const bool tp_reduces = !layout.sequence_parallel;
-  double bytes = collective(layout.tp, tp_reduces, hopper_or_newer && layout.tp <= gpus_per_node, count);
-  bytes += collective(layout.dense_group(), layout.zero == 0, false, count);
-  if (layout.cp > 1) bytes += collective(layout.cp, false, false, count);
-  if (layout.ep > 1) {
-    bytes += all_to_all(layout.ep, gpus_per_node, count);
-    bytes += collective(layout.expert_dp(), layout.zero == 0, false, count);
+double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation) {
+  const bool hopper = generation != GpuGeneration::Ampere;
+  const Channels count = channels(hopper);
+  const bool shards = layout.zero > 0;
+  double bytes = collective(layout.tp, !layout.sequence_parallel, hopper && layout.tp <= gpus_per_node, count);
+  bytes += collective(layout.dense_group(), !shards, false, count);
+  bytes += collective(layout.cp, false, false, count);
+  if (layout.ep > 1)
+    bytes += all_to_all(layout.ep, gpus_per_node, count) + collective(layout.expert_dp(), !shards, false, count);
+  if (layout.pp > 1) {
+    bytes += 2 * kNetworkPool;
+    bytes += collective(layout.tp * layout.pp, true, false, count);  // gradient norm over the model's ranks
   }
-  if (layout.pp > 1) bytes += 2 * kNetworkPool;
-  return bytes;
+  return bytes + collective(layout.world(), true, false, count);  // loss, barriers
 }
 
 }  // namespace plan

@@ -33,7 +33,8 @@ enum class Task : std::uint8_t { Pretrain, FullFinetune, Lora, Qlora };
 
 /// How logits turn into a loss and what is kept for the backward pass (formulas.md D6).
 enum class CrossEntropy : std::uint8_t {
-  Unfused,       ///< fp32 copy of the logits is saved
+  Unfused,       ///< Megatron's: one fp32 copy of the logits, its gradient in place
+  Eager,         ///< PyTorch's cross_entropy: fp32 log-probabilities and two gradients
   FusedInPlace,  ///< gradient over the bf16 logits (TransformerEngine up to 2.11)
   FusedFp32,     ///< separate fp32 gradient (newer TransformerEngine)
   Chunked,       ///< linear and loss fused by chunks of tokens
@@ -54,13 +55,16 @@ struct Stack {
   CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
   bool flash_attention = true;  ///< no s*s tensor is kept
   bool fused_norms = true;      ///< norm output is the saved GEMM input (one copy)
-  bool gradient_fusion = true;  ///< weight gradients accumulate inside the GEMM: dummy wgrad cache
+  bool transformer_engine = true;  ///< its workspaces, and its cache of dummy weight gradients
+  bool gradient_fusion = true;  ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
   bool tp_overlap = false;  ///< userbuffers: chunked collectives beside the GEMMs
   bool ep_overlap = false;  ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
   bool cuda_graphs = false;
+  bool deterministic = false;        ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
+  bool grouped_gemm = true;          ///< experts of a rank in one kernel call, on several streams
   bool expandable_segments = false;  ///< allocator: less fragmentation
   bool fp8_dispatch = false;         ///< MoE dispatch in fp8, combine in bf16
   bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)

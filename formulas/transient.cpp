@@ -95,6 +95,10 @@ double attention_backward(const Layer& layer, const Training& training, const La
   return n.element * (n.shard + n.tokens * (2 * w.q + w.k + w.v)) + (training.stack.flash_attention ? kernel : 0);
 }
 
+/// fp32 copies of the logits at the peak of PyTorch's loss: log-probabilities and the two gradients of its
+/// backward pass; one more in the loss-parallel form (torch/distributed/tensor/parallel/loss.py).
+double eager_loss_bytes(int tp) { return tp > 1 ? 16 : 12; }
+
 }  // namespace
 
 LayerTransient layer_transient(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
@@ -133,6 +137,11 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
     case CrossEntropy::Unfused:
       out.logits = 4 * logits;
       out.loss = (4 + n.element) * logits;
+      gradient = n.element * logits;
+      break;
+    case CrossEntropy::Eager:
+      out.logits = (4 + n.element) * logits;
+      out.loss = (n.element + eager_loss_bytes(layout.tp)) * logits;
       gradient = n.element * logits;
       break;
     case CrossEntropy::FusedFp32:

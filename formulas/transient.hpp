@@ -63,20 +63,30 @@ struct LinearShapes {
 };
 [[nodiscard]] LinearShapes linear_shapes(const Model& model, const Layer& layer, const Layout& layout);
 
-/// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before.
-[[nodiscard]] constexpr double gemm_workspace(bool hopper_or_newer) {
-  return (hopper_or_newer ? 32.0 : 4.0) * (1 << 20);
+/// GPU generations that allocate workspaces of different sizes.
+enum class GpuGeneration { Ampere, Hopper, Blackwell };
+
+/// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before [TE].
+[[nodiscard]] constexpr double gemm_workspace(GpuGeneration generation) {
+  return (generation == GpuGeneration::Ampere ? 4.0 : 32.0) * (1 << 20);
 }
-/// Streams of the grouped GEMM, each with its own workspace.
+/// Streams of the grouped GEMM, each with its own workspace [TE].
 inline constexpr double kGroupedGemmStreams = 4;
-/// Allocated beside everything counted here. Fitted once: the two residues of the 23 measured peaks
-/// (36.0 MiB without, 50.3 MiB with a head or experts) less the GEMM workspace.
-inline constexpr double kStaticResidue = 4.0 * (1 << 20);
-inline constexpr double kHeadResidue = 14.3 * (1 << 20);
+
+/// Workspaces of PyTorch's own matrix products (head, router): one for the forward thread and one for
+/// autograd's. :4096:8 = 32 MiB on Hopper and in deterministic mode, :4096:2:16:8 = 8.125 MiB elsewhere
+/// [PyTorch CublasHandlePool.cpp].
+[[nodiscard]] constexpr double torch_workspaces(GpuGeneration generation, bool deterministic) {
+  const bool large = deterministic || generation == GpuGeneration::Hopper;
+  return 2 * (large ? 32.0 : 8.125) * (1 << 20);
+}
+/// Allocated beside everything counted here: random states, scalars, small tables. What is left of
+/// Megatron's measured static memory after states and workspaces: 2.0, 3.1 and 4.0 MiB on three stacks.
+inline constexpr double kStaticResidue = 3.0 * (1 << 20);
 
 /// Buffers that NCCL allocates outside the framework's allocator: rings of the collectives' groups and
 /// the point-to-point channels of pipeline and expert parallelism [NCCL].
-[[nodiscard]] double nccl_buffers(const Layout& layout, int gpus_per_node, bool hopper_or_newer);
+[[nodiscard]] double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation);
 
 /// What the caching allocator holds beyond what is allocated, as a share of it. Median of 19 measured
 /// runs 1.052, range 1.028-1.093.

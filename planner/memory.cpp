@@ -14,15 +14,26 @@ constexpr unsigned kHeadOwner = 1u << kMaxLayerKinds;
 
 unsigned owner_of(std::size_t kind) { return 1u << kind; }
 
-/// Only GPUs of Hopper's generation and later have fp8 tensor cores on training parts.
-bool hopper_or_newer(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0; }
+/// fp8 tensor cores came with Hopper, fp4 with Blackwell.
+GpuGeneration generation_of(const Gpu& gpu) {
+  if (gpu.peak[static_cast<std::size_t>(DType::Fp4)].value > 0) return GpuGeneration::Blackwell;
+  return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0 ? GpuGeneration::Hopper : GpuGeneration::Ampere;
+}
+
+/// One bf16 tensor per weight shape stands for gradients that the GEMMs have already added up.
+bool caches_dummies(const Training& training) {
+  const Stack& stack = training.stack;
+  return stack.transformer_engine && stack.gradient_fusion && stack.states == StateLayout::Megatron &&
+         !training.adapters();
+}
 
 /// Training as the stack runs it on this GPU: before Hopper, attention under Megatron is FlashAttention,
 /// whose layout is batch first.
-Training training_on(const Problem& problem, bool hopper) {
+Training training_on(const Problem& problem, GpuGeneration generation) {
   Training training = problem.training;
   const bool megatron = training.stack.states == StateLayout::Megatron;
-  if (megatron && training.stack.flash_attention && !hopper) training.stack.batch_first_attention = true;
+  if (megatron && training.stack.flash_attention && generation == GpuGeneration::Ampere)
+    training.stack.batch_first_attention = true;
   return training;
 }
 
@@ -78,7 +89,8 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   out.loss_transient = head.loss;
   out.head_backward = head.backward;
   out.head_resident = head.resident;
-  if (!training.adapters() && !training.stack.gradient_fusion) out.head_backward += 2 * vocab * hidden;
+  // Without the cache a weight's gradient lives until it is added to the buffer.
+  if (!training.adapters() && !caches_dummies(training)) out.head_backward += 2 * vocab * hidden;
   if (model.mtp.depth > 0) {
     out.mtp_parameters = 2 * hidden * hidden / layout.tp + 3 * hidden;
     out.mtp_saved = 3 * layer_checkpoint(model, training, layout) + head.saved + head.logits;
@@ -89,9 +101,9 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
 }  // namespace
 
 MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
-    : problem_(&problem), recompute_(layout.recompute), hopper_(hopper_or_newer(problem.cluster.gpu)) {
+    : problem_(&problem), recompute_(layout.recompute), generation_(generation_of(problem.cluster.gpu)) {
   const Model& model = problem.model;
-  const Training training = training_on(problem, hopper_);
+  const Training training = training_on(problem, generation_);
   layers_.reserve(model.kinds.size());
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     const Layer& layer = model.kinds[kind];
@@ -126,8 +138,7 @@ void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
 /// that its GEMMs already added up.
 double MemoryModel::dummy_gradients(unsigned owners) const {
   const Training& training = problem_->training;
-  const bool fused = training.stack.gradient_fusion && training.stack.states == StateLayout::Megatron;
-  if (!fused || training.adapters()) return 0;
+  if (!caches_dummies(training)) return 0;
   double bytes = 0;
   for (const Shape& shape : shapes_)
     if (shape.owners & owners) bytes += 2 * shape.rows * shape.columns;

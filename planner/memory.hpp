@@ -7,6 +7,7 @@
 #include "formulas/model.hpp"
 #include "formulas/states.hpp"
 #include "formulas/training.hpp"
+#include "formulas/transient.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem.hpp"
 
@@ -116,7 +117,7 @@ class MemoryModel {
 
   const Problem* problem_;
   Recompute recompute_;
-  bool hopper_ = true;  ///< Hopper or newer
+  GpuGeneration generation_ = GpuGeneration::Hopper;
   std::vector<LayerMemory> layers_;
   std::vector<Shape> shapes_;
   EndMemory ends_;

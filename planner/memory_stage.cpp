@@ -106,18 +106,24 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
     }
     case StateLayout::DeepSpeed:
       if (layout.zero < 2) return 0;
-      return forward + 2 * 2 * std::min(kReduceBucket, sums.dense + sums.expert + sums.ends);
+      return forward + 2 * sums.block;
   }
   return forward;
 }
 
 /// Neither state nor activation, but there at every possible peak.
-double MemoryModel::resident_transient(const Layout&, int rank, const StageContent& content, const Sums& sums) const {
-  double bytes = dummy_gradients(sums.kinds) + gemm_workspace(hopper_) + kStaticResidue + loader_mask_;
-  if (content.head || sums.moe) bytes += kHeadResidue;
-  if (sums.moe) bytes += kGroupedGemmStreams * gemm_workspace(hopper_);
+double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
+                                       const Sums& sums) const {
+  const Stack& stack = problem_->training.stack;
+  double bytes = dummy_gradients(sums.kinds) + kStaticResidue + loader_mask_;
+  if (stack.transformer_engine) bytes += gemm_workspace(generation_);
+  if (content.head || sums.moe) bytes += torch_workspaces(generation_, stack.deterministic);
+  if (sums.moe && stack.grouped_gemm && stack.transformer_engine)
+    bytes += kGroupedGemmStreams * gemm_workspace(generation_);
   if (content.head) bytes += ends_.head_resident;
   if (rank > 0) bytes += stale_;
+  if (problem_->training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)  // two, filled in turn
+    bytes += 2 * 2 * std::min(kReduceBucket, sums.trained_dense + sums.trained_expert + sums.ends);
   return bytes;
 }
 
@@ -133,6 +139,8 @@ MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const Sta
   }
   double activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
   activations += content.mtp * ends_.mtp_saved;
+  // Megatron frees a stage's output once it is sent; DeepSpeed's pipeline keeps it until its backward pass.
+  if (problem_->training.stack.states == StateLayout::DeepSpeed && !content.head) activations += in_flight * stale_;
   const double waiting = content.head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   activations += waiting * (ends_.head_saved + ends_.logits_saved);
   const double forward = gathered_forward(layout, sums), backward = gathered_backward(layout, content, sums);
@@ -144,9 +152,13 @@ MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const Sta
   consider({"layer backward", activations, rebuilt + sums.backward + backward});
   if (content.head) {
     const double at_head = activations + ends_.head_saved;
-    consider({"loss", at_head, ends_.loss_transient + forward});
-    consider({"head backward", at_head, ends_.head_backward + forward});
+    const double weights = forward > 0 ? 2 * ends_.head_parameters : 0;  // the head's own block, gathered
+    consider({"loss", at_head, ends_.loss_transient + forward + weights});
+    consider({"head backward", at_head, ends_.head_backward + forward + weights});
   }
+  if (content.embedding && !problem_->training.adapters())  // its gradient is dense, apart from the buffer
+    consider({"embedding backward", std::max(0.0, in_flight - 1) * held,
+              2 * ends_.embedding_parameters + stale_ + backward});
   consider({"optimizer step", 0, step_bytes(layout, sums)});
   best.transient += resident_transient(layout, rank, content, sums);
   return best;
@@ -165,7 +177,7 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   const double reserve = allocator_reserve(problem_->training.stack.expandable_segments);
   memory.reserve = round_bytes(reserve * static_cast<double>(allocated.value));
   memory.transient = alive + memory.reserve;
-  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, hopper_));
+  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
   memory.context = problem_->cluster.gpu.context;
   return memory;
 }
