@@ -1,6 +1,5 @@
 #pragma once
 
-#include "formulas/formula.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/training.hpp"
@@ -60,33 +59,6 @@ struct LayerLedger {
 /// Bytes per element of a tensor that is kept only as the input of a GEMM.
 [[nodiscard]] double gemm_input_bytes(Precision precision);
 
-// The equations, for `plan explain` and `plan formula`. Bytes of one layer and micro-batch.
-
-inline constexpr Formula kActivationGpt{"activation",
-                                        "GPT layer with dropout, no recompute",
-                                        "s*b*h*(34+5*a*s/h)",
-                                        "bytes",
-                                        "Korthikanti et al. 2022, arXiv 2205.05198",
-                                        "already in bytes: multiplying 5abs^2 by 2 again gives twice the truth"};
-inline constexpr Formula kActivationGptTp{"activation-tp", "GPT layer, tensor parallel", "s*b*h*(10+24/t+5*a*s/(h*t))",
-                                          "bytes", "Korthikanti et al. 2022, arXiv 2205.05198"};
-inline constexpr Formula kActivationGptSp{"activation-sp", "GPT layer, tensor and sequence parallel",
-                                          "s*b*h*(34/t+5*a*s/(h*t))", "bytes",
-                                          "Korthikanti et al. 2022, arXiv 2205.05198"};
-inline constexpr Formula kActivationGptSelective{
-    "activation-selective", "GPT layer, tensor parallel, core attention rebuilt", "s*b*h*(10+24/t)", "bytes",
-    "Korthikanti et al. 2022, arXiv 2205.05198"};
-inline constexpr Formula kActivationGptSpSelective{"activation-sp-selective",
-                                                   "GPT layer, sequence parallel, core attention rebuilt", "34*s*b*h/t",
-                                                   "bytes", "Korthikanti et al. 2022, arXiv 2205.05198"};
-inline constexpr Formula kActivationFull{"activation-full", "any layer, rebuilt in full", "2*s*b*h", "bytes",
-                                         "Korthikanti et al. 2022, arXiv 2205.05198"};
-inline constexpr Formula kActivationLlama{
-    "activation-llama",
-    "Llama layer, flash attention, no dropout",
-    "N*(8*h+4*q+4*kv+6*f+4*a+8)/t",
-    "bytes",
-    "TransformerEngine and Megatron-LM sources; 17 measured peaks within 0.02 %",
-    "N tokens a rank, tensor and sequence parallel; q and kv are projected widths"};
+// The closed forms of the textbooks stand, as text and code, in formulas/textbook_activations.hpp.
 
 }  // namespace plan

@@ -12,6 +12,7 @@
 #include "formulas/rules_of_thumb.hpp"
 #include "formulas/textbook_activations.hpp"
 #include "formulas/textbook_collectives.hpp"
+#include "formulas/textbook_overlap.hpp"
 #include "formulas/textbook_pipeline.hpp"
 #include "formulas/textbook_size.hpp"
 #include "formulas/textbook_states.hpp"
@@ -21,8 +22,8 @@ namespace plan {
 namespace {
 
 std::string quoted(std::string_view word) {
-  std::string text(1, '\'');
-  text.append(word).push_back('\'');
+  std::string text(1, '`');
+  text.append(word).push_back('`');
   return text;
 }
 
@@ -77,8 +78,9 @@ std::span<const CatalogGroup> catalog_groups() {
       {"activations", "Activations and recomputation", textbook::activation_formulas()},
       {"pipeline", "Pipeline schedules", textbook::pipeline_formulas()},
       {"traffic", "Bytes that each parallel axis moves", textbook::traffic_formulas()},
-      {"efficiency", "Kernel and collective times", law::efficiency_formulas()},
+      {"overlap", "Communication left exposed", textbook::overlap_formulas()},
       {"collectives", "Collective operations", textbook::collective_formulas()},
+      {"efficiency", "Kernel and collective times", law::efficiency_formulas()},
       {"reliability", "Stragglers, failures and checkpoints", reliability_formulas()},
       {"cost", "Cost and energy", cost_formulas()},
       {"batch", "Batch size", batch_formulas()},

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "formulas/formula.hpp"
 #include "formulas/training.hpp"
 
 namespace plan {
@@ -42,23 +41,6 @@ struct StateShares {
 /// row-wise and column-wise copies with their scales [TE].
 [[nodiscard]] double quantised_weight_bytes(const Training& training);
 
-inline constexpr Formula kZero0{"zero0",
-                                "model states without sharding",
-                                "16*P",
-                                "bytes",
-                                "Rajbhandari et al. 2020, arXiv 1910.02054",
-                                "bf16 weights 2 and gradients 2, fp32 master 4 and moments 8"};
-inline constexpr Formula kZero1{"zero1", "model states, optimizer sharded", "(4+12/d)*P", "bytes",
-                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
-inline constexpr Formula kZero2{"zero2", "model states, gradients sharded too", "(2+14/d)*P", "bytes",
-                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
-inline constexpr Formula kZero3{"zero3", "model states, weights sharded too", "16*P/d", "bytes",
-                                "Rajbhandari et al. 2020, arXiv 1910.02054"};
-inline constexpr Formula kMegatronStates{"megatron-states", "Megatron's distributed optimizer, fp32 gradients",
-                                         "(6+12/d)*P", "bytes", "Megatron-LM docs/source/api-guide/dist_optimizer.md"};
-inline constexpr Formula kDeepSpeedZero2{"deepspeed-zero2", "DeepSpeed ZeRO-2 by its own estimator", "(2+18/d)*P",
-                                         "bytes", "DeepSpeed runtime/zero/stage_1_and_2.py"};
-inline constexpr Formula kHsdpStates{"hsdp-states", "hybrid sharding over K ranks", "16*P/K", "bytes",
-                                     "PyTorch fully_shard"};
+// The bytes per parameter of the usual schemes stand, as text and code, in formulas/textbook_states.hpp.
 
 }  // namespace plan

@@ -66,12 +66,8 @@ constexpr Symbol kCache[] = {kL,
                              {"e", "bytes of an element", "bytes", 2},
                              {"N", "tokens", "tokens", kNoTypical, Domain::Count}};
 
-constexpr std::string_view kMathsDoubled = "CS336 notes, the mathematics of parallelism, sections 2 and 6";
-
 constexpr CatalogEntry kEntries[] = {
-    entry<activation_tp>(kActivation, kGpt,
-                         erratum<activation_elements_doubled>(kMathsDoubled, "2*s*b*h*(10 + 24/t + 5*a*s/(h*t))",
-                                                              "The coefficients are bytes, not elements.")),
+    entry<activation_tp>(kActivation, kGpt),
     entry<activation_sp>(kActivationSp, kGpt),
     entry<activation_selective>(kActivationSelective, kLinear),
     entry<activation_sp_selective>(kActivationSpSelective, kLinear),

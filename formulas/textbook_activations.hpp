@@ -32,7 +32,6 @@ inline constexpr Formula kActivation{
 [[nodiscard]] constexpr double activation_tp(const ActivationInput& in) {
   return in.sbh() * (10 + 24 / in.tp + in.scores() / in.tp);
 }
-[[nodiscard]] constexpr double activation_elements_doubled(const ActivationInput& in) { return 2 * activation_tp(in); }
 
 inline constexpr Formula kActivationSp{"activation-sp", "The same with sequence parallelism",
                                        "s*b*h*(34/t + 5*a*s/(h*t))", "bytes", source::kKorthikanti};

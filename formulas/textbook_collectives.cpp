@@ -31,6 +31,7 @@ constexpr Symbol kNcclRing[] = {kN,
                                 {"t_0", "base latency of the protocol", "microseconds"},
                                 {"alpha_nv", "latency of a hop in the node", "microseconds"},
                                 {"alpha_net", "latency of a network hop", "microseconds", 0, Domain::Amount}};
+constexpr Symbol kChannels[] = {{"n_ch", "channels", "", kNoTypical, Domain::Count}};
 constexpr Symbol kBus[] = {kS, kN, {"T", "time", "seconds"}};
 
 constexpr CatalogEntry kEntries[] = {
@@ -46,6 +47,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<flat_ring>(kFlatRing, kPhase),
     entry<nccl_ring_latency>(kNcclRingLatency, kNcclRing),
     entry<nccl_tree_latency>(kNcclTreeLatency, kNcclRing),
+    entry<nccl_ring_buffers>(kNcclRingBuffers, kChannels),
     entry<bus_bandwidth>(kBusBandwidth, kBus),
 };
 

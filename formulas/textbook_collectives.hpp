@@ -141,6 +141,18 @@ inline constexpr Formula kNcclTreeLatency{
     "8.5, 14."};
 [[nodiscard]] double nccl_tree_latency(const NcclRingInput& in);
 
+struct ChannelsInput {
+  double channels = 1;  ///< n_ch
+};
+inline constexpr Formula kNcclRingBuffers{"nccl-ring-buffers",
+                                          "Memory of one NCCL ring communicator",
+                                          "12*n_ch*2^20",
+                                          "bytes",
+                                          "NVIDIA/nccl, init.cc and p2p transport",
+                                          "10 MiB to receive and 2 MiB to send for each channel, outside the "
+                                          "framework's allocator."};
+[[nodiscard]] constexpr double nccl_ring_buffers(const ChannelsInput& in) { return 12 * in.channels * 1048576; }
+
 struct BusInput {
   double bytes = 0;    ///< S
   double ranks = 1;    ///< n

@@ -58,6 +58,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<bubble_dualpipe>(kBubbleDualPipe, kDual),
     entry<bubble_dualpipev>(kBubbleDualPipeV, kDual),
     entry<step_dualpipe>(kStepDualPipe, kDualStep),
+    entry<step_dualpipev>(kStepDualPipeV, kDualStep),
     entry<in_flight_1f1b>(kInFlight1F1B, kHeld),
     entry<in_flight_zb_h2>(kInFlightZbH2, kHeld),
     entry<in_flight_interleaved>(kInFlightInterleaved, kHeldInterleaved),

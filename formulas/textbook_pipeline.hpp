@@ -235,6 +235,19 @@ inline constexpr Formula kStepDualPipe{
   return Seconds(busy) + bubble_dualpipe({in.pp, in.pair, in.backward, in.backward_weight});
 }
 
+inline constexpr Formula kStepDualPipeV{"step-dualpipev",
+                                        "Step time of DualPipeV on p ranks",
+                                        "m*(F + B) - (m - p - 0.5)*(F + B - FB) + (p - 1)/2*(FB + B - 3*W)",
+                                        "seconds",
+                                        source::kDualPipe,
+                                        "Times are of both stages of a rank together. m at least 2p."};
+[[nodiscard]] constexpr Seconds step_dualpipev(const DualPipeStepInput& in) {
+  const double both = in.forward + in.backward;
+  const double busy = in.micro_batches * both - (in.micro_batches - in.pp - 0.5) * (both - in.pair);
+  const double bubble = (in.pp - 1) / 2 * (in.pair + in.backward - 3 * in.backward_weight);
+  return Seconds(busy + bubble);
+}
+
 struct InFlightInput {
   double pp = 1;             ///< p
   double micro_batches = 1;  ///< m

@@ -1,4 +1,5 @@
-// The catalog's table of parameter and FLOP formulas. Tested by tests/formulas/equations_test.cpp and conventions_test.cpp.
+// The catalog's table of parameter and FLOP formulas. Tested by tests/formulas/equations_test.cpp and
+// conventions_test.cpp.
 #include "formulas/textbook_size.hpp"
 
 #include <cmath>

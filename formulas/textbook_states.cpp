@@ -1,4 +1,5 @@
-// The catalog's table of model-state formulas. Tested by tests/formulas/equations_test.cpp and textbook_memory_test.cpp.
+// The catalog's table of model-state formulas. Tested by tests/formulas/equations_test.cpp and
+// textbook_memory_test.cpp.
 #include "formulas/textbook_states.hpp"
 
 namespace plan::textbook {
@@ -27,6 +28,8 @@ constexpr Symbol kHybrid[] = {kP,
                               {"g", "bytes of a gradient", "bytes", 2},
                               {"w", "bytes of a weight", "bytes", 2}};
 constexpr Symbol kBlock[] = {{"P_b", "parameters of one wrapped block", "parameters"}};
+constexpr Symbol kMatrix[] = {{"r", "rows", "", kNoTypical, Domain::Count},
+                              {"c", "columns", "", kNoTypical, Domain::Count}};
 constexpr Symbol kOffload[] = {{"phi", "offloaded share of the optimizer", "", 1, Domain::Share},
                                kP,
                                kD,
@@ -72,6 +75,9 @@ constexpr CatalogEntry kEntries[] = {
     entry<fsdp2_forward>(kFsdp2Forward, kBlock),
     entry<fsdp2_backward>(kFsdp2Backward, kBlock),
     entry<checkpoint_size>(kCheckpointSize, kUnsharded),
+    entry<adam_8bit>(kAdam8bit, kUnsharded),
+    entry<adafactor>(kAdafactor, kMatrix),
+    entry<fp8_weight_cache>(kFp8Weights, kUnsharded),
     entry<offload_time>(kOffloadTime, kOffload),
     entry<cluster_memory>(kClusterMemory, kCluster,
                           erratum<cluster_memory_course>(source::kCourseLecture9, "n*M/1024^2",

@@ -239,6 +239,36 @@ inline constexpr Formula kCheckpointSize{"checkpoint-size", "Checkpoint with bf1
                                          "14*P", "bytes", source::kDerived};
 [[nodiscard]] constexpr double checkpoint_size(const UnshardedInput& in) { return 14 * in.parameters; }
 
+inline constexpr Formula kAdam8bit{"adam-8bit-moments",
+                                   "Both moments of Adam in 8 bits, blocks of 256",
+                                   "(2 + 2*4/256)*P",
+                                   "bytes",
+                                   "Dettmers et al. 2021, arXiv:2110.02861",
+                                   "Instead of 8 P; one fp32 scale a block and moment."};
+[[nodiscard]] constexpr double adam_8bit(const UnshardedInput& in) { return (2 + 2.0 * 4 / 256) * in.parameters; }
+
+struct MatrixInput {
+  double rows = 0;     ///< r
+  double columns = 0;  ///< c
+};
+inline constexpr Formula kAdafactor{"adafactor-moments",
+                                    "Second moments of Adafactor, one matrix",
+                                    "4*(r + c)",
+                                    "bytes",
+                                    "Shazeer and Stern 2018, arXiv:1804.04235",
+                                    "Instead of 8 r c; 4 r c more where a first moment is kept."};
+[[nodiscard]] constexpr double adafactor(const MatrixInput& in) { return 4 * (in.rows + in.columns); }
+
+inline constexpr Formula kFp8Weights{
+    "fp8-weight-cache",
+    "Row-wise and column-wise fp8 copies of bf16 GEMM weights",
+    "2*P",
+    "bytes",
+    source::kTransformerEngine,
+    "P: GEMM weights of the rank. fp8 saves no weight memory unless weights are gathered "
+    "in fp8 as well."};
+[[nodiscard]] constexpr double fp8_weight_cache(const UnshardedInput& in) { return 2 * in.parameters; }
+
 struct OffloadInput {
   double share = 1;       ///< phi
   double parameters = 0;  ///< P

@@ -1,4 +1,5 @@
-// The catalog's table of communication volumes. Tested by tests/formulas/equations_test.cpp and textbook_traffic_test.cpp.
+// The catalog's table of communication volumes. Tested by tests/formulas/equations_test.cpp and
+// textbook_traffic_test.cpp.
 #include "formulas/textbook_traffic.hpp"
 
 namespace plan::textbook {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 
-#include "formulas/formula.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/training.hpp"
@@ -92,20 +91,6 @@ inline constexpr double kStaticResidue = 3.0 * (1 << 20);
 /// runs 1.052, range 1.028-1.093.
 [[nodiscard]] constexpr double allocator_reserve(bool expandable_segments) { return expandable_segments ? 0.02 : 0.06; }
 
-inline constexpr Formula kLossPeak{"loss-peak",
-                                   "last stage, backward of the head",
-                                   "2*N*V/t+6*N*h/t+4*N/t+4*N*h",
-                                   "bytes",
-                                   "TransformerEngine and Megatron-LM sources; 23 measured peaks",
-                                   "V padded vocabulary; tensor and sequence parallel; fused cross entropy in place"};
-inline constexpr Formula kMoeForwardPeak{
-    "moe-forward-peak",
-    "forward of a mixture of experts",
-    "8*N*k*c*h+6*N*h",
-    "bytes",
-    "Megatron-LM moe/token_dispatcher.py; measured peaks",
-    "c tokens of the most loaded rank over the mean; four copies of the permuted tokens"};
-inline constexpr Formula kNcclRing{"nccl-ring", "NCCL buffers of one ring communicator", "12*channels*2^20", "bytes",
-                                   "NCCL init.cc, p2p transport: 10 MiB to receive and 2 MiB to send per channel"};
+// The largest of these stand as text in formulas/textbook_activations.hpp and textbook_collectives.hpp.
 
 }  // namespace plan

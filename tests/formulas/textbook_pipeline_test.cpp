@@ -103,6 +103,8 @@ TEST_CASE("textbook forms are the planner's laws at equal stages") {
     CHECK(planner(Schedule::ZbH2, 1) == Approx(step_zb_h2({stages, batches, f, b, w}).value));
     CHECK(planner(Schedule::ZbV, 2) == Approx(step_zb_v({stages, batches, f, b, w}).value));
     if (pair + b > 3 * w)
+      CHECK(planner(Schedule::DualPipeV, 2) == Approx(step_dualpipev({stages, batches, f, b, w, pair}).value));
+    if (pair + b > 3 * w)
       CHECK(planner(Schedule::DualPipe, 1) == Approx(step_dualpipe({stages, batches, f, b, w, pair}).value));
     const double hop = 1e-6;
     CHECK(planner(Schedule::OneFOneB, 1, hop) - planner(Schedule::OneFOneB, 1) ==
