@@ -1,9 +1,143 @@
+// Hugging Face config.json to Model. Tested by tests/presets/config_json_test.cpp on one config of every family.
 #include "presets/config_json.hpp"
 
-namespace plan {
+#include <fmt/format.h>
 
-Result<Model> read_config_json(const std::string&, const std::string& file) {
-  return fail(Error{"unknown_model_type", "no model family is known", {}, {}, {file, 0, 0, 1, {}}});
+#include <algorithm>
+#include <filesystem>
+
+#include "presets/json_config.hpp"
+#include "presets/reader.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostBytes = 4u << 20;
+constexpr int kMostDepth = 64;
+
+Error whole_file(const std::string& file, std::string code, std::string message) {
+  return {std::move(code), std::move(message), {}, {}, {file, 0, 0, 1, {}}};
+}
+
+/// Python writes NaN and Infinity, which JSON has not: outside strings they become null of the same length. Returns the
+/// deepest nesting.
+int tame(std::string& text) {
+  int depth = 0, deepest = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+      continue;
+    }
+    if (c == '"') quoted = true;
+    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
+    if (c == '}' || c == ']') --depth;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+      if (text.compare(i, word.size(), word) != 0) continue;
+      std::string null = "null";
+      if (word.size() < null.size()) null = "0";
+      null.resize(word.size(), ' ');
+      text.replace(i, word.size(), null);
+      break;
+    }
+  }
+  return deepest;
+}
+
+/// Line and column of a byte offset, from 1.
+Place place_at(const std::string& text, const std::string& file, std::size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
+  const std::size_t end = std::min(text.find('\n', begin), text.size());
+  return {file, static_cast<int>(line) + 1, static_cast<int>(offset - begin) + 1, 1,
+          yaml::printable(std::string_view(text).substr(begin, std::min<std::size_t>(end - begin, 57)))};
+}
+
+Result<nlohmann::json> parse_json(const std::string& source, const std::string& file) {
+  if (source.size() > kMostBytes) return fail(whole_file(file, "too_large", "the file is larger than 4 MiB"));
+  std::string text = source;
+  if (tame(text) > kMostDepth) return fail(whole_file(file, "json_refused", "the file is nested too deeply"));
+  try {
+    nlohmann::json parsed = nlohmann::json::parse(text);
+    if (!parsed.is_object()) return fail(whole_file(file, "bad_value", "the file is not one JSON object"));
+    return parsed;
+  } catch (const nlohmann::json::parse_error& e) {
+    const std::size_t at = e.byte > 0 ? e.byte - 1 : 0;
+    return fail(Error{"json_syntax",
+                      at + 1 >= text.size() ? "the file ends in the middle" : "not valid JSON",
+                      {},
+                      {},
+                      place_at(text, file, at)});
+  } catch (const nlohmann::json::exception&) { return fail(whole_file(file, "json_syntax", "not valid JSON")); }
+}
+
+const Family* find_family(std::string_view type) {
+  for (const std::vector<Family>* families : {&dense_families(), &mixed_families()})
+    for (const Family& family : *families)
+      if (family.model_type == type) return &family;
+  return nullptr;
+}
+
+void unknown_family(JsonConfig& config, std::string_view key, const std::string& type) {
+  std::vector<std::string> names;
+  for (const std::vector<Family>* families : {&dense_families(), &mixed_families()})
+    for (const Family& family : *families) names.emplace_back(family.model_type);
+  std::sort(names.begin(), names.end());
+  const std::string near = nearest_name(type, names);
+  std::vector<std::string> help;
+  if (!near.empty()) help.push_back(fmt::format("a family with a similar name exists: `{}`", near));
+  help.push_back(fmt::format("families: {}", fmt::join(names, ", ")));
+  help.push_back("write the model as a preset: `man 5 plan-preset`");
+  config.error(key, "unknown_model_type", fmt::format("no model family `{}` is known", yaml::printable(type)),
+               std::move(help));
+}
+
+/// Repository name without its owner, as far as the config or the folder tells.
+std::string name_of(JsonConfig& root, const std::string& file) {
+  std::string name = root.text_or("_name_or_path", "");
+  if (name.empty() || name.starts_with('/') || name.starts_with('.')) {
+    const std::filesystem::path path = std::filesystem::path(file);
+    name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
+  }
+  name = name.substr(name.find_last_of('/') + 1);
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) <= 0x20 || static_cast<unsigned char>(c) >= 0x7f || c == ',') c = '-';
+  return name.empty() || name.size() > 100 ? "model" : name;
+}
+
+}  // namespace
+
+Result<Model> read_config_json(const std::string& text, const std::string& file) {
+  const Result<nlohmann::json> parsed = parse_json(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  JsonConfig root(*parsed, text, file);
+  std::string_view nested;  // the language model of a multimodal one
+  for (const std::string_view key : {"text_config", "llm_config", "language_config"})
+    if (root.has(key) && nested.empty()) nested = key;
+  const std::string outer = root.text_or("model_type", "");
+  JsonConfig config = nested.empty() ? root : root.object(nested);
+  const std::string type = config.text_or("model_type", outer);
+  ModelBuilder out;
+  if (type.empty() && root.errors().empty()) root.error("", "missing_key", "`model_type` is missing");
+  const Family* family = find_family(type);
+  if (family != nullptr)
+    family->build(config, out);
+  else if (!type.empty())
+    unknown_family(root, "model_type", type);
+  root.take(config);
+  if (!root.errors().empty()) return fail(root.errors());
+  out.model.name = name_of(root, file);
+  out.model.default_seq =
+      std::clamp<std::int64_t>(config.size_or({"max_position_embeddings", "n_positions"}, 4096), 1, 4096);
+  if (const std::string problem = absurdity(out.model); !problem.empty())
+    return fail(whole_file(file, "absurd_model", problem));
+  return out.model;
 }
 
 }  // namespace plan

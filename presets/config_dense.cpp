@@ -1,0 +1,214 @@
+// Families of dense decoders: which keys of config.json mean what, and what a family takes for granted (formulas.md
+// A2).
+#include "presets/json_config.hpp"
+
+namespace plan {
+namespace {
+
+/// What distinguishes the families that descend from Llama.
+struct LlamaLike {
+  bool tied = false;
+  bool qkv_bias = false;    ///< biases whatever the config says (Qwen2)
+  bool bias_on_out = true;  ///< `attention_bias` covers the output projection
+  QkNorm qk_norm = QkNorm::None;
+  int norms = 2;
+  std::int64_t full_every = 0;  ///< every n-th layer is full, the others have the window; 0 = all alike
+};
+
+void build_llama_like(JsonConfig& c, ModelBuilder& out, const LlamaLike& family) {
+  Model& m = out.model;
+  read_common(c, m, family.tied);
+  Layer layer;
+  layer.norms = family.norms;
+  layer.attention = read_heads(c, m.hidden);
+  const bool bias = c.flag_or("attention_bias", c.flag_or("bias", false));
+  layer.attention.qkv_bias = family.qkv_bias || bias;
+  layer.attention.out_bias = bias && family.bias_on_out;
+  layer.attention.qk_norm = family.qk_norm;
+  layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
+  layer.dense.bias = c.flag_or("mlp_bias", false);
+  const std::int64_t depth = read_depth(c);
+  const bool use = c.flag_or("use_sliding_window", true);
+  const std::int64_t window = use ? c.size_or({"sliding_window"}, 0) : 0;
+  const std::vector<bool> sliding = sliding_layers(c, depth, family.full_every);
+  const bool all = family.full_every == 0 && !c.has("layer_types");
+  for (std::int64_t i = 0; i < depth; ++i) {
+    layer.attention.window = all || sliding[static_cast<std::size_t>(i)] ? window : 0;
+    out.add(layer);
+  }
+}
+
+void build_llama(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {}); }
+void build_smollm3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.tied = true}); }
+void build_qwen2(JsonConfig& c, ModelBuilder& out) {
+  build_llama_like(c, out, {.qkv_bias = true, .bias_on_out = false});
+}
+void build_qwen3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::PerHead}); }
+void build_olmo2(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::Full}); }
+void build_olmo3(JsonConfig& c, ModelBuilder& out) {
+  build_llama_like(c, out, {.qk_norm = QkNorm::Full, .full_every = 4});
+}
+void build_gemma(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.tied = true}); }
+void build_gemma2(JsonConfig& c, ModelBuilder& out) {
+  build_llama_like(c, out, {.tied = true, .norms = 4, .full_every = 2});
+}
+
+/// Configs of Gemma 3 leave out what equals the class's defaults.
+void build_gemma3(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  m.hidden = c.size_or({"hidden_size"}, 2304, 1, 1e6);
+  m.vocab = c.size_or({"vocab_size"}, 262208, 1);
+  m.tied = c.flag_or("tie_word_embeddings", true);
+  Layer layer;
+  layer.norms = 4;
+  layer.attention.heads = c.size_or({"num_attention_heads"}, 8, 1, 1e5);
+  layer.attention.kv_heads = c.size_or({"num_key_value_heads"}, 4, 1, 1e5);
+  layer.attention.head_dim = c.size_or({"head_dim"}, 256, 1, 1e5);
+  layer.attention.qk_norm = QkNorm::PerHead;
+  layer.dense.width = c.size_or({"intermediate_size"}, 9216, 1, 1e7);
+  const std::int64_t depth = c.size_or({"num_hidden_layers"}, 26, 1, 1e4);
+  const std::int64_t window = c.size_or({"sliding_window"}, 4096);
+  const std::vector<bool> sliding = sliding_layers(c, depth, c.size_or({"sliding_window_pattern"}, 6, 1, 1e4));
+  for (std::int64_t i = 0; i < depth; ++i) {
+    layer.attention.window = sliding[static_cast<std::size_t>(i)] ? window : 0;
+    out.add(layer);
+  }
+}
+
+/// LayerNorm decoders with two plain matrices in the FFN.
+void add_gpt_layers(JsonConfig& c, ModelBuilder& out, Layer layer, std::int64_t width) {
+  out.model.norm = Norm::Layer;
+  layer.dense.width = width;
+  layer.dense.gated = false;
+  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(layer);
+}
+
+Layer biased_layer(JsonConfig& c, const Model& m) {
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = true;
+  return layer;
+}
+
+void build_gpt2(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  if (!c.has("resid_pdrop")) m.dropout = 0.1;
+  m.positions = c.size({"n_positions", "n_ctx"});
+  add_gpt_layers(c, out, biased_layer(c, m), c.size_or({"n_inner"}, 4 * m.hidden, 1, 1e7));
+}
+
+void build_bloom(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  m.embedding_norm = true;
+  add_gpt_layers(c, out, biased_layer(c, m), 4 * m.hidden);
+}
+
+void build_opt(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  m.positions = c.size({"max_position_embeddings"}) + 2;  // the first two rows are never used
+  if (c.size_or({"word_embed_proj_dim"}, m.hidden) != m.hidden)
+    c.error("word_embed_proj_dim", "unsupported", "embeddings narrower than the hidden width are not modelled");
+  add_gpt_layers(c, out, biased_layer(c, m), c.size({"ffn_dim"}, 1, 1e7));
+}
+
+void build_gpt_neox(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer = biased_layer(c, m);
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
+  add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
+}
+
+/// GPT-J and Phi: one norm for both halves, a biased head.
+void build_gptj(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  m.head_bias = true;
+  Layer layer = biased_layer(c, m);
+  layer.attention.qkv_bias = layer.attention.out_bias = false;
+  layer.norms = 1;
+  add_gpt_layers(c, out, layer, c.size_or({"n_inner"}, 4 * m.hidden, 1, 1e7));
+}
+
+void build_phi(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  m.head_bias = true;
+  Layer layer = biased_layer(c, m);
+  layer.norms = 1;
+  if (c.flag_or("qk_layernorm", false)) c.error("qk_layernorm", "unsupported", "`qk_layernorm` of Phi is not modelled");
+  add_gpt_layers(c, out, layer, c.size_or({"intermediate_size"}, 4 * m.hidden, 1, 1e7));
+}
+
+void build_starcoder2(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  Layer layer = biased_layer(c, m);
+  layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = c.flag_or("use_bias", true);
+  layer.attention.window = c.size_or({"sliding_window"}, 0);
+  add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
+}
+
+/// 7B: one KV head and one norm. 40B and 180B: the new architecture, grouped heads and a norm for each half.
+void build_falcon(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  const bool grouped = c.flag_or("new_decoder_architecture", false);
+  if (!grouped) layer.attention.kv_heads = c.flag_or("multi_query", true) ? 1 : layer.attention.heads;
+  layer.norms = grouped ? static_cast<int>(c.size_or({"num_ln_in_parallel_attn"}, 2, 1, 2))
+                        : (c.flag_or("parallel_attn", true) ? 1 : 2);
+  const bool bias = c.flag_or("bias", false);
+  layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = bias;
+  add_gpt_layers(c, out, layer, c.size_or({"ffn_hidden_size"}, 4 * m.hidden, 1, 1e7));
+}
+
+void build_mpt(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  m.norm_bias = !c.flag_or("no_bias", true);
+  JsonConfig attention = c.object("attn_config");
+  if (c.flag_or("learned_pos_emb", true) && !attention.flag_or("alibi", false)) m.positions = c.size({"max_seq_len"});
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.kv_heads = attention.size_or({"kv_n_heads"}, layer.attention.heads, 1, 1e5);
+  layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = m.norm_bias;
+  c.take(attention);
+  add_gpt_layers(c, out, layer, c.size_or({"expansion_ratio"}, 4, 1, 64) * m.hidden);
+}
+
+void build_nemotron(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  layer.dense.bias = c.flag_or("mlp_bias", false);
+  add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
+}
+
+}  // namespace
+
+const std::vector<Family>& dense_families() {
+  static const std::vector<Family> kFamilies = {
+      {"bloom", build_bloom},     {"falcon", build_falcon},
+      {"gemma", build_gemma},     {"gemma2", build_gemma2},
+      {"gemma3", build_gemma3},   {"gemma3_text", build_gemma3},
+      {"gpt2", build_gpt2},       {"gpt_neox", build_gpt_neox},
+      {"gptj", build_gptj},       {"internlm", build_llama},
+      {"llama", build_llama},     {"mistral", build_llama},
+      {"mpt", build_mpt},         {"nemotron", build_nemotron},
+      {"olmo2", build_olmo2},     {"olmo3", build_olmo3},
+      {"opt", build_opt},         {"phi", build_phi},
+      {"phi3", build_llama},      {"qwen2", build_qwen2},
+      {"qwen3", build_qwen3},     {"qwen3_vl_text", build_qwen3},
+      {"smollm3", build_smollm3}, {"starcoder2", build_starcoder2},
+  };
+  return kFamilies;
+}
+
+}  // namespace plan

@@ -1,0 +1,316 @@
+// Families with experts, latent attention, linear attention or Mamba: the keys of config.json and the defaults of the
+// family (formulas.md A2).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "presets/json_config.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+MoeShape read_experts(JsonConfig& c, JsonConfig::Keys width) {
+  MoeShape moe;
+  moe.experts = c.size({"n_routed_experts", "num_experts", "num_local_experts"}, 1, 1e5);
+  moe.top_k = c.size({"num_experts_per_tok", "moe_topk"}, 1, 1e5);
+  moe.expert_width = c.size(width, 1, 1e7);
+  return moe;
+}
+
+Layer dense_of(Layer layer, std::int64_t width) {
+  layer.ffn = Ffn::Dense;
+  layer.dense.width = width;
+  layer.moe = {};
+  return layer;
+}
+Layer moe_of(Layer layer, const MoeShape& moe) {
+  layer.ffn = Ffn::Moe;
+  layer.moe = moe;
+  layer.dense = {};
+  return layer;
+}
+
+/// Mixtral: every layer a mixture, `intermediate_size` is an expert's.
+void build_mixtral(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.window = c.size_or({"sliding_window"}, 0);
+  MoeShape moe;
+  moe.experts = c.size_or({"num_local_experts"}, 8, 1, 1e5);
+  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 1, 1e5);
+  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
+}
+
+void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  if (c.flag_or("use_qk_norm", true)) layer.attention.qk_norm = QkNorm::Full;
+  MoeShape moe = read_experts(c, {"intermediate_size"});
+  moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
+  moe.score_bias = c.flag_or("use_routing_bias", true);
+  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
+}
+
+void build_gpt_oss(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
+  layer.attention.sinks = true;
+  MoeShape moe = read_experts(c, {"intermediate_size"});
+  moe.expert_bias = moe.router_bias = true;
+  const std::int64_t depth = read_depth(c), window = c.size_or({"sliding_window"}, 128);
+  const std::vector<bool> sliding = sliding_layers(c, depth, 2);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    layer.attention.window = sliding[static_cast<std::size_t>(i)] ? window : 0;
+    out.add(moe_of(layer, moe));
+  }
+}
+
+void build_dbrx(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  m.norm = Norm::Layer;
+  m.norm_bias = false;
+  JsonConfig attention = c.object("attn_config"), ffn = c.object("ffn_config");
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.kv_heads = attention.size_or({"kv_n_heads"}, layer.attention.heads, 1, 1e5);
+  MoeShape moe;
+  moe.experts = ffn.size({"moe_num_experts"}, 1, 1e5);
+  moe.top_k = ffn.size({"moe_top_k"}, 1, 1e5);
+  moe.expert_width = ffn.size({"ffn_hidden_size"}, 1, 1e7);
+  c.take(attention);
+  c.take(ffn);
+  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
+}
+
+/// Qwen's rule: a mixture at multiples of `decoder_sparse_step`, except in `mlp_only_layers`.
+struct QwenMoe {
+  bool qkv_bias = false;
+  QkNorm qk_norm = QkNorm::PerHead;
+  bool shared = false;
+};
+
+void build_qwen_moe(JsonConfig& c, ModelBuilder& out, const QwenMoe& family) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = family.qkv_bias || c.flag_or("attention_bias", false);
+  layer.attention.qk_norm = family.qk_norm;
+  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
+  if (family.shared) {
+    moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
+    moe.shared_gate = moe.shared_width > 0;
+  }
+  const std::int64_t depth = read_depth(c), step = c.size_or({"decoder_sparse_step"}, 1, 1, 1e4);
+  const std::int64_t width = c.size_or({"intermediate_size"}, 1, 1, 1e7);
+  const std::vector<std::int64_t> plain = c.sizes("mlp_only_layers");
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const bool mixture = (i + 1) % step == 0 && std::find(plain.begin(), plain.end(), i) == plain.end();
+    out.add(mixture ? moe_of(layer, moe) : dense_of(layer, width));
+  }
+}
+
+void build_qwen2_moe(JsonConfig& c, ModelBuilder& out) {
+  build_qwen_moe(c, out, {.qkv_bias = true, .qk_norm = QkNorm::None, .shared = true});
+}
+void build_qwen3_moe(JsonConfig& c, ModelBuilder& out) { build_qwen_moe(c, out, {}); }
+
+/// Gated DeltaNet but for every `full_attention_interval`-th layer.
+void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer full;
+  full.attention = read_heads(c, m.hidden);
+  full.attention.qk_norm = QkNorm::PerHead;
+  full.attention.output_gate = true;
+  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
+  moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
+  moe.shared_gate = moe.shared_width > 0;
+  Layer linear;
+  linear.mixer = Mixer::DeltaNet;
+  linear.delta.key_heads = c.size({"linear_num_key_heads"}, 1, 1e5);
+  linear.delta.value_heads = c.size({"linear_num_value_heads"}, 1, 1e5);
+  linear.delta.key_dim = c.size({"linear_key_head_dim"}, 1, 1e5);
+  linear.delta.value_dim = c.size({"linear_value_head_dim"}, 1, 1e5);
+  linear.delta.conv = c.size_or({"linear_conv_kernel_dim"}, 4, 1, 1e3);
+  const std::int64_t depth = read_depth(c), interval = c.size_or({"full_attention_interval"}, 4, 1, 1e4);
+  for (std::int64_t i = 0; i < depth; ++i) out.add(moe_of((i + 1) % interval == 0 ? full : linear, moe));
+}
+
+/// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple of `moe_layer_freq`.
+bool is_mixture(JsonConfig& c, std::int64_t i) {
+  const std::vector<std::string> types = c.words("mlp_layer_types");
+  if (static_cast<std::size_t>(i) < types.size()) return types[static_cast<std::size_t>(i)] != "dense";
+  return i >= c.size_or({"first_k_dense_replace"}, 0, 0, 1e4) && i % c.size_or({"moe_layer_freq"}, 1, 1, 1e4) == 0;
+}
+
+MoeShape read_deepseek_experts(JsonConfig& c) {
+  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
+  moe.shared_width = c.size_or({"n_shared_experts"}, 0, 0, 1e4) * moe.expert_width;
+  return moe;
+}
+
+void add_mtp(JsonConfig& c, ModelBuilder& out, const Layer& layer, bool own_embedding) {
+  const std::int64_t depth = c.size_or({"num_nextn_predict_layers"}, 0, 0, 64);
+  if (depth == 0) return;
+  out.model.mtp = {static_cast<int>(depth), {out.kind(layer)}, own_embedding};
+}
+
+/// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of layers.
+void build_deepseek(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  const MoeShape moe = read_deepseek_experts(c);
+  const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
+  for (std::int64_t i = 0; i < depth; ++i) out.add(is_mixture(c, i) ? moe_of(layer, moe) : dense_of(layer, width));
+}
+
+void build_glm4_moe(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = c.flag_or("attention_bias", false);
+  if (c.flag_or("use_qk_norm", false)) layer.attention.qk_norm = QkNorm::PerHead;
+  MoeShape moe = read_deepseek_experts(c);
+  moe.score_bias = true;
+  const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
+  for (std::int64_t i = 0; i < depth; ++i) out.add(is_mixture(c, i) ? moe_of(layer, moe) : dense_of(layer, width));
+  add_mtp(c, out, moe_of(layer, moe), false);
+}
+
+LatentShape read_latent_shape(JsonConfig& c) {
+  LatentShape a;
+  a.heads = c.size({"num_attention_heads"}, 1, 1e5);
+  a.q_rank = c.size_or({"q_lora_rank"}, 0, 0, 1e6);
+  a.kv_rank = c.size({"kv_lora_rank"}, 1, 1e6);
+  a.nope_dim = c.size({"qk_nope_head_dim"}, 0, 1e5);
+  a.rope_dim = c.size({"qk_rope_head_dim"}, 0, 1e5);
+  a.value_dim = c.size({"v_head_dim"}, 1, 1e5);
+  a.index_heads = c.size_or({"index_n_heads"}, 0, 0, 1e5);
+  a.index_dim = c.size_or({"index_head_dim"}, 0, 0, 1e5);
+  a.index_top_k = c.size_or({"index_topk"}, 0);
+  return a;
+}
+
+/// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-5.
+void build_latent(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.mixer = Mixer::Latent;
+  layer.latent = read_latent_shape(c);
+  MoeShape moe = read_deepseek_experts(c);
+  moe.score_bias = c.text_or("topk_method", "") == "noaux_tc";
+  const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
+  const std::vector<std::string> indexers = c.words("indexer_types");
+  for (std::int64_t i = 0; i < depth; ++i) {
+    Layer here = layer;
+    if (static_cast<std::size_t>(i) < indexers.size() && indexers[static_cast<std::size_t>(i)] == "shared")
+      here.latent.index_heads = here.latent.index_dim = 0;  // attends to what the last indexer chose
+    out.add(is_mixture(c, i) ? moe_of(here, moe) : dense_of(here, width));
+  }
+  const std::string type = c.text_or("model_type", "");
+  add_mtp(c, out, moe_of(layer, moe), type == "deepseek_v3" || type == "deepseek_v32");
+}
+
+/// Llama 4: `intermediate_size` is an expert's and the shared expert's; three of four layers attend in chunks.
+void build_llama4(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  MoeShape moe;
+  moe.experts = c.size({"num_local_experts"}, 1, 1e5);
+  moe.top_k = c.size_or({"num_experts_per_tok"}, 1, 1, 1e5);
+  moe.expert_width = moe.shared_width = c.size({"intermediate_size"}, 1, 1e7);
+  const std::int64_t depth = read_depth(c), step = c.size_or({"interleave_moe_layer_step"}, 1, 1, 1e4);
+  const std::int64_t dense = c.size_or({"intermediate_size_mlp"}, moe.expert_width, 1, 1e7);
+  const std::int64_t chunk = c.size_or({"attention_chunk_size"}, 8192);
+  const std::vector<std::int64_t> rope = c.sizes("no_rope_layers");  // 1: rotary and chunked, despite the name
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool chunked = at < rope.size() ? rope[at] != 0 : (i + 1) % 4 != 0;
+    layer.attention.window = chunked ? chunk : 0;
+    out.add((i + 1) % step == 0 ? moe_of(layer, moe) : dense_of(layer, dense));
+  }
+}
+
+/// One sub-block per layer: M Mamba-2, * attention, - FFN, E mixture.
+Layer nemotron_h_layer(JsonConfig& c, const Model& m, char letter) {
+  Layer layer;
+  layer.mixer = Mixer::None;
+  layer.ffn = Ffn::None;
+  layer.norms = 1;
+  if (letter == '*') {
+    layer.mixer = Mixer::Attention;
+    layer.attention = read_heads(c, m.hidden);
+  } else if (letter == 'M') {
+    layer.mixer = Mixer::Mamba2;
+    layer.mamba = {c.size({"mamba_num_heads"}, 1, 1e5), c.size({"mamba_head_dim"}, 1, 1e5),
+                   c.size({"n_groups"}, 1, 1e5), c.size({"ssm_state_size"}, 1, 1e5),
+                   c.size_or({"conv_kernel"}, 4, 1, 1e3)};
+  } else if (letter == '-') {
+    layer.ffn = Ffn::Dense;
+    layer.dense = {c.size({"intermediate_size"}, 1, 1e7), false, false};
+  } else {
+    layer.ffn = Ffn::Moe;
+    layer.moe = read_experts(c, {"moe_intermediate_size"});
+    layer.moe.gated = false;
+    layer.moe.score_bias = true;
+    layer.moe.shared_width = c.size_or({"moe_shared_expert_intermediate_size"}, 0, 0, 1e7);
+    layer.moe.latent = c.size_or({"moe_latent_size"}, 0, 0, 1e6);
+  }
+  return layer;
+}
+
+void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  const auto read_pattern = [&](std::string_view key) {
+    const std::string pattern = c.text_or(key, "");
+    if (pattern.size() > 10000 || pattern.find_first_not_of("M*-E") != std::string::npos)
+      c.error(key, "bad_value", fmt::format("`{}` is not made of M, *, - and E", key));
+    std::vector<Layer> layers;
+    for (const char letter : pattern.substr(0, 10000)) layers.push_back(nemotron_h_layer(c, m, letter));
+    return layers;
+  };
+  if (!c.has("hybrid_override_pattern")) c.error("", "missing_key", "`hybrid_override_pattern` is missing");
+  for (const Layer& layer : read_pattern("hybrid_override_pattern")) out.add(layer);
+  if (c.size_or({"num_hidden_layers"}, m.depth(), 1, 1e4) != m.depth())
+    c.error("hybrid_override_pattern", "bad_value",
+            fmt::format("`hybrid_override_pattern` has {} layers, "
+                        "`num_hidden_layers` another number",
+                        m.depth()));
+  m.mtp.depth = static_cast<int>(c.size_or({"num_nextn_predict_layers"}, 0, 0, 64));
+  if (m.mtp.depth > 0)
+    for (const Layer& layer : read_pattern("mtp_hybrid_override_pattern")) m.mtp.kinds.push_back(out.kind(layer));
+}
+
+}  // namespace
+
+const std::vector<Family>& mixed_families() {
+  static const std::vector<Family> kFamilies = {
+      {"dbrx", build_dbrx},           {"deepseek", build_deepseek},     {"deepseek_v2", build_latent},
+      {"deepseek_v3", build_latent},  {"deepseek_v32", build_latent},   {"glm4_moe", build_glm4_moe},
+      {"glm_moe_dsa", build_latent},  {"gpt_oss", build_gpt_oss},       {"kimi_k2", build_latent},
+      {"llama4", build_llama4},       {"llama4_text", build_llama4},    {"minimax_m2", build_minimax_m2},
+      {"mixtral", build_mixtral},     {"nemotron_h", build_nemotron_h}, {"qwen2_moe", build_qwen2_moe},
+      {"qwen3_moe", build_qwen3_moe}, {"qwen3_next", build_qwen3_next}, {"qwen3_vl_moe_text", build_qwen3_moe},
+  };
+  return kFamilies;
+}
+
+}  // namespace plan

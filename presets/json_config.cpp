@@ -1,0 +1,187 @@
+// Values of a Hugging Face config.json, read so that every mistake has a place. nlohmann-json keeps no places, so they
+// are found again by the key. Tested by tests/presets/config_json_test.cpp.
+#include "presets/json_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+const nlohmann::json& empty_object() {
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  return kEmpty;
+}
+
+/// Offset of `"key"` followed by a colon; npos if there is none.
+std::size_t find_key(std::string_view text, std::string_view key) {
+  const std::string quoted = fmt::format("\"{}\"", key);
+  for (std::size_t at = text.find(quoted); at != std::string_view::npos; at = text.find(quoted, at + 1)) {
+    const std::size_t next = text.find_first_not_of(" \t\r\n", at + quoted.size());
+    if (next != std::string_view::npos && text[next] == ':') return at;
+  }
+  return std::string_view::npos;
+}
+
+std::string join(JsonConfig::Keys keys) { return fmt::format("{}", fmt::join(keys, "` or `")); }
+
+}  // namespace
+
+const nlohmann::json* JsonConfig::find(std::string_view key) const {
+  const auto found = object_->find(key);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+std::int64_t JsonConfig::size(Keys keys, double least, double most) {
+  for (const std::string_view key : keys)
+    if (has(key)) return size_or({key}, 0, least, most);
+  error("", "missing_key", fmt::format("`{}` is missing", join(keys)));
+  return 1;
+}
+
+std::int64_t JsonConfig::size_or(Keys keys, std::int64_t assumed, double least, double most) {
+  for (const std::string_view key : keys) {
+    const nlohmann::json* value = find(key);
+    if (value == nullptr) continue;
+    if (!value->is_number() || value->get<double>() != std::floor(value->get<double>())) {
+      error(key, "bad_value", fmt::format("`{}` is not a whole number", key));
+      return std::max<std::int64_t>(1, assumed);
+    }
+    const double number = value->get<double>();
+    if (!(number >= least && number <= most)) {
+      error(key, "out_of_range", fmt::format("`{}` is out of range: {:g} to {:g} make sense", key, least, most));
+      return std::max<std::int64_t>(1, assumed);
+    }
+    return static_cast<std::int64_t>(number);
+  }
+  return assumed;
+}
+
+double JsonConfig::number_or(std::string_view key, double assumed) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return assumed;
+  if (value->is_number()) return value->get<double>();
+  error(key, "bad_value", fmt::format("`{}` is not a number", key));
+  return assumed;
+}
+
+bool JsonConfig::flag_or(std::string_view key, bool assumed) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return assumed;
+  if (value->is_boolean()) return value->get<bool>();
+  error(key, "bad_value", fmt::format("`{}` is neither true nor false", key));
+  return assumed;
+}
+
+std::string JsonConfig::text_or(std::string_view key, std::string assumed) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return assumed;
+  if (value->is_string()) return value->get<std::string>();
+  error(key, "bad_value", fmt::format("`{}` is not a text", key));
+  return assumed;
+}
+
+std::vector<std::string> JsonConfig::words(std::string_view key) {
+  std::vector<std::string> out;
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return out;
+  bool right = value->is_array();
+  for (const nlohmann::json& item : *value) {
+    right = right && item.is_string();
+    if (right) out.push_back(item.get<std::string>());
+  }
+  if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of words", key));
+  return out;
+}
+
+std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
+  std::vector<std::int64_t> out;
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return out;
+  bool right = value->is_array();
+  for (const nlohmann::json& item : *value) {
+    right = right && item.is_number_integer();
+    if (right) out.push_back(item.get<std::int64_t>());
+  }
+  if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of whole numbers", key));
+  return out;
+}
+
+JsonConfig JsonConfig::object(std::string_view key) {
+  const nlohmann::json* value = find(key);
+  const std::size_t at = value == nullptr ? std::string_view::npos : find_key(text_, key);
+  if (value != nullptr && !value->is_object()) error(key, "bad_value", fmt::format("`{}` is not an object", key));
+  JsonConfig nested(value != nullptr && value->is_object() ? *value : empty_object(), text_, file_);
+  nested.line_ = line_;
+  if (at != std::string_view::npos) {
+    nested.line_ += static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    nested.text_ = text_.substr(text_.rfind('\n', at) == std::string_view::npos ? 0 : text_.rfind('\n', at) + 1);
+  }
+  return nested;
+}
+
+void JsonConfig::take(const JsonConfig& nested) {
+  for (const Error& made : nested.errors_)
+    if (std::find(errors_.begin(), errors_.end(), made) == errors_.end()) errors_.push_back(made);
+}
+
+Place JsonConfig::place(std::string_view key) const {
+  const std::size_t at = key.empty() ? std::string_view::npos : find_key(text_, key);
+  if (at == std::string_view::npos) return {file_, 0, 0, 1, {}};
+  const std::size_t before = text_.rfind('\n', at);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  std::string line(text_.substr(begin, std::min<std::size_t>(text_.find('\n', begin) - begin, 200)));
+  const auto lines = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  return {file_, line_ + static_cast<int>(lines), static_cast<int>(at - begin) + 1, static_cast<int>(key.size()) + 2,
+          std::move(line)};
+}
+
+void JsonConfig::error(std::string_view key, std::string code, std::string message, std::vector<std::string> help) {
+  Error made{std::move(code), std::move(message), {}, std::move(help), place(key)};
+  if (errors_.size() < 20 && std::find(errors_.begin(), errors_.end(), made) == errors_.end())
+    errors_.push_back(std::move(made));
+}
+
+int ModelBuilder::kind(const Layer& layer) {
+  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
+  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
+  model.kinds.push_back(layer);
+  return static_cast<int>(model.kinds.size()) - 1;
+}
+
+void read_common(JsonConfig& c, Model& m, bool tied) {
+  m.hidden = c.size({"hidden_size", "n_embd", "n_embed", "d_model"}, 1, 1e6);
+  m.vocab = c.size({"vocab_size"});
+  m.tied = c.flag_or("tie_word_embeddings", tied);
+  for (const char* key : {"resid_pdrop", "hidden_dropout", "attention_dropout", "dropout"})
+    m.dropout = std::clamp(std::max(m.dropout, c.number_or(key, 0)), 0.0, 1.0);
+}
+
+AttentionShape read_heads(JsonConfig& c, std::int64_t hidden) {
+  AttentionShape a;
+  a.heads = c.size({"num_attention_heads", "n_head", "n_heads"}, 1, 1e5);
+  a.kv_heads = c.size_or({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, a.heads, 1, 1e5);
+  a.head_dim = c.size_or({"head_dim", "attention_head_dim"}, std::max<std::int64_t>(1, hidden / a.heads), 1, 1e5);
+  return a;
+}
+
+std::int64_t read_depth(JsonConfig& c) { return c.size({"num_hidden_layers", "n_layer", "n_layers"}, 1, 1e4); }
+
+std::vector<bool> sliding_layers(JsonConfig& c, std::int64_t depth, std::int64_t every) {
+  const std::vector<std::string> types = c.words("layer_types");
+  if (!types.empty() && static_cast<std::int64_t>(types.size()) != depth)
+    c.error("layer_types", "bad_value", fmt::format("`layer_types` names {} layers of {}", types.size(), depth));
+  std::vector<bool> sliding;
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    sliding.push_back(at < types.size() ? types[at] == "sliding_attention" || types[at] == "chunked_attention"
+                                        : every > 0 && (i + 1) % every != 0);
+  }
+  return sliding;
+}
+
+}  // namespace plan

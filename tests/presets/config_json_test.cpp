@@ -1,0 +1,142 @@
+#include "presets/config_json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "formulas/parameters.hpp"
+#include "presets/store.hpp"
+#include "presets/yaml.hpp"
+
+using plan::Model;
+
+namespace {
+
+const plan::StoreOptions kEmbeddedOnly{};
+const std::string kConfigs = std::string(PLAN_SOURCE_DIR) + "/tests/presets/configs/";
+
+std::string text_of(const std::string& name) { return *plan::yaml::read_text(kConfigs + name + ".json"); }
+
+plan::Errors errors_of(const std::string& text) {
+  const auto model = plan::read_config_json(text, "config.json");
+  return model ? plan::Errors{} : model.error();
+}
+std::string code_of(const std::string& text) {
+  const plan::Errors errors = errors_of(text);
+  return errors.empty() ? "" : errors.front().code;
+}
+
+const std::string kSmall =
+    "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 64,\n  \"intermediate_size\": 128,\n  \"num_hidden_layers\": "
+    "2,\n"
+    "  \"num_attention_heads\": 4,\n  \"vocab_size\": 100\n}\n";
+
+std::string with(std::string text, const std::string& old, const std::string& fresh) {
+  const std::size_t at = text.find(old);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, old.size(), fresh);
+}
+
+}  // namespace
+
+TEST_CASE("a config.json describes the same model as the preset") {
+  int compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kConfigs)) {
+    const std::string name = file.path().stem().string();
+    CAPTURE(name);
+    const auto model = plan::load_model(file.path().string(), kEmbeddedOnly);
+    if (!model)
+      for (const plan::Error& e : model.error()) MESSAGE(name, " ", e.message);
+    REQUIRE(model.has_value());
+    const Model preset = plan::load_model(name, kEmbeddedOnly)->value;
+    Model expected = preset;
+    expected.name = model->value.name;
+    expected.default_seq = model->value.default_seq;
+    expected.default_global_batch = model->value.default_global_batch;
+    expected.extra_parameters = 0;       // the vision tower is not read
+    if (name == "qwen3-next-80b-a3b") {  // its prediction module is in the checkpoint, not in the config
+      expected.mtp = {};
+      CHECK(plan::model_parameters(model->value).total == plan::model_parameters(preset).total);
+    }
+    if (name == "glm-4.5-air") expected.mtp.own_embedding = false;  // likewise the copies beside it
+    CHECK(plan::model_parameters(model->value).total == plan::model_parameters(expected).total);
+    CHECK(plan::model_parameters(model->value).with_mtp == plan::model_parameters(expected).with_mtp);
+    CHECK(plan::model_parameters(model->value).active == plan::model_parameters(expected).active);
+    CHECK(plan::score_bias_elements(model->value) == plan::score_bias_elements(expected));
+    CHECK(model->value == expected);
+    ++compared;
+  }
+  CHECK(compared >= 60);
+}
+
+TEST_CASE("a folder with a config.json is a model") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "plan_config_folder" / "My-Model-1B";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(kConfigs + "llama3.2-1b.json", folder / "config.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto model = plan::load_model(folder.string(), kEmbeddedOnly);
+  REQUIRE(model.has_value());
+  CHECK(model->name == "My-Model-1B");
+  CHECK(plan::model_parameters(model->value).total == 1'235'814'400);
+  std::filesystem::remove_all(folder.parent_path());
+}
+
+TEST_CASE("mistakes in a config.json have their place") {
+  CHECK(code_of(kSmall) == "");
+  const plan::Errors negative = errors_of(with(kSmall, "\"hidden_size\": 64", "\"hidden_size\": -64"));
+  REQUIRE(negative.size() == 1);
+  CHECK(negative[0].code == "out_of_range");
+  CHECK(negative[0].place.line == 3);
+  CHECK(negative[0].place.column == 3);
+  CHECK(negative[0].place.length == 13);
+  CHECK(negative[0].place.text == "  \"hidden_size\": -64,");
+  CHECK(code_of(with(kSmall, "64", "1e30")) == "out_of_range");
+  CHECK(code_of(with(kSmall, "64", "10000000000000000000000000000000")) == "out_of_range");
+  CHECK(code_of(with(kSmall, "64", "NaN")) == "out_of_range");
+  CHECK(code_of(with(kSmall, "64", "\"wide\"")) == "bad_value");
+  CHECK(code_of(with(kSmall, "64", "64.5")) == "bad_value");
+  CHECK(code_of(with(kSmall, "64", "null")) == "missing_key");
+  CHECK(code_of(with(kSmall, "\"vocab_size\": 100", "\"vocab_size\": 100, \"num_key_value_heads\": 3")) ==
+        "absurd_model");
+  const plan::Errors family = errors_of(with(kSmall, "llama", "lama"));
+  REQUIRE(family.size() == 1);
+  CHECK(family[0].code == "unknown_model_type");
+  CHECK(family[0].help[0] == "a family with a similar name exists: `llama`");
+  CHECK(family[0].place.line == 2);
+  CHECK(errors_of("{\"model_type\": \"llama\"}").size() >= 4);  // each missing key, once
+}
+
+TEST_CASE("a nested config's mistake is placed inside it") {
+  const plan::Errors errors = errors_of(with(text_of("gemma3-27b"), "5376", "-5376"));
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].place.line == 7);
+  CHECK(errors[0].place.text.find("-5376") != std::string::npos);
+}
+
+TEST_CASE("what is no JSON is one clear error") {
+  CHECK(code_of("") == "json_syntax");
+  CHECK(code_of("{\"model_type\": \"llama\", \"hidden_size\": 64") == "json_syntax");
+  CHECK(errors_of("{\"model_type\": \"llama\",").front().message == "the file ends in the middle");
+  CHECK(code_of("[1, 2]") == "bad_value");
+  CHECK(code_of("42") == "bad_value");
+  CHECK(code_of("{}") == "missing_key");
+  CHECK(code_of("{\"model_type\": 3}") == "bad_value");
+  CHECK(code_of("{\"model_type\": \"llama\", \"text_config\": 3}") == "bad_value");
+  CHECK(code_of(std::string(100000, '[')) == "json_refused");
+  CHECK(code_of(std::string(5u << 20, ' ')) == "too_large");
+  CHECK(code_of("\xff\xfe\x00\x01") == "json_syntax");
+  CHECK(errors_of("{\n  \"a\": 1,\n  oops\n}").front().place.line == 3);
+}
+
+TEST_CASE("a config cut anywhere or with a byte changed neither crashes nor hangs") {
+  const std::string text = text_of("deepseek-v3");
+  for (std::size_t n = 0; n < text.size() - 2; n += 3) CHECK_FALSE(errors_of(text.substr(0, n)).empty());
+  for (std::size_t n = 0; n < text.size(); n += 7)
+    for (const char c : {'\0', '"', '9', '{', '-'}) {
+      std::string changed = text;
+      changed[n] = c;
+      const auto model = plan::read_config_json(changed, "config.json");
+      CHECK((model.has_value() || !model.error().empty()));
+    }
+}
