@@ -79,26 +79,44 @@ struct RoundTrip {
   }
 };
 
+/// Makespan with free hand-overs and with the given ones.
+struct Span {
+  double still = 0, moving = 0;
+  void at_least(double still_path, double moving_path) {
+    still = std::max(still, still_path), moving = std::max(moving, moving_path);
+  }
+};
+
+/// A run of equal stages binds at one of its ends: a path's length is convex in the stage it dwells on.
+bool inside_run(Stages stages, std::size_t r) {
+  const auto same = [](const StageTime& a, const StageTime& b) {
+    return a.forward == b.forward && a.backward_input == b.backward_input && a.backward_weight == b.backward_weight;
+  };
+  return r > 0 && r + 1 < stages.size() && same(stages[r - 1], stages[r]) && same(stages[r], stages[r + 1]);
+}
+
 /// 1F1B: the longest path that dwells on some stage r. It enters after the stages before r, does all of
 /// r's work, and leaves through them; while dwelling it may follow the first micro-batch to the end of
 /// the pipeline and back (waiting for the first backward), likewise the last one.
-double one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
   const double m = static_cast<double>(pipe.micro_batches);
   const RoundTrip steady(stages, sum.work_max, hop);
-  double longest = 0, before = 0, trip = sum.f + sum.b;
+  Span longest;
+  double before = 0, trip = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
     const Stage stage(stages[static_cast<std::size_t>(r)]);
-    const int after = pipe.pp - 1 - r;
-    const double held = std::min(m, after + 1.0), there_and_back = trip + 2 * after * hop;
-    const double first = positive(there_and_back - held * stage.f - stage.b());
-    const double last = positive(there_and_back - stage.f - held * stage.b());
-    double path = before + 2 * r * hop + m * stage.work();
+    const double work = stage.work(), after = pipe.pp - 1 - r, held = std::min(m, after + 1);
     // With all micro-batches in flight at once the two trips overlap.
-    path += m > held || after == 0 ? first + last : std::max(first, last);
-    if (stage.work() >= sum.work_max) path += steady.loss(m - 1 - held);
-    longest = std::max(longest, path);
-    before += stage.work();
-    trip -= stage.work();
+    const bool overlap = m <= after + 1 && after > 0;
+    const auto path = [&](double x) {
+      const double first = positive(trip + 2 * after * x - held * stage.f - stage.b());
+      const double last = positive(trip + 2 * after * x - stage.f - held * stage.b());
+      return before + 2 * r * x + m * work + (overlap ? std::max(first, last) : first + last);
+    };
+    if (overlap || m == after + 2 || !inside_run(stages, static_cast<std::size_t>(r)))
+      longest.at_least(path(0), path(hop) + (work >= sum.work_max ? steady.loss(m - 1 - held) : 0));
+    before += work;
+    trip -= work;
   }
   return longest;
 }
@@ -108,28 +126,28 @@ double one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, doubl
 /// warms up with two chunks fewer; and it may follow a micro-batch around all ranks from chunk to chunk,
 /// which one group of r's own work covers. Likewise after the last forward. Or it leaves r when the last
 /// rank starts its backwards, dwells there until the forwards are done, and comes back.
-double interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
-  const double m = static_cast<double>(pipe.micro_batches), v = pipe.vp, group = group_size(pipe);
-  const double warm_up = (v - 1) * group, end_work = Stage(stages.back()).work();
-  double longest = 0, before = 0, behind = sum.f + sum.b;
+Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+  const double m = static_cast<double>(pipe.micro_batches), part = 1.0 / pipe.vp, group = group_size(pipe);
+  const double rounds = pipe.vp - 1, warm_up = rounds * group, end_work = Stage(stages.back()).work();
+  Span longest;
+  double before = 0, behind = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
     const Stage stage(stages[static_cast<std::size_t>(r)]);
-    const int after = pipe.pp - 1 - r;
-    behind -= stage.work();
-    const double turn = behind / v + 2 * after * hop;
-    const double round_f = positive((v - 1) * ((sum.f - group * stage.f) / v + pipe.pp * hop));
-    const double round_b = positive((v - 1) * ((sum.b - group * stage.b()) / v + pipe.pp * hop));
-    const double first = positive(turn - 2 * after * stage.f / v) + round_f;
-    const double last = positive(turn - 2 * after * stage.b() / v) + round_b;
-    const bool overlap = 2 * after + warm_up + 1 >= m * v;
-    const double enter = before / v + 2 * r * hop;
-    const double stay = m * stage.work() + (overlap ? std::max(first, last) : first + last);
-    longest = std::max(longest, enter + stay);
-    if (after > 0 && warm_up < m * v) {
-      const double here = (warm_up + 1) * stage.work() / v, there = (m - warm_up / v) * end_work;
-      longest = std::max(longest, enter + here + there + turn - end_work / v + round_f + round_b);
-    }
-    before += stage.work();
+    const double f = stage.f * part, b = stage.b() * part, work = stage.work(), after = pipe.pp - 1 - r;
+    behind -= work;
+    const bool overlap = (2 * after + warm_up + 1) * part >= m;
+    const auto path = [&](double x) {
+      const double turn = behind * part + 2 * after * x, enter = before * part + 2 * r * x;
+      const double round_f = rounds * positive(sum.f * part - group * f + pipe.pp * x);
+      const double round_b = rounds * positive(sum.b * part - group * b + pipe.pp * x);
+      const double first = positive(turn - 2 * after * f) + round_f, last = positive(turn - 2 * after * b) + round_b;
+      const double stay = m * work + (overlap ? std::max(first, last) : first + last);
+      const double move =
+          (warm_up + 1) * part * work + (m - (warm_up + 1) * part) * end_work + turn + round_f + round_b;
+      return enter + (after > 0 && warm_up * part < m ? std::max(stay, move) : stay);
+    };
+    if (overlap || !inside_run(stages, static_cast<std::size_t>(r))) longest.at_least(path(0), path(hop));
+    before += work;
   }
   return longest;
 }
@@ -259,13 +277,13 @@ PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stag
   switch (pipe.schedule) {
     case Schedule::GPipe: return split(gpipe(pipe, sum, 0), gpipe(pipe, sum, x));
     case Schedule::OneFOneB: {
-      const double still = one_f_one_b(pipe, stages, sum, 0);
-      return split(still, x > 0 ? one_f_one_b(pipe, stages, sum, x) : still);
+      const Span span = one_f_one_b(pipe, stages, sum, x);
+      return split(span.still, span.moving);
     }
     case Schedule::Interleaved:
     case Schedule::BreadthFirst: {
-      const double still = interleaved(pipe, stages, sum, 0);
-      return split(still, x > 0 ? interleaved(pipe, stages, sum, x) : still);
+      const Span span = interleaved(pipe, stages, sum, x);
+      return split(span.still, span.moving);
     }
     case Schedule::DualPipe:
     case Schedule::DualPipeV: {

@@ -212,6 +212,36 @@ TEST_CASE("unequal stages: between the bounds and close") {
   }
 }
 
+TEST_CASE("unequal ends around equal stages") {
+  // The usual case: embedding in front, head at the back, the rest alike.
+  struct Row {
+    Schedule schedule;
+    double low, high;
+  };
+  const Row rows[] = {{Schedule::OneFOneB, -0.03, 0.01}, {Schedule::Interleaved, -0.07, 1e-9}};
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> end(0.6, 1.3), unit(0, 1);
+  for (const Row& row : rows) {
+    double mean = 0;
+    int runs = 0;
+    for_each_pipeline(row.schedule, [&](const Pipeline& pipe) {
+      std::vector<double> scale(pipe.pp, 1.0);
+      scale.front() = end(random), scale.back() = end(random);
+      const double hop = 0.03 * unit(random);
+      CAPTURE(name(row.schedule));
+      CAPTURE(pipe.pp);
+      CAPTURE(pipe.micro_batches);
+      const double off = predict(pipe, {1, 1.2, 0.8}, scale, 0, hop).total().value /
+                             replay(pipe, {1, 1.2, 0.8}, scale, 0, hop).makespan -
+                         1;
+      CHECK(off >= row.low);
+      CHECK(off <= row.high);
+      mean += off, ++runs;
+    });
+    CHECK(std::abs(mean / runs) < 0.002);
+  }
+}
+
 TEST_CASE("1F1B with unequal stages keeps the published bounds") {
   // formulas.md F6: max_r [ sum of the stages before r + m (F_r + B_r) ] <= T <= sum + (m - 1) max
   std::mt19937 random(3);

@@ -96,6 +96,36 @@ TEST_CASE("bubble as a share of the step and over the ideal") {
   }
 }
 
+TEST_CASE("published bubbles at F = B_i = W = 1") {
+  // Zero Bubble (arXiv:2401.10241) and DualPipe (github.com/deepseek-ai/DualPipe) tables, pair time 3
+  struct Row {
+    int p;
+    std::int64_t m;
+    double one_f_one_b, zb_h1, v2, v4, dual, held_h2, held_dual;
+  };
+  const Row rows[] = {{4, 8, 9, 3, 4.5, 2.25, 2, 7, 5},           {8, 24, 21, 7, 10.5, 5.25, 6, 15, 9},
+                      {8, 32, 21, 7, 10.5, 5.25, 6, 15, 9},       {16, 48, 45, 15, 22.5, 11.25, 14, 31, 17},
+                      {16, 128, 45, 15, 22.5, 11.25, 14, 31, 17}, {32, 96, 93, 31, 46.5, 23.25, 30, 63, 33}};
+  for (const Row& row : rows) {
+    const auto bubble = [&](Schedule schedule, int vp) {
+      const std::vector<StageTime> stages(static_cast<std::size_t>(row.p), stage(1, 1, 1, 3));
+      return pipeline_time({schedule, row.p, vp, row.m}, stages, Seconds(0)).bubble.value;
+    };
+    CAPTURE(row.p);
+    CHECK(bubble(Schedule::OneFOneB, 1) == Approx(row.one_f_one_b));
+    CHECK(bubble(Schedule::ZbH1, 1) == Approx(row.zb_h1));
+    CHECK(bubble(Schedule::Interleaved, 2) == Approx(row.v2));
+    CHECK(bubble(Schedule::Interleaved, 4) == Approx(row.v4));
+    CHECK(bubble(Schedule::DualPipe, 1) == Approx(row.dual));
+    CHECK(in_flight({Schedule::OneFOneB, row.p, 1, row.m}, 0) == row.p);
+    CHECK(in_flight({Schedule::ZbH1, row.p, 1, row.m}, 0) == row.p);
+    CHECK(in_flight({Schedule::ZbH2, row.p, 1, row.m}, 0) == row.held_h2);
+    CHECK(in_flight({Schedule::DualPipe, row.p, 1, row.m}, 0) == row.held_dual);
+  }
+  CHECK(parameter_copies(Schedule::DualPipe) == 2);
+  CHECK(parameter_copies(Schedule::OneFOneB) == 1);
+}
+
 TEST_CASE("exposed hops, worked numbers") {
   struct Row {
     Pipeline pipe;
