@@ -1,16 +1,16 @@
 #include <string>
 #include <utility>
 
-#include "presets/efficiency_files.hpp"
 #include "presets/efficiency_reader.hpp"
+#include "presets/embedded.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
 std::string_view embedded(std::string_view name) {
-  for (const EmbeddedEfficiency& file : efficiency_files())
-    if (file.name == name) return file.text;
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == "efficiency" && file.name == name) return file.text;
   return {};
 }
 

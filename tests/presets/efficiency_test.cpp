@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "formulas/efficiency.hpp"
-#include "presets/efficiency_files.hpp"
 #include "presets/efficiency_reader.hpp"
+#include "presets/embedded.hpp"
+#include "presets/store.hpp"
 
 namespace {
 using namespace plan;
@@ -41,8 +44,8 @@ std::string with(std::string from, const std::string& to) {
 
 TEST_CASE("every shipped table is read, and every stand-in has one") {
   int tables = 0;
-  for (const EmbeddedEfficiency& file : efficiency_files()) {
-    if (file.name == "inherited") continue;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (file.folder != "efficiency" || file.name == "inherited") continue;
     CAPTURE(file.name);
     Gpu gpu = datasheet(std::string(file.name), 1e15, 1e12, 1e11);
     const Result<bool> applied = apply_efficiency(gpu);
@@ -53,7 +56,7 @@ TEST_CASE("every shipped table is read, and every stand-in has one") {
     ++tables;
   }
   CHECK(tables >= 15);
-  for (const char* name : {"a100-sxm-40gb", "h800-sxm", "gh200", "mi250x-gcd", "rtx-5090", "v100-sxm2-16gb"}) {
+  for (const char* name : {"a100-sxm-40gb", "h800-sxm", "gh200", "h100-sxm-96gb-500w", "rtx-5090", "v100-sxm2-16gb"}) {
     CAPTURE(name);
     Gpu gpu = datasheet(name, 1e15, 1e12, 1e11);
     const Result<bool> applied = apply_efficiency(gpu);
@@ -61,6 +64,24 @@ TEST_CASE("every shipped table is read, and every stand-in has one") {
     CHECK(*applied);
     CHECK(*efficiency_like(name) == gpu.measured_as);
   }
+}
+
+TEST_CASE("every GPU preset but a few has measured tables, its own or of its architecture") {
+  const StoreOptions embedded_only;
+  std::string without;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, embedded_only)) {
+    CAPTURE(entry.name);
+    const auto gpu = load_gpu(entry.name, embedded_only);
+    REQUIRE(gpu);
+    const bool measured = gpu->value.gemm[kBf16][0].fit.rate.value > 0 || !gpu->value.collectives.empty();
+    if (!measured) without += entry.name + " ";
+    const double seconds = gemm_time(gpu->value, {8192, 8192, 8192}, DType::Bf16, Orientation::Forward).value;
+    const double peak = std::max(gpu->value.peak[kBf16].value, gpu->value.peak[kBf16 - 1].value);
+    const double share = 2. * 8192 * 8192 * 8192 / seconds / peak;
+    CHECK(share > 0.3);
+    CHECK(share < 0.95);
+  }
+  CHECK(without == "mi250x-gcd rtx-a6000 tpu-v3 tpu-v4 tpu-v5e tpu-v5p tpu-v6e trainium2 ");
 }
 
 TEST_CASE("H100: published shapes and curves come back as published") {
