@@ -2,20 +2,21 @@
 #include "planner/plan.hpp"
 
 #include "planner/nearest.hpp"
+#include "planner/rules.hpp"
 #include "planner/search.hpp"
 #include "planner/why.hpp"
 
 namespace plan {
 namespace {
 
-std::vector<Note> notes(const Problem& problem, const Found& found) {
+std::vector<Note> notes(const Problem& problem, bool at_risk) {
   std::vector<Note> list;
   const Gpu& gpu = problem.cluster.gpu;
   if (!problem.cluster.measured)
     list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
   if (!gpu.measured_as.empty())
     list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});
-  if (found.at_risk)
+  if (at_risk)
     list.push_back(
         {"memory_at_risk", "nothing fits for certain: the interval of the peak reaches past the GPU's memory"});
   return list;
@@ -29,7 +30,7 @@ Result<Plan> search(const Problem& problem) {
   Plan plan;
   plan.problem = problem;
   plan.search = found.stats;
-  plan.notes = notes(problem, found);
+  plan.notes = notes(problem, found.at_risk);
   for (const Candidate& candidate : found.ranking.best()) {
     Estimate detail = estimate(problem, candidate.layout);
     if (plan.best.stages.empty())
@@ -39,6 +40,20 @@ Result<Plan> search(const Problem& problem) {
   }
   for (const Candidate& candidate : found.front.members()) plan.front.push_back(estimate(problem, candidate.layout));
   plan.why = why(problem, plan.best);
+  return plan;
+}
+
+Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
+  const int broken = broken_rule(problem, layout);
+  if (broken >= 0) {
+    const Rule& rule = rules()[static_cast<std::size_t>(broken)];
+    return fail({"no_layout", "the layout is not possible: " + std::string(rule.text), {}, {}});
+  }
+  Plan plan;
+  plan.problem = problem;
+  plan.best = estimate(problem, layout);
+  plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
+  plan.notes = notes(problem, plan.best.fits == Fits::AtRisk);
   return plan;
 }
 

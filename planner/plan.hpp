@@ -55,4 +55,7 @@ struct Plan {
 /// each computed by the same search with one input changed; code `no_layout` means exit status 1.
 [[nodiscard]] Result<Plan> search(const Problem& problem);
 
+/// The report of one layout, whether or not it fits. An illegal layout is an error, code `no_layout`.
+[[nodiscard]] Result<Plan> plan_layout(const Problem& problem, const Layout& layout);
+
 }  // namespace plan

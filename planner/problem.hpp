@@ -37,7 +37,8 @@ struct Input {
   std::string key;
   std::string value;
   Origin origin = Origin::Default;
-  std::string where{};  ///< file and line, for presets and launch files
+  std::string where{};   ///< file and line, for presets and launch files
+  std::string digest{};  ///< SHA-256 of the preset that it names
 };
 
 /// Everything that a plan follows from. The same problem gives the same plan.

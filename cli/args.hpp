@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plan {
+
+/// What was typed, unread: which words followed which flag. resolve.hpp turns it into what it means.
+struct Args {
+  using Text = std::optional<std::string>;
+
+  std::string verb{};                ///< empty: plan
+  std::vector<std::string> words{};  ///< what follows the verb
+
+  Text model, gpus, gpu, cluster, profile, seq, global_batch, task, lora_rank, tokens;
+  Text precision, optimizer, framework, layout;
+  Text objective, top, stage, price;
+  Text format, output, color, threads, completion, list;
+  std::vector<std::string> set{};
+  bool pareto = false, names = false, json = false, ascii = false, quiet = false;
+  bool help = false, short_help = false, version = false;
+};
+
+}  // namespace plan

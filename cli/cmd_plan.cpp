@@ -1,0 +1,27 @@
+// `plan`: search, and the answer on one screen. Tested by tests/cli/golden_test.cpp.
+#include "cli/commands.hpp"
+#include "cli/diagnostic.hpp"
+#include "cli/report/report.hpp"
+#include "cli/resolve.hpp"
+
+namespace plan {
+
+int run_plan(const Args& args, Streams& streams) {
+  Result<Problem> problem = resolve_problem(args);
+  const Result<RunOptions> run = resolve_run(args);
+  if (!problem || !run) {
+    Errors errors = problem ? Errors{} : problem.error();
+    if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+    return report_errors(errors, streams);
+  }
+  Result<Plan> plan = search(*problem);
+  if (!plan) {  // once more, with other hardware to suggest
+    problem->alternatives = larger_clusters(problem->cluster);
+    plan = search(*problem);
+  }
+  if (!plan) return report_errors(plan.error(), streams);
+  streams.out = wants_json(args) ? json_report(*plan, *run) : human_report(*plan, *run, streams.out_terminal);
+  return kYes;
+}
+
+}  // namespace plan

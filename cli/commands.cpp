@@ -1,0 +1,63 @@
+// From words to an exit status: parse, answer what every verb answers alike, run the verb.
+#include "cli/commands.hpp"
+
+#include <unistd.h>
+
+#include "cli/diagnostic.hpp"
+#include "cli/help.hpp"
+#include "cli/output.hpp"
+
+namespace plan {
+namespace {
+
+ColorMode color_mode(const Args& args) {
+  if (args.color == "always") return ColorMode::Always;
+  if (args.color == "never") return ColorMode::Never;
+  return ColorMode::Auto;
+}
+
+int answer(const Args& args, Streams& streams) {
+  const Command& command = *find_command(args.verb);
+  if (args.help) {
+    streams.out = help_text(command, !args.short_help, streams.out_terminal);
+    return kYes;
+  }
+  if (args.version) {
+    streams.out = version_text();
+    return kYes;
+  }
+  if (args.completion) {
+    streams.out = completion_script(*args.completion);
+    return kYes;
+  }
+  return command.run(args, streams);
+}
+
+}  // namespace
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : kCommands)
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+int run_command_line(const std::vector<std::string>& words, Streams& streams) {
+  const Environment env = read_environment();
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, ColorMode::Auto, false, env);
+  const Result<Args> args = parse_arguments(words);
+  if (!args) return report_errors(args.error(), streams);
+  streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(*args), args->ascii, env);
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(*args), args->ascii, env);
+  if (args->output) streams.out_terminal = make_terminal(false, 0, color_mode(*args), args->ascii, env);
+  const int status = answer(*args, streams);
+  if (status != kYes && status != kNo) return status;
+  if (args->output && !streams.out.empty()) {
+    const Result<bool> written = write_whole(*args->output, streams.out);
+    if (!written) return report_errors(written.error(), streams);
+    streams.out.clear();
+  }
+  if (args->quiet) streams.out.clear();
+  return status;
+}
+
+}  // namespace plan

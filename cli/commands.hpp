@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "cli/args.hpp"
+#include "cli/options.hpp"
+#include "cli/streams.hpp"
+
+namespace plan {
+
+int run_plan(const Args& args, Streams& streams);
+int run_estimate(const Args& args, Streams& streams);
+int run_explain(const Args& args, Streams& streams);
+int run_formula(const Args& args, Streams& streams);
+int run_list(const Args& args, Streams& streams);
+int run_show(const Args& args, Streams& streams);
+
+struct Command {
+  std::string_view name;      ///< empty: bare `plan`
+  std::string_view synopsis;  ///< after the name
+  std::string_view help;
+  std::uint16_t bit;
+  int most_words;  ///< positional words it takes
+  int (*run)(const Args&, Streams&);
+};
+
+inline constexpr Command kCommands[] = {
+    {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan},
+    {"estimate", "--layout tp8,pp16,... --model NAME|FILE --gpus N [flags]", "report on one layout", kForEstimate, 0,
+     run_estimate},
+    {"explain", "TERM --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
+     run_explain},
+    {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},
+    {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
+    {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},
+};
+
+/// nullptr if there is no such verb.
+[[nodiscard]] const Command* find_command(std::string_view name);
+
+/// Parses, runs and returns the exit status. `words` are the arguments without the program's name.
+int run_command_line(const std::vector<std::string>& words, Streams& streams);
+
+}  // namespace plan

@@ -1,0 +1,59 @@
+// What `plan list` says about presets. Tested by tests/cli/golden_test.cpp.
+#include "cli/library.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/report/format.hpp"
+#include "formulas/names.hpp"
+#include "formulas/parameters.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+std::string origin(const std::string& where) { return where == "embedded" ? "" : where; }
+
+std::string with_aliases(std::string about, const PresetEntry& entry) {
+  if (!entry.aliases.empty()) about += fmt::format("; also {}", fmt::join(entry.aliases, ", "));
+  return about;
+}
+
+std::string about_model(const Model& model) {
+  const ModelParameters parameters = model_parameters(model);
+  std::string out = count_text(static_cast<double>(parameters.total));
+  if (model.moe()) out += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
+  return out;
+}
+
+std::string about_gpu(const Gpu& gpu) {
+  const DType quoted = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
+  return fmt::format("{}, {:.0f} TFLOP/s {}", memory_text(gpu.memory),
+                     gpu.peak[static_cast<std::size_t>(quoted)].value / 1e12, name(quoted));
+}
+
+std::string about_cluster(const Cluster& cluster) {
+  std::string out = fmt::format("{} x {} a node", cluster.gpus_per_node, cluster.gpu.name);
+  for (const Tier& tier : cluster.tiers)
+    out += fmt::format(", {} {} GB/s", tier.name, number_text(tier.bandwidth.value / 1e9, 4));
+  return out;
+}
+
+template <class Load, class About>
+std::vector<Listed> rows(PresetKind kind, Load load, About about) {
+  const StoreOptions options = StoreOptions::from_environment();
+  std::vector<Listed> out;
+  for (const PresetEntry& entry : list_presets(kind, options)) {
+    const auto loaded = load(entry.name, options);
+    out.push_back(
+        {entry.name, with_aliases(loaded ? about(loaded->value) : "unreadable", entry), origin(entry.origin)});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Listed> list_models() { return rows(PresetKind::Model, load_model, about_model); }
+std::vector<Listed> list_gpus() { return rows(PresetKind::Gpu, load_gpu, about_gpu); }
+std::vector<Listed> list_clusters() { return rows(PresetKind::Cluster, load_cluster, about_cluster); }
+
+}  // namespace plan

@@ -1,0 +1,36 @@
+// plan: parse, run, write, exit status.
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+
+namespace {
+
+void interrupted(int) { _exit(plan::kInterrupted); }
+
+int run(const std::vector<std::string>& words) {
+  plan::Streams streams;
+  const int status = plan::run_command_line(words, streams);
+  const bool ok = plan::write_all(STDOUT_FILENO, streams.out);
+  if (!ok) streams.err += "error: cannot write to the standard output\n";
+  if (!plan::write_all(STDERR_FILENO, streams.err) || !ok) return plan::kError;
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGINT, interrupted);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return run({argv + (argc > 0 ? 1 : 0), argv + argc});
+  } catch (const std::exception& bug) {
+    static_cast<void>(plan::write_all(STDERR_FILENO, std::string("error: internal: ") + bug.what() + "\n"));
+    return plan::kError;
+  }
+}

@@ -1,0 +1,149 @@
+// Every flag, once. Help, completions, the parser and the manual's test read this table.
+#include "cli/options.hpp"
+#include "cli/words.hpp"
+#include "planner/frameworks.hpp"
+
+namespace plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words framework_words() {
+  Words words;
+  for (const FrameworkRow& row : frameworks()) words.emplace_back(row.name);
+  return words;
+}
+Words precision_words() { return words_of(kPrecisionNames); }
+Words optimizer_words() { return words_of(kOptimizerNames); }
+Words task_words() { return words_of(kTaskNames); }
+Words objective_words() { return words_of(kObjectiveNames); }
+Words format_words() { return words_of(kFormatNames); }
+Words color_words() { return {"auto", "always", "never"}; }
+Words shell_words() { return {"bash", "zsh", "fish"}; }
+Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms"}; }
+
+constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kAnswer = "The answer",
+                           kPrint = "Printing", kMore = "More";
+
+constexpr Option take(std::string_view flag, std::string_view argument, std::string_view group, Complete complete,
+                      std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
+  return {.flag = flag,
+          .letter = 0,
+          .argument = argument,
+          .group = group,
+          .help = help,
+          .more = more,
+          .complete = complete,
+          .verbs = verbs,
+          .value = value};
+}
+
+constexpr Option pick(std::string_view flag, std::string_view argument, std::string_view group, Words (*words)(),
+                      std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, argument, group, Complete::Words, verbs, value, help, more);
+  option.words = words;
+  return option;
+}
+
+constexpr Option turn_on(std::string_view flag, std::string_view group, std::uint16_t verbs, bool Args::*on,
+                         std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, "", group, Complete::Nothing, verbs, nullptr, help, more);
+  option.on = on;
+  return option;
+}
+
+constexpr Option lettered(Option option, char letter) {
+  option.letter = letter;
+  return option;
+}
+
+constexpr Option repeated(std::string_view flag, std::string_view argument, std::string_view group, std::uint16_t verbs,
+                          std::vector<std::string> Args::*values, std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, argument, group, Complete::Nothing, verbs, nullptr, help, more);
+  option.values = values;
+  return option;
+}
+
+constexpr auto kNothing = Complete::Nothing;
+constexpr std::uint16_t kReport = kForPlan | kForEstimate;
+
+constexpr Option kOptions[] = {
+    take("--model", "NAME|FILE", kTrain, Complete::Models, kForProblem, &Args::model,
+         "preset (405b), YAML file, config.json or its folder",
+         "Names and aliases: `plan list models`. A folder is read for its config.json."),
+    take("--seq", "N", kTrain, kNothing, kForProblem, &Args::seq, "tokens per sequence",
+         "8192 or 8k; k is 1024. Default: as the model was published."),
+    take("--global-batch", "N", kTrain, kNothing, kForProblem, &Args::global_batch,
+         "sequences per step, or tokens: `16M tokens`",
+         "`16M tokens` counts in powers of two if the number is one, as the field does (16 M = 16 777 216), else in "
+         "powers of ten. Default: as the model was published."),
+    pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
+         "Default: bf16."),
+    pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
+         "Default: adam with fp32 states."),
+    pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
+         "Default: pretrain."),
+    take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",
+         "With --task lora or qlora. Default: 16."),
+    take("--tokens", "N", kTrain, kNothing, kReport, &Args::tokens, "tokens of the whole run, for its days and cost",
+         "15.6T; K, M, B and T are powers of ten."),
+
+    take("--gpus", "N", kOn, kNothing, kForProblem, &Args::gpus, "number of GPUs", "16384 or 16k; k is 1024."),
+    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem, &Args::gpu, "kind of GPU, in its usual cluster",
+         "`plan list gpus`. Default: h100-sxm."),
+    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem, &Args::cluster, "GPUs and network",
+         "`plan list clusters`. Default: dgx-h100."),
+    take("--profile", "FILE", kOn, Complete::File, kForProblem, &Args::profile, "a measured cluster",
+         "Its numbers take the place of the data sheets'."),
+    take("--price", "USD", kOn, kNothing, kReport, &Args::price, "price of a GPU-hour",
+         "Default: the preset's, where it has one."),
+
+    pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
+         "only what this framework accepts", "`plan list frameworks`. Default: any."),
+    take(
+        "--layout", "tp8,pp16,...", kHow, kNothing, kForProblem, &Args::layout, "fix axes; the search varies the rest",
+        "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "
+        "= and a word (schedule=1f1b, recompute=full, recompute=core_attn+mlp, layers=7+8+8+7 per chunk); sp or "
+        "sp=off."),
+    pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain, &Args::objective,
+         "what is best: time, memory or cost", "Default: time, the shortest step."),
+
+    take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
+    turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
+    take("--stage", "N", kAnswer, kNothing, kForExplain, &Args::stage, "stage to explain",
+         "Default: the stage with the highest peak."),
+    repeated("--set", "s=2048,...", kAnswer, kForFormula, &Args::set, "values of the formula's symbols",
+             "May be repeated. Symbols left out take the formula's typical value."),
+    turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
+
+    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human or json"),
+    turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
+    lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
+                  "The file appears whole or not at all."),
+             'o'),
+    pick("--color", "WHEN", kPrint, color_words, kForAll, &Args::color, "auto, always or never",
+         "auto: on a terminal, unless NO_COLOR is set."),
+    turn_on("--ascii", kPrint, kForAll, &Args::ascii, "draw bars with #"),
+    turn_on("--quiet", kPrint, kForAll, &Args::quiet, "print errors only; the exit status answers"),
+
+    take("--threads", "N", kMore, kNothing, kForProblem, &Args::threads, "threads of the search",
+         "Default: one per core. The answer is the same on any number."),
+    pick("--list", "WHAT", kMore, list_words, kForPlan, &Args::list, "the same as `plan list`"),
+    pick("--completion", "SHELL", kMore, shell_words, kForPlan, &Args::completion, "print the shell's completions",
+         "bash, zsh or fish."),
+    turn_on("--version", kMore, kForAll, &Args::version, "print the version"),
+    lettered(turn_on("--help", kMore, kForAll, &Args::help, "print help; -h is the short form"), 'h'),
+};
+
+}  // namespace
+
+std::span<const Option> options() { return kOptions; }
+
+const Option* find_option(std::string_view flag) {
+  for (const Option& option : kOptions)
+    if (option.flag == flag || (flag.size() == 2 && option.letter != 0 && flag[0] == '-' && flag[1] == option.letter))
+      return &option;
+  return nullptr;
+}
+
+}  // namespace plan

@@ -1,0 +1,52 @@
+// Writing the result. Tested by tests/cli/output_test.cpp and tests/cli/golden_test.cpp.
+#include "cli/output.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace plan {
+namespace {
+
+tl::unexpected<Errors> cannot_write(const std::string& path, int reason) {
+  return fail({"cannot_write", fmt::format("cannot write `{}`: {}", path, std::strerror(reason))});
+}
+
+bool is_special(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno == EPIPE;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<bool> write_whole(const std::string& path, std::string_view text) {
+  const bool direct = is_special(path);
+  const std::string target = direct ? path : fmt::format("{}.{}.tmp", path, ::getpid());
+  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) return cannot_write(path, errno);
+  const bool written = write_all(descriptor, text);
+  int reason = written ? 0 : errno;
+  if (::close(descriptor) != 0 && reason == 0) reason = errno;
+  if (reason == 0 && !direct && std::rename(target.c_str(), path.c_str()) != 0) reason = errno;
+  if (reason == 0) return true;
+  if (!direct) ::unlink(target.c_str());
+  return cannot_write(path, reason);
+}
+
+}  // namespace plan

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "formulas/result.hpp"
+
+namespace plan {
+
+/// Writes a file whole or not at all: a temporary file beside it, then a rename. Devices and pipes are written to
+/// directly.
+[[nodiscard]] Result<bool> write_whole(const std::string& path, std::string_view text);
+
+/// Writes all of `text` to a descriptor. A reader that has gone away is no error.
+[[nodiscard]] bool write_all(int descriptor, std::string_view text);
+
+}  // namespace plan

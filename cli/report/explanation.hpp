@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/terminal.hpp"
+
+namespace plan {
+
+/// A symbol of an equation with its value and where that came from.
+struct ExplainedSymbol {
+  std::string name;
+  double value = 0;
+  std::string meaning;
+  std::string origin;
+};
+
+/// How a number comes about: `plan explain` and `plan formula` print it.
+struct Explanation {
+  std::string name;      ///< as typed
+  std::string title;     ///< "activations held by stage 1"
+  std::string equation;  ///< in the symbols
+  std::vector<ExplainedSymbol> symbols{};
+  double value = 0;
+  std::string unit{};  ///< of the value: "bytes", "s", ...
+  std::string source{};
+  std::vector<std::string> notes{};
+};
+
+/// The value with its unit as people read it: "45 634 027 520 B = 42.5 GiB".
+[[nodiscard]] std::string value_text(double value, const std::string& unit);
+
+/// The equation with every symbol replaced by its value.
+[[nodiscard]] std::string substituted(const Explanation& explanation);
+
+[[nodiscard]] std::string human_explanation(const Explanation& explanation, const Terminal& terminal);
+[[nodiscard]] std::string json_explanation(const Explanation& explanation);
+
+}  // namespace plan

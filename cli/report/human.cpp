@@ -1,0 +1,143 @@
+// The answer on one screen, most important first. Tested by tests/cli/human_test.cpp and the golden files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/report/format.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/report.hpp"
+#include "cli/report/tables.hpp"
+#include "formulas/parameters.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kLines = 40;
+constexpr int kFewestStages = 3, kMostStages = 8;
+/// MFU conventions further apart than this are both printed.
+constexpr double kMfuApart = 0.03;
+
+std::string header(const Problem& problem) {
+  const ModelParameters parameters = model_parameters(problem.model);
+  std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
+  if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
+  std::string out = fmt::format("{} ({}) on {} x {}", problem.model.name, size, problem.gpus, problem.cluster.gpu.name);
+  const int node = std::max(problem.cluster.gpus_per_node, 1);
+  if (problem.gpus > node && problem.gpus % node == 0)
+    out += fmt::format(", {} nodes of {}", problem.gpus / node, node);
+  return out;
+}
+
+std::string batch(const Training& training) {
+  return fmt::format("sequence {}, global batch {} = {} tokens per step", training.seq, training.global_batch,
+                     count_text(static_cast<double>(training.tokens_per_step())));
+}
+
+std::string searched(const SearchStats& stats) {
+  if (stats.considered <= 1) return "";
+  const auto count = [](std::int64_t n) { return count_text(static_cast<double>(n)); };
+  return fmt::format("Best of {} legal layouts: {} fit, {} do not, {} proven worse by a bound\n\n", count(stats.legal),
+                     count(stats.fit), count(stats.legal - stats.fit - stats.pruned), count(stats.pruned));
+}
+
+/// "± 12 %", or the range where it leans to one side.
+std::string spread(double value, double low, double high, int decimals, const Terminal& terminal) {
+  if (!(low < value || high > value)) return "";
+  const double below = 1 - low / value, above = high / value - 1;
+  if (std::fabs(above - below) < 0.015)
+    return fmt::format(" {} {:.0f} %", terminal.unicode ? "±" : "+-", 100 * std::max(above, below));
+  return fmt::format(" ({:.{}f} to {:.{}f})", low, decimals, high, decimals);
+}
+
+std::string step_line(const Estimate& e, bool one_mfu, const Terminal& terminal) {
+  const TimeScale scale = time_scale(e.step_time);
+  const double factor = scale.factor;
+  std::string out = fmt::format("  step time  {:.{}f} {}{}", e.step_time.value * factor, scale.decimals, scale.unit,
+                                spread(e.step_time.value * factor, e.step_time_low.value * factor,
+                                       e.step_time_high.value * factor, scale.decimals, terminal));
+  out += fmt::format("    throughput  {} tokens/s", count_text(e.tokens_per_s));
+  if (one_mfu) out += fmt::format("    MFU  {}", percent(e.mfu.model_causal));
+  return out + "\n";
+}
+
+std::string memory_line(const Estimate& e, const Terminal& terminal) {
+  const double share = e.capacity.value > 0 ? e.peak / e.capacity : 0;
+  std::string out = fmt::format("  memory     {} of {} GiB ({:.0f} %)", gib(e.peak), gib(e.capacity), 100 * share);
+  const std::string range = fmt::format(" {} to {} GiB", gib(e.peak_low), gib(e.peak_high));
+  const bool interval = e.peak_low < e.peak || e.peak_high > e.peak;
+  switch (e.fits) {
+    case Fits::Yes: out += ", " + paint(terminal, Style::Good, "fits") + (interval ? ":" + range : ""); break;
+    case Fits::AtRisk: out += ", " + paint(terminal, Style::Warn, "fits: at risk") + "," + range; break;
+    case Fits::No: out += ", " + paint(terminal, Style::Bad, "does not fit") + (interval ? ":" + range : ""); break;
+  }
+  return out + "\n";
+}
+
+std::string run_line(const Plan& plan, const RunOptions& options) {
+  const std::optional<RunCost> run = run_cost(plan, options);
+  if (!run) return "";
+  std::string out = fmt::format("  whole run  {} tokens in {:.1f} days, {} GPU-hours", count_text(run->tokens),
+                                run->time.value / 86400, count_text(run->gpu_hours));
+  if (run->usd) out += fmt::format(", {} USD", count_text(*run->usd));
+  return out + "\n";
+}
+
+std::string summary(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
+  const Estimate& best = plan.best;
+  const bool one_mfu = std::fabs(best.mfu.model_full - best.mfu.model_causal) < kMfuApart;
+  std::string out = fmt::format("  {}\n", paint(terminal, Style::Bold, axes_text(best, plan.problem.model.moe())));
+  out += fmt::format("  {}\n\n", wrap(choices_text(plan.problem, best), terminal.width, 2));
+  out += step_line(best, one_mfu, terminal);
+  if (!one_mfu)
+    out += fmt::format("  MFU        {} counting causal attention, {} counting it in full\n",
+                       percent(best.mfu.model_causal), percent(best.mfu.model_full));
+  return out + memory_line(best, terminal) + run_line(plan, options);
+}
+
+std::string why(const Plan& plan, const Terminal& terminal) {
+  if (plan.why.empty()) return "";
+  return fmt::format("{} {}\n", paint(terminal, Style::Bold, "Why:"),
+                     wrap(fmt::format("{}", fmt::join(plan.why, "; ")), terminal.width, 5));
+}
+
+std::string notes(const Plan& plan, const Terminal& terminal) {
+  std::string out;
+  for (const Note& note : plan.notes)
+    out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
+  return out;
+}
+
+int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+}  // namespace
+
+std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options) {
+  if (!options.tokens || !(plan.best.tokens_per_s > 0)) return std::nullopt;
+  RunCost run{*options.tokens, Seconds(*options.tokens / plan.best.tokens_per_s), 0, std::nullopt};
+  run.gpu_hours = run.time.value / 3600 * plan.problem.gpus;
+  const double price = options.price_per_hour.value_or(plan.problem.cluster.gpu.price_per_hour);
+  if (price > 0) run.usd = run.gpu_hours * price;
+  return run;
+}
+
+std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
+  const std::string top = wrap(header(plan.problem), terminal.width, 2) + "\n" + batch(plan.problem.training) + "\n\n" +
+                          searched(plan.search) + summary(plan, options, terminal) + "\n";
+  const std::string memory_title =
+      fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),
+                  plan.best.peak_instant.empty()
+                      ? ""
+                      : fmt::format("; highest in stage {}: {}", plan.best.peak_stage, plan.best.peak_instant));
+  std::string bottom = time_table(plan.best, terminal);
+  const std::string others = runners_up_table(plan, terminal), front = front_table(plan, terminal);
+  if (!others.empty()) bottom += "\n" + others;
+  if (!front.empty()) bottom += "\n" + front;
+  const std::string reasons = why(plan, terminal) + notes(plan, terminal);
+  if (!reasons.empty()) bottom += "\n" + reasons;
+  const int room = kLines - lines(top) - lines(memory_title) - lines(bottom) - 2;
+  const std::string table = memory_table(plan.best, std::clamp(room, kFewestStages, kMostStages), terminal);
+  return top + memory_title + table + "\n" + bottom;
+}
+
+}  // namespace plan

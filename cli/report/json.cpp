@@ -1,0 +1,175 @@
+// The machine-readable report, schema plan/1: fixed keys in a fixed order, units in their names, numbers as numbers,
+// nothing about this machine or moment. Every key is in man/plan-json.5. Tested by tests/cli/json_test.cpp.
+#include "cli/report/json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "cli/report/layout_text.hpp"
+#include "cli/report/report.hpp"
+#include "cli/words.hpp"
+#include "formulas/parameters.hpp"
+#include "presets/quantity.hpp"
+
+namespace plan {
+namespace {
+
+/// Inputs that are numbers; every other value is a word.
+constexpr std::array<std::string_view, 8> kNumbers = {"gpus",      "seq",    "global_batch", "top",
+                                                      "lora_rank", "pareto", "tokens",       "price_per_hour"};
+
+Json input_value(const Input& input) {
+  if (std::find(kNumbers.begin(), kNumbers.end(), input.key) == kNumbers.end()) return input.value;
+  if (const auto whole = parse_integer(input.value)) return *whole;
+  if (const auto number = parse_number(input.value)) return *number;
+  return input.value;
+}
+
+Json terms_json(const Terms& t) {
+  return {{"compute", t.compute.value},
+          {"recompute", t.recompute.value},
+          {"tp", t.tp.value},
+          {"cp", t.cp.value},
+          {"ep", t.ep.value},
+          {"pp", t.pp.value},
+          {"dp", t.dp.value},
+          {"bubble", t.bubble.value},
+          {"optimizer", t.optimizer.value},
+          {"straggler", t.straggler.value}};
+}
+
+Json stage_json(const StageMemory& m) {
+  return {{"stage", m.stage},
+          {"weights_bytes", m.weights.value},
+          {"grads_bytes", m.grads.value},
+          {"optimizer_bytes", m.optimizer.value},
+          {"activations_bytes", m.activations.value},
+          {"transient_bytes", m.transient.value},
+          {"communication_bytes", m.communication.value},
+          {"context_bytes", m.context.value},
+          {"total_bytes", m.total().value}};
+}
+
+Json memory_json(const Estimate& e) {
+  Json stages = Json::array();
+  for (const StageMemory& stage : e.stages) stages.push_back(stage_json(stage));
+  return {{"fits", name(e.fits)},
+          {"capacity_bytes", e.capacity.value},
+          {"peak_bytes", e.peak.value},
+          {"peak_low_bytes", e.peak_low.value},
+          {"peak_high_bytes", e.peak_high.value},
+          {"peak_stage", e.peak_stage},
+          {"peak_instant", e.peak_instant},
+          {"stages", std::move(stages)}};
+}
+
+Json communication_json(const Estimate& e) {
+  Json rows = Json::array();
+  for (const Communication& c : e.communication)
+    rows.push_back({{"axis", name(c.axis)},
+                    {"op", name(c.op)},
+                    {"group", c.group},
+                    {"tier", c.tier},
+                    {"bytes_per_step", c.per_step.value},
+                    {"count_per_step", c.count},
+                    {"time_s", c.time.value},
+                    {"exposed_s", c.exposed.value}});
+  return rows;
+}
+
+Json runner_up_json(const RunnerUp& runner) {
+  Json json = estimate_json(runner.estimate);
+  Json deltas = Json::array();
+  for (const TermDelta& delta : runner.against_best)
+    deltas.push_back({{"term", delta.term}, {"delta_s", delta.delta.value}});
+  json["against_best"] = std::move(deltas);
+  return json;
+}
+
+Json search_json(const SearchStats& stats) {
+  Json rejected = Json::array();
+  for (const Rejected& row : stats.rejected) rejected.push_back({{"reason", row.reason}, {"count", row.count}});
+  return {{"considered", stats.considered},  {"legal", stats.legal},    {"fit", stats.fit}, {"pruned", stats.pruned},
+          {"rejected", std::move(rejected)}, {"elapsed_excluded", true}};
+}
+
+Json model_json(const Model& model) {
+  const ModelParameters parameters = model_parameters(model);
+  return {{"name", model.name}, {"parameters", parameters.total}, {"active_parameters", parameters.active}};
+}
+
+Json run_json(const RunCost& run) {
+  Json json = {{"tokens", run.tokens}, {"time_s", run.time.value}, {"gpu_hours", run.gpu_hours}};
+  if (run.usd) json["cost_usd"] = *run.usd;
+  return json;
+}
+
+}  // namespace
+
+Json layout_json(const Estimate& e) {
+  const Layout& l = e.layout;
+  Json json = {{"tp", l.tp}, {"cp", l.cp}, {"cp_kind", name(l.cp_kind)}};
+  if (l.cp_kind == CpKind::Hybrid) json["cp_ulysses"] = l.cp_ulysses;
+  json["pp"] = l.pp;
+  json["vp"] = l.vp;
+  json["dp"] = l.dp;
+  json["ep"] = l.ep;
+  json["etp"] = l.etp;
+  json["zero"] = l.zero;
+  json["shard"] = l.shard_group();
+  json["micro_batch"] = l.micro_batch;
+  json["micro_batches"] = e.micro_batches;
+  json["schedule"] = name(l.schedule);
+  json["recompute"] = recompute_text(l.recompute);
+  json["sequence_parallel"] = l.sequence_parallel;
+  json["stage_layers"] = e.stage_layers;
+  return json;
+}
+
+Json estimate_json(const Estimate& e) {
+  return {{"layout", layout_json(e)},
+          {"step_time_s", e.step_time.value},
+          {"step_time_low_s", e.step_time_low.value},
+          {"step_time_high_s", e.step_time_high.value},
+          {"tokens_per_s", e.tokens_per_s},
+          {"tokens_per_s_per_gpu", e.tokens_per_s_per_gpu},
+          {"mfu_ratio",
+           {{"model_causal", e.mfu.model_causal}, {"model_full", e.mfu.model_full}, {"hardware", e.mfu.hardware}}},
+          {"terms_s", terms_json(e.terms)},
+          {"memory", memory_json(e)},
+          {"communication", communication_json(e)}};
+}
+
+Json inputs_json(const std::vector<Input>& inputs) {
+  Json json = Json::object();
+  for (const Input& input : inputs) {
+    json[input.key] = {{"value", input_value(input)}, {"origin", name(input.origin)}};
+    if (!input.digest.empty()) json[input.key]["digest"] = "sha256:" + input.digest;
+  }
+  return json;
+}
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+std::string json_report(const Plan& plan, const RunOptions& options) {
+  Json json = {{"schema", "plan/1"},
+               {"tool", {{"name", "plan"}, {"version", PLAN_VERSION}}},
+               {"inputs", inputs_json(plan.problem.inputs)},
+               {"model", model_json(plan.problem.model)},
+               {"best", estimate_json(plan.best)}};
+  json["runners_up"] = Json::array();
+  for (const RunnerUp& runner : plan.runners_up) json["runners_up"].push_back(runner_up_json(runner));
+  if (!plan.front.empty()) {
+    json["front"] = Json::array();
+    for (const Estimate& estimate : plan.front) json["front"].push_back(estimate_json(estimate));
+  }
+  if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
+  json["search"] = search_json(plan.search);
+  json["why"] = plan.why;
+  json["notes"] = Json::array();
+  for (const Note& note : plan.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
+  return dump(json);
+}
+
+}  // namespace plan

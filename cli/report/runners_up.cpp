@@ -1,0 +1,113 @@
+// The tables that compare layouts: next best, and the front. Tested by tests/cli/human_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/report/format.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/tables.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kAxes = 5;  // tp cp pp dp ep
+constexpr std::array<const char*, kAxes> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
+
+std::array<std::string, kAxes> axis_values(const Layout& l) {
+  const std::string pp = l.vp > 1 ? fmt::format("{}/{}", l.pp, l.vp) : fmt::format("{}", l.pp);
+  return {fmt::format("{}", l.tp), fmt::format("{}", l.cp), pp, fmt::format("{}", l.dp), fmt::format("{}", l.ep)};
+}
+
+/// Axes of several layouts in columns of their widest value; ep only where experts exist.
+std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts, bool moe) {
+  std::array<std::size_t, kAxes> widths{};
+  for (const Layout* layout : layouts) {
+    const auto values = axis_values(*layout);
+    for (std::size_t i = 0; i < kAxes; ++i) widths[i] = std::max(widths[i], values[i].size());
+  }
+  std::vector<std::string> out;
+  for (const Layout* layout : layouts) {
+    const auto values = axis_values(*layout);
+    std::string row;
+    for (std::size_t i = 0; i < kAxes; ++i) {
+      if (i == 4 && !moe) continue;
+      row += fmt::format("{}{} {:>{}}", i == 0 ? "" : "  ", kAxisWords[i], values[i], widths[i]);
+    }
+    out.push_back(row);
+  }
+  return out;
+}
+
+/// What separates a runner-up from the best, as much as fits into `room` columns.
+std::string against(const Plan& plan, const RunnerUp& runner, int room) {
+  std::vector<std::string> parts = other_choices(plan.best.layout, runner.estimate.layout);
+  const TimeScale scale = time_scale(plan.best.step_time);
+  for (const TermDelta& delta : runner.against_best) {
+    const std::string number = fmt::format("{:+.{}f}", delta.delta.value * scale.factor, scale.decimals);
+    const bool nothing = number.find_first_of("123456789") == std::string::npos;
+    if (!nothing) parts.push_back(fmt::format("{} {}", delta.term, number));
+  }
+  std::string out;
+  for (const std::string& part : parts) {
+    const std::size_t needed = out.size() + (out.empty() ? 0 : 1) + part.size();
+    if (!out.empty() && static_cast<int>(needed) > room) break;
+    out += (out.empty() ? "" : " ") + part;
+  }
+  return out;
+}
+
+std::string step_text(const Plan& plan, Seconds step) {
+  const TimeScale scale = time_scale(plan.best.step_time);
+  return fmt::format("{:.{}f} {}", step.value * scale.factor, scale.decimals, scale.unit);
+}
+
+}  // namespace
+
+std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
+  if (plan.runners_up.empty()) return "";
+  std::vector<const Layout*> layouts;
+  std::size_t step_width = 4;
+  for (const RunnerUp& runner : plan.runners_up) {
+    layouts.push_back(&runner.estimate.layout);
+    step_width = std::max(step_width, step_text(plan, runner.estimate.step_time).size());
+  }
+  const std::vector<std::string> axes = axis_columns(layouts, plan.problem.model.moe());
+  const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
+  const std::size_t lead = 2 + rank_width + 2 + axes[0].size();
+  std::string out = fmt::format("{}{:>{}}            memory  against the best\n",
+                                paint(terminal, Style::Bold, "Next best"), "step", lead - 9 + 2 + step_width);
+  for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
+    const RunnerUp& runner = plan.runners_up[i];
+    const double slower = runner.estimate.step_time / plan.best.step_time - 1;
+    std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>6}  ", i + 2, rank_width, axes[i],
+                                  step_text(plan, runner.estimate.step_time), step_width,
+                                  fmt::format("{:+.1f} %", slower * 100), gib(runner.estimate.peak));
+    row += against(plan, runner, terminal.width - display_width(row));
+    while (!row.empty() && row.back() == ' ') row.pop_back();
+    out += row + "\n";
+  }
+  return out;
+}
+
+std::string front_table(const Plan& plan, const Terminal& terminal) {
+  if (plan.front.empty()) return "";
+  std::vector<const Layout*> layouts;
+  for (const Estimate& estimate : plan.front) layouts.push_back(&estimate.layout);
+  const std::vector<std::string> axes = axis_columns(layouts, plan.problem.model.moe());
+  std::string out = fmt::format("{}: no other layout is both faster and smaller\n",
+                                paint(terminal, Style::Bold, "Step time against memory"));
+  for (std::size_t i = 0; i < plan.front.size(); ++i) {
+    const Estimate& estimate = plan.front[i];
+    std::string row = fmt::format("  {:>9}  {:>5} GiB  {}  mb {}", step_text(plan, estimate.step_time),
+                                  gib(estimate.peak), axes[i], estimate.layout.micro_batch);
+    Layout same_batch = estimate.layout;
+    same_batch.micro_batch = plan.best.layout.micro_batch;
+    for (const std::string& choice : other_choices(plan.best.layout, same_batch))
+      if (display_width(row) + 2 + static_cast<int>(choice.size()) <= terminal.width) row += "  " + choice;
+    out += row + "\n";
+  }
+  return out;
+}
+
+}  // namespace plan

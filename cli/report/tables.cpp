@@ -1,0 +1,157 @@
+// The tables of the screen. Every one adds up in the digits shown. Tested by tests/cli/human_test.cpp.
+#include "cli/report/tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "cli/report/format.hpp"
+#include "cli/report/layout_text.hpp"
+
+namespace plan {
+namespace {
+
+/// The categories as the screen groups them: weights, grads, optim, acts, other.
+using Shares = std::array<std::int64_t, 5>;
+
+Shares shares(const StageMemory& m) {
+  return {m.weights.value, m.grads.value, m.optimizer.value, m.activations.value,
+          m.transient.value + m.communication.value + m.context.value};
+}
+
+/// The five categories in tenths of a GiB, adding up to the rounded total.
+std::vector<double> shown(const StageMemory& memory) {
+  std::vector<double> values;
+  for (const std::int64_t bytes : shares(memory)) values.push_back(static_cast<double>(bytes) / kGiB);
+  return apportion(values, 1);
+}
+
+std::vector<StageRow> equal_runs(const std::vector<StageMemory>& stages) {
+  std::vector<StageRow> rows;
+  for (const StageMemory& memory : stages) {
+    if (!rows.empty() && shown(rows.back().memory) == shown(memory))
+      rows.back().last = memory.stage;
+    else
+      rows.push_back({memory.stage, memory.stage, memory});
+  }
+  return rows;
+}
+
+StageRow merged(const StageRow& a, const StageRow& b) {
+  return {a.first, b.last, a.memory.total() >= b.memory.total() ? a.memory : b.memory};
+}
+
+/// Index of the pair of neighbours to merge next, or -1. `ends` keeps the first and the last row apart.
+int closest_pair(const std::vector<StageRow>& rows, std::int64_t largest, bool ends) {
+  int best = -1;
+  std::int64_t best_gap = 0;
+  for (std::size_t i = ends ? 1 : 0; i + (ends ? 2 : 1) < rows.size(); ++i) {
+    const std::int64_t a = rows[i].memory.total().value, b = rows[i + 1].memory.total().value;
+    if (ends && (a == largest || b == largest)) continue;
+    const std::int64_t gap = std::abs(a - b);
+    if (best >= 0 && gap >= best_gap) continue;
+    best = static_cast<int>(i);
+    best_gap = gap;
+  }
+  return best;
+}
+
+std::string stage_name(const StageRow& row) {
+  return row.first == row.last ? fmt::format("{}", row.first) : fmt::format("{}-{}", row.first, row.last);
+}
+
+Style total_style(const Estimate& estimate, const StageMemory& memory) {
+  if (memory.total() > estimate.capacity) return Style::Bad;
+  if (estimate.fits == Fits::Yes) return Style::Good;
+  return memory.total() == estimate.peak ? Style::Warn : Style::Plain;
+}
+
+}  // namespace
+
+std::vector<StageRow> stage_rows(const std::vector<StageMemory>& stages, int most) {
+  std::vector<StageRow> rows = equal_runs(stages);
+  std::int64_t largest = 0;
+  for (const StageMemory& memory : stages) largest = std::max(largest, memory.total().value);
+  while (static_cast<int>(rows.size()) > std::max(most, 1)) {
+    int at = closest_pair(rows, largest, true);
+    if (at < 0) at = closest_pair(rows, largest, false);
+    const auto i = static_cast<std::ptrdiff_t>(at);
+    rows[static_cast<std::size_t>(at)] =
+        merged(rows[static_cast<std::size_t>(at)], rows[static_cast<std::size_t>(at) + 1]);
+    rows.erase(rows.begin() + i + 1);
+  }
+  return rows;
+}
+
+std::string memory_bar(const StageMemory& memory, Bytes capacity, int columns) {
+  static constexpr std::array<char, 5> kLetters = {'W', 'G', 'O', 'A', 'x'};
+  const Shares parts = shares(memory);
+  const double scale = capacity.value > 0 ? columns / static_cast<double>(capacity.value) : 0;
+  std::string out;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sum += parts[i];
+    const long end = std::clamp(std::lround(static_cast<double>(sum) * scale), 0L, static_cast<long>(columns));
+    if (end > static_cast<long>(out.size())) out.resize(static_cast<std::size_t>(end), kLetters[i]);
+  }
+  if (memory.total() > capacity && columns > 0) {
+    out.resize(static_cast<std::size_t>(columns), 'x');
+    return out.replace(out.size() - 1, 1, ">");
+  }
+  out.resize(static_cast<std::size_t>(columns), '.');
+  return out;
+}
+
+std::string memory_table(const Estimate& estimate, int most_rows, const Terminal& terminal) {
+  const std::vector<StageRow> rows = stage_rows(estimate.stages, most_rows);
+  std::size_t label = 5;
+  for (const StageRow& row : rows) label = std::max(label, stage_name(row).size());
+  std::string out = fmt::format("  {:>{}}  weights  grads  optim   acts  other  total  share of {}\n", "stage", label,
+                                gib(estimate.capacity));
+  const int columns = std::min(terminal.width, 90) - 49 - static_cast<int>(label);
+  for (const StageRow& row : rows) {
+    const std::vector<double> parts = shown(row.memory);
+    const double total = std::accumulate(parts.begin(), parts.end(), 0.0);
+    out += fmt::format("  {:>{}}  {:>7.1f}  {:>5.1f}  {:>5.1f}  {:>5.1f}  {:>5.1f}  {}  {}\n", stage_name(row), label,
+                       parts[0], parts[1], parts[2], parts[3], parts[4],
+                       paint(terminal, total_style(estimate, row.memory), fmt::format("{:>5.1f}", total)),
+                       memory_bar(row.memory, estimate.capacity, columns));
+  }
+  return out;
+}
+
+std::vector<NamedTerm> named_terms(const Terms& t) {
+  return {{"compute", t.compute},     {"recompute", t.recompute}, {"tp exposed", t.tp}, {"cp exposed", t.cp},
+          {"ep exposed", t.ep},       {"pp exposed", t.pp},       {"dp exposed", t.dp}, {"bubble", t.bubble},
+          {"optimizer", t.optimizer}, {"stragglers", t.straggler}};
+}
+
+std::string time_table(const Estimate& estimate, const Terminal& terminal) {
+  std::vector<NamedTerm> terms = named_terms(estimate.terms);
+  std::erase_if(terms, [](const NamedTerm& term) { return term.time.value == 0; });
+  std::stable_sort(terms.begin(), terms.end(), [](const NamedTerm& a, const NamedTerm& b) { return a.time > b.time; });
+  const double whole = std::max(estimate.terms.total().value, 1e-300);
+  const TimeScale scale = time_scale(estimate.terms.total());
+  std::vector<double> times, ratios;
+  for (const NamedTerm& term : terms) times.push_back(term.time.value * scale.factor);
+  for (const NamedTerm& term : terms) ratios.push_back(100 * term.time.value / whole);
+  times = apportion(times, scale.decimals);
+  ratios = apportion(ratios, 0);
+  std::string out = fmt::format("{}, {}\n", paint(terminal, Style::Bold, "Step time"), scale.long_unit);
+  const double columns = std::min(terminal.width, 90) - 36.0;
+  double sum = 0;
+  double drawn = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    sum += terms[i].time.value / whole * columns;
+    const double end = std::round(sum * 8) / 8;
+    out += fmt::format("  {:<10}  {:>6.{}f}  {:>3.0f} %  {}\n", terms[i].name, times[i], scale.decimals, ratios[i],
+                       bar(terminal, end - drawn));
+    drawn = end;
+  }
+  return out;
+}
+
+}  // namespace plan

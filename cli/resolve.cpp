@@ -1,0 +1,203 @@
+// From typed words to a problem. Tested by tests/cli/resolve_test.cpp.
+#include "cli/resolve.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/layout_flag.hpp"
+#include "cli/numbers.hpp"
+#include "cli/report/format.hpp"
+#include "cli/words.hpp"
+#include "planner/frameworks.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kDefaultCluster = "dgx-h100";
+constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostTop = 1000, kMostThreads = 4096;
+
+/// A problem under construction with the mistakes found so far.
+struct Draft {
+  const Args& args;
+  StoreOptions store = StoreOptions::from_environment();
+  Problem problem{};
+  Errors errors{};
+
+  /// The value of a Result, or its errors noted and nothing.
+  template <class T>
+  std::optional<T> take(Result<T> result) {
+    if (result) return std::move(*result);
+    errors.insert(errors.end(), result.error().begin(), result.error().end());
+    return std::nullopt;
+  }
+  void note(std::string key, std::string value, Origin origin, std::string where = {}, std::string digest = {}) {
+    problem.inputs.push_back({std::move(key), std::move(value), origin, std::move(where), std::move(digest)});
+  }
+  /// A word that the option table has already checked, or its default.
+  template <class E, std::size_t N>
+  void word(const char* key, const Args::Text& typed, const Named<E> (&table)[N], E& out) {
+    if (typed) out = parse(table, *typed).value_or(out);
+    note(key, std::string(detail::name_in(table, out)), typed ? Origin::Flag : Origin::Default);
+  }
+};
+
+void missing(Draft& draft, const char* flag, const char* example) {
+  draft.errors.push_back({"missing_flag",
+                          fmt::format("`{}` is missing", flag),
+                          {},
+                          {fmt::format("write `{} {}`; see `plan --help`", flag, example)}});
+}
+
+void resolve_model(Draft& draft) {
+  if (!draft.args.model) return missing(draft, "--model", "405b");
+  std::optional<Found<Model>> found = draft.take(load_model(*draft.args.model, draft.store));
+  if (!found) return;
+  draft.problem.model = std::move(found->value);
+  draft.note("model", draft.problem.model.name, Origin::Flag, found->origin, found->digest);
+}
+
+void resolve_gpus(Draft& draft) {
+  if (!draft.args.gpus) return missing(draft, "--gpus", "16384");
+  const auto gpus = draft.take(read_count("--gpus", *draft.args.gpus, 1, kMostGpus));
+  if (!gpus) return;
+  draft.problem.gpus = static_cast<int>(*gpus);
+  draft.note("gpus", fmt::format("{}", *gpus), Origin::Flag);
+}
+
+Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store) {
+  if (args.profile) return load_cluster(*args.profile, store);
+  if (args.cluster) return load_cluster(*args.cluster, store);
+  if (args.gpu) return load_cluster_of_gpu(*args.gpu, store);
+  return load_cluster(kDefaultCluster, store);
+}
+
+void resolve_cluster(Draft& draft) {
+  const Args& args = draft.args;
+  if (int(args.profile.has_value()) + int(args.cluster.has_value()) + int(args.gpu.has_value()) > 1) {
+    draft.errors.push_back({"conflicting_flags",
+                            "`--gpu`, `--cluster` and `--profile` name the same thing",
+                            {},
+                            {"a cluster file says which GPU it has; give one of the three"}});
+    return;
+  }
+  std::optional<Found<Cluster>> found = draft.take(find_cluster(args, draft.store));
+  if (!found) return;
+  draft.problem.cluster = std::move(found->value);
+  const Origin chosen = args.profile ? Origin::Profile : args.cluster ? Origin::Flag : Origin::Default;
+  draft.note("cluster", draft.problem.cluster.name, chosen, found->origin, found->digest);
+  const Origin gpu = args.gpu ? Origin::Flag : args.profile ? Origin::Profile : Origin::Preset;
+  draft.note("gpu", draft.problem.cluster.gpu.name, gpu, found->origin);
+}
+
+void resolve_batch(Draft& draft) {
+  Training& training = draft.problem.training;
+  const bool no_model = draft.problem.model.layers.empty();
+  training.seq = draft.problem.model.default_seq;
+  training.global_batch = draft.problem.model.default_global_batch;
+  if (draft.args.seq)
+    if (const auto seq = draft.take(read_count("--seq", *draft.args.seq, 1, kMostSeq))) training.seq = *seq;
+  if (draft.args.global_batch && !(no_model && !draft.args.seq))
+    if (const auto batch = draft.take(read_global_batch(*draft.args.global_batch, training.seq)))
+      training.global_batch = *batch;
+  draft.note("seq", fmt::format("{}", training.seq), draft.args.seq ? Origin::Flag : Origin::Preset);
+  draft.note("global_batch", fmt::format("{}", training.global_batch),
+             draft.args.global_batch ? Origin::Flag : Origin::Preset);
+}
+
+void resolve_training(Draft& draft) {
+  const Args& args = draft.args;
+  Problem& problem = draft.problem;
+  draft.word("precision", args.precision, kPrecisionNames, problem.training.precision);
+  draft.word("optimizer", args.optimizer, kOptimizerNames, problem.training.optimizer);
+  draft.word("task", args.task, kTaskNames, problem.training.task);
+  problem.training.dropout = problem.model.dropout;
+  if (args.framework) problem.framework = find_framework(*args.framework).value_or(Framework::Any);
+  const FrameworkRow& row = framework_row(problem.framework);
+  problem.training.stack = row.stack;
+  draft.note("framework", std::string(row.name), args.framework ? Origin::Flag : Origin::Default);
+}
+
+void resolve_lora(Draft& draft) {
+  const Args& args = draft.args;
+  Training& training = draft.problem.training;
+  if (args.lora_rank && !training.adapters())
+    draft.errors.push_back(
+        {"conflicting_flags", "`--lora-rank` needs adapters to apply to", {}, {"add `--task lora`"}});
+  if (!training.adapters()) return;
+  if (args.lora_rank)
+    if (const auto rank = draft.take(read_count("--lora-rank", *args.lora_rank, 1, 1 << 20)))
+      training.lora.rank = *rank;
+  draft.note("lora_rank", fmt::format("{}", training.lora.rank), args.lora_rank ? Origin::Flag : Origin::Default);
+}
+
+void resolve_search(Draft& draft) {
+  const Args& args = draft.args;
+  Problem& problem = draft.problem;
+  draft.word("objective", args.objective, kObjectiveNames, problem.objective);
+  if (args.layout)
+    if (auto fixed = draft.take(read_layout(*args.layout))) {
+      problem.fixed = std::move(*fixed);
+      draft.note("layout", *args.layout, Origin::Flag);
+    }
+  if (args.top)
+    if (const auto top = draft.take(read_count("--top", *args.top, 1, kMostTop))) problem.top = static_cast<int>(*top);
+  if (args.threads)
+    if (const auto threads = draft.take(read_count("--threads", *args.threads, 1, kMostThreads)))
+      problem.threads = static_cast<int>(*threads);
+  problem.pareto = args.pareto;
+}
+
+}  // namespace
+
+Result<Problem> resolve_problem(const Args& args) {
+  Draft draft{args};
+  resolve_model(draft);
+  resolve_gpus(draft);
+  resolve_cluster(draft);
+  resolve_batch(draft);
+  resolve_training(draft);
+  resolve_lora(draft);
+  resolve_search(draft);
+  if (!draft.errors.empty()) return fail(std::move(draft.errors));
+  return std::move(draft.problem);
+}
+
+Result<RunOptions> resolve_run(const Args& args) {
+  RunOptions options;
+  Errors errors;
+  if (args.tokens) {
+    const Result<double> tokens = read_amount("--tokens", *args.tokens);
+    if (tokens)
+      options.tokens = *tokens;
+    else
+      errors = tokens.error();
+  }
+  if (args.price) {
+    const Result<double> price = read_amount("--price", *args.price);
+    if (price)
+      options.price_per_hour = *price;
+    else
+      errors.insert(errors.end(), price.error().begin(), price.error().end());
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return options;
+}
+
+std::vector<Cluster> larger_clusters(const Cluster& than) {
+  const StoreOptions store = StoreOptions::from_environment();
+  std::vector<Cluster> larger;
+  for (const PresetEntry& entry : list_presets(PresetKind::Cluster, store)) {
+    Result<Found<Cluster>> found = load_cluster(entry.name, store);
+    if (found && found->value.gpu.memory > than.gpu.memory) larger.push_back(std::move(found->value));
+  }
+  std::stable_sort(larger.begin(), larger.end(),
+                   [](const Cluster& a, const Cluster& b) { return a.gpu.memory < b.gpu.memory; });
+  return larger;
+}
+
+bool wants_json(const Args& args) { return args.json || args.format == "json"; }
+
+}  // namespace plan

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "cli/args.hpp"
+#include "cli/report/report.hpp"
+#include "formulas/result.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// What was typed, made into a problem; every resolved input remembers where it came from. All mistakes at once.
+[[nodiscard]] Result<Problem> resolve_problem(const Args& args);
+
+/// --tokens and --price.
+[[nodiscard]] Result<RunOptions> resolve_run(const Args& args);
+
+/// Clusters of GPUs with more memory, least first: what to suggest when nothing fits.
+[[nodiscard]] std::vector<Cluster> larger_clusters(const Cluster& than);
+
+[[nodiscard]] bool wants_json(const Args& args);
+
+}  // namespace plan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/names.hpp"
+#include "planner/estimate.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+inline constexpr Named<Objective> kObjectiveNames[] = {
+    {Objective::StepTime, "time"}, {Objective::Memory, "memory"}, {Objective::Cost, "cost"}};
+
+inline constexpr Named<Origin> kOriginNames[] = {{Origin::Flag, "flag"},
+                                                 {Origin::Preset, "preset"},
+                                                 {Origin::Profile, "profile"},
+                                                 {Origin::File, "file"},
+                                                 {Origin::Default, "default"}};
+
+inline constexpr Named<Fits> kFitsNames[] = {{Fits::Yes, "yes"}, {Fits::AtRisk, "at_risk"}, {Fits::No, "no"}};
+
+inline constexpr Named<Axis> kAxisNames[] = {
+    {Axis::Tp, "tp"}, {Axis::Cp, "cp"}, {Axis::Ep, "ep"}, {Axis::Pp, "pp"}, {Axis::Dp, "dp"}};
+
+constexpr std::string_view name(Objective v) { return detail::name_in(kObjectiveNames, v); }
+constexpr std::string_view name(Origin v) { return detail::name_in(kOriginNames, v); }
+constexpr std::string_view name(Fits v) { return detail::name_in(kFitsNames, v); }
+constexpr std::string_view name(Axis v) { return detail::name_in(kAxisNames, v); }
+
+enum class Format { Human, Json };
+inline constexpr Named<Format> kFormatNames[] = {{Format::Human, "human"}, {Format::Json, "json"}};
+
+/// The words of a table of names, for completions and did-you-mean.
+template <class E, std::size_t N>
+[[nodiscard]] std::vector<std::string> words_of(const Named<E> (&table)[N]) {
+  std::vector<std::string> words;
+  for (const Named<E>& row : table) words.emplace_back(row.name);
+  return words;
+}
+
+}  // namespace plan

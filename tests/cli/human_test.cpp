@@ -1,0 +1,97 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "cli/report/report.hpp"
+#include "cli/report/tables.hpp"
+#include "sample_plan.hpp"
+
+using namespace plan;
+
+namespace {
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+}  // namespace
+
+TEST_CASE("the report is one screen of 80 columns and 40 lines") {
+  for (const int pp : {1, 4, 16, 64}) {
+    Plan plan = sample::plan();
+    plan.best = sample::estimate(pp, 6.3);
+    for (const bool unicode : {false, true}) {
+      const std::vector<std::string> lines = lines_of(human_report(plan, {}, Terminal{.unicode = unicode}));
+      CAPTURE(pp);
+      CHECK(lines.size() <= 40);
+      for (const std::string& line : lines) {
+        CAPTURE(line);
+        CHECK(display_width(line) <= 80);
+      }
+    }
+  }
+}
+
+TEST_CASE("what the report says") {
+  const std::string text =
+      human_report(sample::plan(), {.tokens = 15.6e12, .price_per_hour = 2}, Terminal{.unicode = true});
+  CHECK(has(text, "on 1024 x h100-sxm, 128 nodes of 8"));
+  CHECK(has(text, "sequence 8192, global batch 256 = 2.10 M tokens per step"));
+  CHECK(has(text, "tp 8   cp 1   pp 8 (vp 4)   dp 16   micro_batch 1 x 16"));
+  CHECK(has(text, "step time  6.31 s ± 12 %"));
+  CHECK(has(text, "MFU  41.4 %"));
+  CHECK(has(text, "15.6 T tokens in 67.9 days"));
+  CHECK(has(text, "cp +0.62 bubble -0.31\n"));
+  CHECK(has(text, "recompute full"));
+  CHECK(has(text, "note: dgx-h100 is a preset"));
+}
+
+TEST_CASE("both conventions of utilisation are printed when they are far apart") {
+  Plan plan = sample::plan();
+  plan.best.mfu.model_full = 0.55;
+  CHECK(has(human_report(plan, {}, {}), "41.4 % counting causal attention, 55.0 % counting it in full"));
+}
+
+TEST_CASE("fits is said with its interval") {
+  Plan plan = sample::plan();
+  plan.best.fits = Fits::AtRisk;
+  CHECK(has(human_report(plan, {}, {}), "fits: at risk"));
+  plan.best.fits = Fits::No;
+  CHECK(has(human_report(plan, {}, {}), "does not fit"));
+}
+
+TEST_CASE("stages that show the same numbers share a row, the worst keeps its own") {
+  std::vector<StageMemory> stages;
+  for (int i = 0; i < 64; ++i) stages.push_back(sample::stage(i, 64));
+  stages[20].activations = Bytes(200 * sample::kGibi);
+  for (const int most : {1, 3, 5, 8}) {
+    const std::vector<StageRow> rows = stage_rows(stages, most);
+    CHECK(static_cast<int>(rows.size()) <= most);
+    CHECK(rows.front().first == 0);
+    CHECK(rows.back().last == 63);
+    for (std::size_t i = 1; i < rows.size(); ++i) CHECK(rows[i].first == rows[i - 1].last + 1);
+    if (most >= 5) {
+      const auto worst = std::find_if(rows.begin(), rows.end(), [](const StageRow& r) { return r.first == 20; });
+      REQUIRE(worst != rows.end());
+      CHECK(worst->last == 20);
+    }
+  }
+  const std::vector<StageMemory> equal(16, sample::stage(3, 8));
+  CHECK(stage_rows(equal, 8).size() == 1);
+}
+
+TEST_CASE("the parts of a memory bar never exceed the whole") {
+  for (int gib = 1; gib < 120; gib += 3) {
+    StageMemory memory = sample::stage(0, 8);
+    memory.activations = Bytes(gib * sample::kGibi);
+    const std::string bar = memory_bar(memory, Bytes(80 * sample::kGibi), 25);
+    REQUIRE(bar.size() == 25);
+    const auto used = static_cast<double>(25 - std::count(bar.begin(), bar.end(), '.'));
+    const double share = memory.total() / Bytes(80 * sample::kGibi);
+    CHECK(std::fabs(used - std::min(share, 1.0) * 25) <= 0.5 + 1e-9);
+    CHECK((bar.back() == '>') == (share > 1));
+  }
+}

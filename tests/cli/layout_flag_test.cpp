@@ -1,0 +1,80 @@
+#include "cli/layout_flag.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "cli/complete_layout.hpp"
+#include "cli/report/layout_text.hpp"
+
+using namespace plan;
+
+TEST_CASE("axes that the user fixes") {
+  const Fixed fixed =
+      read_layout("tp8,pp=16,vp8,zero0,mb2,cp-kind=all-gather,schedule=1f1b,recompute=core_attn+mlp,sp").value();
+  CHECK(fixed.tp == 8);
+  CHECK(fixed.pp == 16);
+  CHECK(fixed.vp == 8);
+  CHECK(fixed.zero == 0);
+  CHECK(fixed.micro_batch == 2);
+  CHECK(fixed.cp_kind == CpKind::AllGather);
+  CHECK(fixed.schedule == Schedule::OneFOneB);
+  CHECK(fixed.recompute == Recompute{RecomputeKind::Selective, kRecomputeCoreAttention | kRecomputeMlp});
+  CHECK(fixed.sequence_parallel == true);
+  CHECK_FALSE(fixed.dp.has_value());
+}
+
+TEST_CASE("words alone name a schedule; layers repeat") {
+  CHECK(read_layout("zb-h1,sp=off").value().schedule == Schedule::ZbH1);
+  CHECK(read_layout("1f1b").value().schedule == Schedule::OneFOneB);
+  CHECK(read_layout("layers=7+2x8+7").value().chunk_layers == std::vector<int>{7, 8, 8, 7});
+}
+
+TEST_CASE("every mistake of a layout at once") {
+  const Errors errors = read_layout("tq8,tp-4,zero5,recompute=ful,mb").error();
+  REQUIRE(errors.size() == 5);
+  CHECK(errors[0].message == "unknown axis `tq8` in `--layout`");
+  CHECK(errors[1].message == "`--layout tp` must be at least 1, got `-4`");
+  CHECK(errors[2].message == "`--layout zero` must be at most 3, got `5`");
+  CHECK(errors[3].help[0] == "the nearest is `full`");
+  for (const char* bad : {"", ",", "tp8,tp4", "tp8;pp2", "layers=x", "sp=maybe", "tp1e99", "layers=7+"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read_layout(bad).has_value());
+  }
+}
+
+TEST_CASE("a layout printed as a flag reads back") {
+  std::mt19937 random(3);
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 500; ++round) {
+    Layout layout{.tp = 1 << pick(4), .cp = 1 << pick(3), .pp = 1 + pick(16), .vp = 1 + pick(8), .dp = 1 + pick(100)};
+    layout.cp_kind = static_cast<CpKind>(pick(3));
+    layout.schedule = static_cast<Schedule>(pick(kSchedules));
+    layout.zero = pick(4);
+    layout.shard = pick(2) * 8;
+    layout.micro_batch = 1 + pick(8);
+    layout.sequence_parallel = pick(2) == 1;
+    if (pick(2) == 1) layout.chunk_layers = {1 + pick(9), 8, 8};
+    switch (pick(4)) {
+      case 1: layout.recompute = {RecomputeKind::Full, 0, pick(5), 0}; break;
+      case 2: layout.recompute = {RecomputeKind::Full, 0, 0, 2 + pick(4)}; break;
+      case 3: layout.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))}; break;
+      default: break;
+    }
+    CAPTURE(layout_flag(layout));
+    Problem problem;
+    problem.fixed = read_layout(layout_flag(layout)).value();
+    CHECK(complete_layout(problem) == layout);
+  }
+}
+
+TEST_CASE("axes left open are what a plain launch has") {
+  Problem problem;
+  problem.gpus = 16384;
+  problem.fixed = read_layout("tp8,pp16,vp8").value();
+  const Layout layout = complete_layout(problem);
+  CHECK(layout.dp == 128);
+  CHECK(layout.schedule == Schedule::Interleaved);
+  CHECK(layout.sequence_parallel);
+  CHECK(layout.zero == 1);
+}

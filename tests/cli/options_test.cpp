@@ -1,0 +1,92 @@
+#include "cli/options.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/commands.hpp"
+#include "cli/help.hpp"
+
+using namespace plan;
+
+namespace {
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string first_error(const std::vector<std::string>& words) {
+  const Result<Args> args = parse_arguments(words);
+  return args ? "" : args.error()[0].message;
+}
+}  // namespace
+
+TEST_CASE("flags before and after the verb, with = and without") {
+  const Args args =
+      parse_arguments({"--model", "405b", "estimate", "--gpus=16384", "--layout", "tp8", "--json"}).value();
+  CHECK(args.verb == "estimate");
+  CHECK(args.model == "405b");
+  CHECK(args.gpus == "16384");
+  CHECK(args.json);
+  CHECK(parse_arguments({"explain", "activations", "--stage", "1"}).value().words ==
+        std::vector<std::string>{"activations"});
+  CHECK(parse_arguments({"-o", "f.json"}).value().output == "f.json");
+  CHECK(parse_arguments({"formula", "x", "--set", "s=1", "--set", "b=2"}).value().set.size() == 2);
+}
+
+TEST_CASE("a value may look like a verb, a number or two words") {
+  CHECK(parse_arguments({"--model", "list", "--gpus", "-5"}).value().gpus == "-5");
+  CHECK(parse_arguments({"--model", "list"}).value().model == "list");
+  CHECK(parse_arguments({"--global-batch", "16M", "tokens", "--seq", "8192"}).value().global_batch == "16M tokens");
+  CHECK(parse_arguments({"--list", "models"}).value().verb == "list");
+}
+
+TEST_CASE("one error for each mistake") {
+  CHECK(first_error({"--modle", "405b", "--gpus", "3"}) == "unknown flag `--modle`");
+  CHECK(parse_arguments({"--modle", "405b"}).error()[0].help[0] == "a flag with a similar name exists: `--model`");
+  CHECK(parse_arguments({"--modle", "405b"}).error().size() == 1);
+  CHECK(first_error({"estimat", "--gpus", "3"}) == "unknown command `estimat`");
+  CHECK(first_error({"--model"}) == "`--model` needs a value");
+  CHECK(first_error({"--model", "--gpus", "3"}) == "`--model` needs a value");
+  CHECK(first_error({"--gpus", "3", "--gpus", "4"}) == "`--gpus` is given 2 times: 3, 4");
+  CHECK(first_error({"list", "models", "gpus"}) == "unexpected word `gpus` after `plan list`");
+  CHECK(first_error({"--set", "s=1"}) == "`--set` does not go with `plan`");
+  CHECK(first_error({"--precision", "bf61"}) == "unknown precision `bf61`");
+  CHECK(first_error({"-x"}) == "unknown flag `-x`");
+  CHECK(first_error({"--json=maybe"}) != "");
+  CHECK(parse_arguments({"--modle", "a", "--gpsu", "3"}).error().size() == 2);
+}
+
+TEST_CASE("every flag and every verb is in the manual") {
+  const std::string manual = read(PLAN_SOURCE_DIR "/man/plan.1");
+  REQUIRE_FALSE(manual.empty());
+  for (const Option& option : options()) {
+    CAPTURE(option.flag);
+    const std::string escaped = "Fl -" + std::string(option.flag.substr(2));
+    CHECK(manual.find(escaped) != std::string::npos);
+  }
+  for (const Command& command : kCommands) {
+    CAPTURE(command.name);
+    CHECK((command.name.empty() || manual.find(std::string(command.name)) != std::string::npos));
+  }
+}
+
+TEST_CASE("help and completions name every flag, in 80 columns") {
+  for (const Command& command : kCommands) {
+    const std::string help = help_text(command, true, Terminal{});
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(display_width(line) <= 80);
+    }
+  }
+  const std::string scripts[] = {completion_script("bash"), completion_script("zsh"), completion_script("fish")};
+  for (const Option& option : options()) {
+    CAPTURE(option.flag);
+    for (const std::string& script : scripts) CHECK(script.find(option.flag.substr(2)) != std::string::npos);
+    CHECK((option.verbs == kForAll || option.verbs != 0));
+  }
+}
