@@ -73,7 +73,7 @@ TEST_CASE("all that the course notes name can be asked for") {
                            "zero1-traffic",
                            "zero3-traffic",
                            "tp-output"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(find_formula(name) != nullptr);
   }
 }
@@ -103,7 +103,7 @@ TEST_CASE("where the notes err both numbers are given") {
       {"ring-buffers", {{"N", 8}, {"kv", 1}, {"c", 16}}, 512, 64},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const CatalogEntry& entry = *find_formula(row.name);
     REQUIRE(static_cast<bool>(entry.erratum));
     const auto values = bind_symbols(entry, row.given);

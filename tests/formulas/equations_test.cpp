@@ -129,7 +129,7 @@ TEST_CASE("the evaluator reads the grammar") {
   CHECK(value("choose(5, 2)") == 10);
   CHECK(value("probit(0.975)") == doctest::Approx(1.959963984540054));
   for (const char* bad : {"", "1 +", "(1", "1)", "y", "f(1)", "min(1)", "sqrt(1, 2)", "2 x", "*"}) {
-    CAPTURE(bad);
+    CAPTURE(std::string(bad));
     CHECK_THROWS_AS(value(bad), oracle::EquationError);
   }
 }

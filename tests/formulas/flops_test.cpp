@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "tests/formulas/models.hpp"
 
@@ -33,7 +34,7 @@ TEST_CASE("published FLOPs per token, to the printed digit") {
       {"deepseek-v3 mtp", fixture::deepseek_v3(1), 4096, 229.4360, 31.2056, 62.4112, 260.6417, 291.8473},
   };
   for (const Golden& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const ModelFlops causal = model_flops(row.model, row.seq, Mask::Causal);
     const ModelFlops full = model_flops(row.model, row.seq, Mask::Full);
     CHECK(prints_as(3 * causal.linear(), row.linear));

@@ -98,7 +98,7 @@ TEST_CASE("golden: activations of Korthikanti et al.") {
                     {"seq+sel", activation_sp_selective(in.linear())},
                     {"full(not partitioned)", activation_full({2048, in.number("mbs"), in.hidden()})}};
     for (const auto& variant : variants) {
-      CAPTURE(variant.key);
+      CAPTURE(std::string(variant.key));
       CHECK(in.first_stage(variant.bytes) / kGiB == exactly(stage.at(variant.key)));
       CHECK(100 * variant.bytes / tp == exactly(share.at(variant.key)));
     }
@@ -131,7 +131,7 @@ TEST_CASE("golden: pipeline bubbles") {
     CAPTURE(row.dump());
     const double p = row["p"], m = row["m"], f = row["TF"], i = row["TB"], w = row["TW"], work = m * (f + i + w);
     const auto check = [&](const std::string& name, double bubble) {
-      CAPTURE(name);
+      CAPTURE(std::string(name));
       CHECK(bubble == exactly(row.at(name + "_bubble")));
       CHECK(bubble / (bubble + work) == exactly(row.at(name + "_frac_of_total")));
       CHECK(bubble / work == exactly(row.at(name + "_over_ideal")));
