@@ -26,8 +26,8 @@ struct Stage {
 
 double positive(double x) { return x > 0 ? x : 0; }
 
-int group_size(const Pipeline& pipe) {
-  if (pipe.schedule == Schedule::BreadthFirst) return static_cast<int>(pipe.micro_batches);
+double group_size(const Pipeline& pipe) {
+  if (pipe.schedule == Schedule::BreadthFirst) return static_cast<double>(pipe.micro_batches);
   return pipe.group > 0 ? pipe.group : pipe.pp;
 }
 
@@ -56,21 +56,21 @@ double gpipe(const Pipeline& pipe, const Totals& sum, double hop) {
   return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hop * (pipe.pp - 1);
 }
 
-/// What 1F1B loses in its steady phase because a micro-batch's round trip through neighbours of the slowest
-/// stage takes longer than the work that covers it. A trip over n-1 neighbours covers n micro-batches and
-/// costs the neighbours' work plus two hops each.
+/// What is lost in the steady phase because a micro-batch's round trip through neighbours of the slowest
+/// stage takes longer than the work that covers it. A trip to one neighbour more costs that neighbour's
+/// work and two hops, and is covered by `cover` micro-batches (chunks, when interleaved) more: 1 under
+/// 1F1B, 2 when interleaved, after the difference of neighbours in warm-up.
 struct RoundTrip {
-  double excess = 0;   ///< of a trip through all neighbours that are nearly as slow
+  double excess = 0;   ///< of a trip through all neighbours that are slow enough to matter
   double covered = 1;  ///< micro-batches of slowest-stage work during that trip
 
-  RoundTrip(Stages stages, double slowest, double hop) {
+  RoundTrip(Stages stages, std::size_t slowest, double part, double cover, double hop) {
+    const double work = Stage(stages[slowest]).work();
     if (hop <= 0) return;
-    for (const StageTime& time : stages) {
-      const double more = Stage(time).work() - slowest + 2 * hop;
-      if (more > 0) excess += more, covered += 1;
+    for (std::size_t r = 0; r < stages.size(); ++r) {
+      const double more = (Stage(stages[r]).work() - cover * work) * part + 2 * hop;
+      if (r != slowest && more > 0) excess += more, covered += cover;
     }
-    // The slowest stage itself was counted, and is no neighbour of itself.
-    excess -= 2 * hop, covered -= 1;
   }
   double loss(double micro_batches) const {
     if (covered < 2 || micro_batches <= 0) return 0;
@@ -100,7 +100,7 @@ bool inside_run(Stages stages, std::size_t r) {
 /// the pipeline and back (waiting for the first backward), likewise the last one.
 Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
   const double m = static_cast<double>(pipe.micro_batches);
-  const RoundTrip steady(stages, sum.work_max, hop);
+  const RoundTrip steady(stages, sum.slowest, 1, 1, hop);
   Span longest;
   double before = 0, trip = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
@@ -129,6 +129,7 @@ Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double 
 Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
   const double m = static_cast<double>(pipe.micro_batches), part = 1.0 / pipe.vp, group = group_size(pipe);
   const double rounds = pipe.vp - 1, warm_up = rounds * group, end_work = Stage(stages.back()).work();
+  const RoundTrip steady(stages, sum.slowest, part, 2, hop);
   Span longest;
   double before = 0, behind = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
@@ -146,7 +147,13 @@ Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double 
           (warm_up + 1) * part * work + (m - (warm_up + 1) * part) * end_work + turn + round_f + round_b;
       return enter + (after > 0 && warm_up * part < m ? std::max(stay, move) : stay);
     };
-    if (overlap || !inside_run(stages, static_cast<std::size_t>(r))) longest.at_least(path(0), path(hop));
+    if (overlap || !inside_run(stages, static_cast<std::size_t>(r))) {
+      // In the steady phase following a micro-batch around all ranks is covered by a group of both kinds.
+      const double left = positive(m / part - 2 - 2 * after - warm_up);
+      const double ring = positive(std::max(sum.f, sum.b) * part + pipe.pp * hop - group * (f + b));
+      const double lost = std::max(steady.loss(left), left / group * rounds * part * ring);
+      longest.at_least(path(0), path(hop) + (work >= sum.work_max && hop > 0 ? lost : 0));
+    }
     before += work;
   }
   return longest;

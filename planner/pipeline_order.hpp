@@ -37,6 +37,13 @@ struct PipelineOp {
   return v_shaped(pipeline.schedule) && chunk >= pp ? 2 * pp - 1 - chunk : chunk % pp;
 }
 
+/// Operations in a step of all ranks together: what pipeline_order() and the simulation cost in time and
+/// memory. Ask before simulating an input with very many micro-batches.
+[[nodiscard]] constexpr std::int64_t pipeline_operations(const Pipeline& pipeline) {
+  return static_cast<std::int64_t>(model_chunks(pipeline)) * (splits_backward(pipeline.schedule) ? 3 : 2) *
+         pipeline.micro_batches;
+}
+
 /// What each rank does, in order. The pipeline must be one that schedule_allows().
 [[nodiscard]] std::vector<std::vector<PipelineOp>> pipeline_order(const Pipeline& pipeline);
 

@@ -159,6 +159,25 @@ TEST_CASE("activations in flight, every rank") {
   }
 }
 
+TEST_CASE("hops longer than a chunk's work") {
+  // Beyond about 0.4 of F the interleaved schedule's slack is used up and every chunk waits.
+  for (const double hop : {0.1, 0.2, 0.4, 0.8})
+    for (const int pp : {4, 8})
+      for (const int m : {16, 64}) {
+        const std::vector<double> equal(pp, 1.0);
+        const Mix mix{1, 1, 1};
+        const Pipeline plain{Schedule::OneFOneB, pp, 1, m}, chunked{Schedule::Interleaved, pp, 4, m};
+        CAPTURE(hop);
+        CAPTURE(pp);
+        CAPTURE(m);
+        CHECK(predict(plain, mix, equal, 0, hop).total().value == Approx(replay(plain, mix, equal, 0, hop).makespan));
+        CHECK(predict(chunked, mix, equal, 0, hop).total().value == Approx(replay(chunked, mix, equal, 0, hop).makespan)
+                                                                        .epsilon(hop < 0.3   ? 1e-9
+                                                                                 : hop < 0.5 ? 0.01
+                                                                                             : 0.07));
+      }
+}
+
 struct Spread {
   double mean = 0, low = 0, high = 0;
 };

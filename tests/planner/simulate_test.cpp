@@ -92,6 +92,7 @@ TEST_CASE("every micro-batch passes every chunk once, in order") {
       if (op.work == PipelineWork::Backward || pair || op.work == PipelineWork::WeightGradient)
         CHECK(weight.emplace(back, event.end.value).second);
     }
+    CHECK(static_cast<std::int64_t>(run.events.size()) <= pipeline_operations(pipe));
     const std::size_t all = static_cast<std::size_t>(model_chunks(pipe)) * static_cast<std::size_t>(pipe.micro_batches);
     CHECK(forward.size() == all);
     CHECK(input.size() == all);
