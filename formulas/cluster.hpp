@@ -96,7 +96,7 @@ struct Gpu {
   /// Rate of an orientation against forward, where it has no table of its own (Megatron's wgrad adds into fp32).
   std::array<std::array<double, kOrientations>, kDTypes> orientation_ratio = kEqualOrientations;
   /// Share of the tables' short-burst rate that hours of training keep: the power limit. Tables of sustained rates: 1.
-  double sustained = 1;
+  std::array<double, kDTypes> sustained{1, 1, 1, 1, 1};
   std::array<GroupedGemmFit, kOrientations> grouped_gemm{};  ///< bf16
   std::array<AttentionFit, 2> attention{};                   ///< forward, backward
   double memory_efficiency = 0.8;            ///< share of memory_bandwidth that memory-bound kernels reach

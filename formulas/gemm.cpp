@@ -36,8 +36,12 @@ double result_bytes(DType dtype, Orientation orientation) {
   return dtype == DType::Fp32 ? 4 : 2;
 }
 
-/// The type that the GPU runs `dtype` as: itself, else the next wider one it has a peak for.
+/// The type whose tables say how fast `dtype` runs: itself, fp16 and bf16 for one another, else the next wider type
+/// that the GPU has a peak for.
 DType supported(const Gpu& gpu, DType dtype) {
+  const auto measured = [&](DType d) { return gpu.gemm[index(d)][0].fit.rate.value > 0; };
+  if (dtype == DType::Fp16 && !measured(dtype) && measured(DType::Bf16)) return DType::Bf16;
+  if (dtype == DType::Bf16 && !measured(dtype) && measured(DType::Fp16)) return DType::Fp16;
   const auto has = [&](DType d) { return gpu.peak[index(d)].value > 0 || gpu.gemm[index(d)][0].fit.rate.value > 0; };
   if (dtype == DType::Fp4 && !has(dtype)) dtype = DType::Fp8;
   if (dtype == DType::Fp8 && !has(dtype)) dtype = DType::Bf16;
@@ -169,7 +173,7 @@ GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation)
   }
   const double hbm = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12;
   return {.per_expert = kTypicalPerExpert,
-          .rate = FlopsPerSecond(kGroupedOverDense * dense * gpu.sustained),
+          .rate = FlopsPerSecond(kGroupedOverDense * dense * gpu.sustained[index(dtype)]),
           .bandwidth = BytesPerSecond(gpu.memory_efficiency * hbm)};
 }
 
@@ -183,11 +187,11 @@ Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientati
   const GemmFit fit = gemm_fit(gpu, dtype, orientation);
   if (grid.empty()) {
     GemmFit kept = fit;
-    kept.rate = fit.rate * gpu.sustained;
+    kept.rate = fit.rate * gpu.sustained[index(dtype)];
     return roofline_time(kept, flops, gemm_bytes(shape, dtype, orientation));
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
-  return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained));
+  return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained[index(dtype)]));
 }
 
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,

@@ -107,6 +107,16 @@ void read_gemm(yaml::Map map, const Scale& scale, Gpu& gpu) {
   gpu.gemm[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(orientation)] = std::move(table);
 }
 
+void read_sustained(yaml::Map root, Gpu& gpu) {
+  yaml::Map map = root.map("sustained", yaml::kOptional);
+  if (map.node().kind != yaml::Kind::Map) return;
+  std::string source;
+  map.text("source", source);
+  for (std::size_t i = 0; i < kDTypes; ++i)
+    map.number(kDTypeNames[i].name, gpu.sustained[i], {0.1, 1}, yaml::kOptional);
+  map.finish();
+}
+
 void read_orientations(yaml::Map root, Gpu& gpu) {
   yaml::Map map = root.map("orientation_ratio", yaml::kOptional);
   if (map.node().kind != yaml::Kind::Map) return;
@@ -206,15 +216,14 @@ Result<void> read_efficiency(std::string text, std::string file, Gpu& gpu) {
   yaml::Reader reader(*document);
   yaml::Map root = reader.root();
   const Scale scale = read_reference(root, gpu);
-  std::string source;
-  root.number("sustained", gpu.sustained, {0.1, 1}, yaml::kOptional);
-  root.text("sustained_source", source, yaml::kOptional);
+  read_sustained(root, gpu);
   for (const yaml::Node* node : root.list("gemm", yaml::kOptional)) read_gemm(reader.map(*node, "gemm"), scale, gpu);
   read_orientations(root, gpu);
   read_grouped(root, scale, gpu);
   read_attention(root, scale, gpu);
   read_collectives(root, scale, gpu);
-  for (const char* key : {"gpu", "reference", "gemm", "orientation_ratio", "grouped_gemm", "attention", "collectives"})
+  for (const char* key :
+       {"gpu", "reference", "sustained", "gemm", "orientation_ratio", "grouped_gemm", "attention", "collectives"})
     root.get(key, yaml::kOptional);
   root.finish();
   if (reader.failed()) return fail(reader.take());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,7 @@ std::string_view embedded(std::string_view name) {
 /// Row of inherited.yaml.
 struct Inherited {
   std::string like{};
-  double sustained = 0;  ///< 0: that of `like`
+  double sustained = 0;  ///< in bf16; 0: that of `like`
 };
 
 Result<Inherited> inherited(const std::string& name) {
@@ -58,7 +59,9 @@ Result<bool> apply_efficiency(Gpu& gpu) {
   }
   const Result<void> read = read_efficiency(std::string(text), "efficiency/" + file + ".yaml", gpu);
   if (!read) return tl::unexpected<Errors>(read.error());
-  if (sustained > 0) gpu.sustained = sustained;
+  const double measured = gpu.sustained[static_cast<std::size_t>(DType::Bf16)];
+  if (sustained > 0)  // stated for bf16
+    for (double& share : gpu.sustained) share = std::min(1.0, share * sustained / measured);
   return true;
 }
 

@@ -90,6 +90,11 @@ TEST_CASE("a type that the GPU lacks runs as the next wider one") {
   CHECK(rate(gpu, {8192, 8192, 8192}, Orientation::Forward, DType::Fp8) == rate(gpu, {8192, 8192, 8192}));
 }
 
+TEST_CASE("fp16 runs as fast as bf16 was measured") {
+  const Gpu gpu = gridded();
+  CHECK(rate(gpu, {2048, 1024, 1024}, Orientation::Forward, DType::Fp16) == rate(gpu, {2048, 1024, 1024}));
+}
+
 TEST_CASE("grouped GEMM: small experts are bound by reading weights, large ones by arithmetic") {
   const Gpu gpu = datasheet_h100();
   const auto time = [&](double rows, Orientation o) {

@@ -88,7 +88,7 @@ TEST_CASE("H100: published shapes and curves come back as published") {
   Gpu gpu = datasheet("h100-sxm", 989e12, 3350e9, 450e9);
   REQUIRE(apply_efficiency(gpu));
   const GemmShape shape{4096, 16384, 16384};
-  const double burst = gemm_time(gpu, shape, DType::Bf16, Orientation::Forward).value * gpu.sustained;
+  const double burst = gemm_time(gpu, shape, DType::Bf16, Orientation::Forward).value * gpu.sustained[kBf16];
   CHECK(burst == doctest::Approx(2910.26e-6).epsilon(1e-3));
   CHECK(scale_up_time(gpu, Collective::AllReduce, 536870912, 8).value == doctest::Approx(2111e-6).epsilon(2e-3));
   CHECK(scale_up_time(gpu, Collective::AllGather, 1048576, 8).value == doctest::Approx(17.1e-6).epsilon(1e-2));

@@ -9,6 +9,7 @@ namespace {
 constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16), kFp8 = static_cast<std::size_t>(DType::Fp8),
                kFp4 = static_cast<std::size_t>(DType::Fp4), kFp16 = static_cast<std::size_t>(DType::Fp16);
 
+constexpr double kQuantisation = 15e-6;  // what fp8 and fp4 rows carry beside the GEMM (hwprobe.md 1.3)
 const char* const kBestShape = "gemm MAMF (best shape of a search)";
 
 bool ampere(const Subject& s) { return s.preset.starts_with("a100"); }
@@ -30,12 +31,12 @@ double published(const std::vector<Row>& all, const std::string& gpu, const std:
 std::string source_of(const Rows& rows) { return rows.empty() ? "" : rows.front()->source; }
 
 /// Rate of the four GEMMs of TransformerEngine's published layer on a table: M 15872, h 4096, ffn 16384.
-double layer_rate(const Gpu& gpu) {
+double layer_rate(const Gpu& gpu, DType dtype) {
   const double shapes[4][2] = {{12288, 4096}, {4096, 4096}, {16384, 4096}, {4096, 16384}};
   double flops = 0, seconds = 0;
   for (const auto& [n, k] : shapes) {
     flops += 2 * 15872 * n * k;
-    seconds += gemm_time(gpu, {15872, n, k}, DType::Bf16, Orientation::Forward).value;
+    seconds += gemm_time(gpu, {15872, n, k}, dtype, Orientation::Forward).value;
   }
   return flops / seconds;
 }
@@ -52,7 +53,7 @@ Gpu forward_only(const std::vector<Row>& all, const std::string& table) {
 
 double share_of_layer(const std::vector<Row>& all, const std::string& table, const std::string& measured) {
   return published(all, measured, "gemm sum of 4 layer GEMMs, fprop (pre-quantised)", "bf16") /
-         layer_rate(forward_only(all, table));
+         layer_rate(forward_only(all, table), DType::Bf16);
 }
 
 double share_of_linears(const std::vector<Row>& all, const Gpu& gpu, const std::string& measured) {
@@ -81,6 +82,32 @@ void derive_gemm(const std::vector<Row>& all, Derived& d, DType dtype, const std
   table.fit = grid_fit(rates, dtype, floor, d.subject.bandwidth_share * d.subject.memory);
   table.grid = grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k));
   d.sources["gemm." + word] = source_of(select(all, d.subject.csv, "gemm", word));
+}
+
+/// fp8 and fp4 keep other shares of their tables than bf16: those of TransformerEngine's published layer with its
+/// quantisation, geometric mean over the scaling recipes, relative to bf16's.
+void derive_quantised_sustained(const std::vector<Row>& all, Derived& d) {
+  const bool blackwell = d.subject.fp4 > 0;
+  const std::string table = blackwell ? "B300-SXM" : "H200-SXM", layer = blackwell ? "B300-SXM" : "H200-NVL";
+  const std::string fprop = "gemm sum of 4 layer GEMMs, fprop (autocast incl. quantisation)";
+  const auto share = [&](DType dtype, const std::string& word, const std::vector<std::string>& recipes) {
+    Gpu gpu = forward_only(all, table);
+    const std::vector<GemmRate> rates = gemm_rates(all, table, word);
+    gpu.gemm[static_cast<std::size_t>(dtype)][0] = {
+        grid_fit(rates, dtype, kQuantisation, 2e12),
+        grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k))};
+    double log_sum = 0;
+    for (const std::string& recipe : recipes)
+      log_sum += std::log(published(all, layer, fprop, recipe) / layer_rate(gpu, dtype));
+    const double bf16 = published(all, layer, fprop, "bf16") / layer_rate(gpu, DType::Bf16);
+    const double relative = std::exp(log_sum / static_cast<double>(recipes.size())) / bf16;
+    return std::min(1.0, d.gpu.sustained[kBf16] * relative);
+  };
+  if (d.subject.fp8 > 0)
+    d.gpu.sustained[kFp8] = blackwell ? share(DType::Fp8, "fp8", {"fp8-current", "fp8-delayed", "mxfp8"})
+                                      : share(DType::Fp8, "fp8", {"fp8-current", "fp8-delayed"});
+  if (blackwell) d.gpu.sustained[kFp4] = share(DType::Fp4, "nvfp4", {"nvfp4"});
+  if (d.subject.fp8 > 0) d.sources["sustained"] += "; fp8 and fp4 relative to bf16 by the same layer on " + layer;
 }
 
 void derive_orientations(const std::vector<Row>& all, Derived& d) {
@@ -267,15 +294,15 @@ Sustained sustained(const std::vector<Row>& all, const Subject& s) {
 
 Derived derive_gpu(const std::vector<Row>& all, const Subject& subject) {
   Derived d{.subject = subject, .gpu = {}, .sources = {}, .curves = {}};
-  constexpr double kQuantisation = 15e-6;  // what fp8 and fp4 rows carry beside the GEMM (hwprobe.md 1.3)
   derive_gemm(all, d, DType::Bf16, "bfloat16", subject.floor);
   derive_gemm(all, d, DType::Fp8, "fp8", kQuantisation);
   derive_gemm(all, d, DType::Fp4, "nvfp4", kQuantisation);
   const bool gemms = !d.gpu.gemm[kBf16][0].grid.empty();
   if (gemms) {
     const Sustained s = sustained(all, subject);
-    d.gpu.sustained = s.share;
+    d.gpu.sustained[kBf16] = d.gpu.sustained[kFp16] = s.share;
     d.sources["sustained"] = s.source;
+    derive_quantised_sustained(all, d);
     derive_orientations(all, d);
   } else {
     derive_best_shape(all, d, DType::Bf16, "bf16");

@@ -42,6 +42,14 @@ std::string reference_text(const Subject& s) {
          fmt::format("memory_bandwidth: {:.5g} GB/s, scale_up: {:.5g} GB/s}}\n", s.memory / 1e9, s.scale_up / 1e9);
 }
 
+std::string sustained_text(const Derived& d) {
+  if (d.sources.find("sustained") == d.sources.end()) return "";
+  std::string text = fmt::format("sustained:\n  source: \"{}\"\n", d.sources.at("sustained"));
+  for (std::size_t i = 0; i < kDTypes; ++i)
+    if (d.gpu.sustained[i] != 1) text += fmt::format("  {}: {:.3f}\n", kDTypeNames[i].name, d.gpu.sustained[i]);
+  return text;
+}
+
 std::string gemm_text(const Derived& d) {
   std::string text;
   const std::pair<DType, const char*> types[] = {{DType::Bf16, "bfloat16"}, {DType::Fp8, "fp8"}, {DType::Fp4, "nvfp4"}};
@@ -114,9 +122,8 @@ std::string to_yaml(const Derived& d) {
       "# Derived from tests/published/hardware.csv by tests/tools/derive_efficiency. Run it again instead of "
       "editing.\n";
   text += fmt::format("gpu: {}\n{}", d.subject.preset, reference_text(d.subject));
-  if (d.gpu.sustained != 1)
-    text += fmt::format("sustained: {:.3f}\nsustained_source: \"{}\"\n", d.gpu.sustained, d.sources.at("sustained"));
-  return text + gemm_text(d) + orientation_text(d) + grouped_text(d) + attention_text(d) + collectives_text(d);
+  return text + sustained_text(d) + gemm_text(d) + orientation_text(d) + grouped_text(d) + attention_text(d) +
+         collectives_text(d);
 }
 
 }  // namespace plan::derive

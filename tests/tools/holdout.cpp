@@ -11,7 +11,6 @@
 namespace plan::derive {
 namespace {
 
-
 /// Predictions beside measurements.
 struct Pairs {
   std::vector<double> predicted, measured;
@@ -38,7 +37,7 @@ Score gemm_score(const std::vector<Row>& all, const Derived& d, DType dtype, con
   const auto index = static_cast<std::size_t>(dtype);
   const std::vector<double> n = every_other(axis(rates, &GemmRate::n)), k = every_other(axis(rates, &GemmRate::k));
   Gpu gpu = d.gpu;
-  gpu.sustained = 1;
+  gpu.sustained.fill(1);
   gpu.gemm[index][0].grid = grid_of(rates, axis(rates, &GemmRate::m), n, k);
   Pairs pairs;
   for (const GemmRate& r : rates)
@@ -89,7 +88,7 @@ std::vector<Score> training_gemm_scores(const std::vector<Row>& all) {
   const std::pair<const char*, const char*> pairs_of[] = {{"A100-SXM", "A100-PCIE"}, {"B200-SXM", "B200-SXM"}};
   for (const auto& [table, measured] : pairs_of) {
     Derived d = derive_gpu(all, subject_of(table));
-    if (d.subject.preset.starts_with("a100")) d.gpu.sustained = 0.86;  // as inherited.yaml has for A100 PCIe
+    if (d.subject.preset.starts_with("a100")) d.gpu.sustained.fill(0.86);  // as inherited.yaml has for A100 PCIe
     for (int o = 0; o < kOrientations; ++o)
       for (const bool inside : {true, false}) {
         Pairs pairs;
@@ -111,7 +110,7 @@ std::vector<Score> grouped_scores(const std::vector<Row>& all) {
   std::vector<Score> scores;
   const Derived d = derive_gpu(all, subject_of("B200-SXM"));
   Derived a100 = derive_gpu(all, subject_of("A100-SXM"));
-  a100.gpu.sustained = 0.86;
+  a100.gpu.sustained.fill(0.86);
   a100.gpu.memory_bandwidth = BytesPerSecond(1935e9);
   const std::pair<const char*, const Gpu*> gpus[] = {{"B200-SXM", &d.gpu}, {"A100-PCIE", &a100.gpu}};
   for (const auto& [csv, gpu] : gpus)
