@@ -1,0 +1,47 @@
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+
+#include "presets/reader.hpp"
+#include "presets/yaml.hpp"
+
+namespace {
+
+/// The keys that the reader names when it meets one that resembles none: "keys here: a, b, c".
+std::vector<std::string> keys_in(const plan::Errors& errors) {
+  std::vector<std::string> keys;
+  for (const plan::Error& error : errors)
+    for (const std::string& help : error.help) {
+      const std::string lead = "keys here: ";
+      if (!help.starts_with(lead)) continue;
+      std::istringstream list(help.substr(lead.size()));
+      for (std::string key; list >> key;) keys.push_back(key.back() == ',' ? key.substr(0, key.size() - 1) : key);
+    }
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("plan-preset(5) documents every key") {
+  const auto page = plan::yaml::read_text(std::string(PLAN_SOURCE_DIR) + "/man/plan-preset.5");
+  REQUIRE(page.has_value());
+  const std::string stray = "  qqqqqqqqqqqqqq: 1\n";
+  std::vector<plan::Errors> all;
+  all.push_back(plan::read_model("qqqqqqqqqqqqqq: 1\n", "m").error());
+  for (const char* part : {"attention", "latent", "mamba", "delta", "dense", "moe", "mtp"})
+    all.push_back(plan::read_model(std::string(part) + ":\n" + stray, "m").error());
+  all.push_back(plan::read_gpu("qqqqqqqqqqqqqq: 1\n", "g").error());
+  all.push_back(plan::read_gpu("peak:\n" + stray, "g").error());
+  const plan::GpuLookup none = [](std::string_view) { return plan::Gpu{}; };
+  all.push_back(plan::read_cluster("qqqqqqqqqqqqqq: 1\n", "c", none).error());
+  all.push_back(plan::read_cluster("tiers:\n  - qqqqqqqqqqqqqq: 1\n", "c", none).error());
+  for (const plan::Errors& errors : all) {
+    const std::vector<std::string> keys = keys_in(errors);
+    CHECK(keys.size() >= 3);
+    for (const std::string& key : keys) {
+      CAPTURE(key);
+      CHECK((page->find("Ic " + key) != std::string::npos || page->find(", " + key) != std::string::npos));
+    }
+  }
+}
