@@ -111,15 +111,24 @@ std::string name_of(JsonConfig& root, const std::string& file) {
   return name.empty() || name.size() > 100 ? "model" : name;
 }
 
+/// Key of the language model inside a multimodal one, which takes over the outer `tie_word_embeddings`; else empty.
+std::string language_model(nlohmann::json& root) {
+  for (const char* key : {"text_config", "llm_config", "language_config"}) {
+    if (!root.contains(key)) continue;
+    const char* tied = "tie_word_embeddings";
+    if (root[key].is_object() && !root[key].contains(tied) && root.contains(tied)) root[key][tied] = root[tied];
+    return key;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Model> read_config_json(const std::string& text, const std::string& file) {
-  const Result<nlohmann::json> parsed = parse_json(text, file);
+  Result<nlohmann::json> parsed = parse_json(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
+  const std::string nested = language_model(*parsed);
   JsonConfig root(*parsed, text, file);
-  std::string_view nested;  // the language model of a multimodal one
-  for (const std::string_view key : {"text_config", "llm_config", "language_config"})
-    if (root.has(key) && nested.empty()) nested = key;
   const std::string outer = root.text_or("model_type", "");
   JsonConfig config = nested.empty() ? root : root.object(nested);
   const std::string type = config.text_or("model_type", outer);

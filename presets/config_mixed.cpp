@@ -125,7 +125,7 @@ void build_qwen2_moe(JsonConfig& c, ModelBuilder& out) {
 }
 void build_qwen3_moe(JsonConfig& c, ModelBuilder& out) { build_qwen_moe(c, out, {}); }
 
-/// Gated DeltaNet but for every `full_attention_interval`-th layer.
+/// Gated DeltaNet but for every `full_attention_interval`-th layer; mixtures or, in Qwen3.5, dense layers too.
 void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -133,18 +133,24 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
   full.attention = read_heads(c, m.hidden);
   full.attention.qk_norm = QkNorm::PerHead;
   full.attention.output_gate = true;
-  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
-  moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
-  moe.shared_gate = moe.shared_width > 0;
   Layer linear;
   linear.mixer = Mixer::DeltaNet;
-  linear.delta.key_heads = c.size({"linear_num_key_heads"}, 1, 1e5);
-  linear.delta.value_heads = c.size({"linear_num_value_heads"}, 1, 1e5);
-  linear.delta.key_dim = c.size({"linear_key_head_dim"}, 1, 1e5);
-  linear.delta.value_dim = c.size({"linear_value_head_dim"}, 1, 1e5);
-  linear.delta.conv = c.size_or({"linear_conv_kernel_dim"}, 4, 1, 1e3);
+  linear.delta = {c.size({"linear_num_key_heads"}, 1, 1e5), c.size({"linear_num_value_heads"}, 1, 1e5),
+                  c.size({"linear_key_head_dim"}, 1, 1e5), c.size({"linear_value_head_dim"}, 1, 1e5),
+                  c.size_or({"linear_conv_kernel_dim"}, 4, 1, 1e3)};
+  if (c.has("num_experts")) {
+    MoeShape moe = read_experts(c, {"moe_intermediate_size"});
+    moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
+    moe.shared_gate = moe.shared_width > 0;
+    full = moe_of(full, moe);
+    linear = moe_of(linear, moe);
+  } else {
+    full.dense.width = linear.dense.width = c.size({"intermediate_size"}, 1, 1e7);
+  }
   const std::int64_t depth = read_depth(c), interval = c.size_or({"full_attention_interval"}, 4, 1, 1e4);
-  for (std::int64_t i = 0; i < depth; ++i) out.add(moe_of((i + 1) % interval == 0 ? full : linear, moe));
+  for (std::int64_t i = 0; i < depth; ++i) out.add((i + 1) % interval == 0 ? full : linear);
+  const std::int64_t predicted = c.size_or({"mtp_num_hidden_layers"}, 0, 0, 64);
+  if (predicted > 0) m.mtp = {1, std::vector<int>(static_cast<std::size_t>(predicted), out.kind(full)), false};
 }
 
 /// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple of `moe_layer_freq`.
@@ -276,39 +282,59 @@ Layer nemotron_h_layer(JsonConfig& c, const Model& m, char letter) {
   return layer;
 }
 
+/// The letters of `pattern_key`, or the words of `list_key` in newer configs.
+std::string nemotron_h_pattern(JsonConfig& c, std::string_view pattern_key, std::string_view list_key) {
+  std::string pattern = c.text_or(pattern_key, "");
+  for (const std::string& word : c.words(list_key))
+    pattern += word == "mamba" ? 'M' : word == "attention" ? '*' : word == "moe" ? 'E' : word == "mlp" ? '-' : '?';
+  const std::string_view key = c.has(pattern_key) ? pattern_key : list_key;
+  if (pattern.size() > 10000 || pattern.find_first_not_of("M*-E") != std::string::npos) {
+    c.error(key, "bad_value", fmt::format("`{}` is not made of Mamba, attention, FFN and MoE layers", key));
+    return {};
+  }
+  return pattern;
+}
+
 void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
-  const auto read_pattern = [&](std::string_view key) {
-    const std::string pattern = c.text_or(key, "");
-    if (pattern.size() > 10000 || pattern.find_first_not_of("M*-E") != std::string::npos)
-      c.error(key, "bad_value", fmt::format("`{}` is not made of M, *, - and E", key));
-    std::vector<Layer> layers;
-    for (const char letter : pattern.substr(0, 10000)) layers.push_back(nemotron_h_layer(c, m, letter));
-    return layers;
-  };
-  if (!c.has("hybrid_override_pattern")) c.error("", "missing_key", "`hybrid_override_pattern` is missing");
-  for (const Layer& layer : read_pattern("hybrid_override_pattern")) out.add(layer);
+  const std::string pattern = nemotron_h_pattern(c, "hybrid_override_pattern", "layers_block_type");
+  for (const char letter : pattern) out.add(nemotron_h_layer(c, m, letter));
+  if (pattern.empty() && c.errors().empty())
+    c.error("", "missing_key", "`hybrid_override_pattern` or `layers_block_type` is missing");
   if (c.size_or({"num_hidden_layers"}, m.depth(), 1, 1e4) != m.depth())
-    c.error("hybrid_override_pattern", "bad_value",
-            fmt::format("`hybrid_override_pattern` has {} layers, "
-                        "`num_hidden_layers` another number",
-                        m.depth()));
+    c.error("num_hidden_layers", "bad_value",
+            fmt::format("`num_hidden_layers` is not the {} layers of the pattern", m.depth()));
   m.mtp.depth = static_cast<int>(c.size_or({"num_nextn_predict_layers"}, 0, 0, 64));
   if (m.mtp.depth > 0)
-    for (const Layer& layer : read_pattern("mtp_hybrid_override_pattern")) m.mtp.kinds.push_back(out.kind(layer));
+    for (const char letter : nemotron_h_pattern(c, "mtp_hybrid_override_pattern", "mtp_layers_block_type"))
+      m.mtp.kinds.push_back(out.kind(nemotron_h_layer(c, m, letter)));
 }
 
 }  // namespace
 
 const std::vector<Family>& mixed_families() {
   static const std::vector<Family> kFamilies = {
-      {"dbrx", build_dbrx},           {"deepseek", build_deepseek},     {"deepseek_v2", build_latent},
-      {"deepseek_v3", build_latent},  {"deepseek_v32", build_latent},   {"glm4_moe", build_glm4_moe},
-      {"glm_moe_dsa", build_latent},  {"gpt_oss", build_gpt_oss},       {"kimi_k2", build_latent},
-      {"llama4", build_llama4},       {"llama4_text", build_llama4},    {"minimax_m2", build_minimax_m2},
-      {"mixtral", build_mixtral},     {"nemotron_h", build_nemotron_h}, {"qwen2_moe", build_qwen2_moe},
-      {"qwen3_moe", build_qwen3_moe}, {"qwen3_next", build_qwen3_next}, {"qwen3_vl_moe_text", build_qwen3_moe},
+      {"dbrx", build_dbrx},
+      {"deepseek", build_deepseek},
+      {"deepseek_v2", build_latent},
+      {"deepseek_v3", build_latent},
+      {"deepseek_v32", build_latent},
+      {"glm4_moe", build_glm4_moe},
+      {"glm_moe_dsa", build_latent},
+      {"gpt_oss", build_gpt_oss},
+      {"kimi_k2", build_latent},
+      {"llama4", build_llama4},
+      {"llama4_text", build_llama4},
+      {"minimax_m2", build_minimax_m2},
+      {"mixtral", build_mixtral},
+      {"nemotron_h", build_nemotron_h},
+      {"qwen2_moe", build_qwen2_moe},
+      {"qwen3_5_moe_text", build_qwen3_next},
+      {"qwen3_5_text", build_qwen3_next},
+      {"qwen3_moe", build_qwen3_moe},
+      {"qwen3_next", build_qwen3_next},
+      {"qwen3_vl_moe_text", build_qwen3_moe},
   };
   return kFamilies;
 }

@@ -35,10 +35,12 @@ KindWords words(PresetKind kind) {
   return {"models", "model", "--model"};
 }
 
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-  });
+/// A name as it is compared: without case, hyphens, underscores and blanks. Dots count: qwen2.5-7b is not qwen2-57b.
+std::string folded(std::string_view word) {
+  std::string out;
+  for (const char c : word)
+    if (c != '-' && c != '_' && c != ' ') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
 }
 
 /// The words of `aliases: [a, b, ...]`, which may run over several lines.
@@ -93,10 +95,12 @@ bool looks_like_path(std::string_view word) {
 }
 
 std::optional<PresetEntry> find_entry(const std::vector<PresetEntry>& entries, std::string_view word) {
+  const std::string wanted = folded(word);
+  if (wanted.empty()) return std::nullopt;
   for (const PresetEntry& entry : entries) {
-    if (same_word(entry.name, word)) return entry;
+    if (folded(entry.name) == wanted) return entry;
     for (const std::string& alias : entry.aliases)
-      if (same_word(alias, word)) return entry;
+      if (folded(alias) == wanted) return entry;
   }
   return std::nullopt;
 }

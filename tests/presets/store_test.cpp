@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "presets/default_cluster.hpp"
@@ -45,8 +45,8 @@ std::string small_model(const std::string& name, int width) {
 }  // namespace
 
 TEST_CASE("a preset is found by name and alias in any case") {
-  for (const char* word :
-       {"llama3-405b", "405b", "405B", "Llama-3.1-405B", "llama3.1-405b", "meta-llama/llama-3.1-405b"}) {
+  for (const char* word : {"llama3-405b", "405b", "405B", "Llama-3.1-405B", "llama3.1-405b",
+                           "meta-llama/llama-3.1-405b", "LLAMA3.1_405B", "Llama 3.1 405B"}) {
     CAPTURE(std::string(word));
     const auto found = plan::load_model(word, kEmbeddedOnly);
     REQUIRE(found.has_value());
@@ -58,6 +58,58 @@ TEST_CASE("a preset is found by name and alias in any case") {
   CHECK(plan::load_model("v3", kEmbeddedOnly)->name == "deepseek-v3");
   CHECK(plan::load_gpu("H100", kEmbeddedOnly)->name == "h100-sxm");
   CHECK(plan::load_cluster("dgx-h100", kEmbeddedOnly)->value.gpu.name == "h100-sxm");
+}
+
+TEST_CASE("models are found as published runs spell them") {
+  struct Row {
+    const char* word;
+    const char* name;
+  };
+  constexpr Row kRows[] = {
+      {"DeepSeek V3", "deepseek-v3"},
+      {"DeepSeekV3", "deepseek-v3"},
+      {"DeepSeek V3 671B", "deepseek-v3"},
+      {"Kimi K2", "kimi-k2"},
+      {"GPT OSS 120B", "gpt-oss-120b"},
+      {"GPT-OSS 20B", "gpt-oss-20b"},
+      {"LLAMA3_70B", "llama3-70b"},
+      {"Llama 3.1 8B", "llama3-8b"},
+      {"Llama2 70B", "llama2-70b"},
+      {"Llama 4 Maverick 400B", "llama4-maverick"},
+      {"Nemotron4 340B", "nemotron4-340b"},
+      {"Nemotron-4-15B", "nemotron4-15b"},
+      {"Nemotron_3_Super", "nemotron3-super-120b-a12b"},
+      {"Nemotron-H 56B", "nemotron-h-56b"},
+      {"Nemotron_3_5_Lightning", "nemotron3.5-lightning-30b-a3b"},
+      {"Qwen3 MoE 30B", "qwen3-30b-a3b"},
+      {"Qwen3_235B_a22B", "qwen3-235b-a22b"},
+      {"Qwen2-57B-A14B", "qwen2-57b-a14b"},
+      {"Qwen2.5-14B", "qwen2.5-14b"},
+      {"Mixtral-8x22B", "mixtral-8x22b"},
+      {"Grok-1", "grok-1"},
+      {"MT-NLG-530B", "mt-nlg-530b"},
+      {"BLOOM-176B", "bloom-176b"},
+      {"OPT-175B", "opt-175b"},
+      {"GPT-NeoX-20B", "gpt-neox-20b"},
+      {"Pythia-6.9B", "pythia-6.9b"},
+      {"OLMo-3-7B", "olmo3-7b"},
+      {"InternLM-20B", "internlm-20b"},
+      {"GLM-130B", "glm-130b"},
+      {"BloombergGPT-50B", "bloomberggpt-50b"},
+      {"PaLM-540B", "palm-540b"},
+      {"Skywork-MoE-146B", "skywork-moe-146b"},
+      {"TinyLlama-1.1B", "tinyllama-1.1b"},
+      {"StableLM-Alpha-3B", "stablelm-alpha-3b"},
+      {"phi-1.5", "phi-1.5"},
+      {"LLaMA-65B", "llama1-65b"},
+      {"GPT3-1.3B", "gpt3-1.3b"},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(std::string(row.word));
+    const auto found = plan::load_model(row.word, kEmbeddedOnly);
+    REQUIRE(found.has_value());
+    CHECK(found->name == row.name);
+  }
 }
 
 TEST_CASE("an unknown name suggests the nearest") {
@@ -79,14 +131,15 @@ TEST_CASE("an unknown name suggests the nearest") {
 
 TEST_CASE("names and aliases are unique within a kind") {
   for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster}) {
-    std::set<std::string> seen;
+    std::map<std::string, std::string> seen;  // without what look-up ignores
     for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
       std::vector<std::string> words = entry.aliases;
       words.push_back(entry.name);
       for (std::string word : words) {
+        std::erase_if(word, [](char c) { return c == '-' || c == '_'; });
         std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
         CAPTURE(word);
-        CHECK(seen.insert(word).second);
+        CHECK(seen.emplace(word, entry.name).first->second == entry.name);
       }
     }
     CHECK(seen.size() > 10);
