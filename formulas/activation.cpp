@@ -170,27 +170,30 @@ double gemm_input_bytes(Precision precision) {
 LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
   const Units u = units(training, layout);
   const double hidden = static_cast<double>(model.hidden) * u.replica;
+  const double gathered = training.stack.keeps_gathered ? static_cast<double>(model.hidden) : hidden;
   const bool mixer = layer.mixer != Mixer::None, ffn = layer.ffn != Ffn::None;
-  const bool parallel = mixer && ffn && layer.norms == 1;         // Falcon: one norm feeds both
+  const bool parallel = mixer && ffn && layer.norms == 1;  // Falcon: one norm feeds both
+  const double normalised = training.stack.fused_norms ? 0 : u.element * hidden;
   const double post = layer.norms == 4 ? u.element * hidden : 0;  // Gemma: inputs of the norms behind
   LayerLedger out;
   if (mixer) {
-    out.mixer_input = u.element * hidden + post;
-    out.mixer_norm = u.input * hidden;
+    out.mixer_input = u.element * hidden + post + normalised;
+    out.mixer_norm = u.input * gathered;
     add_mixer(out, layer, training, layout, u);
   }
   if (ffn && !parallel) {
-    out.ffn_input = u.element * hidden + post;
-    out.ffn_norm = u.input * hidden;
+    out.ffn_input = u.element * hidden + post + normalised;
+    out.ffn_norm = u.input * gathered;
   }
   if (layer.ffn == Ffn::Dense) {
     const double width = static_cast<double>(layer.dense.width) * u.slice;
     out.mlp = activation_input(layer.dense.gated, width, u) + u.input * width;
+    if (!training.stack.fused_activation && layer.dense.gated) out.mlp += u.element * width;
   }
   if (layer.ffn == Ffn::Moe) add_moe(out, model, layer.moe, training, layout, u);
   out.statistics += layer.norms * statistics_bytes(model) * u.replica;
   if (training.dropout > 0) out.masks = (mixer && ffn ? 2 : 1) * hidden;
-  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * hidden, u);
+  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered, u);
   scale(out, u.tokens);
   return out;
 }

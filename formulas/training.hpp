@@ -53,10 +53,14 @@ struct Stack {
   std::string framework = "megatron";
   StateLayout states = StateLayout::Megatron;
   CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
-  bool flash_attention = true;  ///< no s*s tensor is kept
-  bool fused_norms = true;      ///< norm output is the saved GEMM input (one copy)
-  bool transformer_engine = true;  ///< its workspaces, and its cache of dummy weight gradients
-  bool gradient_fusion = true;  ///< weight gradients accumulate inside the GEMM
+  bool flash_attention = true;      ///< no s*s tensor is kept
+  bool fused_norms = true;          ///< norm keeps its input and output; unfused also its normalised input
+  bool transformer_engine = true;   ///< its workspaces, and its cache of dummy weight gradients
+  bool fused_activation = true;     ///< SwiGLU keeps its input only; unfused also its factors' product and SiLU
+  bool keeps_gathered = false;      ///< sequence parallelism keeps a linear's gathered input for its backward pass
+  bool vocab_parallel_loss = true;  ///< false: logits are gathered over tp before the loss
+  bool frees_stage_outputs = true;  ///< pipeline: an activation that was sent is freed, its graph kept
+  bool gradient_fusion = true;      ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
   bool tp_overlap = false;  ///< userbuffers: chunked collectives beside the GEMMs
@@ -70,11 +74,11 @@ struct Stack {
   bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)
   int node_limit = 0;                ///< experts of a token lie on at most this many nodes; 0 = any
   bool fp8_param_gather = false;
-  double routing_imbalance = 1.0;     ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor
-  bool legacy_moe_probs = false;      ///< probabilities applied when tokens return: their k copies are kept
+  double routing_imbalance = 1.0;      ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor
+  bool legacy_moe_probs = false;       ///< probabilities applied when tokens return: their k copies are kept
   bool batch_first_attention = false;  ///< bshd kernel under sbhd activations: output kept twice if micro_batch > 1
   bool loader_attention_mask = false;  ///< the data loader makes a bool mask of s * s per sequence
-  bool reshard_after_forward = true;  ///< FSDP: gather again for the backward pass
+  bool reshard_after_forward = true;   ///< FSDP: gather again for the backward pass
   bool operator==(const Stack&) const = default;
 };
 

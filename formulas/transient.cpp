@@ -92,7 +92,9 @@ double attention_backward(const Layer& layer, const Training& training, const La
   const double sequence = static_cast<double>(training.seq) / layout.cp;
   const double rows = layout.micro_batch * std::ceil(sequence / 128) * 128;
   const double kernel = 4 * rows * w.q + 4 * n.tokens * w.heads + (w.grouped ? n.element * n.tokens * 2 * w.q : 0);
-  return n.element * (n.shard + n.tokens * (2 * w.q + w.k + w.v)) + (training.stack.flash_attention ? kernel : 0);
+  // Without a fused kernel, the gradients of probabilities and of scores.
+  const double squares = 2 * n.element * n.tokens * static_cast<double>(training.seq) * w.heads;
+  return n.element * (n.shard + n.tokens * (2 * w.q + w.k + w.v)) + (training.stack.flash_attention ? kernel : squares);
 }
 
 /// fp32 copies of the logits at the peak of PyTorch's loss: log-probabilities and the two gradients of its
@@ -125,7 +127,8 @@ double vocab_rows(const Model& model, const Training& training, const Layout& la
 
 HeadMemory head_memory(const Model& model, const Training& training, const Layout& layout) {
   const Sizes n = sizes(model, training, layout);
-  const double logits = n.tokens * vocab_rows(model, training, layout);
+  const bool split = training.stack.vocab_parallel_loss;
+  const double logits = n.tokens * vocab_rows(model, training, layout) * (split ? 1 : layout.tp);
   const double statistics = (model.norm == Norm::Layer ? 8.0 : 4.0) * n.shard / static_cast<double>(model.hidden);
   const double scattered = layout.sequence_parallel ? n.element * n.shard : 0;  // input gradient, reduced
   HeadMemory out;
@@ -141,7 +144,7 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
       break;
     case CrossEntropy::Eager:
       out.logits = (4 + n.element) * logits;
-      out.loss = (n.element + eager_loss_bytes(layout.tp)) * logits;
+      out.loss = (n.element + eager_loss_bytes(split ? layout.tp : 1)) * logits;
       gradient = n.element * logits;
       break;
     case CrossEntropy::FusedFp32:
@@ -155,6 +158,7 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
       gradient = out.loss;
       break;
   }
+  if (!split) out.loss += n.element * logits / layout.tp;  // the local slice stands beside the whole
   out.backward = gradient + n.element * n.hidden + scattered;
   return out;
 }

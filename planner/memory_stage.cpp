@@ -139,8 +139,7 @@ MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const Sta
   }
   double activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
   activations += content.mtp * ends_.mtp_saved;
-  // Megatron frees a stage's output once it is sent; DeepSpeed's pipeline keeps it until its backward pass.
-  if (problem_->training.stack.states == StateLayout::DeepSpeed && !content.head) activations += in_flight * stale_;
+  if (!problem_->training.stack.frees_stage_outputs && !content.head) activations += in_flight * stale_;
   const double waiting = content.head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   activations += waiting * (ends_.head_saved + ends_.logits_saved);
   const double forward = gathered_forward(layout, sums), backward = gathered_backward(layout, content, sums);
@@ -173,9 +172,9 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   const Instant instant = peak(layout, rank, content, total, in_flight);
   memory.activations = round_bytes(instant.activations);
   const Bytes alive = round_bytes(instant.transient);
-  const Bytes allocated = memory.weights + memory.grads + memory.optimizer + memory.activations + alive;
-  const double reserve = allocator_reserve(problem_->training.stack.expandable_segments);
-  memory.reserve = round_bytes(reserve * static_cast<double>(allocated.value));
+  const Bytes states = memory.weights + memory.grads + memory.optimizer;
+  memory.reserve = round_bytes(allocator_reserve(static_cast<double>(states.value), instant.activations,
+                                                 instant.transient, problem_->training.stack.expandable_segments));
   memory.transient = alive + memory.reserve;
   memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
   memory.context = problem_->cluster.gpu.context;
