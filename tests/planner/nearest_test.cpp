@@ -40,7 +40,8 @@ TEST_CASE("too few GPUs: the suggested count works") {
   const int gpus = suggested(error.help.front(), "--gpus");
   REQUIRE(gpus > 4);
   CHECK(search(llama_70b(gpus)).has_value());
-  CHECK_FALSE(search(llama_70b(gpus / 2)).has_value());
+  const auto half = search(llama_70b(gpus / 2));
+  CHECK((!half.has_value() || half->best.fits != Fits::Yes));
 }
 
 TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
