@@ -67,14 +67,6 @@ double share_of_linears(const std::vector<Row>& all, const Gpu& gpu, const std::
   return median(ratios);
 }
 
-/// Ratio of two published sums of a layer's GEMMs.
-double layer_ratio(const std::vector<Row>& all, const std::string& gpu, const std::string& pass,
-                   const std::string& dtype) {
-  const std::string tail = " (autocast incl. quantisation)", head = "gemm sum of 4 layer GEMMs, ";
-  const double forward = published(all, gpu, head + "fprop" + tail, dtype);
-  return forward > 0 ? published(all, gpu, head + pass + tail, dtype) / forward : 1;
-}
-
 void derive_gemm(const std::vector<Row>& all, Derived& d, DType dtype, const std::string& word, double floor) {
   const std::vector<GemmRate> rates = gemm_rates(all, d.subject.csv, word);
   if (rates.empty()) return;
@@ -84,12 +76,27 @@ void derive_gemm(const std::vector<Row>& all, Derived& d, DType dtype, const std
   d.sources["gemm." + word] = source_of(select(all, d.subject.csv, "gemm", word));
 }
 
-/// fp8 and fp4 keep other shares of their tables than bf16: those of TransformerEngine's published layer with its
-/// quantisation, geometric mean over the scaling recipes, relative to bf16's.
+/// TransformerEngine's published layer rate of one pass: geometric mean of the GEMMs alone and with quantisation as
+/// separate kernels. Training stands between: norms and activations quantise as they write.
+double layer_published(const std::vector<Row>& all, const std::string& gpu, const std::string& pass,
+                       const std::string& recipe) {
+  const std::string what = "gemm sum of 4 layer GEMMs, " + pass;
+  return std::sqrt(published(all, gpu, what + " (pre-quantised)", recipe) *
+                   published(all, gpu, what + " (autocast incl. quantisation)", recipe));
+}
+
+/// Ratio of a gradient's pass to the forward one.
+double layer_ratio(const std::vector<Row>& all, const std::string& gpu, const std::string& pass,
+                   const std::string& recipe) {
+  const double forward = layer_published(all, gpu, "fprop", recipe);
+  return forward > 0 ? layer_published(all, gpu, pass, recipe) / forward : 1;
+}
+
+/// fp8 and fp4 keep other shares of their tables than bf16: those of the published layer, geometric mean over the
+/// scaling recipes, relative to bf16's.
 void derive_quantised_sustained(const std::vector<Row>& all, Derived& d) {
   const bool blackwell = d.subject.fp4 > 0;
   const std::string table = blackwell ? "B300-SXM" : "H200-SXM", layer = blackwell ? "B300-SXM" : "H200-NVL";
-  const std::string fprop = "gemm sum of 4 layer GEMMs, fprop (autocast incl. quantisation)";
   const auto share = [&](DType dtype, const std::string& word, const std::vector<std::string>& recipes) {
     Gpu gpu = forward_only(all, table);
     const std::vector<GemmRate> rates = gemm_rates(all, table, word);
@@ -98,8 +105,8 @@ void derive_quantised_sustained(const std::vector<Row>& all, Derived& d) {
         grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k))};
     double log_sum = 0;
     for (const std::string& recipe : recipes)
-      log_sum += std::log(published(all, layer, fprop, recipe) / layer_rate(gpu, dtype));
-    const double bf16 = published(all, layer, fprop, "bf16") / layer_rate(gpu, DType::Bf16);
+      log_sum += std::log(layer_published(all, layer, "fprop", recipe) / layer_rate(gpu, dtype));
+    const double bf16 = layer_published(all, layer, "fprop", "bf16") / layer_rate(gpu, DType::Bf16);
     const double relative = std::exp(log_sum / static_cast<double>(recipes.size())) / bf16;
     return std::min(1.0, d.gpu.sustained[kBf16] * relative);
   };
