@@ -38,22 +38,27 @@ std::string about_cluster(const Cluster& cluster) {
   return out;
 }
 
-template <class Load, class About>
-std::vector<Listed> rows(PresetKind kind, Load load, About about) {
+template <class Parse, class About>
+std::vector<Listed> rows(PresetKind kind, Parse parse, About about) {
   const StoreOptions options = StoreOptions::from_environment();
   std::vector<Listed> out;
   for (const PresetEntry& entry : list_presets(kind, options)) {
-    const auto loaded = load(entry.name, options);
-    out.push_back(
-        {entry.name, with_aliases(loaded ? about(loaded->value) : "unreadable", entry), origin(entry.origin)});
+    const auto parsed = parse(entry, options);
+    out.push_back({entry.name, with_aliases(parsed ? about(*parsed) : "unreadable", entry), origin(entry.origin)});
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<Listed> list_models() { return rows(PresetKind::Model, load_model, about_model); }
-std::vector<Listed> list_gpus() { return rows(PresetKind::Gpu, load_gpu, about_gpu); }
-std::vector<Listed> list_clusters() { return rows(PresetKind::Cluster, load_cluster, about_cluster); }
+std::vector<Listed> list_models() {
+  return rows(
+      PresetKind::Model, [](const PresetEntry& e, const StoreOptions&) { return parse_model(e); }, about_model);
+}
+std::vector<Listed> list_gpus() {
+  return rows(
+      PresetKind::Gpu, [](const PresetEntry& e, const StoreOptions&) { return parse_gpu(e); }, about_gpu);
+}
+std::vector<Listed> list_clusters() { return rows(PresetKind::Cluster, parse_cluster, about_cluster); }
 
 }  // namespace plan

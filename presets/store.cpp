@@ -64,28 +64,45 @@ std::vector<std::string> scan_aliases(std::string_view text) {
   return aliases;
 }
 
-void add_folder(const std::string& folder, PresetKind kind, std::vector<PresetEntry>& entries) {
-  if (folder.empty()) return;
-  std::error_code status;
+/// The YAML files of one kind in a folder, sorted.
+std::vector<fs::path> files_in(const std::string& folder, PresetKind kind) {
   std::vector<fs::path> files;
+  if (folder.empty()) return files;
+  std::error_code status;
   for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder) / words(kind).folder, status))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
+  return files;
+}
+
+std::vector<PresetEntry> folder_entries(const std::string& folder, PresetKind kind) {
+  std::vector<PresetEntry> entries;
+  for (const fs::path& file : files_in(folder, kind)) {
     Result<std::string> text = yaml::read_text(file.string());
     if (text) entries.push_back({file.stem().string(), scan_aliases(*text), file.string(), *std::move(text)});
   }
+  return entries;
+}
+
+PresetEntry embedded_entry(const EmbeddedFile& file) {
+  return {std::string(file.name), scan_aliases(file.text), "embedded", std::string(file.text)};
+}
+
+/// Folders on disk in the order of precedence.
+std::vector<std::string> folders(const StoreOptions& options) {
+  std::vector<std::string> all = options.path;
+  all.push_back(options.data_home);
+  all.push_back(options.installed);
+  return all;
 }
 
 /// Everything of a kind in the order of precedence.
 std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& options) {
   std::vector<PresetEntry> entries;
-  for (const std::string& folder : options.path) add_folder(folder, kind, entries);
-  add_folder(options.data_home, kind, entries);
-  add_folder(options.installed, kind, entries);
+  for (const std::string& folder : folders(options))
+    for (PresetEntry& entry : folder_entries(folder, kind)) entries.push_back(std::move(entry));
   for (const EmbeddedFile& file : embedded_files())
-    if (file.folder == words(kind).folder)
-      entries.push_back({std::string(file.name), scan_aliases(file.text), "embedded", std::string(file.text)});
+    if (file.folder == words(kind).folder) entries.push_back(embedded_entry(file));
   return entries;
 }
 
@@ -94,14 +111,26 @@ bool looks_like_path(std::string_view word) {
          word == "." || word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-std::optional<PresetEntry> find_entry(const std::vector<PresetEntry>& entries, std::string_view word) {
+bool names(const std::vector<std::string>& aliases, std::string_view wanted) {
+  return std::any_of(aliases.begin(), aliases.end(), [&](const std::string& a) { return folded(a) == wanted; });
+}
+
+/// The first preset of that name, source by source; in each source a name goes before an alias.
+std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, const StoreOptions& options) {
   const std::string wanted = folded(word);
   if (wanted.empty()) return std::nullopt;
-  for (const PresetEntry& entry : entries) {
-    if (folded(entry.name) == wanted) return entry;
-    for (const std::string& alias : entry.aliases)
-      if (folded(alias) == wanted) return entry;
+  for (const std::string& folder : folders(options)) {
+    std::vector<PresetEntry> entries = folder_entries(folder, kind);
+    for (PresetEntry& entry : entries)
+      if (folded(entry.name) == wanted) return std::move(entry);
+    for (PresetEntry& entry : entries)
+      if (names(entry.aliases, wanted)) return std::move(entry);
   }
+  const auto of_kind = [&](const EmbeddedFile& file) { return file.folder == words(kind).folder; };
+  for (const EmbeddedFile& file : embedded_files())
+    if (of_kind(file) && folded(file.name) == wanted) return embedded_entry(file);
+  for (const EmbeddedFile& file : embedded_files())
+    if (of_kind(file) && names(scan_aliases(file.text), wanted)) return embedded_entry(file);
   return std::nullopt;
 }
 
@@ -124,9 +153,9 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
 Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
   std::error_code status;
   if (!looks_like_path(word)) {
-    const std::vector<PresetEntry> entries = all_entries(kind, options);
-    if (std::optional<PresetEntry> entry = find_entry(entries, word)) return *std::move(entry);
-    if (word.empty() || !fs::exists(fs::path(word), status)) return fail(unknown(kind, word, entries));
+    if (std::optional<PresetEntry> entry = find_entry(kind, word, options)) return *std::move(entry);
+    if (word.empty() || !fs::exists(fs::path(word), status))
+      return fail(unknown(kind, word, all_entries(kind, options)));
   }
   std::string path(word);
   if (kind == PresetKind::Model && fs::is_directory(path, status)) path = (fs::path(path) / "config.json").string();
@@ -171,17 +200,32 @@ StoreOptions StoreOptions::from_environment() {
   return options;
 }
 
+Result<Model> parse_model(const PresetEntry& entry) {
+  if (entry.origin.ends_with(".json")) return read_config_json(entry.text, file_of(entry));
+  return read_model(entry.text, file_of(entry));
+}
+
+Result<Gpu> parse_gpu(const PresetEntry& entry) { return read_gpu(entry.text, file_of(entry)); }
+
+Result<Cluster> parse_cluster(const PresetEntry& entry, const StoreOptions& options) {
+  const GpuLookup data_sheet = [&](std::string_view name) -> Result<Gpu> {
+    const Result<PresetEntry> gpu = find_text(PresetKind::Gpu, name, options);
+    if (!gpu) return tl::unexpected(gpu.error());
+    return parse_gpu(*gpu);
+  };
+  return read_cluster(entry.text, file_of(entry), data_sheet);
+}
+
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
   if (!entry) return tl::unexpected(entry.error());
-  if (entry->origin.ends_with(".json")) return found(read_config_json(entry->text, file_of(*entry)), *entry);
-  return found(read_model(entry->text, file_of(*entry)), *entry);
+  return found(parse_model(*entry), *entry);
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Gpu, word, options);
   if (!entry) return tl::unexpected(entry.error());
-  Result<Gpu> gpu = read_gpu(entry->text, file_of(*entry));
+  Result<Gpu> gpu = parse_gpu(*entry);
   if (!gpu) return tl::unexpected(gpu.error());
   if (const Result<bool> measured = apply_efficiency(*gpu); !measured) return tl::unexpected(measured.error());
   return found(std::move(gpu), *entry);
@@ -190,12 +234,10 @@ Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) 
 Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Cluster, word, options);
   if (!entry) return tl::unexpected(entry.error());
-  const GpuLookup lookup = [&](std::string_view name) -> Result<Gpu> {
-    Result<Found<Gpu>> gpu = load_gpu(name, options);
-    if (!gpu) return tl::unexpected(gpu.error());
-    return std::move(gpu->value);
-  };
-  return found(read_cluster(entry->text, file_of(*entry), lookup), *entry);
+  Result<Cluster> cluster = parse_cluster(*entry, options);
+  if (!cluster) return tl::unexpected(cluster.error());
+  if (const Result<bool> measured = apply_efficiency(cluster->gpu); !measured) return tl::unexpected(measured.error());
+  return found(std::move(cluster), *entry);
 }
 
 Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options) {

@@ -50,6 +50,11 @@ struct PresetEntry {
 /// Every preset by name; one that is overridden appears once, with the origin that wins.
 [[nodiscard]] std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& options);
 
+/// What a listed preset says. GPUs have their data sheet alone: for a list, measured efficiencies take too long.
+[[nodiscard]] Result<Model> parse_model(const PresetEntry& entry);
+[[nodiscard]] Result<Gpu> parse_gpu(const PresetEntry& entry);
+[[nodiscard]] Result<Cluster> parse_cluster(const PresetEntry& entry, const StoreOptions& options);
+
 /// SHA-256 over everything embedded: the version of the presets.
 [[nodiscard]] std::string presets_digest();
 
