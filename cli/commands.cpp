@@ -10,10 +10,20 @@
 namespace plan {
 namespace {
 
-ColorMode color_mode(const Args& args) {
-  if (args.color == "always") return ColorMode::Always;
-  if (args.color == "never") return ColorMode::Never;
+ColorMode color_mode(const Args::Text& word) {
+  if (word == "always") return ColorMode::Always;
+  if (word == "never") return ColorMode::Never;
   return ColorMode::Auto;
+}
+
+/// The word after --color, also on a command line that does not parse.
+Args::Text color_word(const std::vector<std::string>& words) {
+  constexpr std::string_view kFlag = "--color";
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == kFlag && i + 1 < words.size()) return words[i + 1];
+    if (words[i].starts_with("--color=")) return words[i].substr(kFlag.size() + 1);
+  }
+  return std::nullopt;
 }
 
 int answer(const Args& args, Streams& streams) {
@@ -43,12 +53,12 @@ const Command* find_command(std::string_view name) {
 
 int run_command_line(const std::vector<std::string>& words, Streams& streams) {
   const Environment env = read_environment();
-  streams.err_terminal = inspect_terminal(STDERR_FILENO, ColorMode::Auto, false, env);
-  const Result<Args> args = parse_arguments(words);
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(color_word(words)), false, env);
+  const Result<Args> args = parse_arguments(words.empty() ? std::vector<std::string>{"-h"} : words);
   if (!args) return report_errors(args.error(), streams);
-  streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(*args), args->ascii, env);
-  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(*args), args->ascii, env);
-  if (args->output) streams.out_terminal = make_terminal(false, 0, color_mode(*args), args->ascii, env);
+  streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(args->color), args->ascii, env);
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(args->color), args->ascii, env);
+  if (args->output) streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
   const int status = answer(*args, streams);
   if (status != kYes && status != kNo) return status;
   if (args->output && !streams.out.empty()) {

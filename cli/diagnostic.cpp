@@ -27,10 +27,21 @@ std::string caret_padding(const Place& place) {
   return out;
 }
 
-std::string frame(const Place& place, const Terminal& terminal) {
+/// A line too long for the terminal (a minified config.json) keeps what stands around the column.
+Place clipped(Place place, int width) {
+  const int room = std::max(width - 6, 20), before = room / 2;
+  if (static_cast<int>(place.text.size()) <= room || place.column < 1) return place;
+  const int begin = std::clamp(place.column - 1 - before, 0, static_cast<int>(place.text.size()) - room);
+  place.text = place.text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(room));
+  place.column -= begin;
+  return place;
+}
+
+std::string frame(const Place& whole, const Terminal& terminal) {
+  const Place place = clipped(whole, terminal.width);
   if (place.file.empty()) return "";
   if (place.line <= 0) return fmt::format("  --> {}\n", place.file);
-  std::string out = fmt::format("  --> {}:{}:{}\n", place.file, place.line, std::max(place.column, 1));
+  std::string out = fmt::format("  --> {}:{}:{}\n", place.file, place.line, std::max(whole.column, 1));
   if (place.text.empty()) return out;
   const std::string number = fmt::format("{:>2}", place.line);
   const std::string gutter = std::string(number.size(), ' ') + " |";

@@ -119,4 +119,23 @@ std::string wrap(std::string_view text, int width, int indent, int first) {
   return out;
 }
 
+std::string wrap_items(const std::vector<std::string>& items, int width, int indent) {
+  std::string out;
+  int column = indent;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool last = i + 1 == items.size();
+    const int columns = display_width(items[i]) + (last ? 0 : 1);
+    if (i > 0 && column + 1 + columns > width) {
+      out.append("\n").append(static_cast<std::size_t>(indent), ' ');
+      column = indent;
+    } else if (i > 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(items[i]).append(last ? "" : ",");
+    column += columns;
+  }
+  return out;
+}
+
 }  // namespace plan

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plan {
 
@@ -39,5 +40,8 @@ struct Terminal {
 
 /// `text` broken at spaces to `width` columns; lines after the first start with `indent` spaces.
 [[nodiscard]] std::string wrap(std::string_view text, int width, int indent, int first = -1);
+
+/// The same for a list: items joined by commas, broken only between items.
+[[nodiscard]] std::string wrap_items(const std::vector<std::string>& items, int width, int indent);
 
 }  // namespace plan

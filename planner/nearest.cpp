@@ -45,7 +45,7 @@ std::optional<std::string> tried(const Change& change) {
   const Found found = find_layouts(problem);
   if (found.ranking.best().empty() || found.at_risk) return std::nullopt;
   const Candidate& best = found.ranking.best().front();
-  return fmt::format("{:<22} {}  {} of {}", change.flag, degrees_text(best.layout), gib(best.score.peak),
+  return fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout), best.score.peak / kGiB,
                      gib(static_cast<double>(problem.cluster.gpu.memory.value)));
 }
 

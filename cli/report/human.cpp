@@ -37,7 +37,7 @@ std::string batch(const Training& training) {
 std::string searched(const SearchStats& stats) {
   if (stats.considered <= 1) return "";
   const auto count = [](std::int64_t n) { return count_text(static_cast<double>(n)); };
-  return fmt::format("Best of {} legal layouts: {} fit, {} do not, {} proven worse by a bound\n\n", count(stats.legal),
+  return fmt::format("Best of {} legal layouts: {} fit, {} do not, {} proven worse\n\n", count(stats.legal),
                      count(stats.fit), count(stats.legal - stats.fit - stats.pruned), count(stats.pruned));
 }
 
@@ -87,7 +87,7 @@ std::string summary(const Plan& plan, const RunOptions& options, const Terminal&
   const Estimate& best = plan.best;
   const bool one_mfu = std::fabs(best.mfu.model_full - best.mfu.model_causal) < kMfuApart;
   std::string out = fmt::format("  {}\n", paint(terminal, Style::Bold, axes_text(best, plan.problem.model.moe())));
-  out += fmt::format("  {}\n\n", wrap(choices_text(plan.problem, best), terminal.width, 2));
+  out += fmt::format("  {}\n\n", wrap_items(choices(plan.problem, best), terminal.width, 2));
   out += step_line(best, one_mfu, terminal);
   if (!one_mfu)
     out += fmt::format("  MFU        {} counting causal attention, {} counting it in full\n",

@@ -45,18 +45,19 @@ std::string axes_text(const Estimate& estimate, bool moe) {
   return text + fmt::format("   micro_batch {} x {}", layout.micro_batch, estimate.micro_batches);
 }
 
-std::string choices_text(const Problem& problem, const Estimate& estimate) {
+std::vector<std::string> choices(const Problem& problem, const Estimate& estimate) {
   const Layout& layout = estimate.layout;
-  std::string text = fmt::format("zero {}", layout.zero);
-  if (layout.shard > 0) text += fmt::format(" over {}", layout.shard);
-  if (layout.pp > 1) text += fmt::format(", {}", name(layout.schedule));
-  if (layout.sequence_parallel) text += ", sequence parallel";
+  std::string zero = fmt::format("zero {}", layout.zero);
+  if (layout.shard > 0) zero += fmt::format(" over {}", layout.shard);
+  std::vector<std::string> out = {zero};
+  if (layout.pp > 1) out.emplace_back(name(layout.schedule));
+  if (layout.sequence_parallel) out.emplace_back("sequence parallel");
   const std::string recompute = recompute_text(layout.recompute);
-  text += recompute == "none" ? ", no recompute" : fmt::format(", recompute {}", recompute);
-  text += fmt::format(", {}, {} gradients", name(problem.training.precision),
-                      problem.training.grad_bytes == 4 ? "fp32" : "bf16");
-  if (layout.pp > 1) text += fmt::format(", layers {}", stage_layers_text(estimate.stage_layers));
-  return text;
+  out.push_back(recompute == "none" ? "no recompute" : fmt::format("recompute {}", recompute));
+  out.emplace_back(name(problem.training.precision));
+  out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
+  if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
+  return out;
 }
 
 std::vector<std::string> other_choices(const Layout& best, const Layout& other) {

@@ -49,6 +49,12 @@ TEST_CASE("wrapped text stays inside the width") {
   CHECK(wrap("unbreakable-longer-than-width", 10, 2) == "unbreakable-longer-than-width");
 }
 
+TEST_CASE("lists break between items only") {
+  CHECK(wrap_items({"one two", "three four", "five"}, 16, 2) == "one two,\n  three four,\n  five");
+  CHECK(wrap_items({"a", "b"}, 80, 2) == "a, b");
+  CHECK(wrap_items({}, 80, 2).empty());
+}
+
 TEST_CASE("escapes take no columns") {
   const Terminal terminal{.color = true};
   CHECK(display_width(paint(terminal, Style::Bad, "abc")) == 3);

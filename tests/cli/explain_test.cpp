@@ -1,0 +1,109 @@
+// Every equation that `plan explain` prints is evaluated as text, by an evaluator that shares no code with the
+// planner, and must give the number of the report.
+#include "cli/explain.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "cli/complete_layout.hpp"
+#include "cli/layout_flag.hpp"
+#include "oracle/equation_eval.hpp"
+#include "planner/frameworks.hpp"
+#include "presets/store.hpp"
+
+using namespace plan;
+
+namespace {
+
+Plan plan_of(const char* model, const char* cluster, int gpus, const char* layout) {
+  Problem problem;
+  problem.model = load_model(model, StoreOptions{}).value().value;
+  problem.cluster = load_cluster(cluster, StoreOptions{}).value().value;
+  problem.training.seq = problem.model.default_seq;
+  problem.training.global_batch = problem.model.default_global_batch;
+  problem.training.stack = framework_row(Framework::Any).stack;
+  problem.gpus = gpus;
+  problem.fixed = read_layout(layout).value();
+  const Result<Plan> plan = plan_layout(problem, complete_layout(problem));
+  REQUIRE_MESSAGE(plan.has_value(), plan.error()[0].message);
+  return *plan;
+}
+
+double evaluate(const Explanation& e) {
+  return oracle::evaluate_equation(e.equation, [&](std::string_view name) {
+    for (const ExplainedSymbol& symbol : e.symbols)
+      if (symbol.name == name) return symbol.value;
+    throw oracle::EquationError("no symbol " + std::string(name));
+  });
+}
+
+bool has_symbol(const Explanation& e, std::string_view name) {
+  for (const ExplainedSymbol& symbol : e.symbols)
+    if (symbol.name == name) return true;
+  return false;
+}
+
+struct Case {
+  const char *model, *cluster;
+  int gpus;
+  const char* layout;
+};
+constexpr Case kCases[] = {
+    {"405b", "dgx-h100", 16384, "tp8,pp16,vp8"},
+    {"405b", "dgx-h100", 16384, "tp8,pp16,vp8,recompute=full"},
+    {"405b", "dgx-h100", 16384, "tp8,cp16,pp16,vp8,recompute=core_attn+mlp"},
+    {"8b", "dgx-h100", 64, "tp2,dp32,zero0"},
+    {"mixtral-8x7b", "dgx-h100", 128, "tp2,pp4,ep8"},
+    {"deepseek-v3", "h800", 2048, "pp16,ep64"},
+};
+
+}  // namespace
+
+TEST_CASE("every explained number is the report's") {
+  for (const Case& row : kCases) {
+    CAPTURE(row.model);
+    CAPTURE(row.layout);
+    const Plan plan = plan_of(row.model, row.cluster, row.gpus, row.layout);
+    int explained = 0;
+    for (const Term& term : terms()) {
+      for (const int stage : {0, plan.best.layout.pp / 2, plan.best.layout.pp - 1}) {
+        CAPTURE(term.name);
+        CAPTURE(stage);
+        const Result<Explanation> e = explain(plan, term.name, stage);
+        if (!e) {
+          CHECK((e.error()[0].code == "nothing_to_explain" || e.error()[0].code == "no_equation"));
+          continue;
+        }
+        ++explained;
+        const double value = evaluate(*e);
+        CHECK(std::fabs(value - e->value) <= 1.5e-9 * std::fabs(e->value) + (e->unit == "bytes" ? 1.0 : 1e-12));
+      }
+    }
+    CHECK(explained > 20);
+  }
+}
+
+TEST_CASE("plain model states need no remainder, and activations only the head's") {
+  for (const Case& row : kCases) {
+    CAPTURE(row.model);
+    CAPTURE(row.layout);
+    const Plan plan = plan_of(row.model, row.cluster, row.gpus, row.layout);
+    const int middle = plan.best.layout.pp / 2;
+    if (plan.best.layout.pp < 3) continue;
+    for (const char* term : {"weights", "grads", "optimizer"}) {
+      CAPTURE(term);
+      CHECK_FALSE(has_symbol(explain(plan, term, middle).value(), "r"));
+      CHECK_FALSE(has_symbol(explain(plan, term, 0).value(), "r"));
+    }
+    const Result<Explanation> activations = explain(plan, "activations", middle);
+    if (activations) CHECK_FALSE(has_symbol(*activations, "z"));
+  }
+}
+
+TEST_CASE("unknown terms and stages are refused") {
+  const Plan plan = plan_of("8b", "dgx-h100", 64, "tp2,dp32");
+  CHECK(explain(plan, "activation", 0).error()[0].help[0] == "a term with a similar name exists: `activations`");
+  CHECK(explain(plan, "weights", 1).error()[0].message == "there is no stage 1: the layout has stages 0 to 0");
+  CHECK(explain(plan, "bubble", 0).error()[0].code == "nothing_to_explain");
+}

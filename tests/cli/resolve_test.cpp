@@ -1,0 +1,85 @@
+#include "cli/resolve.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/options.hpp"
+
+using namespace plan;
+
+namespace {
+Result<Problem> resolve(const std::vector<std::string>& words) {
+  return resolve_problem(parse_arguments(words).value());
+}
+const Input* input(const Problem& problem, std::string_view key) {
+  for (const Input& row : problem.inputs)
+    if (row.key == key) return &row;
+  return nullptr;
+}
+}  // namespace
+
+TEST_CASE("defaults come from the model, and every input says where it came from") {
+  const Problem problem = resolve({"--model", "405b", "--gpus", "16k"}).value();
+  CHECK(problem.gpus == 16384);
+  CHECK(problem.training.seq == 8192);
+  CHECK(problem.training.global_batch == 2048);
+  CHECK(problem.cluster.name == "dgx-h100");
+  CHECK(input(problem, "model")->value == "llama3-405b");
+  CHECK(input(problem, "model")->origin == Origin::Flag);
+  CHECK(input(problem, "model")->digest.size() == 64);
+  CHECK(input(problem, "seq")->origin == Origin::Preset);
+  CHECK(input(problem, "precision")->value == "bf16");
+  CHECK(input(problem, "precision")->origin == Origin::Default);
+  CHECK(input(problem, "lora_rank") == nullptr);
+}
+
+TEST_CASE("flags win over presets") {
+  const Problem problem =
+      resolve({"--model",     "8b",       "--gpus",         "64",        "--gpu",       "a100-sxm-80gb",
+               "--seq",       "16k",      "--global-batch", "4M tokens", "--precision", "fp8",
+               "--optimizer", "muon",     "--task",         "lora",      "--lora-rank", "8",
+               "--framework", "megatron", "--objective",    "memory",    "--layout",    "tp2",
+               "--top",       "7",        "--threads",      "1",         "--pareto"})
+          .value();
+  CHECK(problem.cluster.gpu.name == "a100-sxm-80gb");
+  CHECK(problem.training.seq == 16384);
+  CHECK(problem.training.global_batch == 256);
+  CHECK(problem.training.precision == Precision::Fp8Tensorwise);
+  CHECK(problem.training.optimizer == Optimizer::Muon);
+  CHECK(problem.training.task == Task::Lora);
+  CHECK(problem.training.lora.rank == 8);
+  CHECK(problem.framework == Framework::Megatron);
+  CHECK(problem.training.stack.framework == "megatron");
+  CHECK(problem.objective == Objective::Memory);
+  CHECK(problem.fixed.tp == 2);
+  CHECK(problem.top == 7);
+  CHECK(problem.threads == 1);
+  CHECK(problem.pareto);
+}
+
+TEST_CASE("all mistakes at once") {
+  const Errors errors =
+      resolve({"--model", "llama3-504b", "--gpus", "-5", "--gpu", "h101-sxm", "--seq", "0", "--layout", "tq8"}).error();
+  REQUIRE(errors.size() == 5);
+  CHECK(errors[0].message == "unknown model `llama3-504b`");
+  CHECK(errors[1].message == "`--gpus` must be at least 1, got `-5`");
+  CHECK(errors[2].code == "unknown_gpu");
+  CHECK(errors[3].message == "`--seq` must be at least 1, got `0`");
+  CHECK(errors[4].code == "unknown_axis");
+}
+
+TEST_CASE("missing and conflicting flags") {
+  CHECK(resolve({}).error().size() == 2);
+  CHECK(resolve({"--model", "8b", "--gpus", "8", "--gpu", "h100", "--cluster", "dgx-h100"}).error()[0].code ==
+        "conflicting_flags");
+  CHECK(resolve({"--model", "8b", "--gpus", "8", "--lora-rank", "8"}).error()[0].code == "conflicting_flags");
+}
+
+TEST_CASE("larger hardware is suggested least first") {
+  const Problem problem = resolve({"--model", "8b", "--gpus", "8"}).value();
+  const std::vector<Cluster> larger = larger_clusters(problem.cluster);
+  REQUIRE_FALSE(larger.empty());
+  for (std::size_t i = 0; i < larger.size(); ++i) {
+    CHECK(larger[i].gpu.memory > problem.cluster.gpu.memory);
+    if (i > 0) CHECK(larger[i - 1].gpu.memory <= larger[i].gpu.memory);
+  }
+}
