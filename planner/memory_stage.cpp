@@ -36,7 +36,7 @@ void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const S
   const bool adapters = training.adapters();
   const double ends = adapters ? 0 : sums.ends;
   // DualPipe: the content is the rank's two stages; their states are sharded over both directions' ranks.
-  const double share = layout.schedule == Schedule::DualPipe ? 0.5 : 1;
+  const double share = layout.schedule == Schedule::DualPipe && layout.zero > 0 ? 0.5 : 1;
   const double base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
                                                   (sums.expert - sums.trained_expert) * expert.weights) +
                                      2 * sums.ends * dense.weights

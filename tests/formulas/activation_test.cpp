@@ -1,0 +1,206 @@
+// Saved activations against the published byte counts of each variant.
+#include "formulas/activation.hpp"
+
+#include <doctest/doctest.h>
+
+#include "formulas/transient.hpp"
+#include "tests/formulas/models.hpp"
+
+namespace {
+
+using namespace plan;
+
+/// GPT-3 of Korthikanti et al.: dropout, no fused attention.
+struct Gpt3 {
+  Model model = fixture::gpt(96, 12288, 96, 51200);
+  Training training;
+  Layout layout;
+
+  Gpt3() {
+    model.norm = Norm::Layer;
+    training.seq = 2048;
+    training.dropout = 0.1;
+    training.stack.flash_attention = false;
+  }
+  LayerLedger ledger() const { return layer_ledger(model, model.kinds[0], training, layout); }
+  /// The paper leaves out the norms' two numbers per token.
+  double paper() const { return ledger().total() - ledger().statistics; }
+  double paper_selective() const {
+    return kept_selective(ledger(), kRecomputeCoreAttention, true) - ledger().statistics;
+  }
+};
+
+TEST_CASE("GPT layer: 34 sbh + 5 a s^2 b and its variants, to the byte") {
+  Gpt3 gpt;
+  CHECK(gpt.paper() == 2'868'903'936.0);
+  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout) == 50'331'648.0);
+  gpt.layout.tp = 8;
+  CHECK(gpt.paper() == 578'813'952.0);
+  CHECK(gpt.paper_selective() == 327'155'712.0);
+  gpt.layout.sequence_parallel = true;
+  CHECK(gpt.paper() == 358'612'992.0);
+  CHECK(gpt.paper_selective() == 106'954'752.0);
+  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout) == 50'331'648.0 / 8);
+}
+
+/// Bytes per token of one layer on one rank.
+double per_token(const Model& model, const Layer& layer, const Training& training = {}, const Layout& layout = {}) {
+  return layer_ledger(model, layer, training, layout).total() / rank_tokens(training, layout);
+}
+
+TEST_CASE("Llama layers: 8h + 4q + 4kv + 6f + 4a + 8 bytes a token") {
+  const auto bytes = [](const Model& model) { return per_token(model, model.kinds[0]); };
+  CHECK(bytes(fixture::llama3_8b()) == 139'400);
+  CHECK(bytes(fixture::llama3_70b()) == 274'696);
+  Model model = fixture::llama3_405b();
+  model.kinds[0].attention.kv_heads = 16;
+  CHECK(bytes(model) == 524'808);
+}
+
+TEST_CASE("tensor parallelism splits what sequence parallelism leaves whole") {
+  const Model model = fixture::llama3_70b();
+  const Layer& layer = model.kinds[0];
+  Layout layout{.tp = 8};
+  const double whole = 8 * 8192 + 8, split = 4 * 8192 + 4 * 1024 + 6 * 28672 + 4 * 64;
+  CHECK(per_token(model, layer, {}, layout) == doctest::Approx(whole + split / 8));
+  layout.sequence_parallel = true;
+  CHECK(per_token(model, layer, {}, layout) == doctest::Approx((whole + split) / 8));
+  layout.tp = 16;  // eight KV heads: each on two ranks
+  CHECK(per_token(model, layer, {}, layout) == doctest::Approx((whole + split) / 16 + 4 * 1024 / 16.0));
+}
+
+TEST_CASE("context parallelism shortens sequences; reordering kernels keep their output twice") {
+  const Model model = fixture::llama3_70b();
+  const Layer& layer = model.kinds[0];
+  Layout layout{.cp = 4, .cp_kind = CpKind::Ring};
+  CHECK(rank_tokens({}, layout) == 1024);
+  CHECK(per_token(model, layer, {}, layout) == 274'696);
+  layout.cp_kind = CpKind::Ulysses;
+  CHECK(per_token(model, layer, {}, layout) == 274'696 + 2 * 8192);
+  Training training;
+  training.stack.batch_first_attention = true;
+  layout = {.micro_batch = 1};
+  CHECK(per_token(model, layer, training, layout) == 274'696);
+  layout.micro_batch = 2;
+  CHECK(per_token(model, layer, training, layout) == 274'696 + 2 * 8192);
+}
+
+TEST_CASE("fp8 keeps GEMM inputs in one byte") {
+  const Model model = fixture::llama3_8b();
+  const Layer& layer = model.kinds[0];
+  const double h = 4096, q = 4096, kv = 1024, f = 14336, a = 32;
+  CHECK(per_token(model, layer, {.precision = Precision::Fp8Tensorwise}) == 6 * h + 5 * q + 4 * kv + 5 * f + 4 * a + 8);
+  const double gemm_inputs = 2 * h + q + f;
+  CHECK(per_token(model, layer, {.precision = Precision::Mxfp8}) ==
+        doctest::Approx(6 * h + 5 * q + 4 * kv + 5 * f + 4 * a + 8 + gemm_inputs / 32));
+}
+
+TEST_CASE("latent attention and experts, term by term") {
+  const Model model = fixture::deepseek_v3();
+  const double h = 7168, r_q = 1536, r_kv = 512, a = 128, qk = 192, v = 128, f_e = 2048, f_s = 2048, k = 8, E = 256;
+  const double mla = 4 * h + 4 + (4 * r_q + 4) + (4 * r_kv + 4) + 4 * a * qk + 4 * a * v + 4 * a;
+  const double moe = 4 * h + 4 + 8 * E + k * (2 * h + 6 * f_e + 4) + 6 * f_s;
+  CHECK(per_token(model, model.kinds[1]) == mla + moe);
+  CHECK(per_token(model, model.kinds[0]) == mla + 4 * h + 4 + 6 * 18432);
+  Training uneven;
+  uneven.stack.routing_imbalance = 1.5;
+  CHECK(per_token(model, model.kinds[1], uneven) == mla + moe + 0.5 * k * (2 * h + 6 * f_e + 4));
+  // Expert tensor parallelism gathers tokens, splits widths.
+  Layout layout{.tp = 2, .ep = 2, .etp = 2, .sequence_parallel = true};
+  CHECK(per_token(model, model.kinds[1], {}, layout) == doctest::Approx((mla + moe + k * (2 * h)) / 2));
+}
+
+TEST_CASE("selective recompute drops what its module makes") {
+  const Model model = fixture::deepseek_v3();
+  const LayerLedger ledger = layer_ledger(model, model.kinds[1], {}, {});
+  const double tokens = 4096, h = 7168, all = ledger.total();
+  const auto dropped = [&](unsigned modules) { return (all - kept_selective(ledger, modules, false)) / tokens; };
+  CHECK(dropped(0) == 0);
+  CHECK(dropped(kRecomputeCoreAttention) == 4 * 128);
+  CHECK(dropped(kRecomputeLatentUp) == 4 * 128 * 192 + 2 * 128 * 128);
+  CHECK(dropped(kRecomputeMoeActivation) == 8 * 2 * 2048);
+  CHECK(dropped(kRecomputeSharedExperts) == 6 * 2048);
+  CHECK(dropped(kRecomputeNorm) == 4 * h);
+  CHECK(dropped(kRecomputeMoe) == 8 * 256 + 8 * (2 * h + 6 * 2048 + 4) + 6 * 2048);
+  // The expert module contains the activation and the shared experts.
+  CHECK(dropped(kRecomputeMoe | kRecomputeMoeActivation | kRecomputeSharedExperts) == dropped(kRecomputeMoe));
+}
+
+TEST_CASE("recomputing an MLP with a fused norm rebuilds the norm too") {
+  const Model model = fixture::llama3_8b();
+  const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, true) == 4096 * (6 * 14336.0 + 2 * 4096));
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false) == 4096 * 6 * 14336.0);
+}
+
+TEST_CASE("torchtitan's op recompute keeps input, attention and every second GEMM") {
+  const Model model = fixture::llama3_8b();
+  const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
+  // input, wq, attention output and statistics, wv, w1, w2
+  const double kept = 2.0 * (4096 + 4096 + 4096 + 1024 + 14336 + 4096) + 4 * 32;
+  CHECK(kept_ops(model, model.kinds[0], ledger, {}, {}) == 4096 * kept);
+}
+
+TEST_CASE("adapters on attention alone spare the FFN's GEMM inputs") {
+  const Model model = fixture::llama3_8b();
+  Training training;
+  training.task = Task::Lora;
+  CHECK(per_token(model, model.kinds[0], training) == 139'400);
+  training.lora.ffn = false;
+  CHECK(per_token(model, model.kinds[0], training) == 139'400 - 2 * 4096 - 2 * 14336);
+}
+
+TEST_CASE("attention-free mixers keep their scans") {
+  Model model = fixture::llama3_8b();
+  Layer layer = model.kinds[0];
+  layer.ffn = Ffn::None;
+  layer.norms = 1;
+  layer.mixer = Mixer::Mamba2;
+  layer.mamba = {.heads = 128, .head_dim = 64, .groups = 8, .state = 128, .conv = 4};
+  const double inner = 128 * 64, projected = 2 * inner + 2 * 8 * 128 + 128;
+  CHECK(per_token(model, layer) == 4 * 4096 + 4 + 2 * projected + 4 * inner + 4 * 8);
+}
+
+TEST_CASE("distinct weight shapes of a layer") {
+  const Model llama = fixture::llama3_70b();
+  const LinearShapes dense = linear_shapes(llama, llama.kinds[0], {.tp = 2});
+  CHECK(dense.size == 4);
+  CHECK(dense.numel() == (8192.0 * (8192 + 2048) + 8192.0 * 8192 + 3 * 8192.0 * 28672) / 2);
+  const Model v3 = fixture::deepseek_v3();
+  const LinearShapes moe = linear_shapes(v3, v3.kinds[1], {.ep = 8});
+  CHECK(moe.size == 9);
+  const double mla = 7168.0 * 1536 + 1536 * 128.0 * 192 + 7168 * 576.0 + 512 * 128.0 * 256 + 128 * 128 * 7168.0;
+  CHECK(moe.numel() == mla + (256 / 8 + 1) * 3 * 7168.0 * 2048);
+}
+
+TEST_CASE("loss peaks by kind, bytes a logit") {
+  const Model model = fixture::llama3_8b();
+  Training training;
+  const double logits = 4096.0 * 128256;
+  const auto peak = [&](CrossEntropy kind, Layout layout = {}) {
+    training.stack.cross_entropy = kind;
+    return head_memory(model, training, layout).loss / logits;
+  };
+  CHECK(peak(CrossEntropy::FusedInPlace) == 2);
+  CHECK(peak(CrossEntropy::Unfused) == 6);
+  CHECK(peak(CrossEntropy::FusedFp32) == 6);
+  CHECK(peak(CrossEntropy::Eager) == 14);
+  CHECK(peak(CrossEntropy::Chunked) < 1);
+  training.stack.states = StateLayout::Fsdp2;  // no padding of the vocabulary
+  CHECK(peak(CrossEntropy::Eager, {.tp = 8}) == 18.0 / 8);
+  training.stack.vocab_parallel_loss = false;
+  CHECK(peak(CrossEntropy::Eager, {.tp = 8}) == 14 + 2.0 / 8);
+}
+
+TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over a node") {
+  constexpr double mib = 1 << 20;
+  CHECK(nccl_buffers({}, 8, GpuGeneration::Hopper) == 0);
+  const Layout pair{.dp = 2};
+  // One ring of reduce-scatter and all-gather, one all-reduce communicator of the world.
+  CHECK(nccl_buffers(pair, 8, GpuGeneration::Hopper) == (16 + 2 * 16) * 12 * mib);
+  const Layout experts{.dp = 8, .ep = 8};
+  CHECK(nccl_buffers(experts, 8, GpuGeneration::Hopper) - nccl_buffers({.dp = 8}, 8, GpuGeneration::Hopper) ==
+        2688 * mib);
+}
+
+}  // namespace

@@ -1,0 +1,240 @@
+// Memory of a pipeline rank: continuous-integration peaks of Megatron-LM, and what must always hold.
+#include "planner/memory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "tests/formulas/models.hpp"
+#include "tests/published/megatron_ci_peaks.hpp"
+
+namespace {
+
+using namespace plan;
+using published::CiPeak;
+using published::CiPlatform;
+
+StageContent content_of(const Model& model, int pp, int rank) {
+  StageContent content;
+  const int layers = model.depth() / pp;
+  for (int i = rank * layers; i < (rank + 1) * layers; ++i)
+    ++content.layers_of_kind[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
+  content.embedding = rank == 0;
+  content.head = rank == pp - 1;
+  return content;
+}
+
+Cluster platform(CiPlatform which) {
+  Cluster cluster;
+  if (which != CiPlatform::A100) cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(1);
+  if (which == CiPlatform::Gb200) cluster.gpu.peak[static_cast<std::size_t>(DType::Fp4)] = FlopsPerSecond(1);
+  return cluster;
+}
+
+double error(const CiPeak& peak, const Problem& problem, const Layout& layout, double in_flight) {
+  const MemoryModel memory(problem, layout);
+  const int last = layout.pp - 1;
+  const StageMemory stage = memory.stage(layout, last, content_of(problem.model, layout.pp, last), in_flight);
+  return static_cast<double>(memory_kinds(stage).allocated.value) / kMiB / peak.mib - 1;
+}
+
+/// Megatron-LM's 7B test: grouped queries, biases, LayerNorm, dropout, no fusion, deterministic.
+Problem gpt_7b(const CiPeak& peak) {
+  Problem problem;
+  Model& model = problem.model = fixture::gpt(32, 4096, 32, 131073);
+  model.norm = Norm::Layer;
+  model.positions = 8192;
+  AttentionShape& attention = model.kinds[0].attention;
+  attention.kv_heads = 8;
+  attention.qkv_bias = attention.out_bias = model.kinds[0].dense.bias = true;
+  problem.cluster = platform(peak.platform);
+  Training& training = problem.training;
+  training.seq = 8192;
+  training.dropout = 0.1;
+  training.stack.cross_entropy = CrossEntropy::Unfused;
+  training.stack.gradient_fusion = false;
+  training.stack.deterministic = true;
+  training.stack.loader_attention_mask = true;
+  // cuDNN's kernel keeps Megatron's sequence-first layout; those of the other two platforms do not.
+  training.stack.batch_first_attention = peak.platform != CiPlatform::H100;
+  return problem;
+}
+
+TEST_CASE("Megatron-LM's 7B test, TP4: within 0.01 % on three platforms") {
+  for (const CiPeak& peak : published::kGpt7bTp4) {
+    CAPTURE(std::string(peak.name));
+    CHECK(std::abs(error(peak, gpt_7b(peak), {.tp = 4, .dp = 2, .micro_batch = 2}, 1)) < 1e-4);
+  }
+}
+
+TEST_CASE("Megatron-LM's 7B test, PP4 interleaved: within 1 %") {
+  for (const CiPeak& peak : published::kGpt7bPp4) {
+    CAPTURE(std::string(peak.name));
+    const Layout layout{.pp = 4, .vp = 8, .dp = 2, .schedule = Schedule::Interleaved};
+    CHECK(std::abs(error(peak, gpt_7b(peak), layout, 29.0 / 8)) < 0.01);
+  }
+}
+
+TEST_CASE("Megatron-LM's 15B test, TP8 with sequence parallelism: within 1 %") {
+  for (const CiPeak& peak : published::kGpt15bTp8) {
+    Problem problem;
+    problem.model = fixture::gpt(32, 6144, 48, 256000);
+    problem.model.norm = Norm::Layer;
+    problem.model.kinds[0].attention.kv_heads = 8;
+    problem.cluster = platform(peak.platform);
+    problem.training.seq = 4096;
+    problem.training.stack.cross_entropy = CrossEntropy::Unfused;  // its fused loss works on fp32 logits as well
+    problem.training.stack.gradient_fusion = false;  // that container's TransformerEngine caches no dummies
+    CHECK(std::abs(error(peak, problem, {.tp = 8, .dp = 16, .micro_batch = 4, .sequence_parallel = true}, 1)) < 0.01);
+  }
+}
+
+struct Llama405b {
+  Problem problem;
+  Layout layout{.tp = 8, .pp = 16, .vp = 1, .dp = 128, .zero = 2, .sequence_parallel = true};
+  Llama405b() {
+    problem.model = fixture::llama3_405b();
+    problem.cluster = platform(CiPlatform::H100);
+    problem.training.seq = 8192;
+  }
+  /// The first stage: seven layers and the embedding, sixteen micro-batches in flight.
+  StageMemory first() const {
+    StageContent content;
+    content.layers_of_kind[0] = 7;
+    content.embedding = true;
+    return MemoryModel(problem, layout).stage(layout, 0, content, 16);
+  }
+};
+
+TEST_CASE("Llama 3 405B trained without recompute: it fits 80 GB as Meta sharded it") {
+  Llama405b run;
+  const StageMemory memory = run.first();
+  CHECK(static_cast<double>(memory.activations.value) == doctest::Approx(7 * 16 * 508.5 * kMiB).epsilon(0.001));
+  const Bytes states = memory.weights + memory.grads + memory.optimizer;
+  CHECK(static_cast<double>(states.value) == doctest::Approx(6.551e9).epsilon(0.01));
+  CHECK(memory.total().value < 80'000'000'000);
+  run.layout.zero = 1;  // Megatron's whole gradient buffer: 12 GB more
+  CHECK(run.first().total().value - memory.total().value > 10'000'000'000);
+}
+
+TEST_CASE("categories add up, kinds are ordered, more shards never take more") {
+  std::mt19937 random(7);
+  const auto pick = [&](std::initializer_list<int> values) {
+    return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
+  };
+  const Model models[] = {fixture::llama3_8b(), fixture::deepseek_v3(1), fixture::gpt(24, 2048, 16, 50257)};
+  for (int i = 0; i < 3000; ++i) {
+    Problem problem;
+    problem.model = models[static_cast<std::size_t>(pick({0, 1, 2}))];
+    problem.cluster = platform(static_cast<CiPlatform>(pick({0, 1, 2})));
+    Training& training = problem.training;
+    training.seq = 512 * pick({1, 2, 8, 16});
+    training.precision = static_cast<Precision>(pick({0, 1, 2, 3, 4, 5, 6, 7}));
+    training.optimizer = static_cast<Optimizer>(pick({0, 1, 2, 3, 4, 5}));
+    training.grad_bytes = pick({2, 4});
+    training.task = static_cast<Task>(pick({0, 0, 1, 2, 3}));
+    training.stack.states = static_cast<StateLayout>(pick({0, 1, 2, 3}));
+    training.stack.cross_entropy = static_cast<CrossEntropy>(pick({0, 1, 2, 3, 4}));
+    training.stack.flash_attention = pick({0, 1});
+    Layout layout{.tp = pick({1, 2, 8}), .cp = pick({1, 2}), .pp = pick({1, 2}), .dp = 8 * pick({1, 2})};
+    layout.cp_kind = static_cast<CpKind>(pick({0, 1, 2}));
+    layout.ep = problem.model.moe() ? pick({1, 2, 8}) : 1;
+    layout.sequence_parallel = layout.tp > 1 && pick({0, 1});
+    layout.recompute = {static_cast<RecomputeKind>(pick({0, 1, 2})), static_cast<std::uint16_t>(pick({1, 4, 8, 127})),
+                        pick({0, 2}), pick({0, 3})};
+    layout.zero = 0;
+    const MemoryModel memory(problem, layout);
+    StageContent content = content_of(problem.model, layout.pp, 0);
+    content.head = pick({0, 1});
+    content.mtp = content.head ? problem.model.mtp.depth : 0;
+    const double in_flight = pick({1, 2, 5});
+    Bytes states{INT64_MAX / 2};
+    for (layout.zero = 0; layout.zero <= 3; ++layout.zero) {
+      const StageMemory stage = memory.stage(layout, 0, content, in_flight);
+      const MemoryKinds kinds = memory_kinds(stage);
+      const Bytes sum = stage.weights + stage.grads + stage.optimizer + stage.activations + stage.transient +
+                        stage.communication + stage.context;
+      REQUIRE(stage.total() == sum);
+      REQUIRE(kinds.allocated > Bytes{0});
+      REQUIRE(kinds.reserved >= kinds.allocated);
+      REQUIRE(kinds.device >= kinds.reserved);
+      for (const Bytes part : {stage.weights, stage.grads, stage.optimizer, stage.activations, stage.transient})
+        REQUIRE(part >= Bytes{0});
+      const Bytes now = stage.weights + stage.grads + stage.optimizer;
+      if (training.stack.states == StateLayout::DeepSpeed) continue;  // stages trade kinds of gradients
+      REQUIRE(now.value <= states.value + 8);
+      states = now;
+      REQUIRE(std::string(memory.peak_instant(layout, 0, content, in_flight)) != "");
+    }
+  }
+}
+
+TEST_CASE("recompute never keeps more, and full less than selective") {
+  Problem problem;
+  problem.model = fixture::llama3_70b();
+  problem.cluster = platform(CiPlatform::H100);
+  const auto kept = [&](Recompute recompute) {
+    const Layout layout{.pp = 4, .dp = 8, .recompute = recompute};
+    return MemoryModel(problem, layout).stage(layout, 1, content_of(problem.model, 4, 1), 3).activations;
+  };
+  const Bytes none = kept({});
+  const Bytes mlp = kept({.kind = RecomputeKind::Selective, .modules = kRecomputeMlp});
+  const Bytes block = kept({.kind = RecomputeKind::Full, .layers = 10});
+  const Bytes full = kept({.kind = RecomputeKind::Full});
+  CHECK(mlp < none);
+  CHECK(full < mlp);
+  CHECK(full < block);
+  CHECK(block < none);
+  CHECK(full.value == 3 * 20 * 2 * 4096 * 8192LL);
+  CHECK(kept({.kind = RecomputeKind::Full, .uniform = 2}).value == full.value / 2);
+}
+
+TEST_CASE("tied embeddings: once on one rank, on both ends of a pipeline") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::H100);
+  const auto weights = [&](bool tied, int pp, int rank) {
+    problem.model.tied = tied;
+    const Layout layout{.pp = pp, .dp = 8};
+    return MemoryModel(problem, layout).stage(layout, rank, content_of(problem.model, pp, rank), 1).weights;
+  };
+  const Bytes table{2 * 128256LL * 4096};
+  CHECK(weights(false, 1, 0) - weights(true, 1, 0) == table);
+  CHECK(weights(false, 2, 0) == weights(true, 2, 0));
+  CHECK(weights(false, 2, 1) == weights(true, 2, 1));
+}
+
+TEST_CASE("adapters: a frozen base has neither gradients nor states") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::H100);
+  const auto run = [&](Task task) {
+    problem.training.task = task;
+    const Layout layout{.dp = 8};
+    return MemoryModel(problem, layout).stage(layout, 0, content_of(problem.model, 1, 0), 1);
+  };
+  const StageMemory whole = run(Task::FullFinetune), lora = run(Task::Lora), qlora = run(Task::Qlora);
+  CHECK(lora.grads.value < whole.grads.value / 50);
+  CHECK(lora.optimizer.value < whole.optimizer.value / 50);
+  CHECK(qlora.weights.value < lora.weights.value / 2);
+}
+
+TEST_CASE("DualPipe's two stages share their optimizer with the mirrored rank") {
+  Problem problem;
+  problem.model = fixture::deepseek_v3();
+  problem.cluster = platform(CiPlatform::H100);
+  const auto run = [&](Schedule schedule, int zero) {
+    const Layout layout{.pp = 2, .dp = 8, .ep = 8, .zero = zero, .schedule = schedule};
+    StageContent content;  // of DualPipe: both stages of the rank
+    content.layers_of_kind[1] = 4;
+    return MemoryModel(problem, layout).stage(layout, 0, content, 2);
+  };
+  CHECK(run(Schedule::DualPipe, 1).weights == run(Schedule::OneFOneB, 1).weights);
+  CHECK(run(Schedule::DualPipe, 1).optimizer.value * 2 == run(Schedule::OneFOneB, 1).optimizer.value);
+  CHECK(run(Schedule::DualPipe, 0).optimizer == run(Schedule::OneFOneB, 0).optimizer);
+}
+
+}  // namespace
