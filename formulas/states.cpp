@@ -43,11 +43,11 @@ StateBytes megatron(const Training& training, Moments m) {
 StateBytes fsdp2(Moments m) { return {4, 4, 0, m.hidden, m.ends, 0, 0}; }
 
 /// DeepSpeed: 16-bit gradients, and fp32 ones in the optimizer's partition. Its bf16 optimizer at stage 0
-/// and 1 accumulates whole fp32 gradients instead; stage 3 keeps the fp32 partition only.
+/// and 1 accumulates whole fp32 gradients beside the 16-bit ones; stage 3 keeps the fp32 partition only.
 StateBytes deepspeed(const Training& training, int zero, Moments m) {
-  const bool fp32_only = zero == 3 || (zero < 2 && training.grad_bytes == 4);
-  return {training.weight_bytes(), fp32_only ? 4.0 : 2.0, training.master_bytes, m.hidden, m.ends,
-          fp32_only ? 0.0 : 4.0, 0};
+  const bool whole_fp32 = zero < 2 && training.grad_bytes == 4;
+  const double grads = whole_fp32 ? 6 : zero == 3 ? 4 : 2;
+  return {training.weight_bytes(), grads, training.master_bytes, m.hidden, m.ends, grads > 2 ? 0.0 : 4.0, 0};
 }
 
 }  // namespace

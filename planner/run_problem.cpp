@@ -12,6 +12,7 @@
 #include "formulas/schedule.hpp"
 #include "planner/frameworks.hpp"
 #include "planner/rules.hpp"
+#include "planner/run_stack.hpp"
 
 namespace plan {
 namespace {
@@ -109,8 +110,8 @@ Result<Recompute> recompute_of(const Run& run, int stage_layers) {
   if (text.empty() || text == "none") return Recompute{};
   if (text == "full" || text == "full-uniform:1") return Recompute{.kind = RecomputeKind::Full};
   if (text == "selective") return Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention};
-  // torchtitan: keep the results of matrix products, rebuild the rest; or every second layer whole.
-  if (text == "selective:op") return Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeNorm};
+  // torchtitan: keep every second matrix product, rebuild the rest; or every second layer whole.
+  if (text == "selective:op") return Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeOps};
   if (text == "selective:layer") return Recompute{.kind = RecomputeKind::Full, .layers = std::max(1, stage_layers / 2)};
   if (text.starts_with("full-block:")) {
     int layers = 0;
@@ -178,6 +179,9 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip("gpus_not_stated", "the number of GPUs is not stated");
   if (!run.seq || *run.seq <= 0) return skip("sequence_not_stated", "the sequence length is not stated");
   if (!run.global_batch || *run.global_batch <= 0) return skip("batch_not_stated", "the global batch is not stated");
+  for (const std::string_view method : {"method=vocab-1", "method=vocab-2", "method=interlaced"})
+    if (run.notes.find(method) != std::string::npos)
+      return skip("vocabulary_over_stages", "embedding and head spread over all pipeline stages are not modelled");
   problem.gpus = static_cast<int>(*run.gpus);
   Result<Model> model = model_of(run, catalogue);
   if (!model) return fail(model.error());
@@ -206,6 +210,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   Result<Layout> layout = layout_of(run, problem, defaults);
   if (!layout) return fail(layout.error());
   built.layout = *std::move(layout);
+  apply_run_facts(run, problem, built.layout);
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));

@@ -25,10 +25,10 @@ std::optional<double> predicted_memory(const std::string& kind, const Estimate& 
     for (const StageMemory& stage : estimate.stages) most = std::max(most, (memory_kinds(stage).*reading).value);
     return static_cast<double>(most);
   };
-  if (kind == "allocated") return worst(&MemoryKinds::allocated);
+  if (kind == "allocated" || kind == "printed") return worst(&MemoryKinds::allocated);
   if (kind == "allocated-last-rank") return static_cast<double>(memory_kinds(estimate.stages.back()).allocated.value);
   if (kind == "reserved") return worst(&MemoryKinds::reserved);
-  if (kind == "device" || kind == "printed") return worst(&MemoryKinds::device);
+  if (kind == "device") return worst(&MemoryKinds::device);
   return std::nullopt;  // unstated
 }
 
