@@ -132,6 +132,7 @@ ModelFlops model_flops(const Model& model, double seq, Mask mask) {
 double recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules) {
   if (kind == RecomputeKind::None) return 0;
   if (kind == RecomputeKind::Full) return layer.total();
+  if (modules & kRecomputeOps) return kOpsRebuilt * layer.total();
   double extra = 0;
   if (modules & kRecomputeCoreAttention) extra += layer.core;
   if (modules & kRecomputeMlp) extra += layer.dense;

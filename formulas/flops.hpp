@@ -107,6 +107,10 @@ struct FlopsOptions {
 [[nodiscard]] double model_flops_per_token(const Model& model, double seq, FlopsConvention convention,
                                            const FlopsOptions& options = {});
 
+/// Share of a Llama layer's forward FLOPs that torchtitan's "selective op" repeats: every second matrix
+/// product (wk, wo, w3 of seven).
+inline constexpr double kOpsRebuilt = 0.37;
+
 /// Forward FLOPs that one fully or selectively recomputed layer repeats, per token.
 [[nodiscard]] double recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules);
 

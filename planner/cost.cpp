@@ -1,6 +1,7 @@
 // Costs shared by all layouts that split layers alike. Tested by tests/planner/cost_test.cpp.
 #include "planner/cost.hpp"
 
+#include "formulas/flops.hpp"
 #include "planner/layer_cost.hpp"
 
 namespace plan {
@@ -39,6 +40,8 @@ CostModel::CostModel(const Problem& problem, const Split& split) {
 }
 
 Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
+  if (modules & kRecomputeOps)  // the results of collectives are kept
+    return {.compute = kOpsRebuilt * layers_[static_cast<std::size_t>(kind)].forward.compute};
   // The whole MoE block includes its activations and shared experts.
   if (modules & kRecomputeMoe)
     modules = static_cast<std::uint16_t>(modules | kRecomputeMoeActivation | kRecomputeSharedExperts);

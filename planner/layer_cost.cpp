@@ -158,7 +158,7 @@ void LayerBuilder::head() {
   const double h = as_double(model_.hidden);
   const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
   const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
-  const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused;
+  const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
   add_memory((unfused ? 22 : 8) * tokens_ * vocab, (unfused ? 10 : 4) * tokens_ * vocab, unfused ? 8 : 2);
   add_memory(4 * shard_tokens_ * h, 6 * shard_tokens_ * h, 1);  // final norm
   if (split_.tp == 1) return;

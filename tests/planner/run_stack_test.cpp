@@ -1,0 +1,96 @@
+// What published runs say about their code's memory, read from their columns and quoted flags.
+#include "planner/run_stack.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/formulas/models.hpp"
+
+namespace {
+
+using namespace plan;
+
+struct Applied {
+  Problem problem;
+  Layout layout;
+};
+
+Applied apply(const Run& run, Model model, Layout layout = {}) {
+  Applied result;
+  result.layout = std::move(layout);
+  result.problem.model = std::move(model);
+  result.problem.training.seq = 1024;
+  apply_run_facts(run, result.problem, result.layout);
+  return result;
+}
+
+Run run_of(std::string framework, std::string source = {}) {
+  Run run;
+  run.framework = std::move(framework);
+  run.source = std::move(source);
+  return run;
+}
+
+TEST_CASE("stacks by framework and source") {
+  const Model model = fixture::llama3_8b();
+  const Applied simumax = apply(run_of("Megatron-LM", "MooreThreads/SimuMax:docs"), model);
+  CHECK(simumax.layout.cp_kind == CpKind::Ulysses);
+  CHECK(simumax.problem.model.vocab == 128257);
+  const Stack titan = apply(run_of("torchtitan"), model).problem.training.stack;
+  CHECK(titan.cross_entropy == CrossEntropy::Eager);
+  CHECK(titan.expandable_segments);
+  const Stack aleph = apply(run_of("Aleph Alpha scaling (Megatron-style)"), model).problem.training.stack;
+  CHECK_FALSE(aleph.vocab_parallel_loss);
+  CHECK_FALSE(aleph.fused_activation);
+  const Training fork = apply(run_of("Megatron-LM fork"), model).problem.training;
+  CHECK(fork.precision == Precision::Fp16);
+  CHECK(fork.grad_bytes == 2);
+  CHECK(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.states == StateLayout::DeepSpeed);
+}
+
+TEST_CASE("quoted flags turn Megatron's defaults around") {
+  Run run = run_of("Megatron-Core");
+  run.task = "functional-test run";
+  run.model = "gpt/gpt3_mcore_te";
+  run.notes = "Memory is exact. Flags: sequence-parallel=true, deterministic-mode=true, attention-backend=unfused";
+  const Applied plain = apply(run, fixture::gpt(12, 512, 8, 0));
+  CHECK(plain.problem.model.vocab == 50257);
+  CHECK(plain.problem.model.tied);
+  CHECK(plain.problem.model.positions == 1024);
+  CHECK(plain.problem.model.kinds[0].dense.bias);
+  CHECK(plain.problem.training.dropout == 0.1);
+  CHECK(plain.problem.training.stack.deterministic);
+  CHECK_FALSE(plain.problem.training.stack.flash_attention);
+  CHECK(plain.problem.training.stack.gradient_fusion);
+
+  run.notes =
+      "Flags: untie-embeddings-and-output-weights=true, disable-bias-linear=true, swiglu=true, normalization=RMSNorm, "
+      "multi-latent-attention=true, no-gradient-accumulation-fusion=true, kv-lora-rank=64, q-lora-rank=192";
+  const Applied modern = apply(run, fixture::gpt(12, 512, 8, 0));
+  CHECK_FALSE(modern.problem.model.tied);
+  CHECK(modern.problem.model.positions == 0);
+  CHECK(modern.problem.training.dropout == 0);
+  const Layer& layer = modern.problem.model.kinds[0];
+  CHECK(layer.dense.gated);
+  CHECK(layer.dense.width == 1344);  // two thirds of 4h, down to a multiple of 64
+  CHECK(layer.mixer == Mixer::Latent);
+  CHECK(layer.latent.kv_rank == 64);
+  CHECK(layer.latent.q_rank == 192);
+  CHECK_FALSE(modern.problem.training.stack.gradient_fusion);
+}
+
+TEST_CASE("published runs cut layers evenly, or count embedding and loss") {
+  const auto split = [](int layers, Layout layout) {
+    return apply(Run(), fixture::gpt(layers, 512, 8, 50257), layout).layout.chunk_layers;
+  };
+  CHECK(split(32, {.pp = 4}) == std::vector<int>{8, 8, 8, 8});
+  CHECK(split(30, {.pp = 4}) == std::vector<int>{7, 8, 8, 7});
+  CHECK(split(14, {.pp = 2, .vp = 4}) == std::vector<int>{1, 2, 2, 2, 2, 2, 2, 1});
+  CHECK(split(33, {.pp = 4}).empty());
+  CHECK(split(33, {}).empty());
+}
+
+}  // namespace
