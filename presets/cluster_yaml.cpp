@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "presets/default_cluster.hpp"
+#include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
 #include "presets/header.hpp"
 #include "presets/reader.hpp"
@@ -105,6 +106,10 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   out.plain("gpu:");
   out.plain(fmt::format("  name: {}", cluster.gpu.name));
   write_gpu_fields(out, 2, cluster.gpu);
+  if (cluster.measured && has_efficiency(cluster.gpu)) {
+    out.plain("  efficiency:");
+    write_efficiency_fields(out, 4, cluster.gpu, source.empty() ? "plan probe" : std::string(source));
+  }
   out.data(0, "gpus_per_node", fmt::format("{}", cluster.gpus_per_node));
   out.data(0, "nics_per_node", fmt::format("{}", cluster.nics_per_node));
   out.plain("tiers:");

@@ -210,14 +210,11 @@ void read_collectives(yaml::Map root, const Scale& scale, Gpu& gpu) {
 
 }  // namespace
 
-Result<void> read_efficiency(std::string text, std::string file, Gpu& gpu) {
-  const Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected<Errors>(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
+void read_efficiency_fields(yaml::Map& root, Gpu& gpu) {
   const Scale scale = read_reference(root, gpu);
   read_sustained(root, gpu);
-  for (const yaml::Node* node : root.list("gemm", yaml::kOptional)) read_gemm(reader.map(*node, "gemm"), scale, gpu);
+  for (const yaml::Node* node : root.list("gemm", yaml::kOptional))
+    read_gemm(root.reader().map(*node, "gemm"), scale, gpu);
   read_orientations(root, gpu);
   read_grouped(root, scale, gpu);
   read_attention(root, scale, gpu);
@@ -226,11 +223,18 @@ Result<void> read_efficiency(std::string text, std::string file, Gpu& gpu) {
        {"gpu", "reference", "sustained", "gemm", "orientation_ratio", "grouped_gemm", "attention", "collectives"})
     root.get(key, yaml::kOptional);
   root.finish();
+  if (!scale.inherited) return;
+  const yaml::Node* name = root.get("gpu");
+  gpu.measured_as = name != nullptr ? name->text : "";
+}
+
+Result<void> read_efficiency(std::string text, std::string file, Gpu& gpu) {
+  const Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected<Errors>(document.error());
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  read_efficiency_fields(root, gpu);
   if (reader.failed()) return fail(reader.take());
-  if (scale.inherited) {
-    const yaml::Node* name = root.get("gpu");
-    gpu.measured_as = name != nullptr ? name->text : "";
-  }
   return {};
 }
 

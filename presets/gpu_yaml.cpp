@@ -2,6 +2,7 @@
 // Tested by tests/presets/hardware_test.cpp.
 #include <fmt/format.h>
 
+#include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
 #include "presets/header.hpp"
 #include "presets/reader.hpp"
@@ -46,6 +47,12 @@ void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
   root.text("measured_as", gpu.measured_as, kOptional);
   root.number("memory_efficiency", gpu.memory_efficiency, {0.01, 1}, kOptional);
   root.quantity("kernel_floor", gpu.kernel_floor, Range{0, 1}, kOptional);
+  if (root.has("efficiency")) {
+    yaml::Map measured = root.map("efficiency");
+    read_efficiency_fields(measured, gpu);
+  } else {
+    root.get("efficiency", kOptional);
+  }
 }
 
 void write_gpu_fields(Lines& out, int in, const Gpu& gpu) {

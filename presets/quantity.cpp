@@ -23,8 +23,8 @@ constexpr double kK = 1e3, kM = 1e6, kG = 1e9, kT = 1e12, kP = 1e15;
 constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 
 // Each table from small to large, so that the writer finds the largest unit that fits from the back.
-constexpr Unit kBytes[] = {{"B", 1},          {"KB", kK, false}, {"KiB", kKi},      {"MB", kM, false}, {"MiB", kMi},
-                           {"GB", kG, false}, {"GiB", kGi},      {"TB", kT, false}, {"TiB", kTi}};
+constexpr Unit kBytes[] = {{"B", 1},   {"KB", kK},   {"KiB", kKi}, {"MB", kM},  {"MiB", kMi},
+                           {"GB", kG}, {"GiB", kGi}, {"TB", kT},   {"TiB", kTi}};
 constexpr Unit kByteRates[] = {{"B/s", 1},   {"Mb/s", kM / 8, false}, {"KB/s", kK},
                                {"MB/s", kM}, {"MiB/s", kMi, false},   {"Gb/s", kG / 8, false},
                                {"GB/s", kG}, {"GiB/s", kGi, false},   {"Tb/s", kT / 8, false},
@@ -102,16 +102,21 @@ ParsedQuantity parse_quantity(std::string_view text, Dimension dimension) {
 
 std::string format_quantity(double value, Dimension dimension) {
   if (dimension == Dimension::Ratio) return fmt::format("{}", value);
-  const std::span<const Unit> units = units_of(dimension).units;
-  const Unit* best = &units.front();
-  for (const Unit& unit : units) {
-    if (!unit.print || unit.factor > std::abs(value)) continue;
-    if (parse_quantity(fmt::format("{} {}", value / unit.factor, unit.name), dimension).value == value) best = &unit;
+  const auto base = [&](double v) { return dimension == Dimension::Bytes ? std::round(v) : v; };  // bytes are whole
+  const auto in_unit = [&](const Unit& unit) {
+    for (int digits = 3; digits < 17; ++digits) {
+      std::string text = fmt::format("{:.{}g} {}", value / unit.factor, digits, unit.name);
+      if (base(parse_quantity(text, dimension).value) == base(value)) return text;
+    }
+    return fmt::format("{} {}", value / unit.factor, unit.name);
+  };
+  std::string best;
+  for (const Unit& unit : units_of(dimension).units) {
+    const bool fits = unit.print && (std::abs(value) >= unit.factor || unit.factor <= 1) && value / unit.factor < 1e5;
+    if (!fits && !(unit.factor == 1 && best.empty())) continue;
+    if (std::string text = in_unit(unit); best.empty() || text.size() <= best.size()) best = std::move(text);
   }
-  if (value == 0)
-    for (const Unit& unit : units)
-      if (unit.factor == 1) best = &unit;
-  return fmt::format("{} {}", value / best->factor, best->name);
+  return best;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

@@ -175,6 +175,18 @@ std::string file_of(const PresetEntry& entry) {
   return entry.origin == "embedded" ? fmt::format("embedded:{}", entry.name) : entry.origin;
 }
 
+/// Efficiencies that the program carries, for whatever the file itself did not measure.
+Errors add_shipped_efficiency(Gpu& gpu) {
+  Gpu shipped = gpu;
+  const Result<bool> applied = apply_efficiency(shipped);
+  if (!applied) return applied.error();
+  if (has_efficiency(gpu))
+    fill_efficiency(gpu, shipped);
+  else
+    gpu = std::move(shipped);
+  return {};
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -227,7 +239,7 @@ Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) 
   if (!entry) return tl::unexpected(entry.error());
   Result<Gpu> gpu = parse_gpu(*entry);
   if (!gpu) return tl::unexpected(gpu.error());
-  if (const Result<bool> measured = apply_efficiency(*gpu); !measured) return tl::unexpected(measured.error());
+  if (Errors errors = add_shipped_efficiency(*gpu); !errors.empty()) return fail(std::move(errors));
   return found(std::move(gpu), *entry);
 }
 
@@ -236,7 +248,7 @@ Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& o
   if (!entry) return tl::unexpected(entry.error());
   Result<Cluster> cluster = parse_cluster(*entry, options);
   if (!cluster) return tl::unexpected(cluster.error());
-  if (const Result<bool> measured = apply_efficiency(cluster->gpu); !measured) return tl::unexpected(measured.error());
+  if (Errors errors = add_shipped_efficiency(cluster->gpu); !errors.empty()) return fail(std::move(errors));
   return found(std::move(cluster), *entry);
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("clusters: tiers grow, and the pods of 24k GPUs are oversubscribed") {
 TEST_CASE("a written cluster reads back with its GPU inside") {
   for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const plan::Cluster cluster = plan::load_cluster(entry.name, kEmbeddedOnly)->value;
+    const plan::Cluster cluster = *plan::parse_cluster(entry, kEmbeddedOnly);
     const std::string text = plan::write_cluster(cluster, "source");
     const auto no_lookup = [](std::string_view) -> plan::Result<plan::Gpu> {
       return plan::fail(plan::Error{"x", "x"});

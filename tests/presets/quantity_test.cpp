@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "presets/suggest.hpp"
 
 using plan::Dimension;
@@ -56,10 +58,16 @@ TEST_CASE("a written quantity reads back as the same number") {
     for (const double value : values) {
       const std::string text = plan::format_quantity(value, d);
       CAPTURE(text);
-      CHECK(parse_quantity(text, d).value == value);
+      const double read = parse_quantity(text, d).value;
+      CHECK((d == Dimension::Bytes ? std::round(read) == std::round(value) : read == value));
     }
   CHECK(plan::format_quantity(450e9, Dimension::ByteRate) == "450 GB/s");
   CHECK(plan::format_quantity(2.8e-6, Dimension::Time) == "2.8 us");
+  CHECK(plan::format_quantity(62.1e-6, Dimension::Time) == "62.1 us");
+  CHECK(plan::format_quantity(std::round(79.6 * 1073741824), Dimension::Bytes) == "79.6 GiB");
+  CHECK(plan::format_quantity(80e9, Dimension::Bytes) == "80 GB");
+  CHECK(plan::format_quantity(989.4e12, Dimension::FlopRate) == "989.4 TFLOP/s");
+  CHECK(plan::format_quantity(0, Dimension::Bytes) == "0 B");
 }
 
 TEST_CASE("whole numbers are nothing but digits") {
