@@ -120,6 +120,16 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   stale_ = stale_gradient(model, training, layout);
   if (training.stack.loader_attention_mask)
     loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
+  for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
+  const Stack& stack = training.stack;
+  workspaces_ = kStaticResidue + (stack.transformer_engine ? gemm_workspace(generation_) : 0);
+  torch_workspaces_ = torch_workspaces(generation_, stack.deterministic);
+  if (stack.grouped_gemm && stack.transformer_engine)
+    grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_);
+  if (training.optimizer == Optimizer::Muon)
+    for (const Shape& shape : shapes_)
+      if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, 3 * 2 * shape.rows * shape.columns);
+  caches_dummies_ = caches_dummies(training);
   frozen_bytes_ = frozen_weight_bytes(training);
   const bool cached = training.stack.states == StateLayout::Megatron && !training.stack.fp8_param_gather;
   quantised_bytes_ = cached ? quantised_weight_bytes(training) : 0;
@@ -137,8 +147,7 @@ void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
 /// TransformerEngine hands autograd one bf16 tensor per distinct weight shape in place of the gradients
 /// that its GEMMs already added up.
 double MemoryModel::dummy_gradients(unsigned owners) const {
-  const Training& training = problem_->training;
-  if (!caches_dummies(training)) return 0;
+  if (!caches_dummies_) return 0;
   double bytes = 0;
   for (const Shape& shape : shapes_)
     if (shape.owners & owners) bytes += 2 * shape.rows * shape.columns;

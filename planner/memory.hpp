@@ -93,6 +93,10 @@ class MemoryModel {
     int layers = 0;
     bool moe = false;
   };
+  /// What a rank holds of the states of dense and expert parameters.
+  struct Shares {
+    StateShares dense, expert;
+  };
   /// A moment of the step at which memory may peak.
   struct Instant {
     const char* name = "";
@@ -106,14 +110,16 @@ class MemoryModel {
   };
 
   Sums sums(const StageContent& content) const;
-  Instant peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums, double in_flight) const;
+  Instant peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums, const Shares& shares,
+               double in_flight) const;
   void add_shape(double rows, double columns, unsigned owner);
   double dummy_gradients(unsigned owners) const;
   double resident_transient(const Layout& layout, int rank, const StageContent& content, const Sums& sums) const;
   double gathered_forward(const Layout& layout, const Sums& sums) const;
   double gathered_backward(const Layout& layout, const StageContent& content, const Sums& sums) const;
-  void fill_states(StageMemory& memory, const Layout& layout, const Sums& sums) const;
-  double step_bytes(const Layout& layout, const Sums& sums) const;
+  static Shares shares_of(const Layout& layout);
+  void fill_states(StageMemory& memory, const Layout& layout, const Sums& sums, const Shares& shares) const;
+  double step_bytes(const Layout& layout, const Sums& sums, const Shares& shares) const;
 
   const Problem* problem_;
   Recompute recompute_;
@@ -121,8 +127,14 @@ class MemoryModel {
   std::vector<LayerMemory> layers_;
   std::vector<Shape> shapes_;
   EndMemory ends_;
-  double stale_ = 0;        ///< gradient that a stage behind the first keeps after sending it
-  double loader_mask_ = 0;  ///< s * s attention mask of the data loader
+  double stale_ = 0;                         ///< gradient that a stage behind the first keeps after sending it
+  double loader_mask_ = 0;                   ///< s * s attention mask of the data loader
+  std::array<StateBytes, 4> state_bytes_{};  ///< by ZeRO stage
+  double workspaces_ = 0;                    ///< of every rank
+  double torch_workspaces_ = 0;              ///< of ranks with a head or a router
+  double grouped_workspaces_ = 0;            ///< of ranks with experts
+  double muon_ = 0;                          ///< Newton-Schulz copies of the largest matrix
+  bool caches_dummies_ = false;
   double frozen_bytes_ = 2;
   double quantised_bytes_ = 0;
 };

@@ -7,18 +7,6 @@
 namespace plan {
 namespace {
 
-/// Shard degrees of dense and expert parameters. HSDP instances split the expert group alike.
-struct ShardDegrees {
-  double dense = 1;
-  double expert = 1;
-};
-
-ShardDegrees shard_degrees(const Layout& layout) {
-  const double group = layout.dense_group(), shard = layout.shard_group();
-  const double expert = layout.expert_dp();
-  return {shard, std::max(1.0, expert * shard / group)};
-}
-
 /// DeepSpeed's default buckets, in elements.
 constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kPrefetchBucket = 5e7;
 
@@ -27,12 +15,20 @@ bool loss_waits(Schedule schedule) { return schedule == Schedule::GPipe || sched
 
 }  // namespace
 
-void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const Sums& sums) const {
+/// HSDP instances split the expert group as they split the dense one.
+MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) {
+  if (layout.zero == 0) return {};
+  const int experts = layout.expert_dp();
+  const double instances = layout.shard > 0 ? static_cast<double>(layout.dense_group()) / layout.shard : 1;
+  return {state_shares(layout.zero, layout.shard_group()),
+          state_shares(layout.zero, std::max(1.0, experts / instances))};
+}
+
+void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const Sums& sums, const Shares& shares) const {
   const Training& training = problem_->training;
-  const StateBytes bytes = state_bytes(training, layout.zero);
-  const ShardDegrees degrees = shard_degrees(layout);
-  const StateShares dense = state_shares(layout.zero, degrees.dense);
-  const StateShares expert = state_shares(layout.zero, degrees.expert);
+  const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
+  const StateShares& dense = shares.dense;
+  const StateShares& expert = shares.expert;
   const bool adapters = training.adapters();
   const double ends = adapters ? 0 : sums.ends;
   // DualPipe: the content is the rank's two stages; their states are sharded over both directions' ranks.
@@ -55,16 +51,13 @@ void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const S
 }
 
 /// What the optimizer step adds for its own duration.
-double MemoryModel::step_bytes(const Layout& layout, const Sums& sums) const {
+double MemoryModel::step_bytes(const Layout& layout, const Sums& sums, const Shares& shares) const {
   const Training& training = problem_->training;
   const double ends = training.adapters() ? 0 : sums.ends;
-  const ShardDegrees degrees = shard_degrees(layout);
-  const double parameters = (sums.trained_dense + ends) * state_shares(layout.zero, degrees.dense).optimizer +
-                            sums.trained_expert * state_shares(layout.zero, degrees.expert).optimizer;
-  double bytes = state_bytes(training, layout.zero).step * parameters;
-  if (training.optimizer == Optimizer::Muon)  // Newton-Schulz: three copies of the largest matrix
-    for (const Shape& shape : shapes_)
-      if (!(shape.owners >> kMaxLayerKinds)) bytes = std::max(bytes, 3 * 2 * shape.rows * shape.columns);
+  const double parameters =
+      (sums.trained_dense + ends) * shares.dense.optimizer + sums.trained_expert * shares.expert.optimizer;
+  double bytes = state_bytes_[static_cast<std::size_t>(layout.zero)].step * parameters;
+  bytes = std::max(bytes, muon_);  // Newton-Schulz iterations
   if (training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)
     bytes += 2 * std::min(kGatherBucket, sums.trained_dense + sums.trained_expert + ends);
   return bytes;
@@ -114,12 +107,9 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
 /// Neither state nor activation, but there at every possible peak.
 double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
                                        const Sums& sums) const {
-  const Stack& stack = problem_->training.stack;
-  double bytes = dummy_gradients(sums.kinds) + kStaticResidue + loader_mask_;
-  if (stack.transformer_engine) bytes += gemm_workspace(generation_);
-  if (content.head || sums.moe) bytes += torch_workspaces(generation_, stack.deterministic);
-  if (sums.moe && stack.grouped_gemm && stack.transformer_engine)
-    bytes += kGroupedGemmStreams * gemm_workspace(generation_);
+  double bytes = dummy_gradients(sums.kinds) + workspaces_ + loader_mask_;
+  if (content.head || sums.moe) bytes += torch_workspaces_;
+  if (sums.moe) bytes += grouped_workspaces_;
   if (content.head) bytes += ends_.head_resident;
   if (rank > 0) bytes += stale_;
   if (problem_->training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)  // two, filled in turn
@@ -128,7 +118,7 @@ double MemoryModel::resident_transient(const Layout& layout, int rank, const Sta
 }
 
 MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums,
-                                       double in_flight) const {
+                                       const Shares& shares, double in_flight) const {
   const bool full = recompute_.kind == RecomputeKind::Full;
   double held = sums.kept, rebuilt = 0;
   if (full && sums.layers > 0) {
@@ -158,7 +148,7 @@ MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const Sta
   if (content.embedding && !problem_->training.adapters())  // its gradient is dense, apart from the buffer
     consider({"embedding backward", std::max(0.0, in_flight - 1) * held,
               2 * ends_.embedding_parameters + stale_ + backward});
-  consider({"optimizer step", 0, step_bytes(layout, sums)});
+  consider({"optimizer step", 0, step_bytes(layout, sums, shares)});
   best.transient += resident_transient(layout, rank, content, sums);
   return best;
 }
@@ -168,8 +158,9 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   StageMemory memory;
   memory.stage = rank;
   memory.layers = total.layers;
-  fill_states(memory, layout, total);
-  const Instant instant = peak(layout, rank, content, total, in_flight);
+  const Shares shares = shares_of(layout);
+  fill_states(memory, layout, total, shares);
+  const Instant instant = peak(layout, rank, content, total, shares, in_flight);
   memory.activations = round_bytes(instant.activations);
   const Bytes alive = round_bytes(instant.transient);
   const Bytes states = memory.weights + memory.grads + memory.optimizer;
@@ -183,7 +174,7 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
 
 const char* MemoryModel::peak_instant(const Layout& layout, int rank, const StageContent& content,
                                       double in_flight) const {
-  return peak(layout, rank, content, sums(content), in_flight).name;
+  return peak(layout, rank, content, sums(content), shares_of(layout), in_flight).name;
 }
 
 }  // namespace plan
