@@ -16,9 +16,10 @@ struct Args {
   Text model, gpus, gpu, cluster, profile, seq, global_batch, task, lora_rank, tokens;
   Text precision, optimizer, framework, layout;
   Text objective, top, stage, price;
+  Text rows;
   Text format, output, color, threads, completion, list;
   std::vector<std::string> set{};
-  bool pareto = false, names = false, json = false, ascii = false, quiet = false;
+  bool pareto = false, names = false, rough = false, json = false, ascii = false, quiet = false;
   bool help = false, short_help = false, version = false;
 };
 

@@ -1,6 +1,7 @@
 // From words to an exit status: parse, answer what every verb answers alike, run the verb.
 #include "cli/commands.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/diagnostic.hpp"
@@ -40,6 +41,13 @@ int answer(const Args& args, Streams& streams) {
     streams.out = completion_script(*args.completion);
     return kYes;
   }
+  if (args.format == "html" && !command.html)
+    return report_errors({{"unknown_format",
+                           fmt::format("`--format html` does not go with `{}`",
+                                       command.name.empty() ? "plan" : fmt::format("plan {}", command.name)),
+                           {},
+                           {"it belongs to `plan validate`"}}},
+                         streams);
   return command.run(args, streams);
 }
 

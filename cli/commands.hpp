@@ -15,6 +15,7 @@ int run_explain(const Args& args, Streams& streams);
 int run_formula(const Args& args, Streams& streams);
 int run_list(const Args& args, Streams& streams);
 int run_show(const Args& args, Streams& streams);
+int run_validate(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -23,7 +24,11 @@ struct Command {
   std::uint16_t bit;
   int most_words;  ///< positional words it takes
   int (*run)(const Args&, Streams&);
+  bool html = false;  ///< also writes --format html
 };
+
+/// More words than a shell passes.
+inline constexpr int kAnyWords = 1'000'000;
 
 inline constexpr Command kCommands[] = {
     {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan},
@@ -34,6 +39,8 @@ inline constexpr Command kCommands[] = {
     {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},
     {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},
+    {"validate", "FILE... [--rows FILE] [--rough]", "compare predictions with measured runs", kForValidate, kAnyWords,
+     run_validate, true},
 };
 
 /// nullptr if there is no such verb.

@@ -18,9 +18,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// More positional words than any verb takes, so that the error for too many is ours.
-constexpr int kMostWords = 1000;
-
 bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
 bool is_number(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
@@ -161,7 +158,7 @@ void declare(CLI::App& app, Slots& slots, Args& args) {
     verb->set_help_flag();
     verb->fallthrough()->allow_extras();
     verb->callback([&args, name = command.name] { args.verb = name; });
-    verb->add_option("words", args.words)->expected(0, kMostWords);
+    verb->add_option("words", args.words)->expected(0, kAnyWords);
   }
 }
 

@@ -19,6 +19,7 @@ enum VerbBit : std::uint16_t {
   kForFormula = 8,
   kForList = 16,
   kForShow = 32,
+  kForValidate = 64,
   kForProblem = kForPlan | kForEstimate | kForExplain,
   kForAll = 0xffff,
 };

@@ -29,8 +29,9 @@ constexpr std::string_view name(Origin v) { return detail::name_in(kOriginNames,
 constexpr std::string_view name(Fits v) { return detail::name_in(kFitsNames, v); }
 constexpr std::string_view name(Axis v) { return detail::name_in(kAxisNames, v); }
 
-enum class Format { Human, Json };
-inline constexpr Named<Format> kFormatNames[] = {{Format::Human, "human"}, {Format::Json, "json"}};
+enum class Format { Human, Json, Html };
+inline constexpr Named<Format> kFormatNames[] = {
+    {Format::Human, "human"}, {Format::Json, "json"}, {Format::Html, "html"}};
 
 /// The words of a table of names, for completions and did-you-mean.
 template <class E, std::size_t N>

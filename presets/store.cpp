@@ -152,9 +152,9 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
 /// The text behind a word: preset, file, or folder with a config.json.
 Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
   std::error_code status;
-  if (!looks_like_path(word)) {
+  if (!options.files || !looks_like_path(word)) {
     if (std::optional<PresetEntry> entry = find_entry(kind, word, options)) return *std::move(entry);
-    if (word.empty() || !fs::exists(fs::path(word), status))
+    if (!options.files || word.empty() || !fs::exists(fs::path(word), status))
       return fail(unknown(kind, word, all_entries(kind, options)));
   }
   std::string path(word);

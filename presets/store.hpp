@@ -18,6 +18,7 @@ struct StoreOptions {
   std::vector<std::string> path{};  ///< $PLAN_PRESET_PATH, separated by ":"
   std::string data_home{};          ///< $XDG_DATA_HOME/plan/presets
   std::string installed{};          ///< <executable>/../share/plan/presets
+  bool files = true;                ///< a word may also be the path of a file
 
   static StoreOptions from_environment();
 };
