@@ -17,8 +17,10 @@ tl::unexpected<Errors> cannot_write(const std::string& path, int reason) {
   return fail({"cannot_write", fmt::format("cannot write `{}`: {}", path, std::strerror(reason))});
 }
 
+/// What must not be renamed over: devices, pipes, and names such as /dev/stdout that lead to an open file.
 bool is_special(const std::string& path) {
   std::error_code ignored;
+  if (path.starts_with("/dev/") || path.starts_with("/proc/")) return true;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
@@ -37,6 +39,10 @@ bool write_all(int descriptor, std::string_view text) {
 
 Result<bool> write_whole(const std::string& path, std::string_view text) {
   const bool direct = is_special(path);
+  std::error_code ignored;
+  if (!direct && std::filesystem::is_symlink(path, ignored))  // write the file, keep the link
+    if (const std::filesystem::path real = std::filesystem::canonical(path, ignored); !real.empty())
+      return write_whole(real.string(), text);
   const std::string target = direct ? path : fmt::format("{}.{}.tmp", path, ::getpid());
   const int descriptor = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) return cannot_write(path, errno);

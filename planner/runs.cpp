@@ -94,10 +94,10 @@ struct Parse {
   }
 
   template <class T>
-  std::optional<T> number() const {
+  std::optional<T> number(std::string_view text) const {
     T value{};
-    const auto [end, error] = std::from_chars(cell.text.data(), cell.text.data() + cell.text.size(), value);
-    if (error != std::errc{} || end != cell.text.data() + cell.text.size()) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) {
       refuse(fmt::format("`{}` in column `{}` is not a number", cell.text.substr(0, 40), column),
              "leave the cell empty if the source does not say");
       return std::nullopt;
@@ -108,7 +108,10 @@ struct Parse {
   void operator()(std::string& field) const { field = cell.text; }
   void operator()(std::optional<std::int64_t>& field) const {
     if (cell.text.empty()) return;
-    field = number<std::int64_t>();
+    // A count may carry a word before it, as sources print it: "intermediate 2048".
+    std::string_view text = cell.text;
+    if (const std::size_t space = text.rfind(' '); space != std::string_view::npos) text.remove_prefix(space + 1);
+    field = number<std::int64_t>(text);
     if (field && (*field < 0 || *field > kMostCount)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "counts lie between 0 and 10^12");
       field.reset();
@@ -116,7 +119,7 @@ struct Parse {
   }
   void operator()(std::optional<double>& field) const {
     if (cell.text.empty()) return;
-    field = number<double>();
+    field = number<double>(cell.text);
     if (field && !(*field >= 0 && *field <= kMostValue)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "values lie between 0 and 10^15");
       field.reset();

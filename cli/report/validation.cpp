@@ -39,7 +39,7 @@ std::string time_table(const Suites& suites, const Terminal& terminal) {
   for (const auto& [name, score] : suites) {
     const ErrorScore& e = score->step_time;
     if (e.n == 0) continue;
-    out += fmt::format("{}  {:>6} {:>8} {:>8} {:>8} {:>9} {:>7}\n", label(name), e.n, percent(e.median_ape),
+    out += fmt::format("{}{:>6} {:>8} {:>8} {:>8} {:>9} {:>7}\n", label(name), e.n, percent(e.median_ape),
                        percent(e.mape), percent(e.p90_ape), signed_percent(e.bias),
                        share(score->coverage.step_time, score->coverage.step_times));
   }
@@ -52,21 +52,21 @@ std::string memory_table(const Suites& suites, const Terminal& terminal) {
   for (const auto& [name, score] : suites) {
     bool first = true;
     for (const auto& [kind, e] : score->memory) {
-      const std::string inside = first ? share(score->coverage.memory, score->coverage.memories) : "";
-      out += fmt::format("{}  {:<19} {:>5} {:>8} {:>8} {:>9} {:>7}\n", label(first ? name : ""), kind, e.n,
-                         percent(e.median_ape), percent(e.p90_ape), signed_percent(e.bias), inside);
+      out += fmt::format("{} {:<19} {:>4} {:>8} {:>8} {:>8}", label(first ? name : ""), kind, e.n,
+                         percent(e.median_ape), percent(e.p90_ape), signed_percent(e.bias));
+      out += first ? fmt::format(" {:>7}\n", share(score->coverage.memory, score->coverage.memories)) : "\n";
       first = false;
     }
   }
   if (out.empty()) return out;
-  return heading(terminal, "Memory", "  kind                    n   median      p90      bias  inside") + out;
+  return heading(terminal, "Memory", " kind                   n   median      p90     bias  inside") + out;
 }
 
 std::string fit_table(const Suites& suites, const Terminal& terminal) {
   std::string out;
   for (const auto& [name, score] : suites)
     if (score->fit.n > 0)
-      out += fmt::format("{}  {:>6} {:>8} {:>9}\n", label(name), score->fit.n, score->fit.correct,
+      out += fmt::format("{}{:>6} {:>8} {:>9}\n", label(name), score->fit.n, score->fit.correct,
                          percent(score->fit.balanced_accuracy));
   if (out.empty()) return out;
   return heading(terminal, "Fits or not", "     n  correct  balanced") + out;
@@ -76,28 +76,57 @@ std::string ranking_table(const Suites& suites, const Terminal& terminal) {
   std::string out;
   for (const auto& [name, score] : suites)
     if (score->ranking.groups > 0)
-      out += fmt::format("{}  {:>6} {:>14} {:>11} {:>12.2f}\n", label(name), score->ranking.groups,
+      out += fmt::format("{}{:>6} {:>14} {:>11} {:>12.2f}\n", label(name), score->ranking.groups,
                          percent(score->ranking.median_regret), percent(score->ranking.p90_regret),
                          score->ranking.kendall_tau);
   if (out.empty()) return out;
   return heading(terminal, "Choosing a layout", "groups  median regret  p90 regret  Kendall tau") + out;
 }
 
+/// What stands between backquotes left out: rows with the same reason for different names count together.
+std::string template_of(const std::string& reason) {
+  std::string out;
+  bool quoted = false;
+  for (const char c : reason) {
+    if (c == '`') quoted = !quoted;
+    if (!quoted || c == '`') out += c;
+  }
+  return out;
+}
+
+/// Rows that miss for one reason; `first` is the reason of the first of them.
+struct Missed {
+  std::string first{};
+  int rows = 0;
+  bool several = false;
+};
+
 /// Reasons with their number of rows, the most common first.
+std::vector<Missed> reasons_of(const Validation& validation) {
+  std::map<std::string, Missed> by_template;
+  for (const ScoredRun& run : validation.runs) {
+    if (run.reason.empty()) continue;
+    Missed& missed = by_template[template_of(run.reason)];
+    if (missed.rows++ == 0) missed.first = run.reason;
+    missed.several |= missed.first != run.reason;
+  }
+  std::vector<Missed> reasons;
+  for (auto& [key, missed] : by_template) reasons.push_back(std::move(missed));
+  std::stable_sort(reasons.begin(), reasons.end(), [](const Missed& a, const Missed& b) { return a.rows > b.rows; });
+  return reasons;
+}
+
 std::string reasons_table(const Validation& validation, const Terminal& terminal) {
-  std::map<std::string, int> count;
-  for (const ScoredRun& run : validation.runs)
-    if (!run.reason.empty()) ++count[run.reason];
-  if (count.empty()) return {};
-  std::vector<std::pair<std::string, int>> reasons(count.begin(), count.end());
-  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  const std::vector<Missed> reasons = reasons_of(validation);
+  if (reasons.empty()) return {};
   std::string out = fmt::format("\n{}\n", paint(terminal, Style::Bold, "Not scored"));
   int rest = 0;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
+    const std::string text = reasons[i].several ? reasons[i].first + ", or the like" : reasons[i].first;
     if (i >= kMostReasons)
-      rest += reasons[i].second;
+      rest += reasons[i].rows;
     else
-      out += fmt::format("{:>6}  {}\n", reasons[i].second, wrap(reasons[i].first, terminal.width, 8));
+      out += fmt::format("{:>6}  {}\n", reasons[i].rows, wrap(text, terminal.width, 8));
   }
   if (rest > 0) out += fmt::format("{:>6}  for other reasons\n", rest);
   out += fmt::format("        {}\n", paint(terminal, Style::Dim, "each by name: --rows FILE or --json"));

@@ -26,5 +26,13 @@ TEST_CASE("a file appears whole or not at all") {
   CHECK(failed.error()[0].code == "cannot_write");
   CHECK_FALSE(write_whole(folder.string(), "x").has_value());
   CHECK(write_whole("/dev/null", "x").has_value());
+  const fs::path link = folder / "link";
+  fs::create_symlink(path, link);
+  CHECK(write_whole(link.string(), "third").has_value());
+  CHECK(fs::is_symlink(link));
+  std::ifstream linked(path);
+  std::string word;
+  linked >> word;
+  CHECK(word == "third");
   fs::remove_all(folder);
 }

@@ -8,13 +8,15 @@
 using namespace plan;
 
 TEST_CASE("runs are read by column name, blanks stay blank") {
-  const auto runs =
-      read_runs("id,model,gpus,step_time_s,notes\r\na1,\"Llama, \"\"big\"\"\",64,1.5,\r\na2,x,,,\n", "r.csv");
+  const auto runs = read_runs(
+      "id,model,gpus,step_time_s,shared_ffn\r\na1,\"Llama, \"\"big\"\"\",64,1.5,intermediate 2048\r\na2,x,,,\n",
+      "r.csv");
   REQUIRE(runs.has_value());
   REQUIRE(runs->size() == 2);
   CHECK((*runs)[0].model == "Llama, \"big\"");
   CHECK((*runs)[0].gpus == 64);
   CHECK((*runs)[0].step_time_s == 1.5);
+  CHECK((*runs)[0].shared_ffn == 2048);
   CHECK((*runs)[0].line == 2);
   CHECK_FALSE((*runs)[1].gpus.has_value());
   CHECK_FALSE((*runs)[1].step_time_s.has_value());
