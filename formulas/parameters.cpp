@@ -219,7 +219,7 @@ std::int64_t score_bias_elements(const Model& model) {
 }
 
 std::int64_t mtp_copies(const Model& model) {
-  return model.mtp.own_embedding ? model.mtp.depth * 2 * model.vocab * model.hidden : 0;
+  return model.mtp.own_embedding ? 2 * model.vocab * model.hidden * model.mtp.depth : 0;
 }
 
 RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, int ep, int etp) {

@@ -11,7 +11,6 @@ namespace plan {
 namespace {
 
 using yaml::kOptional;
-using yaml::kRequired;
 using yaml::Range;
 
 constexpr Range kBandwidth{1e6, 1e15}, kRate{1e9, 1e18}, kDomain{1, 1e6};

@@ -68,6 +68,7 @@ int kind_of(const std::string& spelling, std::vector<ModelPart>& parts, int norm
     ModelPart* part = find_part(parts, name);
     if (part == nullptr) {
       std::vector<std::string> known;
+      known.reserve(parts.size());
       for (const ModelPart& p : parts) known.push_back(p.name);
       const std::string near = nearest_name(name, known);
       reader.error(at, "unknown_part", fmt::format("no section `{}` in this file", yaml::printable(name)),

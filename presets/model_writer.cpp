@@ -171,6 +171,7 @@ std::string write_model(const Model& model, std::string_view source) {
   std::vector<ModelPart> parts;
   const auto spell = [&](const std::vector<int>& layers) {
     std::vector<std::string> words;
+    words.reserve(layers.size());
     for (const int kind : layers) words.push_back(spelling(parts, model.kinds[static_cast<std::size_t>(kind)]));
     return words;
   };

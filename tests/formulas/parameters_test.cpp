@@ -72,14 +72,14 @@ TEST_CASE("a layer's parts add up, whatever the block") {
   delta.delta = {.key_heads = 4, .value_heads = 8, .key_dim = 32, .value_dim = 64, .conv = 4};
   const Model m = llama(4);
   const std::int64_t h = m.hidden;
-  CHECK(plan::layer_parameters(m, mixture()).expert == 8 * 3 * h * 512);
+  CHECK(plan::layer_parameters(m, mixture()).expert == 8LL * 3 * h * 512);
   CHECK(plan::layer_parameters(m, mixture()).replicated == h * 8 + 2 * h);
   CHECK(plan::layer_parameters(m, latent).replicated == h * 96 + 96 + h * (64 + 16) + 64 + h * 8 + 2 * h);
-  CHECK(plan::layer_parameters(m, latent).tensor == 96 * 8 * 48 + 64 * 8 * (32 + 32) + 8 * 32 * h + 3 * h * 256);
+  CHECK(plan::layer_parameters(m, latent).tensor == 96LL * 8 * 48 + 64LL * 8 * (32 + 32) + 8LL * 32 * h + 3 * h * 256);
   CHECK(plan::layer_parameters(m, mamba).total() ==
-        h * (2 * 1024 + 2 * 4 * 32 + 16) + (1024 + 2 * 4 * 32) * 5 + 3 * 16 + 1024 + 1024 * h + h);
+        h * (2LL * 1024 + 2LL * 4 * 32 + 16) + (1024 + 2LL * 4 * 32) * 5 + 3LL * 16 + 1024 + 1024 * h + h);
   CHECK(plan::layer_parameters(m, delta).total() - plan::layer_parameters(m, mixture()).total() ==
-        h * (2 * 128 + 2 * 512) + 2 * h * 8 + (2 * 128 + 512) * 4 + 2 * 8 + 64 + 512 * h -
+        h * (2LL * 128 + 2LL * 512) + 2 * h * 8 + (2LL * 128 + 512) * 4 + 2LL * 8 + 64 + 512 * h -
             (2 * h * 1024 + 2 * h * 4 * 64));
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("active and GEMM weights") {
   const Model dense = llama(4);
   const plan::ModelParameters n = plan::model_parameters(dense);
   CHECK(n.active == n.total);
-  CHECK(n.matmul == n.total - n.embedding - 9 * 1024);  // neither the table of the input nor the norms
+  CHECK(n.matmul == n.total - n.embedding - 9LL * 1024);  // neither the table of the input nor the norms
   Model tied = dense;
   tied.tied = true;
   CHECK(plan::model_parameters(tied).total == n.total - n.embedding);
@@ -156,7 +156,7 @@ TEST_CASE("prediction modules: layers, 2 h^2 and three norms, apart from the tot
   const plan::ModelParameters after = plan::model_parameters(m);
   CHECK(after.total == before.total);
   CHECK(after.with_mtp - after.total ==
-        2 * (plan::layer_parameters(m, m.kinds[0]).total() + 2 * 1024 * 1024 + 3 * 1024));
+        2LL * (plan::layer_parameters(m, m.kinds[0]).total() + 2LL * 1024 * 1024 + 3LL * 1024));
   CHECK(plan::mtp_copies(m) == 2 * 2 * 32000 * 1024);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("the padded vocabulary is the least multiple of 128 tp") {
     for (const int tp : {1, 2, 3, 8, 64}) {
       const std::int64_t padded = plan::padded_vocab(vocab, tp);
       CHECK(padded >= vocab);
-      CHECK(padded - vocab < 128 * tp);
-      CHECK(padded % (128 * tp) == 0);
+      CHECK(padded - vocab < 128LL * tp);
+      CHECK(padded % (128LL * tp) == 0);
     }
 }

@@ -6,7 +6,6 @@
 #include "presets/model_parts.hpp"
 #include "presets/reader.hpp"
 
-using plan::Layer;
 using plan::Model;
 
 namespace {

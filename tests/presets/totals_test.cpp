@@ -70,7 +70,7 @@ constexpr Row kTotals[] = {
     {"deepseek-v2-lite", 15'706'484'224},
     {"deepseek-v2", 235'741'434'880},
     {"deepseek-v3", 671'026'404'352},
-    {"kimi-k2", 1'026'408'232'448 - 60 * 384},
+    {"kimi-k2", 1'026'408'232'448 - 60LL * 384},
     {"glm-5", 743'911'199'232},
     {"glm-5.2", 743'377'000'704},
     {"gpt-oss-20b", 20'914'757'184},
@@ -126,7 +126,7 @@ TEST_CASE("checkpoints hold buffers, prediction modules and scales besides") {
     return plan::model_parameters(m).with_mtp + plan::mtp_copies(m) + plan::score_bias_elements(m);
   };
   const Model v3 = preset("deepseek-v3");
-  CHECK(plan::model_parameters(v3).total + 58 * 256 == 671'026'419'200);
+  CHECK(plan::model_parameters(v3).total + 58LL * 256 == 671'026'419'200);
   CHECK(file_elements(v3) == 684'489'845'504);
   CHECK(plan::fp8_scales(v3) == 41'540'496);
   CHECK(file_elements(v3) + plan::fp8_scales(v3) == 684'531'386'000);
@@ -138,7 +138,7 @@ TEST_CASE("checkpoints hold buffers, prediction modules and scales besides") {
   CHECK(file_elements(preset("glm-4.6")) == 356'785'898'816);
   CHECK(file_elements(preset("glm-4.5-air")) == 110'468'824'832);
   const Model air = preset("glm-4.5-air");
-  CHECK(plan::model_parameters(air).total + 45 * 128 == 106'852'251'264);
+  CHECK(plan::model_parameters(air).total + 45LL * 128 == 106'852'251'264);
   CHECK(file_elements(preset("glm-5")) == 753'864'139'008);
   const Model m2 = preset("minimax-m2");
   CHECK(file_elements(m2) == 228'689'764'864);

@@ -1,0 +1,202 @@
+// Typed values of a map and of lists, each mistake with its place. Tested by tests/presets/yaml_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan::yaml {
+
+Map::Map(Reader& reader, const Node& node, std::string path)
+    : reader_(&reader), node_(&node), path_(std::move(path)), silent_(node.kind != Kind::Map) {}
+
+bool Map::has(std::string_view key) const {
+  if (silent_) return false;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2)
+    if (node_->items[i].text == key) return true;
+  return false;
+}
+
+std::string Map::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+const Node* Map::get(std::string_view key, Need need) {
+  known_.emplace_back(key);
+  if (silent_) return nullptr;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    if (node_->items[i].text != key) continue;
+    if (node_->items[i + 1].kind != Kind::Null) return &node_->items[i + 1];
+    reader_->error(node_->items[i], "missing_value", fmt::format("`{}` has no value", path_of(key)));
+    return nullptr;
+  }
+  if (need == kRequired) reader_->error(*node_, "missing_key", fmt::format("`{}` is missing", path_of(key)));
+  return nullptr;
+}
+
+Map Map::map(std::string_view key, Need need) {
+  static const Node kNothing{};
+  const Node* node = get(key, need);
+  if (node == nullptr) return Map(*reader_, kNothing, path_of(key));
+  return reader_->map(*node, path_of(key));
+}
+
+std::vector<const Node*> Map::list(std::string_view key, Need need) {
+  const Node* node = get(key, need);
+  if (node == nullptr) return {};
+  if (node->kind == Kind::Scalar) return {node};
+  std::vector<const Node*> items;
+  if (node->kind == Kind::Sequence)
+    for (const Node& item : node->items) items.push_back(&item);
+  else
+    reader_->error(*node, "bad_value", fmt::format("`{}` is not a list", path_of(key)));
+  return items;
+}
+
+const Node* Map::scalar(std::string_view key, Need need, std::string_view wanted) {
+  const Node* node = get(key, need);
+  if (node == nullptr || node->kind == Kind::Scalar) return node;
+  reader_->error(*node, "bad_value", fmt::format("`{}` is not {}", path_of(key), wanted));
+  return nullptr;
+}
+
+bool Map::text(std::string_view key, std::string& out, Need need) {
+  const Node* node = scalar(key, need, "a text");
+  if (node == nullptr) return false;
+  out = node->text;
+  return true;
+}
+
+bool Map::boolean(std::string_view key, bool& out, Need need) {
+  const Node* node = scalar(key, need, "`yes` or `no`");
+  if (node == nullptr) return false;
+  const bool yes = node->text == "yes" || node->text == "true";
+  if (!yes && node->text != "no" && node->text != "false") {
+    reader_->error(*node, "bad_value", fmt::format("`{}` is neither `yes` nor `no`", path_of(key)));
+    return false;
+  }
+  out = yes;
+  return true;
+}
+
+bool Map::number(std::string_view key, double& out, Range range, Need need) {
+  const Node* node = scalar(key, need, "a number");
+  return node != nullptr && reader_->number(*node, path_of(key), out, range);
+}
+
+bool Map::quantity(std::string_view key, double& out, Dimension dimension, Range range, Need need) {
+  const Node* node = scalar(key, need, "a number with a unit");
+  return node != nullptr && reader_->quantity(*node, path_of(key), out, dimension, range);
+}
+
+bool Map::integer64(std::string_view key, std::int64_t& out, Range range, Need need) {
+  const Node* node = scalar(key, need, "a whole number");
+  return node != nullptr && reader_->integer(*node, path_of(key), out, range);
+}
+
+int Map::word_index(std::string_view key, const std::string_view* names, std::size_t count, Need need) {
+  const Node* node = scalar(key, need, "a word");
+  if (node == nullptr) return -1;
+  const std::vector<std::string_view> all(names, names + count);
+  for (std::size_t i = 0; i < count; ++i)
+    if (all[i] == node->text) return static_cast<int>(i);
+  const std::string near = nearest_name(node->text, all);
+  reader_->error(*node, "unknown_word", fmt::format("unknown `{}` `{}`", path_of(key), printable(node->text)),
+                 {near.empty() ? fmt::format("one of: {}", fmt::join(all, ", "))
+                               : fmt::format("a word with a similar name exists: `{}`", near)});
+  return -1;
+}
+
+std::vector<std::pair<const Node*, const Node*>> Map::entries() {
+  std::vector<std::pair<const Node*, const Node*>> all;
+  if (silent_) return all;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    known_.push_back(node_->items[i].text);
+    all.emplace_back(&node_->items[i], &node_->items[i + 1]);
+  }
+  return all;
+}
+
+void Map::finish() {
+  if (silent_) return;
+  for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
+    const Node& key = node_->items[i];
+    if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
+    const std::string near = nearest_name(key.text, known_);
+    reader_->error(key, "unknown_key", fmt::format("unknown key `{}`", printable(path_of(key.text))),
+                   {near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
+                                 : fmt::format("a key with a similar name exists: `{}`", near)});
+  }
+}
+
+// ---- Reader
+
+Map Reader::root() { return map(document_->root, {}); }
+
+Map Reader::map(const Node& node, std::string path) {
+  if (node.kind != Kind::Map)
+    error(node, "bad_value",
+          path.empty() ? std::string("the file is not a list of keys and values")
+                       : fmt::format("`{}` is not a map of keys and values", path));
+  return Map(*this, node, std::move(path));
+}
+
+bool Reader::integer(const Node& node, std::string_view what, std::int64_t& out, Range range) {
+  const std::optional<double> number = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
+  if (!number || *number != std::floor(*number)) {
+    error(node, "bad_value", fmt::format("`{}` is not a whole number", what));
+    return false;
+  }
+  if (*number < range.least || *number > range.most) {
+    error(node, "out_of_range",
+          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
+    return false;
+  }
+  const std::optional<std::int64_t> value = parse_integer(node.text);
+  if (!value) {  // 4e3: a number, but nobody writes a width so
+    error(node, "bad_value", fmt::format("`{}` is not written as a whole number", what));
+    return false;
+  }
+  out = *value;
+  return true;
+}
+
+bool Reader::number(const Node& node, std::string_view what, double& out, Range range) {
+  const std::optional<double> value = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
+  if (!value) {
+    error(node, "bad_value", fmt::format("`{}` is not a number", what));
+    return false;
+  }
+  if (*value < range.least || *value > range.most) {
+    error(node, "out_of_range",
+          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
+    return false;
+  }
+  out = *value;
+  return true;
+}
+
+bool Reader::quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range) {
+  if (node.kind != Kind::Scalar) {
+    error(node, "bad_value", fmt::format("`{}` is not a number with a unit", what));
+    return false;
+  }
+  ParsedQuantity parsed = parse_quantity(node.text, dimension);
+  if (!parsed) {
+    error(node, parsed.problem == "needs a unit" ? "missing_unit" : "bad_value",
+          fmt::format("`{}` {}", what, parsed.problem), {std::move(parsed.help)});
+    return false;
+  }
+  if (dimension == Dimension::Bytes) range.most = std::min(range.most, 1e17);  // fits an int64 with room to multiply
+  if (parsed.value < range.least || parsed.value > range.most) {
+    error(node, "out_of_range",
+          parsed.value < 0 ? fmt::format("`{}` is negative", what) : fmt::format("`{}` is out of range", what));
+    return false;
+  }
+  out = parsed.value;
+  return true;
+}
+
+}  // namespace plan::yaml
