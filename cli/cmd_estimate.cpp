@@ -1,12 +1,28 @@
-// `plan estimate`: the same report for one layout. Tested by tests/cli/golden_test.cpp.
+// `plan estimate`: the same report for one layout. Tested by tests/cli/screens_test.cpp.
+#include <fmt/format.h>
+
 #include "cli/commands.hpp"
 #include "cli/complete_layout.hpp"
 #include "cli/diagnostic.hpp"
+#include "cli/progress.hpp"
+#include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/resolve.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {
+namespace {
+
+/// Why the layout is impossible, with the nearest one that is not: the typed axes kept if any layout has them.
+Errors impossible(Problem problem, Errors errors, const Streams& streams) {
+  problem.top = 1;
+  const Result<Plan> found = search_with_progress(problem, streams);
+  if (!found) return found.error();
+  errors.front().help.push_back(fmt::format("--layout {}", layout_flag(found->best.layout)));
+  return errors;
+}
+
+}  // namespace
 
 int run_estimate(const Args& args, Streams& streams) {
   Result<Problem> problem = resolve_problem(args);
@@ -18,7 +34,7 @@ int run_estimate(const Args& args, Streams& streams) {
   if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
   if (!errors.empty()) return report_errors(errors, streams);
   const Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
-  if (!plan) return report_errors(plan.error(), streams);
+  if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
   streams.out = wants_json(args) ? json_report(*plan, *run) : human_report(*plan, *run, streams.out_terminal);
   return plan->best.fits == Fits::No ? kNo : kYes;
 }

@@ -1,6 +1,7 @@
 // `plan`: search, and the answer on one screen. Tested by tests/cli/golden_test.cpp.
 #include "cli/commands.hpp"
 #include "cli/diagnostic.hpp"
+#include "cli/progress.hpp"
 #include "cli/report/report.hpp"
 #include "cli/resolve.hpp"
 
@@ -14,10 +15,10 @@ int run_plan(const Args& args, Streams& streams) {
     if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
     return report_errors(errors, streams);
   }
-  Result<Plan> plan = search(*problem);
+  Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) {  // once more, with other hardware to suggest
     problem->alternatives = larger_clusters(problem->cluster);
-    plan = search(*problem);
+    plan = search_with_progress(*problem, streams);
   }
   if (!plan) return report_errors(plan.error(), streams);
   streams.out = wants_json(args) ? json_report(*plan, *run) : human_report(*plan, *run, streams.out_terminal);

@@ -13,6 +13,7 @@ struct Streams {
   std::string err{};
   Terminal out_terminal{};
   Terminal err_terminal{};
+  bool quiet = false;  ///< no progress either
 };
 
 /// Exit statuses, the same in every command.

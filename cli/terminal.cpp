@@ -72,6 +72,8 @@ std::string paint(const Terminal& terminal, Style style, std::string_view text) 
   return std::string(escape(style)).append(text).append("\033[0m");
 }
 
+std::string progress_line(std::string_view text) { return std::string("\r\033[K").append(text); }
+
 std::string bar(const Terminal& terminal, double columns) {
   if (!(columns > 0)) return "";
   if (!terminal.unicode) return std::string(static_cast<std::size_t>(std::lround(columns)), '#');

@@ -32,6 +32,9 @@ struct Terminal {
 
 [[nodiscard]] std::string paint(const Terminal& terminal, Style style, std::string_view text);
 
+/// Puts `text` in the place of the current line; nothing clears it.
+[[nodiscard]] std::string progress_line(std::string_view text);
+
 /// A bar of `columns` columns, a fraction allowed: block characters to an eighth, or whole `#`.
 [[nodiscard]] std::string bar(const Terminal& terminal, double columns);
 

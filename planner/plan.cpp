@@ -1,6 +1,8 @@
 // From a problem to a ranked plan. Tested by tests/planner/search_test.cpp.
 #include "planner/plan.hpp"
 
+#include <fmt/format.h>
+
 #include "planner/nearest.hpp"
 #include "planner/rules.hpp"
 #include "planner/search.hpp"
@@ -47,7 +49,11 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   const int broken = broken_rule(problem, layout);
   if (broken >= 0) {
     const Rule& rule = rules()[static_cast<std::size_t>(broken)];
-    return fail({"no_layout", "the layout is not possible: " + std::string(rule.text), {}, {}});
+    return fail({"no_layout",
+                 fmt::format("the layout is not possible: {}", rule.text),
+                 {fmt::format("{} on {} GPUs; sequence {}, global batch {}, micro_batch {}", degrees_text(layout),
+                              problem.gpus, problem.training.seq, problem.training.global_batch, layout.micro_batch)},
+                 {}});
   }
   Plan plan;
   plan.problem = problem;

@@ -18,15 +18,17 @@ constexpr int kFewestStages = 3, kMostStages = 8;
 /// MFU conventions further apart than this are both printed.
 constexpr double kMfuApart = 0.03;
 
-std::string header(const Problem& problem) {
+std::string header(const Problem& problem, const Terminal& terminal) {
   const ModelParameters parameters = model_parameters(problem.model);
   std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
   if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
-  std::string out = fmt::format("{} ({}) on {} x {}", problem.model.name, size, problem.gpus, problem.cluster.gpu.name);
+  const std::string model = fmt::format("{} ({})", problem.model.name, size);
+  std::string hardware = fmt::format("on {} x {}", problem.gpus, problem.cluster.gpu.name);
   const int node = std::max(problem.cluster.gpus_per_node, 1);
   if (problem.gpus > node && problem.gpus % node == 0)
-    out += fmt::format(", {} nodes of {}", problem.gpus / node, node);
-  return out;
+    hardware += fmt::format(", {} nodes of {}", problem.gpus / node, node);
+  const bool one_line = display_width(model) + 1 + display_width(hardware) <= terminal.width;
+  return model + (one_line ? " " : "\n") + hardware;
 }
 
 std::string batch(const Training& training) {
@@ -122,7 +124,7 @@ std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options) {
 }
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
-  const std::string top = wrap(header(plan.problem), terminal.width, 2) + "\n" + batch(plan.problem.training) + "\n\n" +
+  const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n\n" +
                           searched(plan.search) + summary(plan, options, terminal) + "\n";
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),

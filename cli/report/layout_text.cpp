@@ -21,6 +21,20 @@ std::string recompute_text(const Recompute& recompute) {
   return text.empty() ? "none" : text;
 }
 
+namespace {
+
+/// The same in words: "recompute 4 layers a stage in full".
+std::string recompute_words(const Recompute& recompute) {
+  const std::string text = recompute_text(recompute);
+  if (text == "none") return "no recompute";
+  if (recompute.kind != RecomputeKind::Full || text == "full") return fmt::format("recompute {}", text);
+  if (recompute.layers > 0)
+    return fmt::format("recompute {} layer{} a stage in full", recompute.layers, recompute.layers == 1 ? "" : "s");
+  return fmt::format("recompute full, {} layers at a time", recompute.uniform);
+}
+
+}  // namespace
+
 std::string stage_layers_text(const std::vector<int>& stage_layers) {
   std::string text;
   for (std::size_t i = 0; i < stage_layers.size();) {
@@ -52,8 +66,7 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   std::vector<std::string> out = {zero};
   if (layout.pp > 1) out.emplace_back(name(layout.schedule));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
-  const std::string recompute = recompute_text(layout.recompute);
-  out.push_back(recompute == "none" ? "no recompute" : fmt::format("recompute {}", recompute));
+  out.push_back(recompute_words(layout.recompute));
   out.emplace_back(name(problem.training.precision));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));

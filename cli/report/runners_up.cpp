@@ -39,6 +39,11 @@ std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts,
   return out;
 }
 
+/// The start of a word that is too long for its room.
+std::string shortened(const std::string& part, int room) {
+  return part.substr(0, static_cast<std::size_t>(std::max(room - 2, 0))) + "..";
+}
+
 /// What separates a runner-up from the best, as much as fits into `room` columns.
 std::string against(const Plan& plan, const RunnerUp& runner, int room) {
   std::vector<std::string> parts = other_choices(plan.best.layout, runner.estimate.layout);
@@ -51,8 +56,9 @@ std::string against(const Plan& plan, const RunnerUp& runner, int room) {
   std::string out;
   for (const std::string& part : parts) {
     const std::size_t needed = out.size() + (out.empty() ? 0 : 1) + part.size();
-    if (!out.empty() && static_cast<int>(needed) > room) break;
-    out += (out.empty() ? "" : " ") + part;
+    const bool fits = static_cast<int>(needed) <= room;
+    if (!fits && !out.empty()) break;
+    out.append(out.empty() ? "" : " ").append(fits ? part : shortened(part, room));
   }
   return out;
 }

@@ -147,8 +147,9 @@ std::string time_table(const Estimate& estimate, const Terminal& terminal) {
   for (std::size_t i = 0; i < terms.size(); ++i) {
     sum += terms[i].time.value / whole * columns;
     const double end = std::round(sum * 8) / 8;
-    out += fmt::format("  {:<10}  {:>6.{}f}  {:>3.0f} %  {}\n", terms[i].name, times[i], scale.decimals, ratios[i],
-                       bar(terminal, end - drawn));
+    const std::string drawing = bar(terminal, end - drawn);
+    out += fmt::format("  {:<10}  {:>6.{}f}  {:>3.0f} %{}{}\n", terms[i].name, times[i], scale.decimals, ratios[i],
+                       drawing.empty() ? "" : "  ", drawing);
     drawn = end;
   }
   return out;
