@@ -59,8 +59,10 @@ std::string step_line(const Estimate& e, bool one_mfu, const Terminal& terminal)
                                 spread(e.step_time.value * factor, e.step_time_low.value * factor,
                                        e.step_time_high.value * factor, scale.decimals, terminal));
   out += fmt::format("    throughput  {} tokens/s", count_text(e.tokens_per_s));
-  if (one_mfu) out += fmt::format("    MFU  {}", percent(e.mfu.model_causal));
-  return out + "\n";
+  if (!one_mfu) return out + "\n";
+  const std::string mfu = percent(e.mfu.model_causal);
+  const bool fits = display_width(out) + 9 + display_width(mfu) <= terminal.width;
+  return out + (fits ? "    MFU  " : "\n  MFU        ") + mfu + "\n";
 }
 
 std::string memory_line(const Estimate& e, const Terminal& terminal) {

@@ -11,6 +11,8 @@
 namespace plan {
 namespace {
 
+constexpr int kRatioColumns = 20;  // of "+12.2 %" and the memory, with what stands around them
+
 constexpr int kAxes = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kAxes> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
 
@@ -80,16 +82,17 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   }
   const std::vector<std::string> axes = axis_columns(layouts, plan.problem.model.moe());
   const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
-  const std::size_t lead = 2 + rank_width + 2 + axes[0].size();
-  std::string out = fmt::format("{}{:>{}}            memory  against the best\n",
-                                paint(terminal, Style::Bold, "Next best"), "step", lead - 9 + 2 + step_width);
+  const std::size_t lead = 2 + rank_width + 2 + axes[0].size() + 2 + step_width;
+  const int room = terminal.width - static_cast<int>(lead) - kRatioColumns;
+  std::string out = fmt::format("{}{:>{}}{:>{}}  {}\n", paint(terminal, Style::Bold, "Next best"), "step", lead - 9,
+                                "memory", kRatioColumns - 2, room >= 16 ? "against the best" : "against");
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
     const double slower = runner.estimate.step_time / plan.best.step_time - 1;
     std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>6}  ", i + 2, rank_width, axes[i],
                                   step_text(plan, runner.estimate.step_time), step_width,
                                   fmt::format("{:+.1f} %", slower * 100), gib(runner.estimate.peak));
-    row += against(plan, runner, terminal.width - display_width(row));
+    row += against(plan, runner, room);
     while (!row.empty() && row.back() == ' ') row.pop_back();
     out += row + "\n";
   }
