@@ -42,7 +42,7 @@ std::optional<std::string> tried(const Change& change) {
   if (!has_legal(change.problem)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
-  const Found found = find_layouts(problem);
+  const SearchResult found = find_layouts(problem);
   if (found.ranking.best().empty() || found.at_risk) return std::nullopt;
   const Candidate& best = found.ranking.best().front();
   return fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout), best.score.peak / kGiB,
@@ -158,7 +158,7 @@ void suggest(Error& error, const std::vector<Change>& changes) {
 }
 
 /// The rule that rejected most, and what it demands.
-void blame_rules(Error& error, const Problem& problem, const Found& found) {
+void blame_rules(Error& error, const Problem& problem, const SearchResult& found) {
   auto rows = found.stats.rejected;
   std::stable_sort(rows.begin(), rows.end(), [](const Rejected& a, const Rejected& b) { return a.count > b.count; });
   for (const Rejected& row : rows) {
@@ -187,7 +187,7 @@ void blame_memory(Error& error, const Problem& problem) {
   unlimited.cluster.gpu.memory = Bytes(std::int64_t{1} << 60);
   unlimited.objective = Objective::Memory;
   unlimited.top = 1, unlimited.pareto = false;
-  const Found found = find_layouts(unlimited);
+  const SearchResult found = find_layouts(unlimited);
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();
   const double capacity = static_cast<double>(problem.cluster.gpu.memory.value);
@@ -214,7 +214,7 @@ std::string degrees_text(const Layout& layout) {
   return text;
 }
 
-Error explain_no_layout(const Problem& problem, const Found& found) {
+Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
   const bool divides = found.stats.legal > 0;
   if (divides)

@@ -11,7 +11,7 @@ namespace plan {
 
 /// Why no layout exists, with the smallest changes that would make one, each computed by the same
 /// search with a single input changed.
-[[nodiscard]] Error explain_no_layout(const Problem& problem, const Found& found);
+[[nodiscard]] Error explain_no_layout(const Problem& problem, const SearchResult& found);
 
 /// "tp 8  cp 1  pp 16 (vp 8)  dp 128": the degrees that differ from 1, tp, pp and dp always.
 [[nodiscard]] std::string degrees_text(const Layout& layout);

@@ -27,7 +27,7 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
-  const Found found = find_layouts(problem);
+  const SearchResult found = find_layouts(problem);
   if (found.ranking.best().empty()) return fail(explain_no_layout(problem, found));
   Plan plan;
   plan.problem = problem;

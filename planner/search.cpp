@@ -185,8 +185,8 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   return costed;
 }
 
-Found search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds) {
-  Found found;
+SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds) {
+  SearchResult found;
   found.ranking = Ranking(problem.objective, problem.top);
   found.at_risk = at_risk;
   Tally tally;
@@ -274,12 +274,12 @@ double usable_memory(const Problem& problem, bool at_risk) {
   return static_cast<double>(problem.cluster.gpu.memory.value) / (at_risk ? interval.low : interval.high);
 }
 
-Found find_layouts(const Problem& problem, bool bounds) {
+SearchResult find_layouts(const Problem& problem, bool bounds) {
   Tally outer;
   const std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, CostModel> costs;
   const std::vector<Costed> costed = cost_families(problem, families, costs);
-  Found found = search_all(problem, costed, false, bounds);
+  SearchResult found = search_all(problem, costed, false, bounds);
   if (found.ranking.best().empty()) found = search_all(problem, costed, true, bounds);
   for (const Rejected& row : outer.rows()) {
     found.stats.considered += row.count;

@@ -60,7 +60,7 @@ class Front {
 };
 
 /// What a search found, before the reports are filled in.
-struct Found {
+struct SearchResult {
   Ranking ranking{Objective::StepTime, 1};
   Front front{};
   SearchStats stats{};
@@ -68,7 +68,7 @@ struct Found {
 };
 
 /// Runs the search. `bounds` off evaluates everything: the same answer, slowly (for tests).
-[[nodiscard]] Found find_layouts(const Problem& problem, bool bounds = true);
+[[nodiscard]] SearchResult find_layouts(const Problem& problem, bool bounds = true);
 
 /// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit).
 [[nodiscard]] double usable_memory(const Problem& problem, bool at_risk);

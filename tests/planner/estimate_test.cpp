@@ -42,7 +42,7 @@ TEST_CASE("terms add up to the step and categories to the stage, for whatever th
   std::mt19937 random(3);
   for (int i = 0; i < 60; ++i) {
     const Problem problem = oracle::random_problem(random, 64);
-    const Found found = find_layouts(problem);
+    const SearchResult found = find_layouts(problem);
     for (const Candidate& candidate : found.ranking.best()) {
       const Estimate e = estimate(problem, candidate.layout);
       const Terms& t = e.terms;
@@ -88,9 +88,9 @@ TEST_CASE("more of a resource never hurts") {
   for (int i = 0; i < 30; ++i) {
     Problem small = oracle::random_problem(random, 32);
     small.objective = Objective::StepTime;
-    const Found before = find_layouts(small);
+    const SearchResult before = find_layouts(small);
     small.cluster.gpu.memory = small.cluster.gpu.memory * 2;
-    const Found after = find_layouts(small);
+    const SearchResult after = find_layouts(small);
     if (before.ranking.best().empty() || before.at_risk) continue;
     REQUIRE_FALSE(after.ranking.best().empty());
     CHECK(after.ranking.best().front().score.step_time <= before.ranking.best().front().score.step_time);

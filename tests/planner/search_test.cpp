@@ -54,7 +54,7 @@ TEST_CASE("search finds what brute force finds") {
     Problem problem = oracle::random_problem(random, i % 10 == 0 ? 64 : 16);
     problem.pareto = i % 3 == 0;
     CAPTURE(i);
-    const Found found = find_layouts(problem);
+    const SearchResult found = find_layouts(problem);
     const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
     check_same(found.ranking.best(), rank(problem, all).best());
     if (problem.pareto) check_front(found.front.members(), all);
@@ -73,9 +73,9 @@ TEST_CASE("threads do not change the answer or the counts") {
   for (int i = 0; i < 10; ++i) {
     Problem problem = oracle::random_problem(random, 64);
     problem.threads = 1;
-    const Found one = find_layouts(problem);
+    const SearchResult one = find_layouts(problem);
     problem.threads = 8;
-    const Found eight = find_layouts(problem);
+    const SearchResult eight = find_layouts(problem);
     check_same(one.ranking.best(), eight.ranking.best());
     CHECK(one.stats.considered == eight.stats.considered);
     CHECK(one.stats.pruned == eight.stats.pruned);
@@ -87,7 +87,7 @@ TEST_CASE("bounds only save work") {
   std::mt19937 random(11);
   for (int i = 0; i < 20; ++i) {
     const Problem problem = oracle::random_problem(random, 32);
-    const Found with = find_layouts(problem, true), without = find_layouts(problem, false);
+    const SearchResult with = find_layouts(problem, true), without = find_layouts(problem, false);
     check_same(with.ranking.best(), without.ranking.best());
     CHECK(with.stats.considered == without.stats.considered);
     CHECK(without.stats.pruned == 0);
