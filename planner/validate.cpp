@@ -40,6 +40,7 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   if (!built) return scored.reason = built.error().front().message, scored;
   const Estimate estimate = plan::estimate(built->problem, built->layout);
 
+  scored.terms = estimate.terms;
   scored.fitted = run.status == "ok";
   scored.fits = estimate.peak <= estimate.capacity;
   if (run.status == "oom") return scored;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/estimate.hpp"
 #include "planner/run_problem.hpp"
 #include "planner/runs.hpp"
 
@@ -26,6 +27,7 @@ struct ScoredRun {
   std::string reason{};                 ///< why it could not be scored
   std::optional<Compared> step_time{};  ///< seconds
   std::optional<Compared> memory{};     ///< bytes, of the row's memory kind
+  Terms terms{};                        ///< of the predicted step
   std::optional<bool> fits{};           ///< predicted, where the run says whether it did
   bool fitted = false;                  ///< measured
 };
