@@ -123,6 +123,9 @@ struct Calibration {
   double memory_bound = 0.85;  ///< the same for memory-bound kernels
   double scale_up = 0.85;      ///< bandwidth of collectives inside the scale-up domain
   double scale_out = 0.80;     ///< and across nodes
+  double eager_traffic = 2.5;  ///< memory traffic of unfused pointwise kernels / fused ones
+  double flash2_rate = 0.6;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
+  double flash1_rate = 0.55;   ///< FlashAttention 1 / the vendor's kernel
   double overlap_tax = 0.15;   ///< compute slowed by communication that runs beside it, share of the hidden time
   double jitter = 0.008;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
   double kernel_gap_us = 6.0;  ///< host time to launch one kernel without CUDA graphs

@@ -48,12 +48,21 @@ enum class StateLayout : std::uint8_t {
   MegatronFsdp,  ///< Megatron's own fully sharded data parallel
 };
 
+/// Which attention kernel a stack runs where it does not keep the s*s scores.
+enum class AttentionKernel : std::uint8_t {
+  Vendor,  ///< the fastest of the GPU's vendor (cuDNN, FlashAttention 3): what the measured tables hold
+  Flash2,  ///< FlashAttention 2: as fast on Ampere, well behind from Hopper on
+  Flash1,
+};
+
 /// What the software stack does: switches with a default per framework, data and not code.
 struct Stack {
   std::string framework = "megatron";
   StateLayout states = StateLayout::Megatron;
   CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
   bool flash_attention = true;      ///< no s*s tensor is kept
+  AttentionKernel attention_kernel = AttentionKernel::Vendor;
+  bool fused_pointwise = true;      ///< norms, activations and residuals in fused or compiled kernels
   bool fused_norms = true;          ///< norm keeps its input and output; unfused also its normalised input
   bool transformer_engine = true;   ///< its workspaces, and its cache of dummy weight gradients
   bool fused_activation = true;     ///< SwiGLU keeps its input only; unfused also its factors' product and SiLU

@@ -45,12 +45,33 @@ Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched o
   return stack;
 }
 
-Stack fsdp(std::string_view name, CrossEntropy loss) {
+/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels.
+Stack fsdp(std::string_view name, bool compiled) {
   Stack stack;
   stack.framework = name;
+  stack.fused_pointwise = compiled;
+  stack.attention_kernel = AttentionKernel::Flash2;
   stack.states = StateLayout::Fsdp2;
-  stack.cross_entropy = loss;
+  stack.cross_entropy = CrossEntropy::Unfused;
   stack.gradient_fusion = false;
+  return stack;
+}
+
+/// Research code beside Megatron: its layout of states, PyTorch's pointwise kernels, early FlashAttention.
+Stack research() {
+  Stack stack = megatron_lm();
+  stack.framework = "research";
+  stack.attention_kernel = AttentionKernel::Flash1;
+  stack.fused_pointwise = false;
+  return stack;
+}
+
+/// The training code shipped with FlashAttention: its own fused kernels on plain data parallelism.
+Stack flash_attention_repo() {
+  Stack stack = megatron_lm();
+  stack.framework = "flash-attn";
+  stack.attention_kernel = AttentionKernel::Flash2;
+  stack.cross_entropy = CrossEntropy::FusedInPlace;
   return stack;
 }
 
@@ -66,17 +87,19 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Megatron-DeepSpeed", deepspeed_era()},
       {"DeepSpeed 3D", deepspeed_era(), 1},
       {"GPT-NeoX", deepspeed_era(), 1},
-      {"Composer", fsdp("composer", CrossEntropy::Unfused), 3},
-      {"torchtitan", fsdp("torchtitan", CrossEntropy::Unfused), 3, 4, true, false, CpKind::AllGather},
-      {"FSDP2", fsdp("fsdp2", CrossEntropy::Unfused), 3},
+      {"Composer", fsdp("composer", false), 3},
+      {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
+      {"FSDP2", fsdp("fsdp2", true), 3},
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
-      {"FSDP", fsdp("fsdp", CrossEntropy::Unfused), 3},
-      {"LitGPT", fsdp("fsdp", CrossEntropy::Unfused), 3},
+      {"FSDP", fsdp("fsdp", false), 3},
+      {"LitGPT", fsdp("fsdp", false), 3},
       {"Bridge", tuned(), 1, 4, true, false},
       {"NeMo", tuned(), 1, 4, true},
       {"Megatron-Core", tuned(), 1, 4, true},
-      {"MaxText", fsdp("maxtext", CrossEntropy::Unfused), 3},
-      {"InternEvo", fsdp("internevo", CrossEntropy::Unfused), 1, 2},
+      {"MaxText", fsdp("maxtext", true), 3},
+      {"InternEvo", fsdp("internevo", true), 1, 2},
+      {"Aleph Alpha", research(), 1},
+      {"flash-attn", flash_attention_repo(), 1},
       {"HAI-LLM", tuned(), 1},
       {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather},
       {"DeepSpeed", deepspeed_era(), 3, 2},

@@ -256,6 +256,7 @@ void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
 
 void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module) {
   forward_kernels_ += kernels, backward_kernels_ += kernels;
+  if (!stack_.fused_pointwise) forward_bytes *= fit_.eager_traffic, backward_bytes *= fit_.eager_traffic;
   add_forward({.compute = memory_bound_time(gpu_, forward_bytes, kernels).value / fit_.memory_bound}, module);
   cost_.backward_input.compute += memory_bound_time(gpu_, backward_bytes, kernels).value / fit_.memory_bound;
 }

@@ -54,6 +54,7 @@ class LayerBuilder {
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
+  double attention_rate() const;
   double hidden_under(double communication, double compute) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
   void wait_for_launches();

@@ -31,12 +31,22 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
                            .heads = heads / spread,
                            .qk_dim = qk_dim,
                            .v_dim = v_dim};
-  const double forward = ring * attention_forward_time(gpu_, work).value / fit_.attention;
-  const double backward = ring * attention_backward_time(gpu_, work).value / fit_.attention;
+  const double forward = ring * attention_forward_time(gpu_, work).value / attention_rate();
+  const double backward = ring * attention_backward_time(gpu_, work).value / attention_rate();
   forward_kernels_ += ring, backward_kernels_ += ring;
   add_forward({.compute = forward}, kRecomputeCoreAttention);
   cost_.backward_input.compute += backward;
   context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);
+}
+
+double LayerBuilder::attention_rate() const {
+  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
+  switch (stack_.attention_kernel) {
+    case AttentionKernel::Vendor: return fit_.attention;
+    case AttentionKernel::Flash2: return fit_.attention * (hopper ? fit_.flash2_rate : 1);
+    case AttentionKernel::Flash1: return fit_.attention * fit_.flash1_rate;
+  }
+  return fit_.attention;
 }
 
 void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) {
@@ -115,7 +125,8 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const double width = as_double(shape.latent > 0 ? shape.latent : model_.hidden);
   const double f = as_double(shape.expert_width) / split_.etp;
   const double local = as_double(shape.experts) / split_.ep;
-  const double routed = shard_tokens_ * as_double(shape.top_k) * split_.etp * stack_.routing_imbalance;
+  // Each tp rank routes its share of the tokens; etp ranks then work on all of theirs together.
+  const double routed = tokens_ / split_.tp * as_double(shape.top_k) * split_.etp * stack_.routing_imbalance;
   const double rows = routed / local;
 
   const auto time = [&](double n, double k, Orientation o) {
@@ -135,7 +146,9 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
 void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   if (split_.etp > 1) {
     const Group group{split_.etp, 1};
-    const double size = 2 * shard_tokens_ * as_double(shape.top_k) * split_.etp * width;
+    // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
+    const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
+    const double size = 2 * tokens_ / split_.tp * copies * split_.etp * width;
     const double gather = message_time(Collective::AllGather, size, group);
     const double scatter = message_time(Collective::ReduceScatter, size, group);
     add_forward({.tp = gather + scatter}, 0);
@@ -146,7 +159,8 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   if (split_.ep == 1) return;
   const Group group{split_.ep, split_.etp};
   const auto exchange = [&](double element) {
-    const double size = shard_tokens_ * as_double(shape.top_k) * width * element;
+    const double size =
+        dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);
     double time = message_time(Collective::AllToAll, size, group);
     const int inside = group.inside(cluster_.scale_up_size());
     if (stack_.dedup_dispatch && inside < group.size) {
@@ -154,7 +168,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
       const int nodes = group.size / inside;
       const double reached = stack_.node_limit > 0 ? std::min(stack_.node_limit, nodes)
                                                    : distinct_nodes(shape.experts, shape.top_k, nodes);
-      const double remote = shard_tokens_ * width * element * reached * (nodes - 1) / nodes;
+      const double remote = tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes;
       const double network = send_time(cluster_, remote, cluster_.scale_up_size()).value / fit_.scale_out;
       const double local = size / gpu_.scale_up.value / fit_.scale_up;
       time = std::max(network, local);
