@@ -118,18 +118,18 @@ struct Tier {
 /// What training reaches of what micro-benchmarks reach: the few global constants that `plan calibrate`
 /// fits to a cluster's own runs. The defaults were fitted on published runs (tests/published).
 struct Calibration {
-  double gemm = 0.92;          ///< rate of GEMMs inside a training step / rate measured alone
-  double attention = 0.92;     ///< the same for attention kernels
-  double memory_bound = 0.85;  ///< the same for memory-bound kernels
-  double scale_up = 0.85;      ///< bandwidth of collectives inside the scale-up domain
-  double scale_out = 0.80;     ///< and across nodes
-  double eager_traffic = 2.5;  ///< memory traffic of unfused pointwise kernels / fused ones
-  double flash2_rate = 0.6;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
-  double flash1_rate = 0.55;   ///< FlashAttention 1 / the vendor's kernel
-  double overlap_tax = 0.15;   ///< compute slowed by communication that runs beside it, share of the hidden time
-  double jitter = 0.008;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
+  double gemm = 0.94;          ///< rate of GEMMs inside a training step / rate measured alone
+  double attention = 1.03;     ///< the same for attention kernels
+  double memory_bound = 1.00;  ///< the same for memory-bound kernels
+  double scale_up = 0.83;      ///< bandwidth of collectives inside the scale-up domain
+  double scale_out = 0.92;     ///< and across nodes
+  double eager_traffic = 2.6;  ///< memory traffic of unfused pointwise kernels / fused ones
+  double flash2_rate = 0.55;   ///< FlashAttention 2 on Hopper and later / the vendor's kernel
+  double flash1_rate = 0.35;   ///< FlashAttention 1 / the vendor's kernel
+  double overlap_tax = 0.13;   ///< compute slowed by communication that runs beside it, share of the hidden time
+  double jitter = 0.007;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
   double kernel_gap_us = 6.0;  ///< host time to launch one kernel without CUDA graphs
-  double fixed_step_ms = 5.0;  ///< per step: data, logging, gradient norm, host synchronisation
+  double fixed_step_ms = 8.0;  ///< per step: data, logging, gradient norm, host synchronisation
   bool operator==(const Calibration&) const = default;
 };
 
