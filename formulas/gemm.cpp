@@ -47,10 +47,6 @@ DType supported(const Gpu& gpu, DType dtype) {
   if (dtype == DType::Fp8 && !has(dtype)) dtype = DType::Bf16;
   if (dtype == DType::Bf16 && !has(dtype)) dtype = DType::Fp16;
   if (dtype == DType::Fp16 && !has(dtype)) dtype = has(DType::Bf16) ? DType::Bf16 : DType::Fp32;
-  // Both 16-bit types run on the same units at the same rate: where one was measured it stands for the other.
-  const auto measured = [&](DType d) { return gpu.gemm[index(d)][0].fit.rate.value > 0; };
-  const bool same_rate = gpu.peak[index(DType::Fp16)].value == gpu.peak[index(DType::Bf16)].value;
-  if (dtype == DType::Fp16 && !measured(dtype) && same_rate && measured(DType::Bf16)) dtype = DType::Bf16;
   return dtype;
 }
 
