@@ -118,8 +118,13 @@ struct Tier {
 /// What training reaches of what micro-benchmarks reach: the few global constants that `plan calibrate`
 /// fits to a cluster's own runs. The defaults were fitted on published runs (tests/published).
 struct Calibration {
-  double gemm = 0.94;          ///< rate of GEMMs inside a training step / rate measured alone
-  double attention = 1.03;     ///< the same for attention kernels
+  double gemm = 0.92;          ///< rate of GEMMs inside a training step / rate measured alone
+  double hopper = 1.0;         ///< the same ratio on GPUs with fp8 but no fp4, against the others
+  double hopper_fp8 = 1.0;     ///< in fp8 on them, against 16 bits on them
+  double blackwell = 1.0;      ///< on GPUs with fp4
+  double blackwell_fp8 = 1.0;  ///< in fp8 on them, against 16 bits on them
+  double blackwell_fp4 = 1.0;  ///< in fp4 on them, against 16 bits on them
+  double attention = 1.00;     ///< the same for attention kernels
   double memory_bound = 1.00;  ///< the same for memory-bound kernels
   double scale_up = 0.83;      ///< bandwidth of collectives inside the scale-up domain
   double scale_out = 0.92;     ///< and across nodes
@@ -129,6 +134,7 @@ struct Calibration {
   double overlap_tax = 0.13;   ///< compute slowed by communication that runs beside it, share of the hidden time
   double jitter = 0.007;       ///< sigma of one rank's step, share of the step; stragglers are its maximum
   double kernel_gap_us = 6.0;  ///< host time to launch one kernel without CUDA graphs
+  double eager_gap_us = 50;    ///< the same for operations launched one by one from Python
   double fixed_step_ms = 8.0;  ///< per step: data, logging, gradient norm, host synchronisation
   bool operator==(const Calibration&) const = default;
 };

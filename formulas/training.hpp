@@ -76,6 +76,9 @@ struct Stack {
   bool ep_overlap = false;  ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
   bool cuda_graphs = false;
+  bool eager_launches = false;  ///< every operation launched alone from Python, through hooks and casts
+  bool vocab_parallel = false;  ///< embedding and head spread over all pipeline stages
+  int gathers_per_layer = 1;    ///< ZeRO-3: collectives that fetch one layer's parameters
   bool deterministic = false;        ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
   bool grouped_gemm = true;          ///< experts of a rank in one kernel call, on several streams
   bool expandable_segments = false;  ///< allocator: less fragmentation

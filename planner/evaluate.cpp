@@ -79,8 +79,9 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
   for (int kind = 0; kind < costs_.kinds(); ++kind)
     if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
       add_block(sum, costs_.layer(kind), visits * count);
-  if (content.embedding) add_block(sum, costs_.embedding(), visits);
-  if (content.head) add_block(sum, costs_.head(), visits);
+  const bool spread = problem_.training.stack.vocab_parallel;
+  if (spread || content.embedding) add_block(sum, costs_.embedding(), spread ? visits / layout_.pp : visits);
+  if (spread || content.head) add_block(sum, costs_.head(), spread ? visits / layout_.pp : visits);
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule))
     sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
   return sum;
@@ -179,6 +180,11 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
       price.gather =
           time(Collective::AllGather, dense * weight, inner) + time(Collective::AllGather, expert * weight, experts);
     }
+    if (layout.zero == 3) {  // fetched layer by layer
+      const double messages = content_layers_[prices.size()] * training.stack.gathers_per_layer;
+      price.gather += std::max(0.0, messages - 1) * time(Collective::AllGather, 1, inner);
+      price.reduce += std::max(0.0, messages - 1) * time(Collective::ReduceScatter, 1, inner);
+    }
     // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (formulas.md F4).
     const double group = layout.zero == 0 ? 1 : shard, expert_group = layout.zero == 0 ? 1 : layout.expert_dp();
     const double bytes = dense * (4 + 34 / group) + expert * (4 + 34 / expert_group);
@@ -190,7 +196,9 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
 double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price, double layers) const {
   const double tax = problem_.cluster.calibration.overlap_tax;
+  const bool overlaps = problem_.training.stack.overlap_param_gather;
   const auto hide = [&](double comm, double compute) {
+    if (!overlaps) return comm;
     return std::max(0.0, comm - compute) + tax * std::min(comm, compute);
   };
   const double blocks = std::max(1.0, layers);

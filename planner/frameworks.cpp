@@ -33,6 +33,8 @@ Stack deepspeed_era() {  // Megatron-DeepSpeed: eager kernels, nothing overlappe
   stack.cross_entropy = CrossEntropy::Unfused;
   stack.flash_attention = false;
   stack.gradient_fusion = false;
+  stack.eager_launches = true;
+  stack.gathers_per_layer = 12;  // one per parameter tensor
   stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = false;
   return stack;
 }
@@ -97,11 +99,11 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"NeMo", tuned(), 1, 4, true},
       {"Megatron-Core", tuned(), 1, 4, true},
       {"MaxText", fsdp("maxtext", true), 3},
-      {"InternEvo", fsdp("internevo", true), 1, 2},
+      {"InternEvo", fsdp("internevo", false), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},
-      {"HAI-LLM", tuned(), 1},
-      {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather},
+      {"HAI-LLM", tuned(), 1, 4, false, true, CpKind::Ring, false},
+      {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather, false},
       {"DeepSpeed", deepspeed_era(), 3, 2},
   };
   return rows;
@@ -112,7 +114,7 @@ const std::vector<FrameworkDefaults>& run_table() {
 FrameworkDefaults run_defaults(std::string_view framework) {
   for (const FrameworkDefaults& row : run_table())
     if (framework.find(row.keyword) != std::string_view::npos) return row;
-  return {"Megatron-LM", megatron_lm()};
+  return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false};
 }
 
 std::span<const FrameworkRow> frameworks() { return table(); }

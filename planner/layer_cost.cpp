@@ -57,7 +57,7 @@ void LayerBuilder::attention(const AttentionShape& shape) {
   const double gate = shape.output_gate ? q : 0;
 
   const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
-  add_memory(4 * tokens_ * (q + kv), 4 * tokens_ * (q + kv), 2);  // rotary embedding
+  if (model_.positions == 0) add_memory(4 * tokens_ * (q + kv), 4 * tokens_ * (q + kv), 2);  // rotary embedding
   core_attention(as_double(shape.heads) / t, kv / as_double(shape.head_dim), as_double(shape.head_dim),
                  as_double(shape.head_dim), average_context(shape.window));
   add_linear(tokens_, h, q, dtype_);
@@ -104,7 +104,7 @@ void LayerBuilder::mamba(const Mamba2Shape& shape) {
   const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
   // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
   const double scan = 7 * inner * as_double(shape.state) * tokens_;
-  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * fit_.gemm;
+  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16);
   add_forward({.compute = scan / rate}, 0);
   cost_.backward_input.compute += 2 * scan / rate;
   add_memory(tokens_ * (inner + states) * 12, tokens_ * (inner + states) * 24, 6);
@@ -118,7 +118,7 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
   const double values = as_double(shape.value_heads * shape.value_dim) / t;
   const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
   const double scan = 2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_;
-  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * fit_.gemm;
+  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16);
   add_forward({.compute = scan / rate}, 0);
   cost_.backward_input.compute += 2 * scan / rate;
   add_memory(tokens_ * (2 * keys + 2 * values) * 8, tokens_ * (2 * keys + 2 * values) * 16, 6);
@@ -217,9 +217,18 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   }
 }
 
+double LayerBuilder::gemm_rate(DType dtype) const {
+  const auto has = [&](DType d) { return gpu_.peak[static_cast<std::size_t>(d)].value > 0; };
+  const bool fp8 = dtype == DType::Fp8, fp4 = dtype == DType::Fp4;
+  if (has(DType::Fp4))
+    return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
+  if (has(DType::Fp8)) return fit_.gemm * fit_.hopper * (fp8 || fp4 ? fit_.hopper_fp8 : 1);
+  return fit_.gemm;
+}
+
 LayerBuilder::Linear LayerBuilder::linear(double m, double n, double k, DType dtype) const {
   const auto time = [&](GemmShape shape, Orientation orientation) {
-    return gemm_time(gpu_, shape, dtype, orientation).value / fit_.gemm;
+    return gemm_time(gpu_, shape, dtype, orientation).value / gemm_rate(dtype);
   };
   Linear cost{.forward = time({m, n, k}, Orientation::Forward), .data = time({m, k, n}, Orientation::DataGrad)};
   if (trains_base_) cost.weight = time({n, k, m}, Orientation::WeightGrad);
@@ -235,13 +244,16 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
     cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
     cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
   }
+  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0)
+    // The gradient is written, read, and added to its sum in a pass of its own.
+    cost.weight += memory_bound_time(gpu_, (4 + 2 * training_.grad_bytes) * n * k, 1).value / fit_.memory_bound;
   add_linear_cost(cost, module);
   return cost;
 }
 
 void LayerBuilder::wait_for_launches() {
   if (stack_.cuda_graphs) return;
-  const double gap = fit_.kernel_gap_us * 1e-6;
+  const double gap = (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
   const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
   cost_.forward.compute += std::max(0.0, gap * forward_kernels_ - cost_.forward.total());
   cost_.backward_input.compute += std::max(0.0, gap * backward_kernels_ - backward);

@@ -55,6 +55,8 @@ class LayerBuilder {
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
   double attention_rate() const;
+  /// Rate of GEMMs inside a training step / rate measured alone.
+  double gemm_rate(DType dtype) const;
   double hidden_under(double communication, double compute) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
   void wait_for_launches();

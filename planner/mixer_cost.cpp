@@ -54,12 +54,13 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   const double seq = as_double(training_.seq), batch = split_.micro_batch * heads;
   const double rows = seq / split_.cp;
   const auto time = [&](GemmShape shape, Orientation o) {
-    return gemm_time(gpu_, shape, DType::Bf16, o).value / fit_.gemm;
+    return gemm_time(gpu_, shape, DType::Bf16, o).value / gemm_rate(DType::Bf16);
   };
   const double scores = time({rows, seq, qk_dim, batch}, Orientation::Forward);
   const double values = time({rows, v_dim, seq, batch}, Orientation::Forward);
   add_forward({.compute = scores + values}, kRecomputeCoreAttention);
   cost_.backward_input.compute += 2 * (scores + values);
+  forward_kernels_ += 2, backward_kernels_ += 4;
   const double elements = batch * rows * seq;
   add_memory(11 * elements, 12 * elements, 4, kRecomputeCoreAttention);
 }
@@ -130,7 +131,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const double rows = routed / local;
 
   const auto time = [&](double n, double k, Orientation o) {
-    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / fit_.gemm;
+    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / gemm_rate(dtype_);
   };
   const auto expert_linear = [&](double n, double k) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),

@@ -13,6 +13,7 @@
 #include "planner/frameworks.hpp"
 #include "planner/rules.hpp"
 #include "planner/run_stack.hpp"
+#include "planner/stages.hpp"
 
 namespace plan {
 namespace {
@@ -138,6 +139,13 @@ Result<Schedule> schedule_of(const Run& run) {
   return skip("unknown_schedule", fmt::format("schedule `{}` is not modelled", run.schedule));
 }
 
+/// Where the head went: sources of pipelines that spread or balance it say so in their notes.
+enum class Placement { Default, Balanced, VocabParallel };
+Placement placement_of(const Run& run) {
+  if (run.notes.find("method=vocab") != std::string::npos) return Placement::VocabParallel;
+  return run.notes.find("method=redis") != std::string::npos ? Placement::Balanced : Placement::Default;
+}
+
 Result<Layout> layout_of(const Run& run, const Problem& problem, const FrameworkDefaults& defaults) {
   Layout layout;
   layout.tp = count(run.tp), layout.cp = count(run.cp), layout.pp = count(run.pp), layout.vp = count(run.vp);
@@ -162,6 +170,9 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.schedule = layout.pp > 1 ? *schedule : Schedule::OneFOneB;
   if (v_shaped(layout.schedule)) layout.vp = 2;
   if (layout.pp == 1) layout.vp = 1;
+  const int chunks = chunk_count(layout), depth = problem.model.depth();
+  if (layout.pp > 1 && defaults.equal_stages && depth % chunks == 0 && placement_of(run) != Placement::Balanced)
+    layout.chunk_layers.assign(static_cast<std::size_t>(chunks), depth / chunks);
   const Result<Recompute> recompute = recompute_of(run, problem.model.depth() / layout.pp);
   if (!recompute) return fail(recompute.error());
   layout.recompute = *recompute;
@@ -198,10 +209,13 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   training.stack = defaults.stack;
   if (run.attention == "flash") training.stack.flash_attention = true;
   if (run.attention == "unfused") training.stack.flash_attention = false;
+  training.stack.vocab_parallel = placement_of(run) == Placement::VocabParallel;
+  if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
   training.seq = *run.seq, training.global_batch = *run.global_batch;
   const Result<Precision> precision = precision_of(run);
   if (!precision) return fail(precision.error());
   training.precision = *precision;
+  if (run.attention.empty() && *precision == Precision::Fp16) training.stack.flash_attention &= defaults.flash_fp16;
   training.grad_bytes = *precision == Precision::Fp16 ? 2 : defaults.grad_bytes;
   if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
   if (run.task == "lora" || trains_adapters(lower(run.task)))
@@ -230,7 +244,10 @@ std::optional<double> measured_step_time(const Run& run, const RunProblem& built
                                      : run.flops_convention == "model_causal" ? FlopsConvention::ModelCausal
                                                                               : FlopsConvention::ModelFull;
   double flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), convention);
-  if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) flops *= 4.0 / 3;
+  if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) {
+    const ModelFlops forward = model_flops(problem.model, static_cast<double>(problem.training.seq), Mask::Full);
+    flops = 4 * forward.total() - forward.head;  // the head is not repeated
+  }
   return flops * tokens / (rate * problem.gpus);
 }
 

@@ -1,17 +1,26 @@
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "planner/problem.hpp"
 
 namespace plan {
 
-/// Factors that turn a prediction into its 90 % interval.
+/// Where a prediction is expected to be off, as factors on the prediction.
 struct Interval {
   double low = 1;
   double high = 1;
 };
 
-/// Of the step time and of the peak memory, by what is known about the regime: model family, scale,
-/// whether the hardware was measured. Derived from the residuals on published runs.
+/// Kinds of runs whose predictions err alike. The first that applies counts, in this order.
+enum class Regime { UnmeasuredGpu, Moe, LongContext, MultiNode, SingleNode };
+inline constexpr int kRegimes = 5;
+inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured GPU", "mixture of experts",
+                                                                     "long context", "several nodes", "one node"};
+[[nodiscard]] Regime regime_of(const Problem& problem);
+
+/// 90 % intervals of step time and of peak memory.
 [[nodiscard]] Interval time_interval(const Problem& problem);
 [[nodiscard]] Interval memory_interval(const Problem& problem);
 

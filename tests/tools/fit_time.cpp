@@ -1,0 +1,195 @@
+// Fits the cost model's global constants to published runs and scores them with one suite left out at a time:
+//     fit_time tests/published/runs/*.csv
+// Prints the constants, the table of man/plan-validation.7 and the intervals of planner/uncertainty.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "planner/validate.hpp"
+#include "presets/default_cluster.hpp"
+#include "presets/efficiency_reader.hpp"
+#include "presets/store.hpp"
+#include "tests/tools/time_fit.hpp"
+
+namespace {
+
+using namespace plan;
+using namespace plan::fit;
+
+constexpr int kRounds = 5;  // of linearising and improving
+constexpr double kCoverage = 0.90;
+constexpr double kFewRuns = 8;  // a suite with fewer has a smaller say in the intervals
+
+Catalogue presets() {
+  static std::map<std::string, std::optional<Model>> models;
+  static std::map<std::string, std::optional<Cluster>> clusters;
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view name) {
+    auto [at, fresh] = models.try_emplace(std::string(name));
+    if (fresh)
+      if (auto found = load_model(name, StoreOptions{})) at->second = found->value;
+    return at->second;
+  };
+  catalogue.cluster = [](std::string_view gpu, int gpus_per_node, int) {
+    auto [at, fresh] = clusters.try_emplace(fmt::format("{}/{}", gpu, gpus_per_node));
+    if (!fresh) return at->second;
+    if (auto found = load_cluster_of_gpu(gpu, StoreOptions{})) {
+      Cluster cluster = found->value;
+      if (cluster.tiers.front().size == cluster.gpus_per_node) cluster.tiers.front().size = gpus_per_node;
+      cluster.gpus_per_node = gpus_per_node;
+      at->second = cluster;
+    }
+    return at->second;
+  };
+  return catalogue;
+}
+
+std::vector<Timed> timed_runs(std::span<const Run> runs, const Catalogue& catalogue) {
+  std::vector<Timed> result;
+  for (const Run& run : runs) {
+    if (run.status != "ok" || run.quality == "C" || run.task.starts_with("functional-test")) continue;
+    const Result<RunProblem> built = problem_of(run, catalogue);
+    if (!built) continue;
+    if (const auto measured = measured_step_time(run, *built); measured && *measured > 0)
+      result.push_back({run.id, run.suite, *built, *measured});
+  }
+  return result;
+}
+
+std::set<std::string> suites_of(std::span<const Timed> runs) {
+  std::set<std::string> suites;
+  for (const Timed& run : runs) suites.insert(run.suite);
+  return suites;
+}
+
+Calibration start() {
+  Calibration calibration;
+  for (const Constant& constant : constants()) calibration.*constant.member = constant.prior;
+  return calibration;
+}
+
+void print_constants(const Calibration& fitted) {
+  for (const Constant& constant : constants())
+    fmt::print("{:<16} {:>9.4g}   prior {:g}, spread {:g}\n", constant.name, fitted.*constant.member, constant.prior,
+               constant.spread);
+}
+
+struct Score {
+  double median = 0, mean = 0, p90 = 0, bias = 0;
+};
+
+Score score(const std::vector<double>& logs) {
+  Score result;
+  std::vector<double> errors;
+  for (const double log : logs) {
+    const double error = std::exp(log) - 1;
+    errors.push_back(std::abs(error));
+    result.mean += std::abs(error) / static_cast<double>(logs.size());
+    result.bias += error / static_cast<double>(logs.size());
+  }
+  result.median = quantile(errors, 0.5), result.p90 = quantile(errors, 0.9);
+  return result;
+}
+
+/// Residuals of every run under constants that its own suite had no part in.
+std::vector<double> left_out_residuals(std::vector<Timed>& runs, const Linear& linear, const Calibration& fitted) {
+  std::vector<double> result(runs.size());
+  for (const std::string& suite : suites_of(runs)) {
+    const std::vector<double> logs = residuals(runs, improve(runs, linear, fitted, suite));
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      if (runs[i].suite == suite) result[i] = logs[i];
+  }
+  return result;
+}
+
+void print_table(std::span<const Timed> runs, std::span<const double> inside, std::span<const double> outside) {
+  fmt::print("\n{:<18}{:>5}  {:>7}{:>7}{:>7}{:>7}   {:>7}{:>7}\n", "suite", "n", "median", "mean", "p90", "bias",
+             "median", "p90");
+  Score macro, macro_inside;
+  const std::set<std::string> suites = suites_of(runs);
+  const auto n = static_cast<double>(suites.size());
+  for (const std::string& suite : suites) {
+    std::vector<double> own, other;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      if (runs[i].suite == suite) own.push_back(inside[i]), other.push_back(outside[i]);
+    const Score in = score(own), out = score(other);
+    fmt::print("{:<18}{:>5}  {:>7.1f}{:>7.1f}{:>7.1f}{:>+7.1f}   {:>7.1f}{:>7.1f}\n", suite, own.size(),
+               100 * out.median, 100 * out.mean, 100 * out.p90, 100 * out.bias, 100 * in.median, 100 * in.p90);
+    macro.median += out.median / n, macro.mean += out.mean / n, macro.p90 += out.p90 / n, macro.bias += out.bias / n;
+    macro_inside.median += in.median / n, macro_inside.p90 += in.p90 / n;
+  }
+  fmt::print("{:<18}{:>5}  {:>7.1f}{:>7.1f}{:>7.1f}{:>+7.1f}   {:>7.1f}{:>7.1f}\n", "macro", runs.size(),
+             100 * macro.median, 100 * macro.mean, 100 * macro.p90, 100 * macro.bias, 100 * macro_inside.median,
+             100 * macro_inside.p90);
+}
+
+/// What every regime's measurements lie between, as factors on the prediction; suites weigh alike.
+void print_intervals(const char* title, std::span<const Problem* const> problems, std::span<const std::string> suites,
+                     std::span<const double> logs) {
+  std::map<std::string, double> count;
+  for (const std::string& suite : suites) ++count[suite];
+  fmt::print("\n{}\n", title);
+  for (int regime = 0; regime < kRegimes; ++regime) {
+    std::vector<Weighted> ratios;
+    for (std::size_t i = 0; i < logs.size(); ++i)
+      if (regime_of(*problems[i]) == static_cast<Regime>(regime))
+        ratios.push_back({-logs[i], 1 / std::max(count[suites[i]], kFewRuns)});
+    fmt::print("  {{{:.3f}, {:.3f}}},  // {}, {} runs\n", std::exp(weighted_quantile(ratios, (1 - kCoverage) / 2)),
+               std::exp(weighted_quantile(ratios, (1 + kCoverage) / 2)), kRegimeNames[static_cast<std::size_t>(regime)],
+               ratios.size());
+  }
+}
+
+void print_memory_intervals(std::span<const Run> runs, const Catalogue& catalogue) {
+  const Validation validation = validate(runs, catalogue);
+  std::vector<Problem> problems;
+  std::vector<std::string> suites;
+  std::vector<double> logs;
+  for (const ScoredRun& run : validation.runs) {
+    // Truncated and printed figures say little about a whole model's worst rank.
+    if (!run.memory || run.run.memory_kind == "printed" || run.run.memory_kind == "allocated-last-rank") continue;
+    problems.push_back(problem_of(run.run, catalogue)->problem);
+    suites.push_back(run.run.suite);
+    logs.push_back(std::log(run.memory->predicted / run.memory->measured));
+  }
+  std::vector<const Problem*> pointers;
+  for (const Problem& problem : problems) pointers.push_back(&problem);
+  print_intervals("memory intervals", pointers, suites, logs);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<Run> runs;
+  for (int i = 1; i < argc; ++i) {
+    std::stringstream text;
+    text << std::ifstream(argv[i]).rdbuf();
+    const auto read = read_runs(text.str(), argv[i]);
+    if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
+    runs.insert(runs.end(), read->begin(), read->end());
+  }
+  if (runs.empty()) return fmt::print(stderr, "usage: fit_time RUNS.csv...\n"), 2;
+  const Catalogue catalogue = presets();
+  std::vector<Timed> timed = timed_runs(runs, catalogue);
+  Calibration fitted = start();
+  Linear linear = linearise(timed, fitted);
+  for (int round = 0; round < kRounds; ++round) {
+    fitted = improve(timed, linear, fitted, "");
+    linear = linearise(timed, fitted);
+  }
+  print_constants(fitted);
+  const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
+  print_table(timed, linear.residual, outside);
+
+  std::vector<const Problem*> problems;
+  std::vector<std::string> suites;
+  for (const Timed& run : timed) problems.push_back(&run.run.problem), suites.push_back(run.suite);
+  print_intervals("step time intervals", problems, suites, outside);
+  print_memory_intervals(runs, catalogue);
+  return 0;
+}

@@ -1,0 +1,116 @@
+#include "tests/tools/time_fit.hpp"
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "planner/estimate.hpp"
+
+namespace plan::fit {
+namespace {
+
+constexpr std::array kConstants{
+    Constant{"gemm", &Calibration::gemm, 0.95, 0.02},
+    Constant{"hopper", &Calibration::hopper, 1, 0.08},
+    Constant{"hopper_fp8", &Calibration::hopper_fp8, 1, 0.08},
+    Constant{"blackwell", &Calibration::blackwell, 1, 0.08},
+    Constant{"blackwell_fp8", &Calibration::blackwell_fp8, 1, 0.08},
+    Constant{"blackwell_fp4", &Calibration::blackwell_fp4, 1, 0.15},
+    Constant{"attention", &Calibration::attention, 0.95, 0.05},
+    Constant{"memory_bound", &Calibration::memory_bound, 0.95, 0.06},
+    Constant{"scale_up", &Calibration::scale_up, 0.90, 0.15},
+    Constant{"scale_out", &Calibration::scale_out, 0.85, 0.15},
+    Constant{"eager_traffic", &Calibration::eager_traffic, 2.5, 0.30},
+    Constant{"flash2_rate", &Calibration::flash2_rate, 0.60, 0.15},
+    Constant{"flash1_rate", &Calibration::flash1_rate, 0.50, 0.30},
+    Constant{"overlap_tax", &Calibration::overlap_tax, 0.15, 0.40},
+    Constant{"jitter", &Calibration::jitter, 0.006, 0.2},
+    Constant{"kernel_gap_us", &Calibration::kernel_gap_us, 6, 0.40},
+    Constant{"eager_gap_us", &Calibration::eager_gap_us, 60, 0.40},
+    Constant{"fixed_step_ms", &Calibration::fixed_step_ms, 6, 0.50},
+};
+
+constexpr double kStep = 0.02;        // of a logarithm, for slopes
+constexpr double kNoise = 0.06;       // what a good prediction misses by: repeats on other clusters differ by 5 %
+constexpr double kCauchy = 1.5;       // of kNoise: runs that miss by far, for what nobody states, hardly pull
+constexpr double kSuiteVotes = 25;    // a suite counts as this many independent runs, or its own number if fewer
+constexpr double kLongestStep = 0.3;  // of a logarithm
+
+std::map<std::string, double> suite_weights(std::span<const Timed> runs) {
+  std::map<std::string, double> count;
+  for (const Timed& run : runs) ++count[run.suite];
+  for (auto& [suite, n] : count) n = std::min(n, kSuiteVotes) / n;
+  return count;
+}
+
+}  // namespace
+
+std::span<const Constant> constants() { return kConstants; }
+
+std::vector<double> residuals(std::span<Timed> runs, const Calibration& calibration) {
+  std::vector<double> result;
+  result.reserve(runs.size());
+  for (Timed& timed : runs) {
+    timed.run.problem.cluster.calibration = calibration;
+    result.push_back(std::log(estimate(timed.run.problem, timed.run.layout).step_time.value / timed.measured));
+  }
+  return result;
+}
+
+Linear linearise(std::span<Timed> runs, const Calibration& calibration) {
+  Linear linear{.residual = residuals(runs, calibration)};
+  linear.slope.assign(runs.size(), std::vector<double>(kConstants.size()));
+  for (std::size_t j = 0; j < kConstants.size(); ++j) {
+    Calibration moved = calibration;
+    moved.*kConstants[j].member *= std::exp(kStep);
+    const std::vector<double> there = residuals(runs, moved);
+    for (std::size_t i = 0; i < runs.size(); ++i) linear.slope[i][j] = (there[i] - linear.residual[i]) / kStep;
+  }
+  return linear;
+}
+
+Calibration improve(std::span<const Timed> runs, const Linear& linear, const Calibration& calibration,
+                    const std::string& left_out) {
+  const auto n = static_cast<Eigen::Index>(kConstants.size());
+  const std::map<std::string, double> weights = suite_weights(runs);
+  Eigen::VectorXd step = Eigen::VectorXd::Zero(n);
+  for (int pass = 0; pass < 20; ++pass) {  // reweighted least squares on the linear model
+    Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(n, n);
+    Eigen::VectorXd right = Eigen::VectorXd::Zero(n);
+    for (Eigen::Index j = 0; j < n; ++j) {
+      const Constant& constant = kConstants[static_cast<std::size_t>(j)];
+      const double trust = 1 / (constant.spread * constant.spread);
+      normal(j, j) += trust;
+      right(j) += trust * std::log(constant.prior / calibration.*constant.member);
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i].suite == left_out) continue;
+      const Eigen::Map<const Eigen::VectorXd> slope(linear.slope[i].data(), n);
+      const double now = (linear.residual[i] + slope.dot(step)) / kNoise;
+      const double robust = 1 / (1 + now * now / (kCauchy * kCauchy));
+      const double weight = weights.at(runs[i].suite) * robust / (kNoise * kNoise);
+      normal += weight * slope * slope.transpose();
+      right -= weight * linear.residual[i] * slope;
+    }
+    step = normal.ldlt().solve(right).cwiseMax(-kLongestStep).cwiseMin(kLongestStep);
+  }
+  Calibration better = calibration;
+  for (std::size_t j = 0; j < kConstants.size(); ++j)
+    better.*kConstants[j].member *= std::exp(step(static_cast<Eigen::Index>(j)));
+  return better;
+}
+
+double weighted_quantile(std::vector<Weighted> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end(), [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
+  double total = 0, sum = 0;
+  for (const Weighted& v : values) total += v.weight;
+  for (const Weighted& v : values)
+    if ((sum += v.weight) >= q * total) return v.value;
+  return values.back().value;
+}
+
+}  // namespace plan::fit

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/run_problem.hpp"
+#include "planner/uncertainty.hpp"
+
+namespace plan::fit {
+
+/// A global constant of the cost model: which, what it is believed to be, and how far it may lie from that.
+struct Constant {
+  const char* name;
+  double Calibration::*member;
+  double prior;   ///< from micro-benchmarks or first principles
+  double spread;  ///< standard deviation of its logarithm
+};
+[[nodiscard]] std::span<const Constant> constants();
+
+/// A published run that states a step time, ready to be predicted.
+struct Timed {
+  std::string id, suite;
+  RunProblem run{};
+  double measured = 0;  ///< seconds
+};
+
+/// ln(predicted / measured) of every run under a calibration.
+[[nodiscard]] std::vector<double> residuals(std::span<Timed> runs, const Calibration& calibration);
+
+/// How residuals answer to the constants' logarithms, around a calibration: a row per run.
+struct Linear {
+  std::vector<double> residual{};
+  std::vector<std::vector<double>> slope{};
+};
+[[nodiscard]] Linear linearise(std::span<Timed> runs, const Calibration& calibration);
+
+/// One robust, regularised least-squares step from `calibration`, suites weighing alike and `left_out` nothing.
+[[nodiscard]] Calibration improve(std::span<const Timed> runs, const Linear& linear, const Calibration& calibration,
+                                  const std::string& left_out);
+
+/// Quantile `q` of values with weights.
+struct Weighted {
+  double value = 0, weight = 1;
+};
+[[nodiscard]] double weighted_quantile(std::vector<Weighted> values, double q);
+
+}  // namespace plan::fit
