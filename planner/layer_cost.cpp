@@ -220,8 +220,7 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
 double LayerBuilder::gemm_rate(DType dtype) const {
   const auto has = [&](DType d) { return gpu_.peak[static_cast<std::size_t>(d)].value > 0; };
   const bool fp8 = dtype == DType::Fp8, fp4 = dtype == DType::Fp4;
-  if (has(DType::Fp4))
-    return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
+  if (has(DType::Fp4)) return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
   if (has(DType::Fp8)) return fit_.gemm * fit_.hopper * (fp8 || fp4 ? fit_.hopper_fp8 : 1);
   return fit_.gemm;
 }

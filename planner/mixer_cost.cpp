@@ -131,7 +131,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const double rows = routed / local;
 
   const auto time = [&](double n, double k, Orientation o) {
-    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / gemm_rate(dtype_);
+    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / (fit_.gemm * fit_.grouped_gemm);
   };
   const auto expert_linear = [&](double n, double k) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
