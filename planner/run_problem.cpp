@@ -190,9 +190,8 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip("gpus_not_stated", "the number of GPUs is not stated");
   if (!run.seq || *run.seq <= 0) return skip("sequence_not_stated", "the sequence length is not stated");
   if (!run.global_batch || *run.global_batch <= 0) return skip("batch_not_stated", "the global batch is not stated");
-  for (const std::string_view method : {"method=vocab-1", "method=vocab-2", "method=interlaced"})
-    if (run.notes.find(method) != std::string::npos)
-      return skip("vocabulary_over_stages", "embedding and head spread over all pipeline stages are not modelled");
+  if (run.notes.find("method=interlaced") != std::string::npos)
+    return skip("vocabulary_over_stages", "a vocabulary interlaced over all pipeline stages is not modelled");
   problem.gpus = static_cast<int>(*run.gpus);
   Result<Model> model = model_of(run, catalogue);
   if (!model) return fail(model.error());
