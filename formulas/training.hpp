@@ -60,7 +60,7 @@ struct Stack {
   std::string framework = "megatron";
   StateLayout states = StateLayout::Megatron;
   CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
-  bool flash_attention = true;      ///< no s*s tensor is kept
+  bool flash_attention = true;  ///< no s*s tensor is kept
   AttentionKernel attention_kernel = AttentionKernel::Vendor;
   bool fused_pointwise = true;      ///< norms, activations and residuals in fused or compiled kernels
   bool fused_norms = true;          ///< norm keeps its input and output; unfused also its normalised input
@@ -76,13 +76,13 @@ struct Stack {
   bool ep_overlap = false;  ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
   bool cuda_graphs = false;
-  bool eager_launches = false;  ///< every operation launched alone from Python, through hooks and casts
-  bool vocab_parallel = false;  ///< embedding and head spread over all pipeline stages
-  int gathers_per_layer = 1;    ///< ZeRO-3: collectives that fetch one layer's parameters
+  bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts
+  bool vocab_parallel = false;       ///< embedding and head spread over all pipeline stages
+  int gathers_per_layer = 1;         ///< ZeRO-3: collectives that fetch one layer's parameters
   bool deterministic = false;        ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
   bool grouped_gemm = true;          ///< experts of a rank in one kernel call, on several streams
   bool expandable_segments = false;  ///< allocator: less fragmentation
-  bool fp8_dispatch = false;         ///< MoE dispatch in fp8, combine in bf16
+  bool fp8_dispatch = false;         ///< MoE dispatch in fp8 where the GEMMs are, combine in bf16
   bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)
   int node_limit = 0;                ///< experts of a token lie on at most this many nodes; 0 = any
   bool fp8_param_gather = false;

@@ -5,13 +5,19 @@
 namespace plan {
 namespace {
 
-/// Megatron-LM with Transformer Engine, as its own recipes run it.
-Stack megatron() { return Stack{}; }
+/// Megatron-LM with Transformer Engine, as its own recipes run it; the environment that plans are made
+/// for sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
+Stack megatron() {
+  Stack stack;
+  stack.expandable_segments = true;
+  return stack;
+}
 
 /// The best practice of the field, not tied to one code base.
 Stack any() {
   Stack stack = megatron();
   stack.framework = "any";
+  stack.dedup_dispatch = stack.fp8_dispatch = true;  // DeepEP and HybridEP
   return stack;
 }
 

@@ -176,7 +176,8 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     }
     return std::pair(size, time * stack_.routing_imbalance);
   };
-  const auto [dispatch_size, dispatch] = exchange(stack_.fp8_dispatch ? 1.0 + 1.0 / 32 : 2.0);
+  const auto [dispatch_size, dispatch] =
+      exchange(stack_.fp8_dispatch && is_fp8(training_.precision) ? 1.0 + 1.0 / 32 : 2.0);
   const auto [combine_size, combine] = exchange(2.0);
   add_forward({.ep = dispatch + combine}, kRecomputeMoe);
   cost_.backward_input.ep += 2 * combine;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "planner/frameworks.hpp"
 #include "planner/plan.hpp"
 #include "planner/rules.hpp"
 #include "presets/store.hpp"
@@ -21,6 +22,7 @@ Problem job(const char* model, const char* cluster, int gpus) {
   problem.model = found_model->value;
   problem.cluster = found_cluster->value;
   problem.gpus = gpus;
+  problem.training.stack = framework_row(Framework::Any).stack;
   problem.training.seq = problem.model.default_seq;
   problem.training.global_batch = problem.model.default_global_batch;
   return problem;
@@ -65,9 +67,6 @@ TEST_CASE("DeepSeek-V3 as DeepSeek trained it") {
   problem.training.seq = 4096, problem.training.global_batch = 15360;
   problem.training.precision = Precision::Fp8Blockwise;
   problem.training.moment1_bytes = problem.training.moment2_bytes = 2;
-  Stack& stack = problem.training.stack;
-  stack.ep_overlap = stack.fp8_dispatch = stack.dedup_dispatch = true;
-  stack.node_limit = 4;
   Layout layout;
   layout.pp = 16, layout.dp = 128, layout.ep = 64, layout.schedule = Schedule::DualPipe;
   CHECK(broken_rule(problem, layout) == -1);
