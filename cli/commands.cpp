@@ -66,11 +66,12 @@ int run_command_line(const std::vector<std::string>& words, Streams& streams) {
   if (!args) return report_errors(args.error(), streams);
   streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(args->color), args->ascii, env);
   streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(args->color), args->ascii, env);
-  if (args->output) streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
+  const bool redirected = args->output && !find_command(args->verb)->product;
+  if (redirected) streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
   streams.quiet = args->quiet;
   const int status = answer(*args, streams);
   if (status != kYes && status != kNo) return status;
-  if (args->output && !streams.out.empty()) {
+  if (redirected && !streams.out.empty()) {
     const Result<bool> written = write_whole(*args->output, streams.out);
     if (!written) return report_errors(written.error(), streams);
     streams.out.clear();

@@ -16,6 +16,7 @@ int run_formula(const Args& args, Streams& streams);
 int run_list(const Args& args, Streams& streams);
 int run_show(const Args& args, Streams& streams);
 int run_validate(const Args& args, Streams& streams);
+int run_calibrate(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -24,7 +25,8 @@ struct Command {
   std::uint16_t bit;
   int most_words;  ///< positional words it takes
   int (*run)(const Args&, Streams&);
-  bool html = false;  ///< also writes --format html
+  bool html = false;     ///< also writes --format html
+  bool product = false;  ///< --output names what it makes, not the report
 };
 
 /// More words than a shell passes.
@@ -41,6 +43,8 @@ inline constexpr Command kCommands[] = {
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},
     {"validate", "FILE... [--rows FILE] [--rough]", "compare predictions with measured runs", kForValidate, kAnyWords,
      run_validate, true},
+    {"calibrate", "FILE... [-o profile.yaml]", "fit a cluster's constants to its own runs", kForCalibrate, kAnyWords,
+     run_calibrate, false, true},
 };
 
 /// nullptr if there is no such verb.

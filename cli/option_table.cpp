@@ -65,7 +65,7 @@ constexpr Option repeated(std::string_view flag, std::string_view argument, std:
 }
 
 constexpr auto kNothing = Complete::Nothing;
-constexpr std::uint16_t kReport = kForPlan | kForEstimate;
+constexpr std::uint16_t kReport = kForPlan | kForEstimate, kForRuns = kForValidate | kForCalibrate;
 
 constexpr Option kOptions[] = {
     take("--model", "NAME|FILE", kTrain, Complete::Models, kForProblem, &Args::model,
@@ -89,11 +89,11 @@ constexpr Option kOptions[] = {
          "15.6T; K, M, B and T are powers of ten."),
 
     take("--gpus", "N", kOn, kNothing, kForProblem, &Args::gpus, "number of GPUs", "16384 or 16k; k is 1024."),
-    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem, &Args::gpu, "kind of GPU, in its usual cluster",
-         "`plan list gpus`. Default: h100-sxm."),
-    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem, &Args::cluster, "GPUs and network",
-         "`plan list clusters`. Default: dgx-h100."),
-    take("--profile", "FILE", kOn, Complete::File, kForProblem | kForValidate, &Args::profile, "a measured cluster",
+    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate, &Args::gpu,
+         "kind of GPU, in its usual cluster", "`plan list gpus`. Default: h100-sxm."),
+    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate, &Args::cluster,
+         "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
+    take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns, &Args::profile, "a measured cluster",
          "Its numbers take the place of the data sheets'."),
     take("--price", "USD", kOn, kNothing, kReport, &Args::price, "price of a GPU-hour",
          "Default: the preset's, where it has one."),
@@ -114,7 +114,7 @@ constexpr Option kOptions[] = {
          "Default: the stage with the highest peak."),
     repeated("--set", "s=2048,...", kAnswer, kForFormula, &Args::set, "values of the formula's symbols",
              "May be repeated. Symbols left out take the formula's typical value."),
-    turn_on("--rough", kAnswer, kForValidate, &Args::rough, "score runs of quality C too"),
+    turn_on("--rough", kAnswer, kForRuns, &Args::rough, "use runs of quality C too"),
     take("--rows", "FILE", kAnswer, Complete::File, kForValidate, &Args::rows, "write one CSV line a run",
          "Measured, predicted, error and interval, or the reason why a run is not scored."),
     turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),

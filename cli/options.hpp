@@ -20,6 +20,7 @@ enum VerbBit : std::uint16_t {
   kForList = 16,
   kForShow = 32,
   kForValidate = 64,
+  kForCalibrate = 128,
   kForProblem = kForPlan | kForEstimate | kForExplain,
   kForAll = 0xffff,
 };

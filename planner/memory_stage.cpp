@@ -164,8 +164,10 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   memory.activations = round_bytes(instant.activations);
   const Bytes alive = round_bytes(instant.transient);
   const Bytes states = memory.weights + memory.grads + memory.optimizer;
-  memory.reserve = round_bytes(allocator_reserve(static_cast<double>(states.value), instant.activations,
-                                                 instant.transient, problem_->training.stack.expandable_segments));
+  const double usual = problem_->cluster.calibration.allocator_reserve;
+  memory.reserve =
+      round_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations, instant.transient,
+                                            problem_->training.stack.expandable_segments));
   memory.transient = alive + memory.reserve;
   memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
   memory.context = problem_->cluster.gpu.context;

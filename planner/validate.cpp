@@ -168,6 +168,12 @@ SuiteScore overall_score(const std::map<std::string, SuiteScore>& suites) {
 
 }  // namespace
 
+std::optional<double> memory_reading(const std::string& kind, const Estimate& estimate) {
+  return predicted_memory(kind, estimate);
+}
+
+ErrorScore score_errors(const std::vector<Compared>& pairs) { return error_score(pairs); }
+
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

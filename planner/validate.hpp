@@ -79,6 +79,11 @@ struct ValidateOptions {
 [[nodiscard]] Validation validate(std::span<const Run> runs, const Catalogue& catalogue,
                                   const ValidateOptions& options = {});
 
+/// The peak that a kind of memory figure shows, in bytes; nullopt for a kind that says too little.
+[[nodiscard]] std::optional<double> memory_reading(const std::string& kind, const Estimate& estimate);
+
+[[nodiscard]] ErrorScore score_errors(const std::vector<Compared>& pairs);
+
 /// Quantile by linear interpolation between order statistics; 0 for no values.
 [[nodiscard]] double quantile(std::vector<double> values, double q);
 

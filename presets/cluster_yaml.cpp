@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formulas/calibration_fields.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
@@ -74,6 +75,19 @@ void read_tiers(yaml::Map& root, Cluster& cluster) {
                       cluster.tiers[i].size, cluster.tiers[i - 1].name, cluster.tiers[i - 1].size));
 }
 
+void read_calibration(yaml::Map map, Calibration& calibration) {
+  for (const CalibrationField& field : kCalibrationFields)
+    map.number(field.name, calibration.*field.value, {field.least, field.most}, kOptional);
+  map.finish();
+}
+
+void write_calibration(Lines& out, const Calibration& calibration) {
+  if (calibration == Calibration{}) return;
+  out.plain("calibration:");
+  for (const CalibrationField& field : kCalibrationFields)
+    out.data(2, field.name, fmt::format("{}", calibration.*field.value));
+}
+
 }  // namespace
 
 Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
@@ -92,6 +106,7 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   root.number("pue", cluster.pue, {1, 10}, kOptional);
   double mtbf = 0;
   if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {0, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
+  read_calibration(root.map("calibration", kOptional), cluster.calibration);
   root.boolean("measured", cluster.measured, kOptional);
   root.finish();
   if (reader.failed()) return fail(reader.take());
@@ -125,6 +140,7 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   if (cluster.host_power_w != 0) out.data(0, "host_power", format_quantity(cluster.host_power_w, Dimension::Power));
   if (cluster.pue != assumed.pue) out.data(0, "pue", fmt::format("{}", cluster.pue));
   if (cluster.gpu_mtbf_hours != 0) out.data(0, "gpu_mtbf", fmt::format("{} h", cluster.gpu_mtbf_hours));
+  write_calibration(out, cluster.calibration);
   if (cluster.measured) out.flag(0, "measured", true);
   return out.text();
 }

@@ -1,0 +1,64 @@
+// What `plan calibrate` prints. Tested by tests/cli/calibration_test.cpp.
+#include "cli/report/calibration.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/report/format.hpp"
+#include "cli/report/json.hpp"
+
+namespace plan {
+namespace {
+
+std::string error_line(std::string_view name, const ErrorScore& e) {
+  return fmt::format("  {:<18}{:>6} {:>8} {:>8} {:>8} {:>9}\n", name, e.n, percent(e.median_ape), percent(e.mape),
+                     percent(e.p90_ape), fmt::format("{:+.1f} %", 100 * e.bias));
+}
+
+std::string error_lines(std::string_view name, const HeldOut& held_out) {
+  if (held_out.before.n == 0) return {};
+  return error_line(fmt::format("{} before", name), held_out.before) +
+         error_line(fmt::format("{} after", name), held_out.after);
+}
+
+Json error_json(const ErrorScore& e) {
+  if (e.n == 0) return {{"n", 0}, {"median_ape", nullptr}, {"mape", nullptr}, {"p90_ape", nullptr}, {"bias", nullptr}};
+  return {{"n", e.n}, {"median_ape", e.median_ape}, {"mape", e.mape}, {"p90_ape", e.p90_ape}, {"bias", e.bias}};
+}
+
+}  // namespace
+
+std::string calibration_text(const CalibrationResult& result, const std::string& gpu, const Terminal& terminal) {
+  std::string out = fmt::format("{}: fitted to {} of {} runs\n\n", gpu, result.runs,
+                                result.runs + static_cast<int>(result.skipped.size()));
+  out += paint(terminal, Style::Bold, fmt::format("{:<20}", "Held-out runs"));
+  out += "     n   median     mean      p90      bias\n";
+  out += error_lines("step time", result.step_time) + error_lines("memory", result.memory);
+  out += fmt::format("  {}\n\n", result.leave_one_out ? "each run predicted from the others"
+                                                      : "every fifth run predicted from the rest");
+  out += paint(terminal, Style::Bold, fmt::format("{:<20}", "Constants"));
+  out += "before    after   known to\n";
+  for (const FittedConstant& c : result.constants)
+    out += fmt::format("  {:<18}{:>6} {:>8} {:>10}\n", c.field->name, number_text(c.before, 3), number_text(c.after, 3),
+                       fmt::format("± {:.0f} %", 100 * c.spread));
+  return out;
+}
+
+std::string calibration_json(const CalibrationResult& result, const std::string& gpu) {
+  Json json = {{"schema", "plan-calibrate/1"},
+               {"gpu", gpu},
+               {"rows", result.runs + static_cast<int>(result.skipped.size())},
+               {"fitted", result.runs}};
+  json["skipped"] = Json::array();
+  for (const ScoredRun& run : result.skipped) json["skipped"].push_back({{"id", run.run.id}, {"reason", run.reason}});
+  json["held_out"] = {
+      {"method", result.leave_one_out ? "leave_one_out" : "every_fifth"},
+      {"step_time", {{"before", error_json(result.step_time.before)}, {"after", error_json(result.step_time.after)}}},
+      {"memory", {{"before", error_json(result.memory.before)}, {"after", error_json(result.memory.after)}}}};
+  json["constants"] = Json::object();
+  for (const FittedConstant& c : result.constants)
+    json["constants"][std::string(c.field->name)] = {
+        {"before", c.before}, {"after", c.after}, {"relative_spread", c.spread}};
+  return dump(json);
+}
+
+}  // namespace plan

@@ -1,0 +1,147 @@
+#include "planner/calibrate.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/report/calibration.hpp"
+#include "cli/run_files.hpp"
+#include "presets/reader.hpp"
+
+using namespace plan;
+
+namespace {
+
+constexpr const char* kGpu = "h100-sxm";
+
+Cluster cluster_with(const Calibration& calibration) {
+  Cluster cluster = load_cluster_of_gpu(kGpu, {})->value;
+  cluster.calibration = calibration;
+  return cluster;
+}
+
+/// Jobs that differ in everything that a constant shows in: width, sequence, tp, cp, pp, replicas, micro-batch.
+std::vector<Run> jobs() {
+  std::string text = "id,suite,quality,status,model,gpu,gpus,gpus_per_node,seq,global_batch,micro_batch,tp,cp,pp\n";
+  int id = 0;
+  for (const auto* model : {"llama3-8b", "llama3-70b"})
+    for (const int seq : {4096, 32768})
+      for (const int tp : {2, 4, 8})
+        for (const int cp : {1, 2})
+          for (const int pp : {1, 4})
+            for (const int gpus : {64, 512})
+              text += fmt::format("r{},mine,A,ok,{},{},{},8,{},{},1,{},{},{}\n", id++, model, kGpu, gpus, seq, gpus * 2,
+                                  tp, cp, pp);
+  return read_runs(text, "jobs").value();
+}
+
+/// The jobs, measured on a cluster of these constants.
+std::vector<Run> measured_on(const Calibration& truth) {
+  std::vector<Run> runs = jobs();
+  for (Run& run : runs) run.step_time_s = 1;
+  const Validation ideal = validate(runs, preset_catalogue({}, cluster_with(truth)));
+  std::vector<Run> out;
+  for (const ScoredRun& scored : ideal.runs)
+    if (scored.step_time) {
+      out.push_back(scored.run);
+      out.back().step_time_s = scored.step_time->predicted;
+    }
+  return out;
+}
+
+double gap(double found, double truth) { return std::abs(found / truth - 1); }
+
+}  // namespace
+
+TEST_CASE("a calibration recovers the constants that made the runs") {
+  Calibration truth;
+  truth.gemm *= 0.9, truth.attention *= 0.85, truth.scale_up *= 0.8, truth.scale_out *= 0.7;
+  const std::vector<Run> runs = measured_on(truth);
+  REQUIRE(runs.size() > 60);
+  const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
+  CHECK(gap(found.calibration.gemm, truth.gemm) < 0.02);
+  CHECK(gap(found.calibration.attention, truth.attention) < 0.02);
+  CHECK(gap(found.calibration.scale_up, truth.scale_up) < 0.02);
+  CHECK(gap(found.calibration.scale_out, truth.scale_out) < 0.02);
+  CHECK(found.step_time.before.median_ape > 0.05);
+  CHECK(found.step_time.after.median_ape < 0.005);
+  CHECK_FALSE(found.leave_one_out);
+  CHECK(calibrate(runs, preset_catalogue({})).value().calibration == found.calibration);
+}
+
+TEST_CASE("a wild run does not decide") {
+  Calibration truth;
+  truth.gemm *= 0.9;
+  std::vector<Run> runs = measured_on(truth);
+  *runs[7].step_time_s *= 5;
+  CHECK(gap(calibrate(runs, preset_catalogue({}))->calibration.gemm, truth.gemm) < 0.03);
+}
+
+TEST_CASE("three runs suffice, and two do not") {
+  Calibration truth;
+  truth.gemm *= 0.9;
+  std::vector<Run> runs = measured_on(truth);
+  runs.resize(3);
+  const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
+  CHECK(found.leave_one_out);
+  CHECK(found.step_time.after.median_ape < found.step_time.before.median_ape);
+  for (double wrong : {0.3, 3.0}) {  // measurements far from any cluster: pulled, not torn away
+    std::vector<Run> odd = runs;
+    for (Run& run : odd) *run.step_time_s *= wrong;
+    const CalibrationResult pulled = calibrate(odd, preset_catalogue({})).value();
+    for (const FittedConstant& c : pulled.constants) {
+      CAPTURE(std::string(c.field->name));
+      CHECK(std::isfinite(c.after));
+      CHECK(std::abs(std::log(c.after / c.before)) < std::log(10.0));
+      CHECK(c.spread <= c.field->spread * 1.001);
+    }
+  }
+  runs.resize(2);
+  CHECK(calibrate(runs, preset_catalogue({})).error()[0].code == "too_few_runs");
+}
+
+TEST_CASE("what the runs do not tell stays") {
+  std::vector<Run> runs = measured_on({});
+  const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
+  for (const FittedConstant& c : found.constants) CHECK(gap(c.after, c.before) < 0.01);
+}
+
+TEST_CASE("held-out published runs are predicted no worse") {
+  constexpr double kNoise = 0.02;
+  for (const char* suite : {"hagemann", "vtrain-multi", "simumax", "selene", "zero-bubble"}) {
+    CAPTURE(std::string(suite));
+    const auto runs = read_run_files({std::string(PLAN_SOURCE_DIR "/tests/published/runs/") + suite + ".csv"});
+    const CalibrationResult found = calibrate(runs.value(), preset_catalogue({})).value();
+    CHECK(found.step_time.after.median_ape <= found.step_time.before.median_ape + kNoise);
+    CHECK(found.step_time.after.mape <= found.step_time.before.mape + kNoise);
+  }
+}
+
+TEST_CASE("a profile reads back") {
+  Calibration fitted;
+  fitted.gemm = 0.8125, fitted.jitter = 0.031, fitted.allocator_reserve = 1.4;
+  const std::string text = write_cluster(cluster_with(fitted));
+  const GpuLookup none = [](std::string_view) { return Gpu{}; };
+  const Result<Cluster> read = read_cluster(text, "profile.yaml", none);
+  REQUIRE(read.has_value());
+  CHECK(read->calibration == fitted);
+  CHECK(write_cluster(cluster_with({})).find("calibration:") == std::string::npos);
+}
+
+TEST_CASE("the report adds up") {
+  std::vector<Run> runs = measured_on({});
+  runs.resize(4);
+  runs[3].model = "gpt-9";
+  const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
+  const auto json = nlohmann::ordered_json::parse(calibration_json(found, kGpu));
+  CHECK(json.begin().value() == "plan-calibrate/1");
+  CHECK(json["rows"] == 4);
+  CHECK(json["fitted"] == 3);
+  CHECK(json["skipped"][0]["id"] == runs[3].id);
+  CHECK(json["held_out"]["memory"]["before"]["median_ape"].is_null());
+  CHECK(json["constants"].size() == std::size(kCalibrationFields));
+  CHECK(calibration_text(found, kGpu, Terminal{}).find("h100-sxm: fitted to 3 of 4 runs") == 0);
+}
