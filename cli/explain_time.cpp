@@ -62,7 +62,7 @@ std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& 
   };
   if (!used(out)) return out;
   for (int i = 2;; ++i) {
-    const std::string word = fmt::format("{}_{}", out, i);
+    std::string word = fmt::format("{}_{}", out, i);
     if (!used(word)) return word;
   }
 }

@@ -282,7 +282,9 @@ TEST_CASE("no suite's error grows by more than a tenth") {
   if (std::getenv("PLAN_UPDATE_GOLDEN") != nullptr) write_table(path, now);
   const Table before = read_table(path);
   CHECK(before.size() > 20);
-  for (const auto& [name, row] : before) {
+  for (const auto& entry : before) {
+    const std::string& name = entry.first;
+    const auto& row = entry.second;
     CAPTURE(name);
     REQUIRE(now.count(name) == 1);
     CHECK(now.at(name).median <= 1.1 * row.median + kRounding);

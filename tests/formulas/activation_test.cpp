@@ -177,7 +177,7 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
   const Model model = fixture::llama3_8b();
   Training training;
   const double logits = 4096.0 * 128256;
-  const auto peak = [&](CrossEntropy kind, Layout layout = {}) {
+  const auto peak = [&](CrossEntropy kind, const Layout& layout = {}) {
     training.stack.cross_entropy = kind;
     return head_memory(model, training, layout).loss / logits;
   };

@@ -83,7 +83,7 @@ TEST_CASE("quoted flags turn Megatron's defaults around") {
 }
 
 TEST_CASE("published runs cut layers evenly, or count embedding and loss") {
-  const auto split = [](int layers, Layout layout) {
+  const auto split = [](int layers, const Layout& layout) {
     return apply(Run(), fixture::gpt(layers, 512, 8, 50257), layout).layout.chunk_layers;
   };
   CHECK(split(32, {.pp = 4}) == std::vector<int>{8, 8, 8, 8});

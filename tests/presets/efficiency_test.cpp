@@ -34,7 +34,7 @@ gemm:
       50 60
 )";
 
-std::string with(std::string from, const std::string& to) {
+std::string with(const std::string& from, const std::string& to) {
   std::string text = kSmall;
   text.replace(text.find(from), from.size(), to);
   return text;
