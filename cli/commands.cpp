@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/diagnostic.hpp"
 #include "cli/help.hpp"
 #include "cli/output.hpp"
@@ -27,6 +29,20 @@ Args::Text color_word(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
+std::string verb_text(const Command& command) {
+  return command.name.empty() ? "plan" : fmt::format("plan {}", command.name);
+}
+
+Error wrong_format(const Command& command, std::string_view format) {
+  std::string owners;
+  for (const Command& other : kCommands)
+    if (writes_format(other, format)) owners += fmt::format("{}`{}`", owners.empty() ? "" : ", ", verb_text(other));
+  return {"unknown_format",
+          fmt::format("`--format {}` does not go with `{}`", format, verb_text(command)),
+          {},
+          {fmt::format("it belongs to {}", owners)}};
+}
+
 int answer(const Args& args, Streams& streams) {
   const Command& command = *find_command(args.verb);
   if (args.help) {
@@ -41,17 +57,22 @@ int answer(const Args& args, Streams& streams) {
     streams.out = completion_script(*args.completion);
     return kYes;
   }
-  if (args.format == "html" && !command.html)
-    return report_errors({{"unknown_format",
-                           fmt::format("`--format html` does not go with `{}`",
-                                       command.name.empty() ? "plan" : fmt::format("plan {}", command.name)),
-                           {},
-                           {"it belongs to `plan validate`"}}},
-                         streams);
+  if (args.format && !writes_format(command, *args.format))
+    return report_errors({wrong_format(command, *args.format)}, streams);
   return command.run(args, streams);
 }
 
 }  // namespace
+
+bool writes_format(const Command& command, std::string_view format) {
+  std::string_view left = command.formats;
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find(' '), left.size());
+    if (left.substr(0, end) == format) return true;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return false;
+}
 
 const Command* find_command(std::string_view name) {
   for (const Command& command : kCommands)

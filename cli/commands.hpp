@@ -25,8 +25,8 @@ struct Command {
   std::uint16_t bit;
   int most_words;  ///< positional words it takes
   int (*run)(const Args&, Streams&);
-  bool html = false;     ///< also writes --format html
-  bool product = false;  ///< --output names what it makes, not the report
+  std::string_view formats = "human json";  ///< words of --format that it writes
+  bool product = false;                     ///< --output names what it makes, not the report
 };
 
 /// More words than a shell passes.
@@ -42,10 +42,13 @@ inline constexpr Command kCommands[] = {
     {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},
     {"validate", "FILE... [--rows FILE] [--rough]", "compare predictions with measured runs", kForValidate, kAnyWords,
-     run_validate, true},
+     run_validate, "human json html"},
     {"calibrate", "FILE... [-o profile.yaml]", "fit a cluster's constants to its own runs", kForCalibrate, kAnyWords,
-     run_calibrate, false, true},
+     run_calibrate, "human json", true},
 };
+
+/// Does the command write this format?
+[[nodiscard]] bool writes_format(const Command& command, std::string_view format);
 
 /// nullptr if there is no such verb.
 [[nodiscard]] const Command* find_command(std::string_view name);
