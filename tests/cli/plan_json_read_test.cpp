@@ -1,0 +1,136 @@
+// Oracles: what json_report writes reads back as the same value; a file with any one key taken away or made a value of
+// another kind is refused with a message that names the key.
+#include "cli/report/plan_json_read.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/report/report.hpp"
+#include "planner/plan.hpp"
+#include "presets/store.hpp"
+#include "sample_plan.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// Every pointer below `json` but for names of inputs that a plan may leave out.
+void pointers(const Json& json, const Json::json_pointer& at, std::vector<Json::json_pointer>& out) {
+  if (!json.is_structured()) return;
+  std::size_t index = 0;
+  for (const auto& [key, value] : json.items()) {
+    const Json::json_pointer next = json.is_array() ? at / index++ : at / key;
+    out.push_back(next);
+    pointers(value, next, out);
+  }
+}
+
+bool any_names(const Errors& errors, const std::string& word) {
+  for (const Error& error : errors)
+    if (error.message.find(word) != std::string::npos) return true;
+  return false;
+}
+
+Plan hybrid() {
+  Plan plan = sample::plan();
+  plan.best.layout.cp = 4, plan.best.layout.cp_kind = CpKind::Hybrid, plan.best.layout.cp_ulysses = 2;
+  plan.best.layout.recompute = {.kind = RecomputeKind::Selective, .modules = kRecomputeMlp | kRecomputeNorm};
+  plan.best.layout.shard = 16;
+  plan.problem.inputs.push_back({"price_per_hour", "2.5", Origin::File, "", std::string(64, 'a')});
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("what was written reads back") {
+  const Plan plan = hybrid();
+  const Result<EarlierPlan> read = read_plan_json(json_report(plan, {}), "main.json");
+  REQUIRE(read);
+  CHECK(read->file == "main.json");
+  CHECK(read->model == "tiny-8b");
+  CHECK(estimate_json(read->best).dump() == estimate_json(plan.best).dump());
+  CHECK(inputs_json(read->inputs).dump() == inputs_json(plan.problem.inputs).dump());
+  CHECK(read->best.layout == plan.best.layout);
+  CHECK(find_input(read->inputs, "gpus")->value == "1024");
+  CHECK(find_input(read->inputs, "nothing") == nullptr);
+}
+
+TEST_CASE("plans of real models read back, whatever their layout") {
+  const StoreOptions store{.files = false};
+  for (const auto& [model, gpus] :
+       {std::pair{"llama3-8b", 64}, std::pair{"deepseek-v3", 1024}, std::pair{"gpt3-175b", 512}}) {
+    CAPTURE(model);
+    Problem problem;
+    problem.model = load_model(model, store)->value;
+    problem.cluster = load_cluster("dgx-h100", store)->value;
+    problem.gpus = gpus;
+    problem.training.seq = 4096, problem.training.global_batch = 1024;
+    problem.top = 6, problem.threads = 2;
+    const Result<Plan> plan = search(problem);
+    REQUIRE(plan);
+    const Result<EarlierPlan> read = read_plan_json(json_report(*plan, {}), "a.json");
+    REQUIRE(read);
+    CHECK(estimate_json(read->best).dump() == estimate_json(plan->best).dump());
+  }
+}
+
+TEST_CASE("a key less or a value of another kind is a mistake that names the key") {
+  const Json whole = Json::parse(json_report(hybrid(), {}));
+  Json asked = whole;
+  for (const char* free : {"runners_up", "search", "why", "notes"}) asked.erase(free);
+  std::vector<Json::json_pointer> all;
+  pointers(asked, Json::json_pointer(), all);
+  CHECK(all.size() > 150);
+  for (const Json::json_pointer& pointer : all) {
+    const std::string key = pointer.back();
+    CAPTURE(pointer.to_string());
+    const bool free =
+        key == "digest" || pointer.to_string() == "/tool/name" || pointer.parent_pointer().to_string() == "/inputs";
+    const bool listed = key.find_first_not_of("0123456789") == std::string::npos;
+    if (!free && !listed) {
+      Json less = whole;
+      less.at(pointer.parent_pointer()).erase(key);
+      const Result<EarlierPlan> read = read_plan_json(less.dump(1), "a.json");
+      CHECK(!read);
+      if (!read) CHECK(any_names(read.error(), key));
+    }
+    if (pointer.to_string() == "/tool/name") continue;
+    Json wrong = whole;
+    wrong.at(pointer) = Json::array({Json::array()});
+    CHECK(!read_plan_json(wrong.dump(1), "a.json"));
+  }
+}
+
+TEST_CASE("mistakes have places, all at once") {
+  std::string text = json_report(sample::plan(), {});
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    REQUIRE(text.find(from) != std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("\"tp\": 8", "\"tp\": -8");
+  replace("\"schedule\": \"interleaved\"", "\"schedule\": \"interleavd\"");
+  const Result<EarlierPlan> read = read_plan_json(text, "a.json");
+  REQUIRE(!read);
+  REQUIRE(read.error().size() == 2);
+  const Place& place = read.error()[0].place;
+  CHECK(read.error()[0].message.find("`best.layout.tp` is out of range") == 0);
+  CHECK(place.text.substr(static_cast<std::size_t>(place.column) - 1, 2) == "-8");
+  CHECK(read.error()[1].help == std::vector<std::string>{"a word with a similar name exists: `interleaved`"});
+}
+
+TEST_CASE("another schema, another file") {
+  const auto code = [](const std::string& text) {
+    const Result<EarlierPlan> read = read_plan_json(text, "a.json");
+    REQUIRE(!read);
+    return read.error().front();
+  };
+  CHECK(code(R"({"schema": "plan/2"})").message == "the schema is `plan/2`, not `plan/1`");
+  CHECK(code(R"({"schema": "plan/2"})").help.front() == "write the file again with this version of plan");
+  CHECK(code(R"({"schema": "plan-validate/1"})").help.front().find("`plan estimate --json`") != std::string::npos);
+  CHECK(code(R"({"a": 1})").code == "wrong_schema");
+  CHECK(code("[1]").code == "bad_value");
+  CHECK(code("").message == "the file is empty");
+  CHECK(code("{\"a\": 1,\n \"b\": }").place.line == 2);
+  CHECK(code(R"({"schema": "plan/1", "schema": "plan/1"})").code == "duplicate_key");
+  CHECK(code("{\"a\":" + std::string(1000, '[') + std::string(1000, ']') + "}").code == "json_refused");
+  CHECK(code(R"({"schema": "plan/1", "best": 1e999})").code == "json_syntax");
+}
