@@ -142,6 +142,12 @@ struct Calibration {
   bool operator==(const Calibration&) const = default;
 };
 
+/// A collective measured across scale-up domains, with `inside` members in each of them.
+struct NetworkCurve {
+  int inside = 1;
+  CollectiveFit fit{};
+};
+
 struct Cluster {
   std::string name{};
   Gpu gpu{};
@@ -153,6 +159,9 @@ struct Cluster {
   double gpu_mtbf_hours = 0;  ///< mean time between failures of one GPU; 0 = not modelled
   Calibration calibration{};
   bool measured = false;  ///< probed here rather than taken from a data sheet
+  std::vector<NetworkCurve> network{};
+  std::vector<std::string> measured_parts{};    ///< of a profile: what was measured
+  std::vector<std::string> unmeasured_parts{};  ///< and what the data sheet or a default stands in for
 
   int scale_up_size() const { return tiers.empty() ? gpus_per_node : tiers.front().size; }
 };

@@ -81,17 +81,20 @@ BytesPerSecond tier_rate(const Cluster& cluster, std::size_t tier) {
 BytesPerSecond network_rate(const Cluster& cluster, std::size_t tier, double domains) {
   double rate = 0;
   double oversubscription = 1;
+  bool measured = false;  // a measured rate is what was reached, not the line's
   if (cluster.tiers.size() < 2) {
     rate = cluster.gpu.nic.value > 0 ? cluster.gpu.nic.value : cluster.gpu.scale_up.value;
   } else {
     rate = tier_rate(cluster, 1).value;
     for (std::size_t i = 1; i <= tier && i < cluster.tiers.size(); ++i) {
       oversubscription *= std::max(1.0, cluster.tiers[i].oversubscription);
-      rate = std::min(rate, tier_rate(cluster, i).value);
+      const double line = tier_rate(cluster, i).value;
+      if (i == 1 || line < rate) measured = cluster.tiers[i].provenance == Provenance::Measured;
+      rate = std::min(rate, line);
     }
   }
   const double decay = std::max(0.5, 1 - kDecayPerDoubling * std::log2(std::max(1.0, domains / 4)));
-  return BytesPerSecond(std::max(rate, 1.0) / oversubscription * kNetworkEfficiency * decay);
+  return BytesPerSecond(std::max(rate, 1.0) / oversubscription * (measured ? 1 : kNetworkEfficiency) * decay);
 }
 
 double ceil_div(int a, int b) { return static_cast<double>((a + b - 1) / b); }
@@ -152,7 +155,7 @@ double all_to_all_alpha(double domains) {
   return kNetworkLatencyFactor * (kRingBase + std::log2(domains) * kTreeNetworkHop);
 }
 
-double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+double network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
@@ -167,6 +170,31 @@ double network_time(const Cluster& cluster, Collective op, double bytes, Group g
   const double tree =
       soft_sum(tree_alpha(span.inside, span.domains), std::max(wire / kTreeBandwidth, inside), kNetworkP);
   return std::min(ring, tree);
+}
+
+double domains_of(const NetworkCurve& curve) { return ceil_div(curve.fit.ranks, std::max(1, curve.inside)); }
+
+/// The measured curve of `op` with as many members per domain, of the nearest number of domains; null if none.
+const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span span) {
+  const NetworkCurve* nearest = nullptr;
+  const auto distance = [&](const NetworkCurve& c) { return std::abs(std::log(domains_of(c) / span.domains)); };
+  for (const NetworkCurve& curve : cluster.network)
+    if (curve.fit.op == measured_like(op) && curve.inside == span.inside && domains_of(curve) > 1)
+      if (nearest == nullptr || distance(curve) < distance(*nearest)) nearest = &curve;
+  return nearest;
+}
+
+/// The measured curve where this very group was measured; elsewhere NCCL's law, scaled by what the nearest measured
+/// number of domains reached of it (hwprobe.md 2.3: NCCL's shape, never its constants, wherever one measurement
+/// exists).
+double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  const NetworkCurve* curve = nearest_curve(cluster, op, span);
+  if (curve == nullptr) return network_law(cluster, op, bytes, group, span);
+  const int ranks = curve->fit.ranks;
+  const double measured = curve_time(curve->fit, bytes, ranks).value;
+  if (ranks == group.size) return measured;
+  const double here = network_law(cluster, op, bytes, group, span);
+  return here * measured / network_law(cluster, op, bytes, {ranks, group.stride}, {span.inside, domains_of(*curve)});
 }
 
 }  // namespace

@@ -11,10 +11,20 @@
 namespace plan {
 namespace {
 
+/// What of a profile was measured, and what stands in for the rest.
+std::string coverage(const Cluster& cluster) {
+  std::string text = fmt::format("{}: measured {}", cluster.name, fmt::join(cluster.measured_parts, ", "));
+  if (!cluster.unmeasured_parts.empty())
+    text += fmt::format("; not measured {}", fmt::join(cluster.unmeasured_parts, ", "));
+  return text;
+}
+
 std::vector<Note> notes(const Problem& problem, bool at_risk) {
   std::vector<Note> list;
   const Gpu& gpu = problem.cluster.gpu;
-  if (!problem.cluster.measured)
+  if (!problem.cluster.measured_parts.empty())
+    list.push_back({"profile_coverage", coverage(problem.cluster)});
+  else if (!problem.cluster.measured)
     list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
   if (!gpu.measured_as.empty())
     list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});

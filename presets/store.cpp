@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "formulas/digest.hpp"
 #include "presets/config_json.hpp"
 #include "presets/default_cluster.hpp"
-#include "presets/digest.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
 #include "presets/reader.hpp"

@@ -173,3 +173,34 @@ TEST_CASE("a group is placed on the innermost tier that holds it") {
   CHECK(group_tier(cluster, {8192, 1}).name == "rail");
   CHECK(group_tier(Cluster{}, {8, 1}).name == "node");
 }
+
+TEST_CASE("a measured network curve is returned as measured, and scales the law elsewhere") {
+  const Cluster law = b200_cluster();
+  Cluster probed = law;
+  const Group four_nodes{4, 8}, sixteen_nodes{16, 8};
+  CollectiveFit fit{.op = Collective::AllGather, .ranks = 4, .alpha = Seconds(80e-6), .busbw = BytesPerSecond(40e9)};
+  fit.p = 0.8;
+  probed.network = {{.inside = 1, .fit = fit}};
+  for (const double bytes : {1e5, 1e7, 1e9}) {
+    CHECK(collective_time(probed, Collective::AllGather, bytes, four_nodes).value ==
+          doctest::Approx(curve_time(fit, bytes, 4).value));
+    const double scale =
+        curve_time(fit, bytes, 4).value / collective_time(law, Collective::AllGather, bytes, four_nodes).value;
+    CHECK(collective_time(probed, Collective::AllGather, bytes, sixteen_nodes).value ==
+          doctest::Approx(scale * collective_time(law, Collective::AllGather, bytes, sixteen_nodes).value));
+  }
+  // Other operations and groups with more members per node were not measured.
+  CHECK(collective_time(probed, Collective::AllReduce, 1e8, four_nodes) ==
+        collective_time(law, Collective::AllReduce, 1e8, four_nodes));
+  CHECK(collective_time(probed, Collective::AllGather, 1e8, {16, 1}) ==
+        collective_time(law, Collective::AllGather, 1e8, {16, 1}));
+}
+
+TEST_CASE("a measured tier is what was reached, not the line's rate") {
+  const Cluster law = b200_cluster();
+  Cluster probed = law;
+  probed.tiers[1].provenance = Provenance::Measured;
+  const double wire = collective_time(law, Collective::AllGather, 8e9, {4, 8}).value;
+  CHECK(collective_time(probed, Collective::AllGather, 8e9, {4, 8}).value ==
+        doctest::Approx(0.96 * wire).epsilon(0.01));
+}

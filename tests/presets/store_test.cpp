@@ -8,8 +8,8 @@
 #include <map>
 #include <sstream>
 
+#include "formulas/digest.hpp"
 #include "presets/default_cluster.hpp"
-#include "presets/digest.hpp"
 #include "presets/reader.hpp"
 
 using plan::PresetEntry;

@@ -1,7 +1,6 @@
-// SHA-256 (FIPS 180-4), so that a report can name the very preset it was made from. Tested by store_test.cpp.
-#include "presets/digest.hpp"
-
-#include <fmt/format.h>
+// SHA-256 (FIPS 180-4), so that a report can name the very preset it was made from, and so that ranks of a probe prove
+// that they know the job's token. Tested by tests/presets/store_test.cpp and tests/hwprobe/wire_test.cpp.
+#include "formulas/digest.hpp"
 
 #include <array>
 #include <bit>
@@ -56,7 +55,8 @@ std::string sha256(std::string_view bytes) {
   for (std::size_t i = 0; i < padded.size(); i += 64)
     add_block(state, reinterpret_cast<const unsigned char*>(padded.data()) + i);
   std::string hex;
-  for (const std::uint32_t word : state) hex += fmt::format("{:08x}", word);
+  for (const std::uint32_t word : state)
+    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[(word >> shift) & 15];
   return hex;
 }
 
