@@ -26,7 +26,7 @@ std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) 
 }
 
 bool sequence_parallel(const Problem& problem, int tp) {
-  return tp > 1 && problem.fixed.sequence_parallel.value_or(true);
+  return tp > 1 && problem.fixed.sequence_parallel.value_or(splits_sequence(problem.framework));
 }
 
 /// All-to-all parts of a hybrid context group: proper divisors.
@@ -97,6 +97,23 @@ std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, S
     case Schedule::DualPipeV: return problem.fixed.vp.value_or(2) == 2 ? std::vector<int>{2} : std::vector<int>{};
     default: return problem.fixed.vp.value_or(1) == 1 ? std::vector<int>{1} : std::vector<int>{};
   }
+}
+
+/// Ways to recompute that a model offers, whatever the framework.
+std::vector<Recompute> possible_recomputes(const Problem& problem, std::uint16_t modules_present, int stage_layers) {
+  std::vector<Recompute> options{{}};
+  // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
+  std::uint16_t useful = modules_present;
+  if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
+  for (std::uint16_t subset = useful; subset != 0; subset = static_cast<std::uint16_t>((subset - 1) & useful)) {
+    const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
+    if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = subset});
+  }
+  for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
+  options.push_back({.kind = RecomputeKind::Full});
+  if (problem.framework == Framework::Torchtitan)
+    options.push_back({.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
+  return options;
 }
 
 }  // namespace
@@ -179,18 +196,18 @@ std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& 
   return shardings;
 }
 
+int broken_rule(const Problem& problem, const Recompute& recompute) {
+  Layout layout;
+  layout.recompute = recompute;
+  return broken_rule(problem, layout, Level::Recompute);
+}
+
 std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present, int stage_layers) {
-  if (problem.fixed.recompute) return {*problem.fixed.recompute};
-  std::vector<Recompute> options{{}};
-  // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
-  std::uint16_t useful = modules_present;
-  if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
-  for (std::uint16_t subset = useful; subset != 0; subset = static_cast<std::uint16_t>((subset - 1) & useful)) {
-    const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
-    if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = subset});
-  }
-  for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
-  options.push_back({.kind = RecomputeKind::Full});
+  std::vector<Recompute> options = problem.fixed.recompute
+                                       ? std::vector<Recompute>{*problem.fixed.recompute}
+                                       : possible_recomputes(problem, modules_present, stage_layers);
+  if (rules_of(problem.framework, Level::Recompute).empty()) return options;
+  std::erase_if(options, [&](const Recompute& option) { return broken_rule(problem, option) >= 0; });
   return options;
 }
 

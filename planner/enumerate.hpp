@@ -45,6 +45,9 @@ class Tally {
 [[nodiscard]] std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
 
+/// Index of the first rule that recomputing so breaks, or -1.
+[[nodiscard]] int broken_rule(const Problem& problem, const Recompute& recompute);
+
 /// Ways to recompute a stage of at most `stage_layers` layers, cheapest in time first is not implied.
 [[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present,
                                                           int stage_layers);

@@ -21,18 +21,6 @@ Stack any() {
   return stack;
 }
 
-const std::vector<FrameworkRow>& table() {
-  static const std::vector<FrameworkRow> rows = {
-      {Framework::Any, "any", "no framework's limits, only what divides", any()},
-      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", megatron()},
-  };
-  return rows;
-}
-
-}  // namespace
-
-namespace {
-
 Stack deepspeed_era() {  // Megatron-DeepSpeed: eager kernels, nothing overlapped
   Stack stack;
   stack.framework = "megatron-deepspeed";
@@ -111,6 +99,46 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"HAI-LLM", tuned(), 1, 4, false, true, CpKind::Ring, false},
       {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather, false},
       {"DeepSpeed", deepspeed_era(), 3, 2},
+  };
+  return rows;
+}
+
+/// DeepSpeed around a Hugging Face model: its own states and buckets, PyTorch's eager kernels, logits whole on each
+/// rank (DeepSpeed 0.19.8's defaults: overlap_comm at stage 3; transformers' ForCausalLMLoss in fp32).
+Stack hugging_face(std::string_view name, StateLayout states) {
+  Stack stack = fsdp(name, false);
+  stack.states = states;
+  stack.cross_entropy = CrossEntropy::Eager;
+  stack.transformer_engine = false;
+  stack.fused_norms = false;
+  stack.fused_activation = false;
+  stack.vocab_parallel_loss = false;
+  stack.eager_launches = true;
+  return stack;
+}
+
+Stack deepspeed() {
+  Stack stack = hugging_face("deepspeed", StateLayout::DeepSpeed);
+  stack.gathers_per_layer = 9;  // seven linears and two norms, each fetched by its module's hook
+  return stack;
+}
+
+/// torchtitan as its run_train.sh starts it: compiled blocks, expandable segments.
+Stack torchtitan() {
+  Stack stack = fsdp("torchtitan", true);
+  stack.expandable_segments = true;
+  return stack;
+}
+
+const std::vector<FrameworkRow>& table() {
+  static const std::vector<FrameworkRow> rows = {
+      {Framework::Any, "any", "no framework's limits, only what divides", any()},
+      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", megatron()},
+      {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan()},
+      {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed()},
+      {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",
+       hugging_face("accelerate", StateLayout::Fsdp2)},
+      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", fsdp("maxtext", true)},
   };
   return rows;
 }

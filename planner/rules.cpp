@@ -2,21 +2,20 @@
 #include "planner/rules.hpp"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "formulas/schedule.hpp"
+#include "planner/rule_tables.hpp"
 
 namespace plan {
 namespace {
 
+constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::Maxtext) + 1;
+
 constexpr FrameworkMask kMegatron = framework_bit(Framework::Megatron);
 
-bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
-
-/// Calls `check` on every layer kind's query heads, KV heads (0 = does not apply) until one fails.
-template <class Check>
-bool all_kinds(const Problem& problem, Check check) {
-  return std::all_of(problem.model.kinds.begin(), problem.model.kinds.end(), check);
-}
+using rule::all_kinds, rule::divides;
 
 bool heads_divide(const Problem& problem, std::int64_t ranks) {
   return all_kinds(problem, [&](const Layer& kind) {
@@ -151,15 +150,51 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> rules() { return kRules; }
+bool splits_sequence(Framework framework) {
+  return framework != Framework::DeepSpeed && framework != Framework::Accelerate;
+}
+
+std::span<const Rule> rules() {
+  static const std::vector<Rule> table = [] {
+    std::vector<Rule> all(std::begin(kRules), std::end(kRules));
+    for (const std::span<const Rule> more :
+         {torchtitan_rules(), deepspeed_rules(), accelerate_rules(), maxtext_rules()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return table;
+}
+
+namespace {
+
+constexpr std::size_t kLevels = static_cast<std::size_t>(Level::Recompute) + 1;
+
+/// Indices of the rules of each level that hold for one framework: a search asks millions of times.
+using LevelIndex = std::array<std::vector<int>, kLevels>;
+
+LevelIndex index_of(Framework framework) {
+  LevelIndex index;
+  for (std::size_t i = 0; i < rules().size(); ++i)
+    if ((rules()[i].frameworks & framework_bit(framework)) != 0)
+      index[static_cast<std::size_t>(rules()[i].level)].push_back(static_cast<int>(i));
+  return index;
+}
+
+}  // namespace
+
+std::span<const int> rules_of(Framework framework, Level level) {
+  static const std::array<LevelIndex, kFrameworks> index = [] {
+    std::array<LevelIndex, kFrameworks> all;
+    for (std::size_t i = 0; i < kFrameworks; ++i) all[i] = index_of(static_cast<Framework>(i));
+    return all;
+  }();
+  return index[static_cast<std::size_t>(framework)][static_cast<std::size_t>(level)];
+}
 
 int broken_rule(const Problem& problem, const Layout& layout, Level level) {
-  const FrameworkMask framework = framework_bit(problem.framework);
-  for (std::size_t i = 0; i < std::size(kRules); ++i) {
-    const Rule& rule = kRules[i];
-    if (rule.level == level && (rule.frameworks & framework) != 0 && !rule.holds(problem, layout))
-      return static_cast<int>(i);
-  }
+  const std::span<const Rule> table = rules();
+  for (const int i : rules_of(problem.framework, level))
+    if (!table[static_cast<std::size_t>(i)].holds(problem, layout)) return i;
   return -1;
 }
 

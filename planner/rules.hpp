@@ -28,6 +28,9 @@ using FrameworkMask = std::uint8_t;
 }
 inline constexpr FrameworkMask kAllFrameworks = 0xff;
 
+/// Does tensor parallelism of the framework also split the sequence between its regions, unless told not to?
+[[nodiscard]] bool splits_sequence(Framework framework);
+
 /// One thing that a layout must satisfy. The table of rules is the list that `plan` documents.
 struct Rule {
   std::string_view code;  ///< stable, in `rejected[].reason`
@@ -38,6 +41,9 @@ struct Rule {
 };
 
 [[nodiscard]] std::span<const Rule> rules();
+
+/// Indices into rules() of those that a framework has at a level.
+[[nodiscard]] std::span<const int> rules_of(Framework framework, Level level);
 
 /// Index of the first rule of `level` that the layout breaks, or -1.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);

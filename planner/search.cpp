@@ -76,6 +76,10 @@ class FamilySearch {
     const int deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
     const auto recomputes = enumerate_recomputes(problem_, family.costs->modules_present(), deepest);
     const auto shardings = enumerate_shardings(problem_, layout, outcome.tally);
+    if (recomputes.empty()) {  // the one that the user fixed
+      const int rule = broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{}));
+      return outcome.tally.reject(rule, static_cast<std::int64_t>(shardings.size()));
+    }
     const auto prune = [&](std::size_t layouts) { outcome.pruned += static_cast<std::int64_t>(layouts); };
     if (hopeless(std::max(family.bound, evaluator.least_time()), outcome))
       return prune(recomputes.size() * shardings.size());

@@ -14,6 +14,9 @@ double work(const LayerCost& cost) {
 }
 
 std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {
+  if (problem.framework == Framework::Maxtext)  // embedding and head stand outside its pipeline
+    return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
+                            problem.model.depth() / layout.pp / layout.vp);
   std::vector<double> layer_costs;
   layer_costs.reserve(problem.model.layers.size());
   for (const int kind : problem.model.layers) layer_costs.push_back(work(costs.layer(kind)));

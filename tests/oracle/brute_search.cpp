@@ -20,8 +20,15 @@ struct Collector {
            (!f.shard || *f.shard == l.shard) && (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind);
   }
 
+  bool legal(const Layout& layout) const {
+    for (const Level level :
+         {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context, Level::Schedule, Level::Sharding})
+      if (broken_rule(problem, layout, level) >= 0) return false;
+    return true;
+  }
+
   void run(Layout layout) {
-    if (!wanted(layout) || broken_rule(problem, layout) >= 0) return;
+    if (!wanted(layout) || !legal(layout)) return;
     const CostModel costs(problem, split_of(layout));
     Evaluator evaluator(problem, costs);
     evaluator.place(layout);
@@ -29,6 +36,7 @@ struct Collector {
     const int deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
     for (const Recompute& recompute : enumerate_recomputes(problem, costs.modules_present(), deepest)) {
       layout.recompute = recompute;
+      if (broken_rule(problem, layout) >= 0) continue;
       const MemoryModel memory(problem, layout);
       std::vector<DataParallel> prices;
       evaluator.place(layout);
@@ -86,7 +94,7 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
       for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
         if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
         layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
-        layout.sequence_parallel = layout.tp > 1;
+        layout.sequence_parallel = layout.tp > 1 && splits_sequence(problem.framework);
         collector.experts(layout);
       }
   return found;

@@ -6,6 +6,8 @@
 
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/frameworks.hpp"
+#include "planner/rules.hpp"
 #include "planner/search.hpp"
 
 using namespace plan;
@@ -66,6 +68,32 @@ TEST_CASE("search finds what brute force finds") {
   CHECK(solved >= 220);
   CHECK(moe >= 60);
   CHECK(infeasible >= 5);
+}
+
+TEST_CASE("search finds what brute force finds under each framework's rules") {
+  std::mt19937 random(20261121);
+  for (const Framework framework :
+       {Framework::Torchtitan, Framework::DeepSpeed, Framework::Accelerate, Framework::Maxtext}) {
+    int solved = 0, sharded = 0;
+    for (int i = 0; i < 60; ++i) {
+      Problem problem = oracle::random_problem(random, i % 10 == 0 ? 32 : 12);
+      problem.framework = framework;
+      problem.training.stack = framework_row(framework).stack;
+      // What these frameworks cannot fix: leave the axes that would empty most of the problems.
+      problem.fixed.recompute.reset(), problem.fixed.schedule.reset(), problem.fixed.cp_kind.reset();
+      if (problem.fixed.zero == 1) problem.fixed.zero = 3;
+      CAPTURE(framework_row(framework).name);
+      CAPTURE(i);
+      const SearchResult found = find_layouts(problem);
+      const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
+      check_same(found.ranking.best(), rank(problem, all).best());
+      for (const Candidate& candidate : found.ranking.best()) CHECK(broken_rule(problem, candidate.layout) < 0);
+      solved += !all.empty();
+      sharded += !all.empty() && found.ranking.best().front().layout.zero >= 2;
+    }
+    CHECK(solved >= 25);
+    CHECK(sharded >= 5);
+  }
 }
 
 TEST_CASE("threads do not change the answer or the counts") {

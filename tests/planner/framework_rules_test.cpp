@@ -1,0 +1,151 @@
+// Each framework's own rules: one layout that it runs, and one change each that it rejects.
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+
+#include "oracle/random_problem.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/rules.hpp"
+
+using namespace plan;
+
+namespace {
+
+std::string broken(const Problem& problem, const Layout& layout) {
+  const int rule = broken_rule(problem, layout);
+  return rule < 0 ? "" : std::string(rules()[static_cast<std::size_t>(rule)].code);
+}
+
+Problem llama(Framework framework) {
+  Problem problem;
+  problem.model = oracle::dense_model(32, 4096, 32, 8, 14336, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.framework = framework;
+  problem.gpus = 64;
+  problem.training.seq = 8192, problem.training.global_batch = 256;
+  return problem;
+}
+
+Problem mixtral(Framework framework) {
+  Problem problem = llama(framework);
+  Layer& kind = problem.model.kinds.front();
+  kind.ffn = Ffn::Moe;
+  kind.moe = {.experts = 8, .top_k = 2, .expert_width = 14336};
+  return problem;
+}
+
+Layout with(Layout layout, void (*change)(Layout&)) {
+  change(layout);
+  return layout;
+}
+
+const Layout kFsdp{.dp = 64, .zero = 3};
+
+}  // namespace
+
+TEST_CASE("torchtitan runs FSDP2 with tp, cp and pp, and says what it does not") {
+  const Problem problem = llama(Framework::Torchtitan);
+  CHECK(broken(problem, kFsdp) == "");
+  const Layout full{.tp = 4,
+                    .cp = 2,
+                    .cp_kind = CpKind::AllGather,
+                    .pp = 2,
+                    .dp = 4,
+                    .zero = 3,
+                    .shard = 4,
+                    .sequence_parallel = true};
+  CHECK(broken(problem, full) == "");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 2; })) == "");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 1; })) == "torchtitan_zero");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 0, l.shard = 0; })) == "torchtitan_zero");
+  CHECK(broken(problem, with(kFsdp, [](Layout& l) { l.zero = 0; })) == "");  // plain replication
+  CHECK(broken(problem, with(full, [](Layout& l) { l.shard = 1; })) == "torchtitan_shard");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.cp_kind = CpKind::Ulysses; })) == "torchtitan_cp_kind");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.sequence_parallel = false; })) == "torchtitan_sequence_parallel");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.schedule = Schedule::ZbH1; })) == "torchtitan_schedule");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.schedule = Schedule::DualPipeV, l.vp = 2; })) == "");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.recompute = {.kind = RecomputeKind::Full, .layers = 1}; })) ==
+        "torchtitan_recompute");
+  CHECK(broken(problem, with(full, [](Layout& l) { l.micro_batch = 64; })) == "torchtitan_micro_batches");
+  const Layout no_shards{.tp = 8, .pp = 8, .zero = 3, .sequence_parallel = true};
+  CHECK(broken(problem, no_shards) == "torchtitan_mixed_precision");
+
+  Problem other = problem;
+  other.model.kinds.front().attention.kv_heads = 2;
+  CHECK(broken(other, full) == "torchtitan_kv_heads");
+  other = problem, other.model.tied = true;
+  CHECK(broken(other, full) == "torchtitan_pipeline_ends");
+  other = problem, other.model.kinds.front().attention.qk_norm = QkNorm::PerHead;
+  CHECK(broken(other, full) == "torchtitan_pipeline_models");
+  other = problem, other.training.precision = Precision::Nvfp4;
+  CHECK(broken(other, full) == "torchtitan_precision");
+  other = problem, other.training.seq = 8200;
+  CHECK(broken(other, full) == "torchtitan_sequence");
+}
+
+TEST_CASE("torchtitan's experts borrow ranks from the shard group and tp") {
+  const Problem problem = mixtral(Framework::Torchtitan);
+  const Layout layout{.tp = 2, .dp = 32, .ep = 8, .zero = 3, .sequence_parallel = true};
+  CHECK(broken(problem, layout) == "");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.etp = 2; })) == "");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.ep = 1; })) == "torchtitan_etp");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.shard = 2; })) == "torchtitan_expert_shard");
+}
+
+TEST_CASE("DeepSpeed's file has ZeRO, AutoTP, AutoEP or Ulysses") {
+  const Problem problem = llama(Framework::DeepSpeed);
+  for (const int zero : {0, 1, 2, 3}) CHECK(broken(problem, Layout{.dp = 64, .zero = zero}) == "");
+  CHECK(broken(problem, Layout{.tp = 4, .dp = 16, .zero = 3}) == "");
+  CHECK(broken(problem, Layout{.cp = 4, .cp_kind = CpKind::Ulysses, .dp = 16, .zero = 3}) == "");
+  CHECK(broken(problem, Layout{.cp = 4, .dp = 16, .zero = 3}) == "deepspeed_cp_kind");
+  CHECK(broken(problem, Layout{.pp = 2, .dp = 32}) == "deepspeed_pipeline");
+  CHECK(broken(problem, Layout{.tp = 2, .cp = 2, .cp_kind = CpKind::Ulysses, .dp = 16}) == "deepspeed_tp_or_cp");
+  CHECK(broken(problem, Layout{.tp = 2, .dp = 32, .sequence_parallel = true}) == "deepspeed_sequence_parallel");
+  CHECK(broken(problem, Layout{.dp = 64, .zero = 3, .shard = 8}) == "deepspeed_shard");
+  const Problem moe = mixtral(Framework::DeepSpeed);
+  CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 2}) == "");
+  CHECK(broken(moe, Layout{.tp = 2, .dp = 32, .ep = 8, .etp = 2, .zero = 2}) == "deepspeed_experts");
+}
+
+TEST_CASE("accelerate has FSDP2 with tp and cp, without pp and ep") {
+  const Problem problem = llama(Framework::Accelerate);
+  CHECK(broken(problem, kFsdp) == "");
+  CHECK(broken(problem, Layout{.tp = 4, .cp = 2, .dp = 8, .zero = 3, .shard = 8}) == "");
+  CHECK(broken(problem, Layout{.tp = 4, .cp = 2, .dp = 8, .zero = 3, .shard = 2}) == "accelerate_replicas");
+  CHECK(broken(problem, Layout{.dp = 64, .zero = 0}) == "");
+  CHECK(broken(problem, Layout{.dp = 64, .zero = 1}) == "accelerate_zero");
+  CHECK(broken(problem, Layout{.pp = 2, .dp = 32, .zero = 3}) == "accelerate_pipeline");
+  CHECK(broken(problem, Layout{.cp = 2, .cp_kind = CpKind::Ulysses, .dp = 32, .zero = 3}) == "accelerate_cp_kind");
+  CHECK(broken(mixtral(Framework::Accelerate), Layout{.dp = 64, .ep = 2, .zero = 3}) == "accelerate_experts");
+}
+
+TEST_CASE("MaxText's pipeline has equal stages and whole rounds of micro-batches") {
+  const Problem problem = llama(Framework::Maxtext);
+  const Recompute full{.kind = RecomputeKind::Full};
+  const Layout layout{.pp = 4, .vp = 2, .dp = 16, .zero = 3, .schedule = Schedule::BreadthFirst, .recompute = full};
+  CHECK(broken(problem, layout) == "");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.vp = 3; })) == "maxtext_stages");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.micro_batch = 8; })) == "schedule_limits");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.schedule = Schedule::Interleaved; })) == "maxtext_schedule");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.recompute = {}; })) == "maxtext_recompute");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.zero = 2; })) == "maxtext_zero");
+  CHECK(broken(problem, with(layout, [](Layout& l) { l.chunk_layers = {3, 5, 4, 4, 4, 4, 4, 4}; })) ==
+        "maxtext_stages");
+  const Problem moe = mixtral(Framework::Maxtext);
+  CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 3, .recompute = full}) == "");
+  CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 3, .shard = 4, .recompute = full}) == "maxtext_shard");
+  CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 0, .recompute = full}) == "maxtext_zero");
+}
+
+TEST_CASE("a framework offers no recomputation that it cannot run") {
+  for (const Framework framework :
+       {Framework::Torchtitan, Framework::DeepSpeed, Framework::Accelerate, Framework::Maxtext}) {
+    Problem problem = llama(framework);
+    const std::vector<Recompute> options = enumerate_recomputes(problem, kRecomputeNorm | kRecomputeMlp, 8);
+    CHECK(options.size() >= 2);
+    for (const Recompute& option : options) CHECK(broken_rule(problem, option) < 0);
+    problem.fixed.recompute = Recompute{.kind = RecomputeKind::Full, .layers = 3};
+    CHECK(enumerate_recomputes(problem, kRecomputeNorm, 8).empty());
+  }
+}
