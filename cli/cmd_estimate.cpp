@@ -1,12 +1,14 @@
 // `plan estimate`: the same report for one layout. Tested by tests/cli/screens_test.cpp.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "cli/commands.hpp"
 #include "cli/complete_layout.hpp"
 #include "cli/diagnostic.hpp"
+#include "cli/plan_report.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/layout_text.hpp"
-#include "cli/report/report.hpp"
 #include "cli/resolve.hpp"
 #include "planner/plan.hpp"
 
@@ -35,7 +37,9 @@ int run_estimate(const Args& args, Streams& streams) {
   if (!errors.empty()) return report_errors(errors, streams);
   const Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
   if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
-  streams.out = wants_json(args) ? json_report(*plan, *run) : human_report(*plan, *run, streams.out_terminal);
+  Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
+  if (!report) return report_errors(report.error(), streams);
+  streams.out = std::move(*report);
   return plan->best.fits == Fits::No ? kNo : kYes;
 }
 

@@ -1,8 +1,10 @@
 // `plan`: search, and the answer on one screen. Tested by tests/cli/golden_test.cpp.
+#include <utility>
+
 #include "cli/commands.hpp"
 #include "cli/diagnostic.hpp"
+#include "cli/plan_report.hpp"
 #include "cli/progress.hpp"
-#include "cli/report/report.hpp"
 #include "cli/resolve.hpp"
 
 namespace plan {
@@ -21,7 +23,9 @@ int run_plan(const Args& args, Streams& streams) {
     plan = search_with_progress(*problem, streams);
   }
   if (!plan) return report_errors(plan.error(), streams);
-  streams.out = wants_json(args) ? json_report(*plan, *run) : human_report(*plan, *run, streams.out_terminal);
+  Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
+  if (!report) return report_errors(report.error(), streams);
+  streams.out = std::move(*report);
   return kYes;
 }
 

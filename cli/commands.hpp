@@ -33,9 +33,9 @@ struct Command {
 inline constexpr int kAnyWords = 1'000'000;
 
 inline constexpr Command kCommands[] = {
-    {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan},
+    {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan, "human json html"},
     {"estimate", "--layout tp8,pp16,... --model NAME|FILE --gpus N [flags]", "report on one layout", kForEstimate, 0,
-     run_estimate},
+     run_estimate, "human json html"},
     {"explain", "TERM --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
      run_explain},
     {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},

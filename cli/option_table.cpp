@@ -119,7 +119,7 @@ constexpr Option kOptions[] = {
          "Measured, predicted, error and interval, or the reason why a run is not scored."),
     turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
 
-    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human or json; validate also html",
+    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json or html",
          "html is one page with pictures and no script."),
     turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
     lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",

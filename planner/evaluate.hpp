@@ -37,6 +37,11 @@ class Evaluator {
   /// Fixes pp, vp, schedule, dp and the placement of layers; nothing recomputed yet.
   void place(const Layout& layout);
   const Stages& stages() const { return stages_; }
+  /// One micro-batch through the stage of a rank, and the same as the schedule sees it; after recompute().
+  const StageCost& cost(int rank) const { return stage_costs_[content_of(rank)]; }
+  std::span<const StageTime> times() const { return times_; }
+  /// Time of one hand-over between neighbouring ranks.
+  Seconds hop() const { return Seconds(hop_); }
   /// Fixes what is recomputed.
   void recompute(const Recompute& choice);
   /// Seconds that the step takes at least, however states are sharded.

@@ -22,9 +22,6 @@ const ExplainedSymbol* find(const Explanation& explanation, std::string_view nam
   return nullptr;
 }
 
-/// Eight digits: enough to follow the calculation by hand.
-std::string symbol_value(double value) { return number_text(value, 8); }
-
 std::string symbol_table(const Explanation& explanation, const Terminal& terminal) {
   std::size_t names = 1, values = 1, meanings = 0;
   for (const ExplainedSymbol& symbol : explanation.symbols) {
@@ -49,6 +46,9 @@ std::string symbol_table(const Explanation& explanation, const Terminal& termina
 }
 
 }  // namespace
+
+/// Eight digits: enough to follow the calculation by hand.
+std::string symbol_value(double value) { return number_text(value, 8); }
 
 std::string value_text(double value, const std::string& unit) {
   const bool whole = std::fabs(value) < 9e15;

@@ -33,6 +33,14 @@ struct Explanation {
 /// The equation with every symbol replaced by its value.
 [[nodiscard]] std::string substituted(const Explanation& explanation);
 
+/// A block of HTML: equation, symbols, numbers put in, result, source, notes.
+[[nodiscard]] std::string html_explanation(const Explanation& explanation);
+/// The same as Markdown under a heading of its own.
+[[nodiscard]] std::string markdown_explanation(const Explanation& explanation);
+
+/// A symbol's value as explanations print it.
+[[nodiscard]] std::string symbol_value(double value);
+
 [[nodiscard]] std::string human_explanation(const Explanation& explanation, const Terminal& terminal);
 [[nodiscard]] std::string json_explanation(const Explanation& explanation);
 

@@ -29,4 +29,7 @@ struct RunCost {
 /// `"schema": "plan/1"`; every key is in man/plan-json.5.
 [[nodiscard]] std::string json_report(const Plan& plan, const RunOptions& options);
 
+/// One self-contained page with pictures.
+[[nodiscard]] std::string html_report(const Plan& plan, const RunOptions& options);
+
 }  // namespace plan

@@ -21,7 +21,13 @@ std::array<std::string, kAxes> axis_values(const Layout& l) {
   return {fmt::format("{}", l.tp), fmt::format("{}", l.cp), pp, fmt::format("{}", l.dp), fmt::format("{}", l.ep)};
 }
 
-/// Axes of several layouts in columns of their widest value; ep only where experts exist.
+/// The start of a word that is too long for its room.
+std::string shortened(const std::string& part, int room) {
+  return part.substr(0, static_cast<std::size_t>(std::max(room - 2, 0))) + "..";
+}
+
+}  // namespace
+
 std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts, bool moe) {
   std::array<std::size_t, kAxes> widths{};
   for (const Layout* layout : layouts) {
@@ -41,13 +47,7 @@ std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts,
   return out;
 }
 
-/// The start of a word that is too long for its room.
-std::string shortened(const std::string& part, int room) {
-  return part.substr(0, static_cast<std::size_t>(std::max(room - 2, 0))) + "..";
-}
-
-/// What separates a runner-up from the best, as much as fits into `room` columns.
-std::string against(const Plan& plan, const RunnerUp& runner, int room) {
+std::string against_text(const Plan& plan, const RunnerUp& runner, int room) {
   std::vector<std::string> parts = other_choices(plan.best.layout, runner.estimate.layout);
   const TimeScale scale = time_scale(plan.best.step_time);
   for (const TermDelta& delta : runner.against_best) {
@@ -70,8 +70,6 @@ std::string step_text(const Plan& plan, Seconds step) {
   return fmt::format("{:.{}f} {}", step.value * scale.factor, scale.decimals, scale.unit);
 }
 
-}  // namespace
-
 std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   if (plan.runners_up.empty()) return "";
   std::vector<const Layout*> layouts;
@@ -92,7 +90,7 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
     std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>6}  ", i + 2, rank_width, axes[i],
                                   step_text(plan, runner.estimate.step_time), step_width,
                                   fmt::format("{:+.1f} %", slower * 100), gib(runner.estimate.peak));
-    row += against(plan, runner, room);
+    row += against_text(plan, runner, room);
     while (!row.empty() && row.back() == ' ') row.pop_back();
     out += row + "\n";
   }

@@ -22,17 +22,10 @@ Shares shares(const StageMemory& m) {
           m.transient.value + m.communication.value + m.context.value};
 }
 
-/// The five categories in tenths of a GiB, adding up to the rounded total.
-std::vector<double> shown(const StageMemory& memory) {
-  std::vector<double> values;
-  for (const std::int64_t bytes : shares(memory)) values.push_back(static_cast<double>(bytes) / kGiB);
-  return apportion(values, 1);
-}
-
 std::vector<StageRow> equal_runs(const std::vector<StageMemory>& stages) {
   std::vector<StageRow> rows;
   for (const StageMemory& memory : stages) {
-    if (!rows.empty() && shown(rows.back().memory) == shown(memory))
+    if (!rows.empty() && shown_categories(rows.back().memory) == shown_categories(memory))
       rows.back().last = memory.stage;
     else
       rows.push_back({memory.stage, memory.stage, memory});
@@ -59,10 +52,6 @@ int closest_pair(const std::vector<StageRow>& rows, std::int64_t largest, bool e
   return best;
 }
 
-std::string stage_name(const StageRow& row) {
-  return row.first == row.last ? fmt::format("{}", row.first) : fmt::format("{}-{}", row.first, row.last);
-}
-
 Style total_style(const Estimate& estimate, const StageMemory& memory) {
   if (memory.total() > estimate.capacity) return Style::Bad;
   if (estimate.fits == Fits::Yes) return Style::Good;
@@ -70,6 +59,16 @@ Style total_style(const Estimate& estimate, const StageMemory& memory) {
 }
 
 }  // namespace
+
+std::string stage_name(const StageRow& row) {
+  return row.first == row.last ? fmt::format("{}", row.first) : fmt::format("{}-{}", row.first, row.last);
+}
+
+std::vector<double> shown_categories(const StageMemory& memory) {
+  std::vector<double> values;
+  for (const std::int64_t bytes : shares(memory)) values.push_back(static_cast<double>(bytes) / kGiB);
+  return apportion(values, 1);
+}
 
 std::vector<StageRow> stage_rows(const std::vector<StageMemory>& stages, int most) {
   std::vector<StageRow> rows = equal_runs(stages);
@@ -113,7 +112,7 @@ std::string memory_table(const Estimate& estimate, int most_rows, const Terminal
                                 gib(estimate.capacity));
   const int columns = std::min(terminal.width, 90) - 49 - static_cast<int>(label);
   for (const StageRow& row : rows) {
-    const std::vector<double> parts = shown(row.memory);
+    const std::vector<double> parts = shown_categories(row.memory);
     const double total = std::accumulate(parts.begin(), parts.end(), 0.0);
     out += fmt::format("  {:>{}}  {:>7.1f}  {:>5.1f}  {:>5.1f}  {:>5.1f}  {:>5.1f}  {}  {}\n", stage_name(row), label,
                        parts[0], parts[1], parts[2], parts[3], parts[4],
@@ -124,22 +123,38 @@ std::string memory_table(const Estimate& estimate, int most_rows, const Terminal
 }
 
 std::vector<NamedTerm> named_terms(const Terms& t) {
-  return {{"compute", t.compute},     {"recompute", t.recompute}, {"tp exposed", t.tp}, {"cp exposed", t.cp},
-          {"ep exposed", t.ep},       {"pp exposed", t.pp},       {"dp exposed", t.dp}, {"bubble", t.bubble},
-          {"optimizer", t.optimizer}, {"stragglers", t.straggler}};
+  return {{"compute", t.compute, "compute"},
+          {"recompute", t.recompute, "recompute"},
+          {"tp exposed", t.tp, "tp"},
+          {"cp exposed", t.cp, "cp"},
+          {"ep exposed", t.ep, "ep"},
+          {"pp exposed", t.pp, "pp"},
+          {"dp exposed", t.dp, "dp"},
+          {"bubble", t.bubble, "bubble"},
+          {"optimizer", t.optimizer, "optimizer_step"},
+          {"stragglers", t.straggler, "straggler"}};
 }
 
-std::string time_table(const Estimate& estimate, const Terminal& terminal) {
-  std::vector<NamedTerm> terms = named_terms(estimate.terms);
-  std::erase_if(terms, [](const NamedTerm& term) { return term.time.value == 0; });
-  std::stable_sort(terms.begin(), terms.end(), [](const NamedTerm& a, const NamedTerm& b) { return a.time > b.time; });
+std::vector<ShownTerm> shown_terms(const Estimate& estimate) {
+  std::vector<ShownTerm> terms;
+  for (const NamedTerm& term : named_terms(estimate.terms))
+    if (term.time.value != 0) terms.push_back({term.name, term.word, term.time});
+  std::stable_sort(terms.begin(), terms.end(), [](const ShownTerm& a, const ShownTerm& b) { return a.time > b.time; });
   const double whole = std::max(estimate.terms.total().value, 1e-300);
   const TimeScale scale = time_scale(estimate.terms.total());
   std::vector<double> times, ratios;
-  for (const NamedTerm& term : terms) times.push_back(term.time.value * scale.factor);
-  for (const NamedTerm& term : terms) ratios.push_back(100 * term.time.value / whole);
+  for (const ShownTerm& term : terms) times.push_back(term.time.value * scale.factor);
+  for (const ShownTerm& term : terms) ratios.push_back(100 * term.time.value / whole);
   times = apportion(times, scale.decimals);
   ratios = apportion(ratios, 0);
+  for (std::size_t i = 0; i < terms.size(); ++i) terms[i].shown = times[i], terms[i].percent = ratios[i];
+  return terms;
+}
+
+std::string time_table(const Estimate& estimate, const Terminal& terminal) {
+  const std::vector<ShownTerm> terms = shown_terms(estimate);
+  const double whole = std::max(estimate.terms.total().value, 1e-300);
+  const TimeScale scale = time_scale(estimate.terms.total());
   std::string out = fmt::format("{}, {}\n", paint(terminal, Style::Bold, "Step time"), scale.long_unit);
   const double columns = std::min(terminal.width, 90) - 36.0;
   double sum = 0;
@@ -148,8 +163,8 @@ std::string time_table(const Estimate& estimate, const Terminal& terminal) {
     sum += terms[i].time.value / whole * columns;
     const double end = std::round(sum * 8) / 8;
     const std::string drawing = bar(terminal, end - drawn);
-    out += fmt::format("  {:<10}  {:>6.{}f}  {:>3.0f} %{}{}\n", terms[i].name, times[i], scale.decimals, ratios[i],
-                       drawing.empty() ? "" : "  ", drawing);
+    out += fmt::format("  {:<10}  {:>6.{}f}  {:>3.0f} %{}{}\n", terms[i].name, terms[i].shown, scale.decimals,
+                       terms[i].percent, drawing.empty() ? "" : "  ", drawing);
     drawn = end;
   }
   return out;

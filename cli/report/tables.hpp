@@ -23,17 +23,45 @@ struct StageRow {
 /// `W G O A x` in proportion, dots for what is free. Cumulative rounding: the parts never exceed the whole.
 [[nodiscard]] std::string memory_bar(const StageMemory& memory, Bytes capacity, int columns);
 
+/// "3" or "1-7".
+[[nodiscard]] std::string stage_name(const StageRow& row);
+
 [[nodiscard]] std::string memory_table(const Estimate& estimate, int most_rows, const Terminal& terminal);
 
 /// One term with the word that the table uses for it.
 struct NamedTerm {
   const char* name;
   Seconds time;
+  const char* word = "";  ///< of `plan explain`
 };
 /// In the order of the JSON.
 [[nodiscard]] std::vector<NamedTerm> named_terms(const Terms& terms);
 
+/// The five categories of the screen in tenths of a GiB, weights first; they add up to the rounded total.
+[[nodiscard]] std::vector<double> shown_categories(const StageMemory& memory);
+
+/// A term as tables print it: all of them add up in the digits shown.
+struct ShownTerm {
+  const char* name;
+  const char* word;  ///< of `plan explain`
+  Seconds time;
+  double shown = 0;    ///< in the unit of time_scale(step time)
+  double percent = 0;  ///< of the step, whole
+};
+/// Terms that are not zero, largest first.
+[[nodiscard]] std::vector<ShownTerm> shown_terms(const Estimate& estimate);
+
 [[nodiscard]] std::string time_table(const Estimate& estimate, const Terminal& terminal);
+
+/// A step time in the unit of the plan's best.
+[[nodiscard]] std::string step_text(const Plan& plan, Seconds step);
+
+/// The degrees of layouts, columns aligned: "tp 2  cp 8  pp 64/2  dp  16"; ep only where experts
+/// exist.
+[[nodiscard]] std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts, bool moe);
+
+/// What separates a runner-up from the best, as much as fits into `room` columns.
+[[nodiscard]] std::string against_text(const Plan& plan, const RunnerUp& runner, int room);
 
 [[nodiscard]] std::string runners_up_table(const Plan& plan, const Terminal& terminal);
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/report/format.hpp"
+#include "cli/report/page.hpp"
 #include "cli/report/validation.hpp"
-#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -21,35 +21,14 @@ constexpr int kColours = 8;
 /// Errors drawn as lines beside the diagonal.
 constexpr double kBand = 0.1;
 
-constexpr std::string_view kHead = R"(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"/><title>plan validate</title>
-<meta name="viewport" content="width=device-width"/>
-<style>
-:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ccc;--dim:#666}
-@media (prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181a1b;--line:#444;--dim:#999}}
-body{font:15px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}
-svg{width:100%;height:auto}text{font-size:20px;fill:var(--dim)}
-.axis{stroke:var(--line)}.same{stroke:var(--ink)}.band{stroke:var(--dim);stroke-dasharray:6 6}
+constexpr std::string_view kStyle = R"(
+svg text{font-size:20px}.same{stroke:var(--ink)}.band{stroke:var(--dim);stroke-dasharray:6 6}
 circle{r:5px;fill-opacity:.55}circle:hover{fill-opacity:1;stroke:var(--ink)}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .7rem;text-align:right;border-bottom:1px solid var(--line)}
-td:first-child,th:first-child{text-align:left}td:first-child::before{content:"\25CF ";color:var(--c,transparent)}
-@media print{body{max-width:none}}
+td:first-child::before{content:"\25CF ";color:var(--c,transparent)}
 )";
 
 constexpr std::string_view kPalette[kColours] = {"#4477aa", "#ee6677", "#228833", "#b8860b",
                                                  "#2aa5c0", "#aa3377", "#888888", "#e07b39"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : yaml::printable(text)) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  return out;
-}
 
 /// One point; the suite is its index in the table.
 struct Point {
@@ -124,10 +103,10 @@ std::string picture(std::string_view title, std::string_view unit, const std::ve
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point& p = points[i];
     if (i == 0 || points[i - 1].suite != p.suite)
-      out += fmt::format("{}<g class=\"s s{}\" fill=\"{}\">\n", i == 0 ? "" : "</g>\n", p.suite,
+      out += fmt::format("{}<g class=\"u u{}\" fill=\"{}\">\n", i == 0 ? "" : "</g>\n", p.suite,
                          kPalette[p.suite % kColours]);
     out += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\"><title>{} {} {:+.1f}%</title></circle>\n",
-                       axis.x(p.pair.measured), axis.y(p.pair.predicted), escaped(*p.id),
+                       axis.x(p.pair.measured), axis.y(p.pair.predicted), escape_html(*p.id),
                        number_text(p.pair.measured, 3), 100 * p.pair.error());
   }
   return out + "</g>\n</svg>\n";
@@ -143,18 +122,18 @@ std::string time_cells(const ErrorScore& e) {
 std::string memory_cell(const SuiteScore& score) {
   std::string text;
   for (const auto& [kind, e] : score.memory)
-    text += fmt::format("{}{} {}, median {}", text.empty() ? "" : "; ", e.n, escaped(kind), percent(e.median_ape));
+    text += fmt::format("{}{} {}, median {}", text.empty() ? "" : "; ", e.n, escape_html(kind), percent(e.median_ape));
   return fmt::format("<td>{}</td>", text);
 }
 
 std::string table(const Validation& validation) {
   std::string out =
-      "<table><tr><th>suite</th><th>step times</th><th>median "
+      "<table class=\"t1\"><tr><th>suite</th><th>step times</th><th>median "
       "error</th><th>p90</th><th>bias</th><th>memory</th></tr>\n";
   std::size_t i = 0;
   for (const auto& [name, score] : validation.suites) {
     out += fmt::format("<tr id=\"r{}\"><td style=\"--c:{}\">{}</td>{}{}</tr>\n", i, kPalette[i % kColours],
-                       escaped(name), time_cells(score.step_time), memory_cell(score));
+                       escape_html(name), time_cells(score.step_time), memory_cell(score));
     ++i;
   }
   return out + fmt::format("<tr><td>overall, by suite</td>{}{}</tr></table>\n",
@@ -179,15 +158,15 @@ std::string validation_html(const Validation& validation) {
   std::stable_sort(times.begin(), times.end(), by_suite);
   std::stable_sort(memories.begin(), memories.end(), by_suite);
 
-  std::string out(kHead);
+  std::string style(kStyle);
   for (std::size_t i = 0; i < validation.suites.size(); ++i)
-    out += fmt::format("body:has(#r{0}:hover) .s:not(.s{0}){{opacity:.05}}\n", i);
-  out += fmt::format("</style></head>\n<body><h1>Predicted against measured</h1>\n<p>{} runs, {} scored.</p>\n",
-                     validation.runs.size(), validation.scored);
+    style += fmt::format("body:has(#r{0}:hover) .u:not(.u{0}){{opacity:.05}}\n", i);
+  std::string out = fmt::format("<h1>Predicted against measured</h1>\n<p>{} runs, {} scored.</p>\n",
+                                validation.runs.size(), validation.scored);
   out += table(validation);
   out += picture("Step time", "s", times);
   out += picture("Peak memory", "GiB", memories);
-  return out + "</body></html>\n";
+  return html_page("plan validate", style, out);
 }
 
 }  // namespace plan

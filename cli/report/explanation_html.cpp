@@ -1,0 +1,46 @@
+// An explanation for pages and for Markdown documents. Tested by tests/cli/html_test.cpp and tests/cli/walk_test.cpp.
+#include <fmt/format.h>
+
+#include "cli/report/explanation.hpp"
+#include "cli/report/page.hpp"
+
+namespace plan {
+namespace {
+
+/// Markdown tables break at bars and take stars and underscores for emphasis.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '*' || c == '_' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string html_explanation(const Explanation& e) {
+  HtmlTable symbols{.head = {"symbol", "value", "what", "from"}, .rows = {}, .text_columns = 9};
+  for (const ExplainedSymbol& symbol : e.symbols)
+    symbols.rows.push_back({"<code>" + escape_html(symbol.name) + "</code>", symbol_value(symbol.value),
+                            escape_html(symbol.meaning), escape_html(symbol.origin)});
+  std::string out = fmt::format("<div><p>{}</p><pre>{}</pre>\n{}", escape_html(e.title), escape_html(e.equation),
+                                html_table(symbols));
+  out += fmt::format("<pre>= {}\n= {}</pre>\n", escape_html(substituted(e)), escape_html(value_text(e.value, e.unit)));
+  if (!e.source.empty()) out += fmt::format("<p><small>source: {}</small></p>\n", escape_html(e.source));
+  for (const std::string& note : e.notes) out += fmt::format("<p><small>{}</small></p>\n", escape_html(note));
+  return out + "</div>\n";
+}
+
+std::string markdown_explanation(const Explanation& e) {
+  std::string out = fmt::format("### {}: {} = {}\n\n    {}\n\n| symbol | value | what | from |\n|---|--:|---|---|\n",
+                                cell(e.name), cell(e.title), value_text(e.value, e.unit), e.equation);
+  for (const ExplainedSymbol& s : e.symbols)
+    out += fmt::format("| `{}` | {} | {} | {} |\n", s.name, symbol_value(s.value), cell(s.meaning), cell(s.origin));
+  out += fmt::format("\n    = {}\n    = {}\n\n", substituted(e), value_text(e.value, e.unit));
+  if (!e.source.empty()) out += fmt::format("Source: {}\n\n", cell(e.source));
+  for (const std::string& note : e.notes) out += fmt::format("Note: {}\n\n", cell(note));
+  return out;
+}
+
+}  // namespace plan

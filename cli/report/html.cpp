@@ -1,0 +1,112 @@
+// A plan as one page, for a design review: the same numbers as the screen, each with its formula a click away.
+// Tested by tests/cli/html_test.cpp and tests/cli/walk_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/explain.hpp"
+#include "cli/report/format.hpp"
+#include "cli/report/html_parts.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/page.hpp"
+#include "cli/report/report.hpp"
+#include "cli/report/tables.hpp"
+#include "cli/report/timeline.hpp"
+#include "cli/words.hpp"
+#include "formulas/parameters.hpp"
+#include "planner/replay.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kStyle = R"(
+.timeline{display:grid;grid-template-columns:max-content 1fr;gap:2px .6rem;align-items:center;font-variant-numeric:tabular-nums}
+.timeline svg{stroke-width:10}
+.timeline>:nth-child(odd){text-align:right;color:var(--dim)}
+.answer{font-size:1.1rem;font-weight:600;word-spacing:.1rem}
+)";
+
+std::string title_of(const Problem& problem) {
+  return fmt::format("{} on {} x {}", problem.model.name, problem.gpus, problem.cluster.gpu.name);
+}
+
+std::string head(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  const ModelParameters parameters = model_parameters(problem.model);
+  std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
+  if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
+  std::string out =
+      fmt::format("<h1>{}</h1>\n<p>{}; sequence {}, global batch {} = {} tokens per step</p>\n",
+                  escape_html(title_of(problem)), size, problem.training.seq, problem.training.global_batch,
+                  count_text(static_cast<double>(problem.training.tokens_per_step())));
+  return out + fmt::format("<p class=\"answer\">{}</p>\n<p>{}</p>\n",
+                           escape_html(axes_text(plan.best, problem.model.moe())),
+                           escape_html(fmt::format("{}", fmt::join(choices(problem, plan.best), ", "))));
+}
+
+std::string tile(std::string_view name, const std::string& value, const std::string& more) {
+  return fmt::format("<div class=\"tile\">{}<b>{}</b><small>{}</small></div>\n", name, value, more);
+}
+
+std::string tiles(const Plan& plan, const RunOptions& options) {
+  const Estimate& e = plan.best;
+  const TimeScale scale = time_scale(e.step_time);
+  const auto in_unit = [&](Seconds time) { return fmt::format("{:.{}f}", time.value * scale.factor, scale.decimals); };
+  std::string out = "<div class=\"tiles\">\n";
+  out += tile("step time", in_unit(e.step_time) + " " + scale.unit,
+              fmt::format("{} to {} {}", in_unit(e.step_time_low), in_unit(e.step_time_high), scale.unit));
+  out += tile("throughput", count_text(e.tokens_per_s) + " tokens/s",
+              fmt::format("{} a GPU", count_text(std::round(e.tokens_per_s_per_gpu))));
+  out +=
+      tile("MFU", percent(e.mfu.model_causal), fmt::format("{} counting attention in full", percent(e.mfu.model_full)));
+  const char* fits = e.fits == Fits::Yes      ? "<span class=\"good\">fits</span>"
+                     : e.fits == Fits::AtRisk ? "fits: at risk"
+                                              : "<span class=\"bad\">does not fit</span>";
+  out += tile("memory", gib(e.peak) + " GiB",
+              fmt::format("of {} GiB, {}: {} to {}", gib(e.capacity), fits, gib(e.peak_low), gib(e.peak_high)));
+  if (const std::optional<RunCost> run = run_cost(plan, options))
+    out += tile("whole run", fmt::format("{:.1f} days", run->time.value / 86400),
+                fmt::format("{} tokens, {} GPU-hours{}", count_text(run->tokens), count_text(run->gpu_hours),
+                            run->usd ? ", " + count_text(*run->usd) + " USD" : ""));
+  return out + "</div>\n";
+}
+
+std::string headline_formulas(const Plan& plan) {
+  std::string out;
+  for (const char* word : {"step_time", "throughput", "mfu"}) out += formula_details(plan, word, plan.best.peak_stage);
+  return out;
+}
+
+std::string pipeline(const Plan& plan) {
+  const Result<StepReplay> step = replay(plan);
+  if (!step) return fmt::format("<p>{}</p>\n", escape_html(step.error()[0].message));
+  return fmt::format("<p class=\"dim\">{}, {} micro-batches of {}</p>\n", name(step->pipeline.schedule),
+                     step->pipeline.micro_batches, plan.best.layout.micro_batch) +
+         timeline_html(*step);
+}
+
+std::string why(const Plan& plan) {
+  std::string out;
+  for (const std::string& sentence : plan.why) out += fmt::format("<li>{}</li>\n", escape_html(sentence));
+  return out.empty() ? "" : "<ul>\n" + out + "</ul>\n";
+}
+
+}  // namespace
+
+std::string html_report(const Plan& plan, const RunOptions& options) {
+  std::string body = head(plan) + tiles(plan, options) + why(plan) + headline_formulas(plan);
+  body += html_section("memory", "Memory per GPU", memory_html(plan));
+  body += html_section("time", "Step time", time_html(plan));
+  body += html_section("communication", "Communication", communication_html(plan));
+  body += html_section("pipeline", "Pipeline", pipeline(plan));
+  body += html_section("front", "Step time against memory", front_html(plan));
+  body += html_section("next", "Next best", runners_up_html(plan));
+  body += html_section("search", "Search", search_html(plan));
+  body += html_section("inputs", "Inputs", inputs_html(plan));
+  std::string notes;
+  for (const Note& note : plan.notes) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
+  return html_page("plan: " + title_of(plan.problem), kStyle, body + notes);
+}
+
+}  // namespace plan
