@@ -53,6 +53,7 @@ enum class AttentionKernel : std::uint8_t {
   Vendor,  ///< the fastest of the GPU's vendor (cuDNN, FlashAttention 3): what the measured tables hold
   Flash2,  ///< FlashAttention 2: as fast on Ampere, well behind from Hopper on
   Flash1,
+  Triton,  ///< the Triton port of FlashAttention 1, with a bias added to the scores (MPT)
 };
 
 /// What the software stack does: switches with a default per framework, data and not code.

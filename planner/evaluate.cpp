@@ -211,8 +211,13 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
   const Stack& stack = problem_.training.stack;
   const double tax = problem_.cluster.calibration.overlap_tax;
   const double passes = static_cast<double>(sharding_passes(pipeline_));
-  const auto expose = [&](double comm, double slack, bool overlap) {
-    const double hidden = overlap ? std::min(comm, slack) : 0;
+  // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
+  // micro-batches, which pass in groups of pp.
+  const bool by_chunk = layout.schedule == Schedule::Interleaved && layout.vp > 1;
+  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = (1 - last) * layout.pp;
+  const auto expose = [&](double comm, double pass, double slack, bool overlap) {
+    const double early = std::min((1 - last) * comm, others * pass);
+    const double hidden = overlap ? early + std::min(comm - early, slack) : 0;
     return comm - hidden + tax * hidden;
   };
   Exposed worst;
@@ -228,11 +233,12 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     }
     // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline.
     const double backward = cost.backward(), forward = cost.forward.total();
-    const double reduce_slack = rank == 0 ? 0.9 * backward : before_backward;
-    const double gather_slack = rank == 0 ? 0.9 * forward : before_forward;
+    const double reduce_slack = rank == 0 ? 0.9 * last * backward : before_backward;
+    const double gather_slack = rank == 0 ? 0.9 * last * forward : before_forward;
     const double repeated = layout.zero == 2 ? (passes - 1) * std::max(tax * price.reduce, price.reduce - backward) : 0;
-    worst.reduce = std::max(worst.reduce, repeated + expose(price.reduce, reduce_slack, stack.overlap_grad_reduce));
-    worst.gather = std::max(worst.gather, expose(price.gather, gather_slack, stack.overlap_param_gather));
+    worst.reduce =
+        std::max(worst.reduce, repeated + expose(price.reduce, backward, reduce_slack, stack.overlap_grad_reduce));
+    worst.gather = std::max(worst.gather, expose(price.gather, forward, gather_slack, stack.overlap_param_gather));
     before_forward += forward / layout.vp, before_backward += backward / layout.vp;
   }
   return worst;

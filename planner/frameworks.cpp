@@ -71,10 +71,24 @@ Stack flash_attention_repo() {
   return stack;
 }
 
+/// llm-foundry on Composer: MPT's default attention was the Triton kernel.
+Stack composer() {
+  Stack stack = fsdp("composer", false);
+  stack.attention_kernel = AttentionKernel::Triton;
+  return stack;
+}
+
 Stack tuned() {  // NVIDIA's own recipes: everything overlapped
   Stack stack;
   stack.framework = "nemo";
   stack.tp_overlap = true;
+  return stack;
+}
+
+/// Megatron-Bridge's recipes dispatch with DeepEP or HybridEP: one copy of a token per node.
+Stack bridge() {
+  Stack stack = tuned();
+  stack.dedup_dispatch = true;
   return stack;
 }
 
@@ -83,13 +97,13 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Megatron-DeepSpeed", deepspeed_era()},
       {"DeepSpeed 3D", deepspeed_era(), 1},
       {"GPT-NeoX", deepspeed_era(), 1},
-      {"Composer", fsdp("composer", false), 3},
+      {"Composer", composer(), 3},
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
       {"FSDP2", fsdp("fsdp2", true), 3},
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP", fsdp("fsdp", false), 3},
       {"LitGPT", fsdp("fsdp", false), 3},
-      {"Bridge", tuned(), 1, 4, true, false},
+      {"Bridge", bridge(), 1, 4, true, false},
       {"NeMo", tuned(), 1, 4, true},
       {"Megatron-Core", tuned(), 1, 4, true},
       {"MaxText", fsdp("maxtext", true), 3},

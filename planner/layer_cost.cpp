@@ -104,12 +104,18 @@ void LayerBuilder::mamba(const Mamba2Shape& shape) {
   const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
   // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
   const double scan = 7 * inner * as_double(shape.state) * tokens_;
-  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16);
-  add_forward({.compute = scan / rate}, 0);
-  cost_.backward_input.compute += 2 * scan / rate;
+  add_forward({.compute = scan / scan_rate()}, 0);
+  cost_.backward_input.compute += 2 * scan / scan_rate();
   add_memory(tokens_ * (inner + states) * 12, tokens_ * (inner + states) * 24, 6);
   add_linear(tokens_, h, inner, dtype_);
   tensor_messages(h, h, in);
+}
+
+double LayerBuilder::scan_rate() const {
+  // Triton kernels of small products: a quarter of the peak on Ampere, and behind it later as FlashAttention 2 is.
+  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
+  return gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16) *
+         (hopper ? fit_.flash2_rate : 1);
 }
 
 void LayerBuilder::delta_net(const DeltaNetShape& shape) {
@@ -118,9 +124,8 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
   const double values = as_double(shape.value_heads * shape.value_dim) / t;
   const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
   const double scan = 2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_;
-  const double rate = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16);
-  add_forward({.compute = scan / rate}, 0);
-  cost_.backward_input.compute += 2 * scan / rate;
+  add_forward({.compute = scan / scan_rate()}, 0);
+  cost_.backward_input.compute += 2 * scan / scan_rate();
   add_memory(tokens_ * (2 * keys + 2 * values) * 8, tokens_ * (2 * keys + 2 * values) * 16, 6);
   add_linear(tokens_, h, values, dtype_);
   tensor_messages(h, h, in);
@@ -129,7 +134,8 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
-  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeMlp);
+  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeMlp,
+             shape.gated ? Unfused::Chain : Unfused::OneKernel);
   add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
   tensor_messages(h, h, in);
 }
@@ -137,14 +143,15 @@ void LayerBuilder::dense(const DenseShape& shape) {
 void LayerBuilder::norms(int count) {
   // Norms and residual additions run on the sequence shard.
   const double h = as_double(model_.hidden);
-  add_memory(4 * shard_tokens_ * h * count, 6 * shard_tokens_ * h * count, count, kRecomputeNorm);
-  add_memory(6 * shard_tokens_ * h * 2, 6 * shard_tokens_ * h * 2, 2);
-  if (training_.dropout > 0) add_memory(5 * shard_tokens_ * h * 2, 5 * shard_tokens_ * h * 2, 2);
+  add_memory(4 * shard_tokens_ * h * count, 6 * shard_tokens_ * h * count, count, kRecomputeNorm,
+             model_.norm == Norm::Rms ? Unfused::Chain : Unfused::OneKernel);
+  add_memory(6 * shard_tokens_ * h * 2, 6 * shard_tokens_ * h * 2, 2, 0, Unfused::OneKernel);
+  if (training_.dropout > 0) add_memory(5 * shard_tokens_ * h * 2, 5 * shard_tokens_ * h * 2, 2, 0, Unfused::OneKernel);
 }
 
 void LayerBuilder::embedding() {
   const double h = as_double(model_.hidden);
-  add_memory(4 * tokens_ * h, 6 * tokens_ * h, 2);
+  add_memory(4 * tokens_ * h, 6 * tokens_ * h, 2, 0, Unfused::OneKernel);
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
@@ -159,7 +166,8 @@ void LayerBuilder::head() {
   const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
   const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
   const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
-  add_memory((unfused ? 22 : 8) * tokens_ * vocab, (unfused ? 10 : 4) * tokens_ * vocab, unfused ? 8 : 2);
+  add_memory((unfused ? 22 : 8) * tokens_ * vocab, (unfused ? 10 : 4) * tokens_ * vocab, unfused ? 8 : 2, 0,
+             Unfused::OneKernel);
   add_memory(4 * shard_tokens_ * h, 6 * shard_tokens_ * h, 1);  // final norm
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
@@ -265,9 +273,11 @@ void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
   cost_.backward_weight.compute += cost.weight;
 }
 
-void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module) {
+void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module,
+                              Unfused unfused) {
   forward_kernels_ += kernels, backward_kernels_ += kernels;
-  if (!stack_.fused_pointwise) forward_bytes *= fit_.eager_traffic, backward_bytes *= fit_.eager_traffic;
+  if (!stack_.fused_pointwise && unfused == Unfused::Chain)
+    forward_bytes *= fit_.eager_traffic, backward_bytes *= fit_.eager_traffic;
   add_forward({.compute = memory_bound_time(gpu_, forward_bytes, kernels).value / fit_.memory_bound}, module);
   cost_.backward_input.compute += memory_bound_time(gpu_, backward_bytes, kernels).value / fit_.memory_bound;
 }

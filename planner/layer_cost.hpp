@@ -29,6 +29,9 @@ class LayerBuilder {
   struct Linear {
     double forward = 0, data = 0, weight = 0;
   };
+  /// What memory-bound work costs where nothing fuses it: PyTorch has one kernel for a LayerNorm, a GELU or a
+  /// residual, and runs an RMSNorm, a rotary embedding or a gated activation as a chain of them.
+  enum class Unfused : std::uint8_t { Chain, OneKernel };
 
   void attention(const AttentionShape& shape);
   void latent(const LatentShape& shape);
@@ -50,11 +53,13 @@ class LayerBuilder {
   Linear linear(double m, double n, double k, DType dtype) const;
   Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
-  void add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module = 0);
+  void add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module = 0,
+                  Unfused unfused = Unfused::Chain);
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
   double attention_rate() const;
+  double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
   /// Rate of GEMMs inside a training step / rate measured alone.
   double gemm_rate(DType dtype) const;
   double hidden_under(double communication, double compute) const;

@@ -40,11 +40,14 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
 }
 
 double LayerBuilder::attention_rate() const {
+  // Kernels written for Ampere's instructions keep their order on later GPUs and fall behind the vendor's together.
   const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
+  const double flash2 = fit_.attention * (hopper ? fit_.flash2_rate : 1);
   switch (stack_.attention_kernel) {
     case AttentionKernel::Vendor: return fit_.attention;
-    case AttentionKernel::Flash2: return fit_.attention * (hopper ? fit_.flash2_rate : 1);
-    case AttentionKernel::Flash1: return fit_.attention * fit_.flash1_rate;
+    case AttentionKernel::Flash2: return flash2;
+    case AttentionKernel::Flash1: return flash2 * fit_.flash1_rate;
+    case AttentionKernel::Triton: return flash2 * fit_.triton_rate;
   }
   return fit_.attention;
 }

@@ -87,7 +87,6 @@ void megatron_fork(const Run& run, Problem& problem) {
   problem.model.tied = false;
   if (run.precision.empty()) problem.training.precision = Precision::Fp16;
   if (problem.training.precision == Precision::Fp16) problem.training.grad_bytes = 2;
-  if (run.attention.empty()) problem.training.stack.flash_attention = !contains(run.source, "Zero Bubble");
 }
 
 /// Latent attention with Megatron's default widths, unless a flag narrows them.

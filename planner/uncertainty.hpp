@@ -24,4 +24,7 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 [[nodiscard]] Interval time_interval(const Problem& problem);
 [[nodiscard]] Interval memory_interval(const Problem& problem);
 
+/// 90 % interval of a published figure of `kind` (formulas.md D8), which also holds what tools mean by it differently.
+[[nodiscard]] Interval memory_interval(const Problem& problem, std::string_view kind);
+
 }  // namespace plan

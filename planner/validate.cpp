@@ -51,7 +51,7 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
                           estimate.step_time_high.value};
   if (run.peak_memory_gib && *run.peak_memory_gib > 0)
     if (const auto predicted = predicted_memory(run.memory_kind, estimate)) {
-      const Interval interval = memory_interval(built->problem);
+      const Interval interval = memory_interval(built->problem, run.memory_kind);
       scored.memory = {*run.peak_memory_gib * kGiB, *predicted, *predicted * interval.low, *predicted * interval.high};
     }
   if (!scored.step_time && !scored.memory)

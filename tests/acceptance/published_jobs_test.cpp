@@ -45,13 +45,14 @@ TEST_CASE("Llama 3 405B as Meta trained it") {
   const Estimate wide = estimate(problem, llama3_layout(128));
   CHECK(wide.fits != Fits::No);
   CHECK(wide.peak <= wide.capacity);
-  CHECK(wide.mfu.model_full >= 0.38);  // published 41 %
-  CHECK(wide.mfu.model_full <= 0.43);
+  // The convention is not stated; attention as executed is what the report prints and what all three stages agree with.
+  CHECK(wide.mfu.model_causal >= 0.38);  // published 41 %
+  CHECK(wide.mfu.model_causal <= 0.43);
 
   problem.gpus = 8192;
   const Estimate narrow = estimate(problem, llama3_layout(64));
-  CHECK(narrow.mfu.model_full >= 0.40);  // published 43 %
-  CHECK(narrow.mfu.model_full <= 0.46);
+  CHECK(narrow.mfu.model_causal >= 0.40);  // published 43 %
+  CHECK(narrow.mfu.model_causal <= 0.46);
 
   problem.gpus = 16384, problem.training.seq = 131072, problem.training.global_batch = 128;
   const Estimate context = estimate(problem, llama3_layout(8, 16));

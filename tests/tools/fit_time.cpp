@@ -24,6 +24,7 @@ using namespace plan::fit;
 constexpr int kRounds = 5;  // of linearising and improving
 constexpr double kCoverage = 0.90;
 constexpr double kFewRuns = 8;  // a suite with fewer has a smaller say in the intervals
+constexpr std::string_view kStateNames[] = {"Megatron", "FSDP2", "DeepSpeed", "Megatron-FSDP"};
 
 Catalogue presets() {
   static std::map<std::string, std::optional<Model>> models;
@@ -128,38 +129,39 @@ void print_table(std::span<const Timed> runs, std::span<const double> inside, st
              100 * macro_inside.p90);
 }
 
-/// What every regime's measurements lie between, as factors on the prediction; suites weigh alike.
-void print_intervals(const char* title, std::span<const Problem* const> problems, std::span<const std::string> suites,
-                     std::span<const double> logs) {
+/// A run's prediction over its measurement, as a logarithm, and what it is grouped by.
+struct Miss {
+  std::string group;
+  std::string suite;
+  double log = 0;
+};
+
+/// What every group's measurements lie between, as factors on the prediction; suites weigh alike.
+void print_intervals(const char* title, const std::vector<Miss>& misses) {
   std::map<std::string, double> count;
-  for (const std::string& suite : suites) ++count[suite];
+  for (const Miss& miss : misses) ++count[miss.suite];
+  std::map<std::string, std::vector<Weighted>> groups;
+  for (const Miss& miss : misses) groups[miss.group].push_back({-miss.log, 1 / std::max(count[miss.suite], kFewRuns)});
   fmt::print("\n{}\n", title);
-  for (int regime = 0; regime < kRegimes; ++regime) {
-    std::vector<Weighted> ratios;
-    for (std::size_t i = 0; i < logs.size(); ++i)
-      if (regime_of(*problems[i]) == static_cast<Regime>(regime))
-        ratios.push_back({-logs[i], 1 / std::max(count[suites[i]], kFewRuns)});
+  for (const auto& [name, ratios] : groups)
     fmt::print("  {{{:.3f}, {:.3f}}},  // {}, {} runs\n", std::exp(weighted_quantile(ratios, (1 - kCoverage) / 2)),
-               std::exp(weighted_quantile(ratios, (1 + kCoverage) / 2)), kRegimeNames[static_cast<std::size_t>(regime)],
-               ratios.size());
-  }
+               std::exp(weighted_quantile(ratios, (1 + kCoverage) / 2)), name, ratios.size());
 }
 
 void print_memory_intervals(std::span<const Run> runs, const Catalogue& catalogue) {
-  const Validation validation = validate(runs, catalogue);
-  std::vector<Problem> problems;
-  std::vector<std::string> suites;
-  std::vector<double> logs;
-  for (const ScoredRun& run : validation.runs) {
-    // Truncated and printed figures say little about a whole model's worst rank.
-    if (!run.memory || run.run.memory_kind == "printed" || run.run.memory_kind == "allocated-last-rank") continue;
-    problems.push_back(problem_of(run.run, catalogue)->problem);
-    suites.push_back(run.run.suite);
-    logs.push_back(std::log(run.memory->predicted / run.memory->measured));
+  std::vector<Miss> by_kind, by_states;
+  for (const ScoredRun& run : validate(runs, catalogue).runs) {
+    if (!run.memory) continue;
+    const double log = std::log(run.memory->predicted / run.memory->measured);
+    by_kind.push_back({run.run.memory_kind, run.run.suite, log});
+    // Printed figures are loose in unit and scope, tests' models tiny: they say little about a worst rank.
+    if (run.run.memory_kind == "printed" || run.run.task.starts_with("functional-test")) continue;
+    const Problem problem = problem_of(run.run, catalogue)->problem;
+    const std::string states(kStateNames[static_cast<std::size_t>(problem.training.stack.states)]);
+    by_states.push_back({states + (problem.model.moe() ? ", mixture of experts" : ""), run.run.suite, log});
   }
-  std::vector<const Problem*> pointers;
-  for (const Problem& problem : problems) pointers.push_back(&problem);
-  print_intervals("memory intervals", pointers, suites, logs);
+  print_intervals("memory intervals by what was read", by_kind);
+  print_intervals("memory intervals by how states are laid out", by_states);
 }
 
 }  // namespace
@@ -186,10 +188,11 @@ int main(int argc, char** argv) {
   const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
   print_table(timed, linear.residual, outside);
 
-  std::vector<const Problem*> problems;
-  std::vector<std::string> suites;
-  for (const Timed& run : timed) problems.push_back(&run.run.problem), suites.push_back(run.suite);
-  print_intervals("step time intervals", problems, suites, outside);
+  std::vector<Miss> misses;
+  for (std::size_t i = 0; i < timed.size(); ++i)
+    misses.push_back({std::string(kRegimeNames[static_cast<std::size_t>(regime_of(timed[i].run.problem))]),
+                      timed[i].suite, outside[i]});
+  print_intervals("step time intervals", misses);
   print_memory_intervals(runs, catalogue);
   return 0;
 }
