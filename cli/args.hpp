@@ -18,6 +18,8 @@ struct Args {
   Text objective, top, stage, price;
   Text rows;
   Text format, output, color, threads, completion, list;
+  Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version;
+  std::vector<std::string> from{};
   std::vector<std::string> set{};
   bool pareto = false, names = false, rough = false, json = false, ascii = false, quiet = false;
   bool help = false, short_help = false, version = false;

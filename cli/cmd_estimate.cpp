@@ -30,13 +30,14 @@ int run_estimate(const Args& args, Streams& streams) {
   Result<Problem> problem = resolve_problem(args);
   const Result<RunOptions> run = resolve_run(args);
   Errors errors;
-  if (!args.layout)
+  if (!args.layout && args.from.empty())
     errors.push_back({"missing_flag", "`--layout` is missing", {}, {"write `--layout tp8,pp16`; `plan` finds one"}});
   if (!problem) errors.insert(errors.end(), problem.error().begin(), problem.error().end());
   if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
   if (!errors.empty()) return report_errors(errors, streams);
-  const Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
+  Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
   if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
+  add_launch_notes(args, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -23,6 +23,7 @@ int run_plan(const Args& args, Streams& streams) {
     plan = search_with_progress(*problem, streams);
   }
   if (!plan) return report_errors(plan.error(), streams);
+  add_launch_notes(args, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -17,6 +17,7 @@ int run_list(const Args& args, Streams& streams);
 int run_show(const Args& args, Streams& streams);
 int run_validate(const Args& args, Streams& streams);
 int run_calibrate(const Args& args, Streams& streams);
+int run_emit(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -45,6 +46,8 @@ inline constexpr Command kCommands[] = {
      run_validate, "human json html"},
     {"calibrate", "FILE... [-o profile.yaml]", "fit a cluster's constants to its own runs", kForCalibrate, kAnyWords,
      run_calibrate, "human json", true},
+    {"emit", "FRAMEWORK -o FOLDER --model NAME|FILE --gpus N [flags]", "write the launch files of the best layout",
+     kForEmit, 1, run_emit, "human json", true},
 };
 
 /// Does the command write this format?

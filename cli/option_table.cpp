@@ -1,4 +1,5 @@
 // Every flag, once. Help, completions, the parser and the manual's test read this table.
+#include "cli/launch/launch.hpp"
 #include "cli/options.hpp"
 #include "cli/words.hpp"
 #include "planner/frameworks.hpp"
@@ -22,8 +23,8 @@ Words color_words() { return {"auto", "always", "never"}; }
 Words shell_words() { return {"bash", "zsh", "fish"}; }
 Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms"}; }
 
-constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kAnswer = "The answer",
-                           kPrint = "Printing", kMore = "More";
+constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
+                           kAnswer = "The answer", kPrint = "Printing", kMore = "More";
 
 constexpr Option take(std::string_view flag, std::string_view argument, std::string_view group, Complete complete,
                       std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
@@ -64,6 +65,11 @@ constexpr Option repeated(std::string_view flag, std::string_view argument, std:
   return option;
 }
 
+constexpr Option from_file(Option option) {
+  option.complete = Complete::File;
+  return option;
+}
+
 constexpr auto kNothing = Complete::Nothing;
 constexpr std::uint16_t kReport = kForPlan | kForEstimate, kForRuns = kForValidate | kForCalibrate;
 
@@ -77,6 +83,10 @@ constexpr Option kOptions[] = {
          "sequences per step, or tokens: `16M tokens`",
          "`16M tokens` counts in powers of two if the number is one, as the field does (16 M = 16 777 216), else in "
          "powers of ten. Default: as the model was published."),
+    from_file(repeated(
+        "--from", "FILE", kTrain, kForProblem, &Args::from, "launch file that states model, training and layout",
+        "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
+        "repeated: several files make one job. Flags override what files state.")),
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
@@ -107,6 +117,18 @@ constexpr Option kOptions[] = {
         "sp=off."),
     pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain, &Args::objective,
          "what is best: time, memory or cost", "Default: time, the shortest step."),
+
+    pick("--launcher", "NAME", kFiles, launcher_words, kForEmit, &Args::launcher, "what starts the job on every node",
+         "slurm, torchrun, k8s (a Kubeflow TrainJob), skypilot or hostfile. Default: slurm."),
+    take("--data-path", "PATH", kFiles, kNothing, kForEmit, &Args::data_path, "training data",
+         "Default: the framework's mock data, so that the files run unedited."),
+    take("--tokenizer", "NAME|PATH", kFiles, kNothing, kForEmit, &Args::tokenizer, "tokenizer",
+         "Default: a null tokenizer with the model's vocabulary."),
+    take("--checkpoint-dir", "PATH", kFiles, kNothing, kForEmit, &Args::checkpoint_dir, "where checkpoints go",
+         "Default: nothing is saved."),
+    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher k8s"),
+    take("--megatron-version", "RELEASE", kFiles, kNothing, kForEmit, &Args::megatron_version,
+         "release of Megatron core to write for", "0.12 or newer. Default: the newest known."),
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),

@@ -21,7 +21,8 @@ enum VerbBit : std::uint16_t {
   kForShow = 32,
   kForValidate = 64,
   kForCalibrate = 128,
-  kForProblem = kForPlan | kForEstimate | kForExplain,
+  kForEmit = 256,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit,
   kForAll = 0xffff,
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/launch/launch.hpp"
 #include "cli/layout_flag.hpp"
 #include "cli/numbers.hpp"
 #include "cli/report/format.hpp"
@@ -25,6 +26,7 @@ struct Draft {
   StoreOptions store = StoreOptions::from_environment();
   Problem problem{};
   Errors errors{};
+  std::optional<LaunchJob> job{};  ///< what --from files state
 
   /// The value of a Result, or its errors noted and nothing.
   template <class T>
@@ -36,11 +38,19 @@ struct Draft {
   void note(std::string key, std::string value, Origin origin, std::string where = {}, std::string digest = {}) {
     problem.inputs.push_back({std::move(key), std::move(value), origin, std::move(where), std::move(digest)});
   }
+  /// Where a launch file states `key`, as an input of its own.
+  void note_file(std::string key, std::string value) {
+    for (const Input& input : job->inputs)
+      if (input.key == key) return note(std::move(key), std::move(value), input.origin, input.where);
+    note(std::move(key), std::move(value), Origin::Default);
+  }
   /// A word that the option table has already checked, or its default.
   template <class E, std::size_t N>
   void word(const char* key, const Args::Text& typed, const Named<E> (&table)[N], E& out) {
     if (typed) out = parse(table, *typed).value_or(out);
-    note(key, std::string(detail::name_in(table, out)), typed ? Origin::Flag : Origin::Default);
+    std::string value(detail::name_in(table, out));
+    if (job && !typed) return note_file(key, std::move(value));
+    note(key, std::move(value), typed ? Origin::Flag : Origin::Default);
   }
 };
 
@@ -51,7 +61,17 @@ void missing(Draft& draft, const char* flag, const char* example) {
                           {fmt::format("write `{} {}`; see `plan --help`", flag, example)}});
 }
 
+void resolve_files(Draft& draft) {
+  if (draft.args.from.empty()) return;
+  draft.job = draft.take(read_launch_files(draft.args.from));
+  if (draft.job) draft.problem.fixed = draft.job->fixed;
+}
+
 void resolve_model(Draft& draft) {
+  if (!draft.args.model && draft.job && draft.job->model) {
+    draft.problem.model = *draft.job->model;
+    return draft.note_file("model", draft.problem.model.name);
+  }
   if (!draft.args.model) return missing(draft, "--model", "405b");
   std::optional<Found<Model>> found = draft.take(load_model(*draft.args.model, draft.store));
   if (!found) return;
@@ -60,6 +80,10 @@ void resolve_model(Draft& draft) {
 }
 
 void resolve_gpus(Draft& draft) {
+  if (!draft.args.gpus && draft.job && draft.job->gpus > 0) {
+    draft.problem.gpus = draft.job->gpus;
+    return draft.note_file("gpus", fmt::format("{}", draft.job->gpus));
+  }
   if (!draft.args.gpus) return missing(draft, "--gpus", "16384");
   const auto gpus = draft.take(read_count("--gpus", *draft.args.gpus, 1, kMostGpus));
   if (!gpus) return;
@@ -67,10 +91,11 @@ void resolve_gpus(Draft& draft) {
   draft.note("gpus", fmt::format("{}", *gpus), Origin::Flag);
 }
 
-Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store) {
+Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store, const std::optional<LaunchJob>& job) {
   if (args.profile) return load_cluster(*args.profile, store);
   if (args.cluster) return load_cluster(*args.cluster, store);
   if (args.gpu) return load_cluster_of_gpu(*args.gpu, store);
+  if (job && !job->gpu.empty()) return load_cluster_of_gpu(job->gpu, store);
   return load_cluster(kDefaultCluster, store);
 }
 
@@ -83,7 +108,7 @@ void resolve_cluster(Draft& draft) {
                             {"a cluster file says which GPU it has; give one of the three"}});
     return;
   }
-  std::optional<Found<Cluster>> found = draft.take(find_cluster(args, draft.store));
+  std::optional<Found<Cluster>> found = draft.take(find_cluster(args, draft.store, draft.job));
   if (!found) return;
   draft.problem.cluster = std::move(found->value);
   const Origin chosen = args.profile ? Origin::Profile : args.cluster ? Origin::Flag : Origin::Default;
@@ -97,27 +122,45 @@ void resolve_batch(Draft& draft) {
   const bool no_model = draft.problem.model.layers.empty();
   training.seq = draft.problem.model.default_seq;
   training.global_batch = draft.problem.model.default_global_batch;
+  Origin seq_origin = Origin::Preset, batch_origin = Origin::Preset;
+  if (draft.job && draft.job->training) {
+    if (draft.job->states_seq) training.seq = draft.job->training->seq, seq_origin = Origin::File;
+    if (draft.job->states_global_batch)
+      training.global_batch = draft.job->training->global_batch, batch_origin = Origin::File;
+  }
   if (draft.args.seq)
     if (const auto seq = draft.take(read_count("--seq", *draft.args.seq, 1, kMostSeq))) training.seq = *seq;
   if (draft.args.global_batch && !(no_model && !draft.args.seq))
     if (const auto batch = draft.take(read_global_batch(*draft.args.global_batch, training.seq)))
       training.global_batch = *batch;
-  draft.note("seq", fmt::format("{}", training.seq), draft.args.seq ? Origin::Flag : Origin::Preset);
-  draft.note("global_batch", fmt::format("{}", training.global_batch),
-             draft.args.global_batch ? Origin::Flag : Origin::Preset);
+  const auto say = [&](const char* key, std::int64_t value, bool typed, Origin origin) {
+    if (!typed && origin == Origin::File) return draft.note_file(key, fmt::format("{}", value));
+    draft.note(key, fmt::format("{}", value), typed ? Origin::Flag : origin);
+  };
+  say("seq", training.seq, draft.args.seq.has_value(), seq_origin);
+  say("global_batch", training.global_batch, draft.args.global_batch.has_value(), batch_origin);
 }
 
 void resolve_training(Draft& draft) {
   const Args& args = draft.args;
   Problem& problem = draft.problem;
+  if (draft.job && draft.job->training) {  // all that files state but seq and batch, which are settled
+    const std::int64_t seq = problem.training.seq, batch = problem.training.global_batch;
+    problem.training = *draft.job->training;
+    problem.training.seq = seq, problem.training.global_batch = batch;
+  }
   draft.word("precision", args.precision, kPrecisionNames, problem.training.precision);
   draft.word("optimizer", args.optimizer, kOptimizerNames, problem.training.optimizer);
   draft.word("task", args.task, kTaskNames, problem.training.task);
-  problem.training.dropout = problem.model.dropout;
+  if (!draft.job) problem.training.dropout = problem.model.dropout;
+  if (draft.job) problem.framework = draft.job->framework;
   if (args.framework) problem.framework = find_framework(*args.framework).value_or(Framework::Any);
   const FrameworkRow& row = framework_row(problem.framework);
-  problem.training.stack = row.stack;
-  draft.note("framework", std::string(row.name), args.framework ? Origin::Flag : Origin::Default);
+  if (!draft.job || !draft.job->training || args.framework) problem.training.stack = row.stack;
+  draft.note("framework", std::string(row.name),
+             args.framework ? Origin::Flag
+             : draft.job    ? Origin::File
+                            : Origin::Default);
 }
 
 void resolve_lora(Draft& draft) {
@@ -133,13 +176,41 @@ void resolve_lora(Draft& draft) {
   draft.note("lora_rank", fmt::format("{}", training.lora.rank), args.lora_rank ? Origin::Flag : Origin::Default);
 }
 
+/// Typed axes over those of files. An axis that is typed frees what only followed from the file's: the stages'
+/// layers and the schedule.
+Fixed overlay(Fixed base, const Fixed& typed) {
+  const auto take = [&](auto member) {
+    if (typed.*member) base.*member = typed.*member;
+  };
+  const auto moved = [&](auto member) { return typed.*member && base.*member && typed.*member != base.*member; };
+  if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
+  if (moved(&Fixed::pp) && !typed.vp) base.vp.reset();
+  if (moved(&Fixed::tp) && !typed.sequence_parallel) base.sequence_parallel.reset();
+  for (const auto member : {&Fixed::tp, &Fixed::cp, &Fixed::pp, &Fixed::vp, &Fixed::dp, &Fixed::ep, &Fixed::etp,
+                            &Fixed::zero, &Fixed::shard, &Fixed::micro_batch, &Fixed::cp_ulysses})
+    take(member);
+  take(&Fixed::cp_kind), take(&Fixed::schedule), take(&Fixed::recompute);
+  take(&Fixed::sequence_parallel), take(&Fixed::chunk_layers);
+  return base;
+}
+
+/// Axes that launch files state, with their lines.
+void note_axes(Draft& draft) {
+  if (!draft.job) return;
+  for (const Input& input : draft.job->inputs)
+    if (input.key != "model" && input.key != "gpus" && input.key != "seq" && input.key != "global_batch" &&
+        input.key != "precision")
+      draft.problem.inputs.push_back(input);
+}
+
 void resolve_search(Draft& draft) {
   const Args& args = draft.args;
   Problem& problem = draft.problem;
   draft.word("objective", args.objective, kObjectiveNames, problem.objective);
+  note_axes(draft);
   if (args.layout)
     if (auto fixed = draft.take(read_layout(*args.layout))) {
-      problem.fixed = std::move(*fixed);
+      problem.fixed = overlay(problem.fixed, *fixed);
       draft.note("layout", *args.layout, Origin::Flag);
     }
   if (args.top)
@@ -154,6 +225,8 @@ void resolve_search(Draft& draft) {
 
 Result<Problem> resolve_problem(const Args& args) {
   Draft draft{args};
+  resolve_files(draft);
+  if (!args.from.empty() && !draft.job) return fail(std::move(draft.errors));
   resolve_model(draft);
   resolve_gpus(draft);
   resolve_cluster(draft);
@@ -163,6 +236,20 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_search(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
   return std::move(draft.problem);
+}
+
+void add_launch_notes(const Args& args, Plan& plan) {
+  if (args.from.empty()) return;
+  const Result<LaunchJob> job = read_launch_files(args.from);
+  if (!job) return;
+  std::string assumed;
+  for (const Input& input : job->inputs)
+    if (input.origin == Origin::Default)
+      assumed += fmt::format("{}{} {}", assumed.empty() ? "" : ", ", input.key, input.value);
+  if (!assumed.empty())
+    plan.notes.push_back(
+        {"defaults_taken", fmt::format("no file states these, so {}'s defaults stand: {}", job->format, assumed)});
+  plan.notes.insert(plan.notes.end(), job->notes.begin(), job->notes.end());
 }
 
 Result<RunOptions> resolve_run(const Args& args) {

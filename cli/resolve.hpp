@@ -5,12 +5,16 @@
 #include "cli/args.hpp"
 #include "cli/report/report.hpp"
 #include "formulas/result.hpp"
+#include "planner/plan.hpp"
 #include "planner/problem.hpp"
 
 namespace plan {
 
 /// What was typed, made into a problem; every resolved input remembers where it came from. All mistakes at once.
 [[nodiscard]] Result<Problem> resolve_problem(const Args& args);
+
+/// What --from files left open or misspelt, as notes of the plan that was made from them.
+void add_launch_notes(const Args& args, Plan& plan);
 
 /// --tokens and --price.
 [[nodiscard]] Result<RunOptions> resolve_run(const Args& args);

@@ -13,6 +13,13 @@ Stack megatron() {
   return stack;
 }
 
+/// The newest releases refuse TransformerEngine's fused loss; the native one works on fp32 logits.
+Stack newest_megatron() {
+  Stack stack = megatron();
+  stack.cross_entropy = CrossEntropy::Unfused;
+  return stack;
+}
+
 /// The best practice of the field, not tied to one code base.
 Stack any() {
   Stack stack = megatron();
@@ -147,7 +154,7 @@ Stack torchtitan() {
 const std::vector<FrameworkRow>& table() {
   static const std::vector<FrameworkRow> rows = {
       {Framework::Any, "any", "no framework's limits, only what divides", any()},
-      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", megatron()},
+      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron()},
       {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan()},
       {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed()},
       {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",

@@ -1,0 +1,111 @@
+// `plan emit`: the best layout that a framework accepts, as its launch files. Tested by tests/cli/golden_test.cpp.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/diagnostic.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/resolve.hpp"
+#include "planner/frameworks.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+EmitOptions emit_options(const Args& args) {
+  EmitOptions options;
+  options.launcher = args.launcher.value_or("");
+  options.data_path = args.data_path.value_or("");
+  options.tokenizer = args.tokenizer.value_or("");
+  options.checkpoint_dir = args.checkpoint_dir.value_or("");
+  options.image = args.image.value_or("");
+  options.version = args.megatron_version.value_or("");
+  return options;
+}
+
+/// The word after `emit`, and the folder: what is wrong with them.
+Errors judge(const Args& args) {
+  Errors errors;
+  const std::string known = fmt::format("`plan emit` takes {}", fmt::join(emit_words(), ", "));
+  if (args.words.empty()) {
+    errors.push_back({"missing_word", "`plan emit` needs to know for which framework", {}, {known}});
+  } else if (!framework_of_format(args.words[0])) {
+    Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", args.words[0]), {}, {}};
+    const std::string near = nearest_name(args.words[0], emit_words());
+    if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+    error.help.push_back(known);
+    errors.push_back(std::move(error));
+  }
+  if (!args.output)
+    errors.push_back({"missing_flag", "`--output` is missing", {}, {"write `-o FOLDER`: the files go there"}});
+  return errors;
+}
+
+Result<bool> write_files(const std::string& folder, const std::vector<LaunchFile>& files) {
+  std::error_code reason;
+  std::filesystem::create_directories(folder, reason);
+  if (reason) return fail({"cannot_write", fmt::format("cannot make the folder `{}`: {}", folder, reason.message())});
+  for (const LaunchFile& file : files) {
+    const std::string path = (std::filesystem::path(folder) / file.name).string();
+    Result<bool> written = write_whole(path, file.text);
+    if (!written) return written;
+    if (file.executable) ::chmod(path.c_str(), 0755);
+  }
+  return true;
+}
+
+/// A problem for the framework of the files, whatever --framework said.
+Result<Problem> problem_for(const Args& args, std::string_view format) {
+  const Framework framework = *framework_of_format(format);
+  if (args.framework && find_framework(*args.framework) != framework)
+    return fail({"conflicting_flags",
+                 fmt::format("`--framework {}` does not go with `plan emit {}`", *args.framework, format),
+                 {},
+                 {"leave `--framework` out"}});
+  Args with = args;
+  if (args.from.empty()) with.framework = std::string(framework_row(framework).name);
+  Result<Problem> problem = resolve_problem(with);
+  if (problem && problem->framework != framework) {
+    problem->framework = framework;
+    problem->training.stack = framework_row(framework).stack;
+  }
+  return problem;
+}
+
+std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files) {
+  if (wants_json(args)) {
+    Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_flag(plan.best.layout)}};
+    json["files"] = Json::array();
+    for (const LaunchFile& file : files) json["files"].push_back(file.name);
+    return dump(json);
+  }
+  std::string out = fmt::format("{} on {} {}: {}\n", plan.problem.model.name, plan.problem.gpus,
+                                plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
+  for (const LaunchFile& file : files)
+    out += fmt::format("wrote {}\n", (std::filesystem::path(*args.output) / file.name).string());
+  return out;
+}
+
+}  // namespace
+
+int run_emit(const Args& args, Streams& streams) {
+  if (const Errors errors = judge(args); !errors.empty()) return report_errors(errors, streams);
+  const Result<Problem> problem = problem_for(args, args.words[0]);
+  if (!problem) return report_errors(problem.error(), streams);
+  const Result<Plan> plan = search_with_progress(*problem, streams);
+  if (!plan) return report_errors(plan.error(), streams);
+  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
+  if (!files) return report_errors(files.error(), streams);
+  const Result<bool> written = write_files(*args.output, *files);
+  if (!written) return report_errors(written.error(), streams);
+  streams.out = answer(args, *plan, *files);
+  return kYes;
+}
+
+}  // namespace plan

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/launch.hpp"
+
+namespace plan {
+
+/// A launch file as it lies on disk.
+struct LaunchSource {
+  std::string path{};
+  std::string text{};
+};
+
+/// What the files around a framework's own say: launchers and the model's config.json.
+struct LaunchFacts {
+  int nodes = 0;          ///< 0: not stated
+  int gpus_per_node = 0;  ///< 0: not stated
+  std::string gpu{};      ///< preset name
+  std::string gpus_where{};
+  std::optional<Model> model{};
+  std::string model_where{};
+  int gpus() const { return nodes * gpus_per_node; }
+};
+
+/// One kind of launch file. A row without `write` can only be read, one without `read` only written.
+struct LaunchFormat {
+  std::string_view name;
+  std::string_view help;
+  Framework framework;
+  Result<std::vector<LaunchFile>> (*write)(const Plan&, const EmitOptions&);
+  /// Whether the file is one of this format, from its content.
+  bool (*recognise)(const LaunchSource&);
+  /// Reads all files of this format at once. Facts come first, files override them.
+  Result<LaunchJob> (*read)(std::span<const LaunchSource>, const LaunchFacts&);
+};
+
+/// All formats, in the order in which they are recognised and listed.
+[[nodiscard]] std::span<const LaunchFormat> launch_formats();
+
+/// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
+[[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
+
+/// Notes one stated value for reports: "tp", "8", "run.sh:12".
+void state(LaunchJob& job, std::string key, std::string value, std::string where);
+/// Notes a framework's default that no file states.
+void assume(LaunchJob& job, std::string key, std::string value, std::string why);
+
+}  // namespace plan

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/model.hpp"
+#include "formulas/result.hpp"
+#include "formulas/training.hpp"
+#include "planner/plan.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// What launch files state, in plan's own terms. A field that no file states is empty, or its framework's default
+/// and then listed in `inputs` with Origin::Default.
+struct LaunchJob {
+  std::string format{};  ///< "megatron-lm", "torchtitan", "deepspeed", ...
+  Framework framework = Framework::Any;
+  std::optional<Model> model{};
+  std::string model_name{};            ///< as a file names it ("405B", "meta-llama/Llama-3.1-405B"), if one does
+  std::optional<Training> training{};  ///< seq, global_batch, precision, optimizer, stack switches
+  bool states_seq = false;
+  bool states_global_batch = false;
+  int gpus = 0;       ///< 0: not stated
+  std::string gpu{};  ///< preset name, if a launcher names one
+  Fixed fixed{};      ///< every axis that the files state or their framework defaults
+  std::vector<Input> inputs{};
+  std::vector<Note> notes{};  ///< unknown flags, defaults taken: nothing is passed over in silence
+};
+
+/// Reads launch files, whatever framework they are for; several make one job (script, JSON, the model's config.json).
+[[nodiscard]] Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths);
+
+/// One file of a set to be written together.
+struct LaunchFile {
+  std::string name{};
+  std::string text{};
+  bool executable = false;
+  bool operator==(const LaunchFile&) const = default;
+};
+
+/// What a plan does not decide but a launch file needs. Empty: a default that runs without an edit.
+struct EmitOptions {
+  std::string name{};            ///< of the job; empty: after the model
+  std::string launcher{};        ///< a word of launcher_words(); empty: slurm
+  std::string data_path{};       ///< empty: mock data
+  std::string tokenizer{};       ///< empty: a null tokenizer with the model's vocabulary
+  std::string checkpoint_dir{};  ///< empty: nothing is saved
+  std::string image{};           ///< container image, for Kubernetes and SkyPilot
+  std::string version{};         ///< release of the framework to write for; empty: the newest known
+};
+
+/// The launch files of a plan, or why the framework cannot run it, naming the axis in the way.
+[[nodiscard]] Result<std::vector<LaunchFile>> write_launch(std::string_view format, const Plan& plan,
+                                                           const EmitOptions& options);
+
+/// Words that `plan emit` and `--launcher` take.
+[[nodiscard]] std::vector<std::string> emit_words();
+[[nodiscard]] std::vector<std::string> launcher_words();
+
+/// Framework of a format that can be written; nothing for an unknown word.
+[[nodiscard]] std::optional<Framework> framework_of_format(std::string_view format);
+
+}  // namespace plan

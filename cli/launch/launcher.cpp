@@ -1,0 +1,231 @@
+// How a command starts on every node: sbatch, torchrun, Kubernetes TrainJob, SkyPilot, hostfile.
+// Tested by tests/launch/launcher_test.cpp.
+#include "cli/launch/launcher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+struct Nodes {
+  int count = 1;
+  int gpus = 8;     ///< per node
+  int segment = 0;  ///< nodes that stay in one NVLink domain wider than a node; 0 = no such domain
+};
+
+/// Largest number of nodes up to a domain's that divides all of them, so that no group leaves its domain.
+int segment_of(int nodes, int per_domain) {
+  for (int size = std::min(nodes, per_domain); size > 1; --size)
+    if (nodes % size == 0) return size;
+  return 0;
+}
+
+Nodes nodes_of(const Plan& plan) {
+  const Cluster& cluster = plan.problem.cluster;
+  Nodes nodes;
+  nodes.gpus = std::clamp(cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
+  nodes.count = std::max(1, (plan.problem.gpus + nodes.gpus - 1) / nodes.gpus);
+  const int domain = cluster.scale_up_size() / nodes.gpus;
+  if (domain > 1 && nodes.count > 1) nodes.segment = segment_of(nodes.count, domain);
+  return nodes;
+}
+
+std::string header(const LaunchCommand& command) {
+  std::string out = fmt::format("# {}\n", command.title);
+  for (const std::string& line : command.comments) out += fmt::format("#{}{}\n", line.empty() ? "" : " ", line);
+  return out;
+}
+
+std::string exports(const LaunchCommand& command) {
+  std::string out;
+  for (const auto& [name, value] : command.environment) out += fmt::format("export {}={}\n", name, shell_quoted(value));
+  for (const std::string& line : command.setup) out += line + "\n";
+  return out;
+}
+
+std::string arrays(const LaunchCommand& command) {
+  std::string out;
+  for (const ArgumentGroup& group : command.groups) {
+    out += fmt::format("{}=(\n", group.name);
+    for (const std::string& line : group.lines) out += fmt::format("    {}\n", line);
+    out += ")\n";
+  }
+  return out;
+}
+
+/// `"${MODEL_ARGS[@]}" "${DATA_ARGS[@]}"`
+std::string all_arrays(const LaunchCommand& command) {
+  std::string out;
+  for (const ArgumentGroup& group : command.groups) out += fmt::format(" \"${{{}[@]}}\"", group.name);
+  return out;
+}
+
+LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const std::string& name) {
+  std::string text = "#!/bin/bash\n";
+  text += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n", name, nodes.count);
+  text += fmt::format("#SBATCH --gpus-per-node={}\n", nodes.gpus);
+  if (nodes.segment > 0) text += fmt::format("#SBATCH --segment={}\n", nodes.segment);
+  text += "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n";
+  text += header(command) + "set -euo pipefail\n\n" + exports(command);
+  text += "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  text += "MASTER_PORT=${MASTER_PORT:-29500}\n\n" + arrays(command) + "\n";
+  text += "# shellcheck disable=SC2016\n";
+  text += fmt::format(
+      "srun --kill-on-bad-exit=1 bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank "
+      "\"$SLURM_NODEID\" --master-addr \"$0\" --master-port \"$1\" \"${{@:2}}\"' \\\n",
+      nodes.gpus);
+  text += fmt::format("    \"$MASTER_ADDR\" \"$MASTER_PORT\" {} \\\n   {}\n", command.program, all_arrays(command));
+  return {command.stem + ".sbatch", text, true};
+}
+
+LaunchFile torchrun(const LaunchCommand& command, const Nodes& nodes) {
+  std::string text = "#!/bin/bash\n" + header(command);
+  text += nodes.count > 1 ? "# On every node: NODE_RANK=0.." + std::to_string(nodes.count - 1) +
+                                " MASTER_ADDR=<node 0> ./" + command.stem + ".sh\n"
+                          : "";
+  text += "set -euo pipefail\n\n" + exports(command);
+  text += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\nMASTER_PORT=${MASTER_PORT:-29500}\n\n";
+  text += arrays(command) + "\n";
+  text += fmt::format("exec torchrun --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n", nodes.count,
+                      nodes.gpus);
+  text += fmt::format("    --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \\\n    {} \\\n   {}\n",
+                      command.program, all_arrays(command));
+  return {command.stem + ".sh", text, true};
+}
+
+/// Words of a line that shell_quoted has put together.
+std::vector<std::string> split_words(const std::string& line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool started = false, quoted = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      quoted = !quoted, started = true;
+    } else if (c == ' ' && !quoted) {
+      if (started) words.push_back(std::exchange(word, {}));
+      started = false;
+    } else {
+      word.push_back(c), started = true;
+    }
+  }
+  if (started) words.push_back(word);
+  return words;
+}
+
+/// A YAML string in double quotes.
+std::string yaml_quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  return out + "\"";
+}
+
+LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std::string& name,
+                     const EmitOptions& options) {
+  std::string text = header(command);
+  text += "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n";
+  text += fmt::format("  name: {}\nspec:\n  runtimeRef:\n    apiGroup: trainer.kubeflow.org\n", name);
+  text += "    kind: ClusterTrainingRuntime\n    name: torch-distributed\n  trainer:\n";
+  text += fmt::format("    image: {}\n", options.image.empty() ? "nvcr.io/nvidia/nemo:26.08" : options.image);
+  text += fmt::format("    numNodes: {}\n    numProcPerNode: {}\n    resourcesPerNode:\n", nodes.count, nodes.gpus);
+  text += fmt::format("      requests:\n        nvidia.com/gpu: {0}\n      limits:\n        nvidia.com/gpu: {0}\n",
+                      nodes.gpus);
+  // The controller tells torchrun nodes, ranks and address in PET_* variables; flags of its own would be refused.
+  text += "    command:\n      - torchrun\n    args:\n";
+  for (const std::string& word : split_words(command.plain_program))
+    text += fmt::format("      - {}\n", yaml_quoted(word));
+  for (const ArgumentGroup& group : command.groups)
+    for (const std::string& line : group.lines)
+      for (const std::string& word : split_words(line)) text += fmt::format("      - {}\n", yaml_quoted(word));
+  if (!command.environment.empty()) text += "    env:\n";
+  for (const auto& [variable, value] : command.environment)
+    text += fmt::format("      - name: {}\n        value: {}\n", variable, yaml_quoted(value));
+  return {"trainjob.yaml", text, false};
+}
+
+/// SkyPilot's name for the cluster's GPU, as its catalogue has it: H100:8.
+std::string sky_gpu(const Plan& plan) {
+  std::string name = plan.problem.cluster.gpu.name;
+  name = name.substr(0, name.find('-'));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const Plan& plan) {
+  std::string text = header(command);
+  text += fmt::format("name: {}\nnum_nodes: {}\nresources:\n  accelerators: {}:{}\nrun: |\n", name, nodes.count,
+                      sky_gpu(plan), nodes.gpus);
+  std::string script = "set -euo pipefail\n" + exports(command) + arrays(command);
+  script +=
+      "torchrun --nnodes \"$SKYPILOT_NUM_NODES\" --nproc-per-node \"$SKYPILOT_NUM_GPUS_PER_NODE\" \\\n"
+      "    --node-rank \"$SKYPILOT_NODE_RANK\" --master-addr \"$(echo \"$SKYPILOT_NODE_IPS\" | head -n 1)\" \\\n";
+  script += fmt::format("    --master-port 29500 {} \\\n   {}\n", command.program, all_arrays(command));
+  for (std::size_t at = 0; at < script.size();) {
+    const std::size_t end = script.find('\n', at);
+    text += "  " + script.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return {"sky.yaml", text, false};
+}
+
+LaunchFile hostfile(const Nodes& nodes) {
+  std::string text;
+  for (int node = 0; node < nodes.count; ++node) text += fmt::format("node-{} slots={}\n", node, nodes.gpus);
+  return {"hostfile", text, false};
+}
+
+}  // namespace
+
+std::vector<std::string> launcher_words() { return {"slurm", "torchrun", "k8s", "skypilot", "hostfile"}; }
+
+std::string shell_quoted(std::string_view text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                          "0123456789_-+=./:,%@") == std::string_view::npos;
+  if (plain) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string job_name(const Plan& plan, const EmitOptions& options) {
+  std::string out;
+  for (const char c : options.name.empty() ? "plan-" + plan.problem.model.name : options.name) {
+    const unsigned char u = static_cast<unsigned char>(c);
+    if (std::isalnum(u) != 0)
+      out.push_back(static_cast<char>(std::tolower(u)));
+    else if (!out.empty() && out.back() != '-')
+      out.push_back('-');
+  }
+  out.resize(std::min<std::size_t>(out.size(), 50));
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  return out.empty() ? "plan" : out;
+}
+
+Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, const Plan& plan,
+                                               const EmitOptions& options) {
+  const Nodes nodes = nodes_of(plan);
+  const std::string name = job_name(plan, options);
+  const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
+  std::vector<LaunchFile> files;
+  if (launcher == "slurm") files = {slurm(command, nodes, name)};
+  if (launcher == "torchrun") files = {torchrun(command, nodes)};
+  if (launcher == "k8s") files = {train_job(command, nodes, name, options)};
+  if (launcher == "skypilot") files = {skypilot(command, nodes, name, plan)};
+  if (launcher == "hostfile") files = {torchrun(command, nodes), hostfile(nodes)};
+  if (!files.empty()) return files;
+  Error error{"unknown_launcher", fmt::format("unknown launcher `{}`", launcher), {}, {}};
+  const std::string near = nearest_name(launcher, launcher_words());
+  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  return fail(error);
+}
+
+}  // namespace plan

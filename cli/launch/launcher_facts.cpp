@@ -1,0 +1,141 @@
+// Nodes and GPUs that launchers state. Tested by tests/launch/launcher_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/shell.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kMost = 1 << 20;
+
+int number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && value > 0 && value <= kMost ? value : 0;
+}
+
+/// `8`, `h100:8`, `gpu:8`, `gpu:h100:8`
+void gpus_of(std::string_view text, LaunchFacts& facts) {
+  const std::size_t colon = text.rfind(':');
+  facts.gpus_per_node = number(colon == std::string_view::npos ? text : text.substr(colon + 1));
+  if (colon == std::string_view::npos) return;
+  std::string_view kind = text.substr(0, colon);
+  if (const std::size_t last = kind.rfind(':'); last != std::string_view::npos) kind = kind.substr(last + 1);
+  if (kind == "gpu") return;
+  std::string name(kind);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  if (const Result<Found<Gpu>> found = load_gpu(name, store)) facts.gpu = found->name;
+}
+
+void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {
+  for (const ShellDirective& row : script.sbatch) {
+    if (row.name == "nodes" || row.name == "N") {
+      facts.nodes = number(row.value);
+      facts.gpus_where = fmt::format("{}:{}", file, row.line);
+    }
+    if (row.name == "gpus-per-node" || row.name == "gres") gpus_of(row.value, facts);
+    if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && number(row.value) > 1)
+      facts.gpus_per_node = number(row.value);
+  }
+}
+
+/// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
+void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
+  const auto is = [](std::string_view word, std::string_view name) {
+    return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
+                                                    [](char a, char b) { return a == b || (a == '_' && b == '-'); });
+  };
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    std::string word = command.words[i].text, value;
+    if (const std::size_t equals = word.find('='); equals != std::string::npos) {
+      value = word.substr(equals + 1);
+      word.resize(equals);
+    } else if (i + 1 < command.words.size()) {
+      value = command.words[i + 1].text;
+    }
+    const int count = number(value);
+    if (count == 0) continue;
+    const bool nodes = is(word, "--nnodes") || is(word, "--num-nodes");
+    const bool each = is(word, "--nproc-per-node") || is(word, "--num-gpus");
+    if (nodes && facts.nodes == 0) facts.nodes = count;
+    if (each && facts.gpus_per_node == 0) facts.gpus_per_node = count;
+    if ((nodes || each) && facts.gpus_where.empty())
+      facts.gpus_where = fmt::format("{}:{}", file, command.words[i].line);
+  }
+}
+
+/// `numNodes: 128` of a TrainJob, `num_nodes: 4` of SkyPilot: the first value of a key.
+int yaml_number(const std::string& text, std::string_view key) {
+  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+    const bool starts = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
+    std::size_t value = at + key.size();
+    if (!starts || value >= text.size() || text[value] != ':') continue;
+    do ++value;
+    while (value < text.size() && text[value] == ' ');
+    std::size_t end = value;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+    return number(std::string_view(text).substr(value, end - value));
+  }
+  return 0;
+}
+
+/// SkyPilot: `accelerators: H100:8`
+void from_skypilot(const std::string& text, LaunchFacts& facts) {
+  const std::size_t at = text.find("accelerators:");
+  if (at == std::string::npos) return;
+  std::string value = text.substr(at + 13, text.find('\n', at) - at - 13);
+  std::erase_if(value,
+                [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '"' || c == '\''; });
+  if (value.find(':') == std::string::npos) value += ":1";
+  gpus_of(value, facts);
+}
+
+/// Lines `host slots=8`.
+void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
+  std::size_t hosts = 0;
+  for (std::size_t at = source.text.find(" slots="); at != std::string::npos;
+       at = source.text.find(" slots=", at + 1)) {
+    const std::size_t end = source.text.find_first_not_of("0123456789", at + 7);
+    facts.gpus_per_node =
+        number(std::string_view(source.text).substr(at + 7, end == std::string::npos ? end : end - at - 7));
+    ++hosts;
+  }
+  facts.nodes = static_cast<int>(hosts);
+  facts.gpus_where = source.path;
+}
+
+}  // namespace
+
+LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
+  LaunchFacts facts;
+  for (const LaunchSource& source : files) {
+    const std::string& text = source.text;
+    if (text.find("kind: TrainJob") != std::string::npos) {
+      facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");
+      facts.gpus_where = source.path;
+    } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
+      facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
+      from_skypilot(text, facts);
+      facts.gpus_where = source.path;
+    } else if (text.find(" slots=") != std::string::npos && !text.starts_with("#!")) {
+      from_hostfile(source, facts);
+    } else if (text.starts_with("#!") || text.find("torchrun") != std::string::npos ||
+               text.find("#SBATCH") != std::string::npos) {
+      const Script script = follow_script(text, source.path);
+      from_sbatch(script, source.path, facts);
+      for (const ShellCommand& command : script.commands) from_command(command, source.path, facts);
+    }
+  }
+  return facts;
+}
+
+}  // namespace plan

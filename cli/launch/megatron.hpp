@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/shell.hpp"
+
+namespace plan {
+
+/// A flag as a file gives it; dialects translate their keys into these.
+struct MegatronValue {
+  std::vector<std::string> values{};
+  std::string where{};  ///< "run.sh:12"
+};
+
+/// Megatron-LM's arguments, by flag name without dashes, and the environment that they run in.
+struct MegatronArgs {
+  std::string format = "megatron-lm";
+  std::map<std::string, MegatronValue, std::less<>> given{};
+  std::map<std::string, MegatronValue, std::less<>> environment{};
+  bool states_environment = true;  ///< false: a dialect sets it elsewhere
+
+  bool has(std::string_view flag) const { return given.find(flag) != given.end(); }
+  /// First value; empty if absent or a switch.
+  std::string text(std::string_view flag) const;
+  std::string where(std::string_view flag) const;
+  /// Value of an integer; nothing if absent or not a number.
+  std::optional<std::int64_t> integer(std::string_view flag) const;
+  std::int64_t integer(std::string_view flag, std::int64_t otherwise) const {
+    return integer(flag).value_or(otherwise);
+  }
+};
+
+/// One flag to be written.
+struct MegatronSetting {
+  std::string flag{};
+  std::vector<std::string> values{};
+};
+struct MegatronGroup {
+  std::string name{};  ///< MODEL_ARGS
+  std::vector<MegatronSetting> settings{};
+};
+
+/// Reads words behind pretrain_gpt.py. Mistakes go to `errors`, flags of a fork to `notes`.
+[[nodiscard]] MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::string& file,
+                                               Errors& errors, std::vector<Note>& notes);
+
+/// What the arguments mean; the same for every dialect. All mistakes at once.
+[[nodiscard]] Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& facts);
+
+/// The model that the arguments describe, named after the preset that it is.
+[[nodiscard]] Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
+                                           std::vector<Note>& notes);
+
+/// What Megatron-LM itself would reject in these arguments, beyond what a layout's rules say (launch.md 3.1.2).
+[[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job);
+
+/// A plan as Megatron-LM's arguments, or what it cannot express.
+[[nodiscard]] Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan);
+
+/// `Et*3|(tt|)*29,m|L`: layers of each chunk in model order, embedding and loss at the ends.
+[[nodiscard]] std::string pipeline_layout_text(std::span<const int> chunk_layers, int mtp);
+/// Layers of each chunk, or an error that says what the layout breaks.
+[[nodiscard]] Result<std::vector<int>> read_pipeline_layout(std::string_view text, int layers, int mtp);
+
+/// Stages of equal chunks, or with embedding and loss counted as a layer each; empty if they do not divide.
+[[nodiscard]] std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss);
+
+[[nodiscard]] bool is_megatron_script(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options);
+
+}  // namespace plan

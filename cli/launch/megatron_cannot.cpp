@@ -1,0 +1,97 @@
+// What Megatron-LM cannot express of a plan, and facts of published models that only launch files need.
+// Tested by tests/launch/megatron_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_model_facts.hpp"
+#include "formulas/names.hpp"
+#include "planner/rules.hpp"
+
+namespace plan {
+namespace {
+
+/// `rope_theta` of the models' config.json on Hugging Face.
+struct Rope {
+  std::string_view model;  ///< start of the preset's name
+  int base;
+};
+constexpr Rope kRopes[] = {
+    {"llama1", 10000},         {"llama2", 10000},          {"llama3", 500000},   {"llama4", 500000},
+    {"qwen2", 1000000},        {"qwen3", 1000000},         {"mixtral", 1000000}, {"mistral-7b", 10000},
+    {"mistral-nemo", 1000000}, {"mistral-large", 1000000}, {"deepseek", 10000},  {"moonlight", 50000},
+    {"kimi-k2", 50000},        {"olmo2", 500000},          {"olmo3", 500000},    {"glm-4.5", 1000000},
+    {"glm-4.6", 1000000},      {"glm-4.7", 1000000},       {"gpt-oss", 150000},  {"gemma", 10000},
+    {"nemotron4", 10000},      {"minimax-m2", 5000000},    {"dbrx", 500000},
+};
+
+Error cannot(std::string_view what, std::string help = {}) {
+  Error error{"not_expressible", fmt::format("Megatron-LM cannot run this plan: {}", what), {}, {}};
+  if (!help.empty()) error.help.push_back(std::move(help));
+  return error;
+}
+
+bool same_mixer(const Layer& a, const Layer& b) {
+  AttentionShape left = a.attention, right = b.attention;
+  left.window = right.window = 0;
+  return a.mixer == b.mixer && left == right && a.latent == b.latent;
+}
+
+void judge_model(const Model& model, Errors& errors) {
+  for (const Layer& kind : model.kinds) {
+    if (kind.mixer == Mixer::Mamba2 || kind.mixer == Mixer::DeltaNet || kind.mixer == Mixer::None ||
+        kind.ffn == Ffn::None)
+      return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
+    if (!same_mixer(kind, model.kinds.front()))
+      return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));
+    if (kind.norms != 2)
+      return errors.push_back(cannot(fmt::format("layers of {} have {} norms, not 2", model.name, kind.norms)));
+    if (kind.attention.output_gate || kind.attention.qk_norm == QkNorm::Full || kind.latent.index_heads > 0 ||
+        kind.moe.latent > 0)
+      return errors.push_back(
+          cannot(fmt::format("{} has an attention or expert variant that is not written yet", model.name)));
+  }
+  if (model.embedding_norm || model.head_bias)
+    errors.push_back(cannot(fmt::format("{} has a norm behind the embedding or a bias in the head", model.name)));
+}
+
+void judge_training(const Training& training, Errors& errors) {
+  if (training.adapters())
+    errors.push_back(
+        cannot(fmt::format("it trains no adapters (`--task {}`)", name(training.task)), "plan with `--task finetune`"));
+  if (training.optimizer == Optimizer::Adam8bit || training.optimizer == Optimizer::Adafactor)
+    errors.push_back(
+        cannot(fmt::format("it has no optimizer `{}`", name(training.optimizer)), "plan with `--optimizer adam`"));
+  if (training.stack.vocab_parallel) errors.push_back(cannot("it keeps the vocabulary on the first and last stage"));
+}
+
+void judge_layout(const Plan& plan, Errors& errors) {
+  Problem problem = plan.problem;
+  problem.framework = Framework::Megatron;
+  const int rule = broken_rule(problem, plan.best.layout);
+  if (rule >= 0) {
+    const Rule& row = rules()[static_cast<std::size_t>(rule)];
+    errors.push_back(cannot(fmt::format("{} (rule {})", row.text, row.code), "plan with `--framework megatron`"));
+  }
+}
+
+}  // namespace
+
+MegatronModelFacts megatron_model_facts(std::string_view model) {
+  MegatronModelFacts facts;
+  for (const Rope& rope : kRopes)
+    if (model.starts_with(rope.model)) facts.rotary_base = rope.base;
+  facts.squared_relu = model.starts_with("nemotron");
+  return facts;
+}
+
+Errors megatron_cannot(const Plan& plan, const EmitOptions&) {
+  Errors errors;
+  judge_model(plan.problem.model, errors);
+  judge_training(plan.problem.training, errors);
+  judge_layout(plan, errors);
+  return errors;
+}
+
+}  // namespace plan

@@ -1,0 +1,255 @@
+// The model that Megatron-LM's arguments describe. Tested by tests/launch/megatron_read_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/megatron.hpp"
+#include "presets/store.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 100'000'000;
+
+/// `([0]*3+[1]*58)`, `[0,1,1]`, `2` (every second layer): 1 for layers with experts. Nothing if unreadable.
+std::optional<std::vector<bool>> moe_layers(const std::string& text, std::size_t depth) {
+  std::vector<bool> out;
+  if (text.find('[') == std::string::npos) {
+    const std::size_t every = text.empty() ? 1 : static_cast<std::size_t>(std::atoll(text.c_str()));
+    if (every == 0) return std::nullopt;
+    for (std::size_t i = 0; i < depth; ++i) out.push_back(i % every == 0);
+    return out;
+  }
+  std::size_t at = 0;
+  while (at < text.size() && out.size() <= depth) {
+    if (text[at] != '[') {
+      ++at;
+      continue;
+    }
+    std::vector<bool> items;
+    for (++at; at < text.size() && text[at] != ']'; ++at)
+      if (text[at] == '0' || text[at] == '1') items.push_back(text[at] == '1');
+    ++at;
+    std::size_t times = 1;
+    if (at < text.size() && text[at] == '*') times = static_cast<std::size_t>(std::atoll(text.c_str() + at + 1));
+    if (times > depth) return std::nullopt;
+    for (std::size_t i = 0; i < times && out.size() <= depth; ++i) out.insert(out.end(), items.begin(), items.end());
+  }
+  if (out.size() != depth) return std::nullopt;
+  return out;
+}
+
+AttentionShape attention(const MegatronArgs& args, std::int64_t hidden) {
+  AttentionShape shape;
+  shape.heads = args.integer("num-attention-heads", 1);
+  shape.kv_heads = args.has("group-query-attention") ? args.integer("num-query-groups", 1) : shape.heads;
+  shape.head_dim = args.integer("kv-channels", hidden / std::max<std::int64_t>(1, shape.heads));
+  const bool biases = !args.has("disable-bias-linear");
+  shape.qkv_bias = biases || args.has("add-qkv-bias");
+  shape.out_bias = biases;
+  if (args.has("qk-layernorm")) shape.qk_norm = QkNorm::PerHead;
+  shape.sinks = args.text("softmax-type") == "learnable";
+  return shape;
+}
+
+/// Megatron's own defaults where a rank is not given.
+LatentShape latent(const MegatronArgs& args) {
+  return {.heads = args.integer("num-attention-heads", 1),
+          .q_rank = args.integer("q-lora-rank", 0),
+          .kv_rank = args.integer("kv-lora-rank", 32),
+          .nope_dim = args.integer("qk-head-dim", 128),
+          .rope_dim = args.integer("qk-pos-emb-head-dim", 64),
+          .value_dim = args.integer("v-head-dim", 128)};
+}
+
+std::int64_t ffn_width(const MegatronArgs& args, std::int64_t hidden) {
+  if (const auto stated = args.integer("ffn-hidden-size")) return *stated;
+  return args.has("swiglu") ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+}
+
+MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
+  return {.experts = args.integer("num-experts", 1),
+          .top_k = args.integer("moe-router-topk", 2),
+          .expert_width = args.integer("moe-ffn-hidden-size", ffn),
+          .shared_width = args.integer("moe-shared-expert-intermediate-size", 0),
+          .gated = args.has("swiglu"),
+          .expert_bias = !args.has("disable-bias-linear"),
+          .score_bias = args.has("moe-router-enable-expert-bias"),
+          .shared_gate = args.has("moe-shared-expert-gate")};
+}
+
+/// `--window-size 127,0` as tokens that a query sees, and which layers have it.
+void windows(const MegatronArgs& args, Model& model) {
+  const std::string text = args.text("window-size");
+  const std::size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string::npos) return;
+  const std::int64_t window = std::atoll(text.c_str() + digit) + 1;
+  const std::string skip = args.text("window-attn-skip-freq");
+  const std::size_t depth = model.layers.size();
+  std::vector<bool> windowed(depth, true);
+  if (skip.find('[') != std::string::npos) {
+    if (const auto listed = moe_layers(skip, depth)) windowed = *listed;
+  } else if (const long long every = std::atoll(skip.c_str()); every > 0) {
+    for (std::size_t i = 0; i < depth; ++i) windowed[i] = (i + 1) % static_cast<std::size_t>(every) != 0;
+  }
+  const std::size_t kinds = model.kinds.size();
+  for (std::size_t k = 0; k < kinds; ++k) {
+    Layer narrow = model.kinds[k];
+    narrow.attention.window = window;
+    model.kinds.push_back(narrow);
+  }
+  for (std::size_t i = 0; i < depth; ++i)
+    if (windowed[i]) model.layers[i] += static_cast<int>(kinds);
+}
+
+/// Kinds that no layer has go; the first layer's kind comes first.
+void tidy(Model& model) {
+  std::vector<Layer> kinds;
+  for (int& layer : model.layers) {
+    const Layer& kind = model.kinds[static_cast<std::size_t>(layer)];
+    auto found = std::find(kinds.begin(), kinds.end(), kind);
+    if (found == kinds.end()) found = kinds.insert(found, kind);
+    layer = static_cast<int>(found - kinds.begin());
+  }
+  model.kinds = std::move(kinds);
+}
+
+bool same_shape(const Model& a, const Model& b) {
+  if (a.hidden != b.hidden || a.layers.size() != b.layers.size() || a.kinds.size() != b.kinds.size()) return false;
+  for (std::size_t i = 0; i < a.layers.size(); ++i) {
+    const Layer& left = a.kinds[static_cast<std::size_t>(a.layers[i])];
+    const Layer& right = b.kinds[static_cast<std::size_t>(b.layers[i])];
+    if (left.mixer != right.mixer || left.ffn != right.ffn) return false;
+    if (left.mixer == Mixer::Attention &&
+        (left.attention.heads != right.attention.heads || left.attention.kv_heads != right.attention.kv_heads ||
+         left.attention.head_dim != right.attention.head_dim || left.attention.window != right.attention.window))
+      return false;
+    if (left.mixer == Mixer::Latent &&
+        (left.latent.heads != right.latent.heads || left.latent.kv_rank != right.latent.kv_rank ||
+         left.latent.q_rank != right.latent.q_rank))
+      return false;
+    if (left.ffn == Ffn::Dense && (left.dense.width != right.dense.width || left.dense.gated != right.dense.gated))
+      return false;
+    if (left.ffn == Ffn::Moe &&
+        (left.moe.experts != right.moe.experts || left.moe.top_k != right.moe.top_k ||
+         left.moe.expert_width != right.moe.expert_width || left.moe.shared_width != right.moe.shared_width))
+      return false;
+  }
+  return true;
+}
+
+/// The preset of the same shape, the one with the stated vocabulary first.
+std::optional<Model> preset_like(const Model& model) {
+  const StoreOptions store = StoreOptions::from_environment();
+  std::optional<Model> best;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, store)) {
+    Result<Model> preset = parse_model(entry);
+    if (!preset || !same_shape(model, *preset)) continue;
+    const bool better = !best || (best->vocab != model.vocab && preset->vocab == model.vocab);
+    if (better) best = std::move(*preset);
+  }
+  return best;
+}
+
+/// Vocabulary that a tokenizer's name gives away: a published model's.
+std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
+  if (args.text("tokenizer-type") == "GPT2BPETokenizer") return 50257;
+  const std::string name = args.text("tokenizer-model");
+  if (name.empty() || name.find('$') != std::string::npos) return 0;
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  const Result<Found<Model>> found = load_model(name, store);
+  return found ? found->value.vocab : 0;
+}
+
+Errors judge(const MegatronArgs& args, const Model& model) {
+  Errors errors;
+  const auto wrong = [&](std::string_view flag, std::string why) {
+    const std::string where = args.where(flag);
+    errors.push_back(
+        {"bad_model",
+         where.empty() ? fmt::format("`--{}` {}", flag, why) : fmt::format("{}: `--{}` {}", where, flag, why),
+         {},
+         {}});
+  };
+  for (const char* flag : {"num-layers", "hidden-size", "num-attention-heads"})
+    if (!args.has(flag)) wrong(flag, "is missing");
+  if (!errors.empty()) return errors;
+  const std::int64_t heads = args.integer("num-attention-heads", 0);
+  if (model.hidden < 1 || model.hidden > kMostWidth) wrong("hidden-size", "must be a positive number");
+  if (heads < 1 || heads > kMostWidth)
+    wrong("num-attention-heads", "must be a positive number");
+  else if (!args.has("kv-channels") && model.hidden % heads != 0)
+    wrong("hidden-size", fmt::format("{} is no multiple of {} heads", model.hidden, heads));
+  return errors;
+}
+
+}  // namespace
+
+Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
+  if (facts.model && !args.has("num-layers")) return *facts.model;
+  Model model;
+  const std::int64_t depth = args.integer("num-layers", 0);
+  model.hidden = args.integer("hidden-size", 0);
+  if (Errors errors = judge(args, model); !errors.empty()) return fail(std::move(errors));
+  if (depth < 1 || depth > kMostLayers)
+    return fail(
+        {"bad_model", fmt::format("{}: `--num-layers` must be 1 to {}", args.where("num-layers"), kMostLayers)});
+  model.layers.assign(static_cast<std::size_t>(depth), 0);
+  model.norm = args.text("normalization") == "RMSNorm" ? Norm::Rms : Norm::Layer;
+  model.tied = !args.has("untie-embeddings-and-output-weights");
+  const std::string position = args.text("position-embedding-type");
+  const bool learned = (position.empty() || position == "learned_absolute") &&
+                       !args.has("use-rotary-position-embeddings") && !args.has("no-position-embedding") &&
+                       !args.has("multi-latent-attention");
+  if (learned) model.positions = args.integer("max-position-embeddings", 0);
+  Layer layer;
+  if (args.has("multi-latent-attention"))
+    layer.mixer = Mixer::Latent, layer.latent = latent(args);
+  else
+    layer.attention = attention(args, model.hidden);
+  const std::int64_t ffn = ffn_width(args, model.hidden);
+  layer.dense = {.width = ffn, .gated = args.has("swiglu"), .bias = !args.has("disable-bias-linear")};
+  model.kinds = {layer};
+  if (args.has("num-experts")) {
+    const auto moe = moe_layers(args.text("moe-layer-freq"), model.layers.size());
+    if (!moe)
+      return fail({"bad_model", fmt::format("{}: `--moe-layer-freq {}` does not name {} layers",
+                                            args.where("moe-layer-freq"), args.text("moe-layer-freq"), depth)});
+    Layer sparse = layer;
+    sparse.ffn = Ffn::Moe, sparse.dense = {}, sparse.moe = experts(args, ffn);
+    model.kinds.push_back(sparse);
+    for (std::size_t i = 0; i < moe->size(); ++i) model.layers[i] = (*moe)[i] ? 1 : 0;
+  }
+  windows(args, model);
+  tidy(model);
+  if (const auto depth_mtp = args.integer("mtp-num-layers"); depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
+    model.mtp = {.depth = static_cast<int>(*depth_mtp), .kinds = {model.layers.back()}};
+  model.dropout = args.has("hidden-dropout") ? std::atof(args.text("hidden-dropout").c_str()) : 0.1;
+  model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));
+  model.default_seq = args.integer("seq-length", 4096);
+  model.name = fmt::format("{}-layer model", depth);
+  const std::optional<Model> preset = facts.model && same_shape(model, *facts.model) ? facts.model : preset_like(model);
+  if (facts.model && !same_shape(model, *facts.model))
+    notes.push_back({"model_differs",
+                     fmt::format("{} and the script describe different models; the script counts", facts.model_where)});
+  if (preset) {
+    model.name = preset->name;
+    model.default_global_batch = preset->default_global_batch;
+    if (model.mtp.depth > 0) model.mtp.own_embedding = preset->mtp.own_embedding;
+    if (model.vocab <= 0) {
+      model.vocab = preset->vocab;
+      notes.push_back({"vocabulary_assumed",
+                       fmt::format("no file states the vocabulary: {}, as {} has it", model.vocab, preset->name)});
+    }
+  }
+  if (model.vocab <= 0)
+    return fail({"vocabulary_not_stated",
+                 "the vocabulary is not stated: the tokenizer decides it",
+                 {},
+                 {"add `--vocab-size N` to the script, or name the model with `--model`"}});
+  return model;
+}
+
+}  // namespace plan

@@ -1,0 +1,373 @@
+// A plan as Megatron-LM's arguments (launch.md 3.1). Tested by tests/launch/megatron_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_model_facts.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace {
+
+using Settings = std::vector<MegatronSetting>;
+
+std::string text(std::int64_t value) { return fmt::format("{}", value); }
+
+void put(Settings& out, std::string flag) { out.push_back({std::move(flag), {}}); }
+void put(Settings& out, std::string flag, std::string value) { out.push_back({std::move(flag), {std::move(value)}}); }
+void put(Settings& out, std::string flag, std::int64_t value) { put(out, std::move(flag), text(value)); }
+
+/// The layer kind that all arguments describe: MoE if the model has one.
+const Layer& main_kind(const Model& model) {
+  const auto moe =
+      std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) { return kind.ffn == Ffn::Moe; });
+  return moe != model.kinds.end() ? *moe : model.kinds.front();
+}
+const Layer* dense_kind(const Model& model) {
+  const auto dense =
+      std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) { return kind.ffn == Ffn::Dense; });
+  return dense != model.kinds.end() ? &*dense : nullptr;
+}
+
+void attention(Settings& out, const Layer& kind) {
+  if (kind.mixer == Mixer::Latent) {
+    const LatentShape& shape = kind.latent;
+    put(out, "num-attention-heads", shape.heads);
+    put(out, "multi-latent-attention");
+    if (shape.q_rank > 0) put(out, "q-lora-rank", shape.q_rank);
+    put(out, "kv-lora-rank", shape.kv_rank);
+    put(out, "qk-head-dim", shape.nope_dim);
+    put(out, "qk-pos-emb-head-dim", shape.rope_dim);
+    put(out, "v-head-dim", shape.value_dim);
+    put(out, "qk-layernorm");
+    return;
+  }
+  const AttentionShape& shape = kind.attention;
+  put(out, "num-attention-heads", shape.heads);
+  if (shape.kv_heads != shape.heads) {
+    put(out, "group-query-attention");
+    put(out, "num-query-groups", shape.kv_heads);
+  }
+  put(out, "kv-channels", shape.head_dim);
+  if (shape.qk_norm == QkNorm::PerHead) put(out, "qk-layernorm");
+  if (shape.qkv_bias && !shape.out_bias) put(out, "add-qkv-bias");
+  if (shape.sinks) put(out, "softmax-type", "learnable");
+}
+
+/// Sliding windows: all layers alike, or every n-th in full (`--window-attn-skip-freq n`).
+void windows(Settings& out, const Model& model) {
+  std::int64_t window = 0;
+  std::string pattern;
+  for (const int kind : model.layers) {
+    const std::int64_t own = model.kinds[static_cast<std::size_t>(kind)].attention.window;
+    window = std::max(window, own);
+    pattern += fmt::format("{}{}", pattern.empty() ? "" : ",", own > 0 ? 1 : 0);
+  }
+  if (window == 0) return;
+  out.push_back({"window-size", {fmt::format("{},0", window - 1)}});
+  if (pattern.find('0') != std::string::npos) put(out, "window-attn-skip-freq", fmt::format("[{}]", pattern));
+}
+
+MegatronGroup model_arguments(const Plan& plan) {
+  const Model& model = plan.problem.model;
+  const Layer& kind = main_kind(model);
+  const MegatronModelFacts facts = megatron_model_facts(model.name);
+  const Layer* dense = dense_kind(model);
+  Settings out;
+  put(out, "num-layers", model.depth());
+  put(out, "hidden-size", model.hidden);
+  put(out, "ffn-hidden-size", dense != nullptr ? dense->dense.width : kind.moe.expert_width);
+  attention(out, kind);
+  windows(out, model);
+  put(out, "seq-length", plan.problem.training.seq);
+  put(out, "max-position-embeddings", std::max(model.positions, plan.problem.training.seq));
+  put(out, "position-embedding-type", model.positions > 0 ? "learned_absolute" : "rope");
+  if (facts.rotary_base > 0 && model.positions == 0) put(out, "rotary-base", facts.rotary_base);
+  put(out, "normalization", model.norm == Norm::Rms ? "RMSNorm" : "LayerNorm");
+  const bool gated = dense != nullptr ? dense->dense.gated : kind.moe.gated;
+  if (gated)
+    put(out, "swiglu");
+  else if (facts.squared_relu)
+    put(out, "squared-relu");
+  const bool biases = kind.mixer == Mixer::Attention && kind.attention.out_bias;
+  if (!biases) put(out, "disable-bias-linear");
+  if (!model.tied) put(out, "untie-embeddings-and-output-weights");
+  if (model.mtp.depth > 0) put(out, "mtp-num-layers", model.mtp.depth);
+  const std::string dropout =
+      plan.problem.training.dropout > 0 ? fmt::format("{}", plan.problem.training.dropout) : "0.0";
+  put(out, "attention-dropout", dropout);
+  put(out, "hidden-dropout", dropout);
+  return {"MODEL_ARGS", std::move(out)};
+}
+
+/// `([0]*3+[1]*58)`: which layers hold experts.
+std::string moe_frequency(const Model& model) {
+  std::string out;
+  for (std::size_t i = 0; i < model.layers.size();) {
+    const auto is_moe = [&](std::size_t layer) {
+      return model.kinds[static_cast<std::size_t>(model.layers[layer])].ffn == Ffn::Moe;
+    };
+    std::size_t end = i;
+    while (end < model.layers.size() && is_moe(end) == is_moe(i)) ++end;
+    out += fmt::format("{}[{}]*{}", out.empty() ? "" : "+", is_moe(i) ? 1 : 0, end - i);
+    i = end;
+  }
+  return "(" + out + ")";
+}
+
+MegatronGroup expert_arguments(const Plan& plan) {
+  const Model& model = plan.problem.model;
+  const MoeShape& moe = main_kind(model).moe;
+  const Stack& stack = plan.problem.training.stack;
+  Settings out;
+  put(out, "num-experts", moe.experts);
+  put(out, "moe-router-topk", moe.top_k);
+  put(out, "moe-ffn-hidden-size", moe.expert_width);
+  if (dense_kind(model) != nullptr) put(out, "moe-layer-freq", moe_frequency(model));
+  if (moe.shared_width > 0) put(out, "moe-shared-expert-intermediate-size", moe.shared_width);
+  if (moe.shared_gate) put(out, "moe-shared-expert-gate");
+  if (moe.score_bias) {
+    put(out, "moe-router-score-function", "sigmoid");
+    put(out, "moe-router-enable-expert-bias");
+  }
+  put(out, "moe-router-load-balancing-type", "aux_loss");
+  put(out, "moe-aux-loss-coeff", "1e-3");
+  if (stack.grouped_gemm) put(out, "moe-grouped-gemm");
+  put(out, "moe-token-dispatcher-type", stack.dedup_dispatch ? "flex" : "alltoall");
+  if (stack.dedup_dispatch) put(out, "moe-flex-dispatcher-backend", "deepep");
+  put(out, "moe-router-dtype", "fp32");
+  if (stack.ep_overlap && plan.best.layout.ep > 1) put(out, "overlap-moe-expert-parallel-comm");
+  return {"MOE_ARGS", std::move(out)};
+}
+
+void context(Settings& out, const Layout& layout) {
+  put(out, "context-parallel-size", layout.cp);
+  if (layout.cp == 1) return;
+  switch (layout.cp_kind) {
+    case CpKind::Ring: put(out, "cp-comm-type", "p2p"); break;
+    case CpKind::AllGather: put(out, "cp-comm-type", "all_gather"); break;
+    case CpKind::Ulysses: put(out, "cp-comm-type", "a2a"); break;
+    case CpKind::Hybrid:
+      put(out, "cp-comm-type", "a2a+p2p");
+      out.push_back(
+          {"hierarchical-context-parallel-sizes", {text(layout.cp_ulysses), text(layout.cp / layout.cp_ulysses)}});
+      break;
+  }
+}
+
+/// Equal chunks need no word; uneven ends have flags of their own; anything else is a layout string.
+void stages(Settings& out, const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const std::vector<int>& chunks = layout.chunk_layers;
+  const int depth = plan.problem.model.depth(), count = layout.pp * layout.vp;
+  const bool equal = chunks.empty() || chunks == equal_chunks(depth, count, false, false);
+  const bool ends = !equal && chunks == equal_chunks(depth, count, true, true);
+  const bool middle =
+      !equal && !ends && layout.vp == 1 && layout.pp > 2 &&
+      std::adjacent_find(chunks.begin() + 1, chunks.end() - 1, std::not_equal_to<>()) == chunks.end() - 1 &&
+      chunks.front() > 0 && chunks.back() > 0 && plan.problem.model.mtp.depth == 0;
+  if (layout.vp > 1 && (equal || ends)) put(out, "num-virtual-stages-per-pipeline-rank", layout.vp);
+  if (ends) put(out, "account-for-embedding-in-pipeline-split"), put(out, "account-for-loss-in-pipeline-split");
+  if (middle) {
+    put(out, "decoder-first-pipeline-num-layers", chunks.front());
+    put(out, "decoder-last-pipeline-num-layers", chunks.back());
+  } else if (!equal && !ends) {
+    put(out, "pipeline-model-parallel-layout", pipeline_layout_text(chunks, plan.problem.model.mtp.depth));
+  }
+}
+
+void sharding(Settings& out, const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const int copies = layout.dense_group() / layout.shard_group();
+  if (layout.zero >= 1) put(out, "use-distributed-optimizer");
+  if (layout.zero >= 2) {
+    put(out, "use-megatron-fsdp");
+    put(out, "data-parallel-sharding-strategy", layout.zero == 2 ? "optim_grads" : "optim_grads_params");
+  }
+  if (layout.zero >= 1 && copies > 1) put(out, "num-distributed-optimizer-instances", copies);
+  const Stack& stack = plan.problem.training.stack;
+  if (stack.overlap_grad_reduce) put(out, "overlap-grad-reduce");
+  if (stack.overlap_grad_reduce && stack.overlap_param_gather && layout.zero >= 1) put(out, "overlap-param-gather");
+}
+
+MegatronGroup parallel_arguments(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const Stack& stack = plan.problem.training.stack;
+  Settings out;
+  put(out, "tensor-model-parallel-size", layout.tp);
+  if (layout.sequence_parallel) put(out, "sequence-parallel");
+  put(out, "pipeline-model-parallel-size", layout.pp);
+  if (layout.pp > 1) stages(out, plan);
+  context(out, layout);
+  if (plan.problem.model.moe()) {
+    put(out, "expert-model-parallel-size", layout.ep);
+    put(out, "expert-tensor-parallel-size", layout.etp);
+  }
+  sharding(out, plan);
+  if (stack.tp_overlap && layout.tp > 1 && layout.sequence_parallel) put(out, "tp-comm-overlap");
+  if (!stack.p2p_overlap && layout.vp > 1) put(out, "no-overlap-p2p-communication");
+  return {"PARALLEL_ARGS", std::move(out)};
+}
+
+MegatronGroup precision_arguments(const Plan& plan) {
+  const Training& training = plan.problem.training;
+  Settings out;
+  const auto fp8 = [&](const char* format, const char* recipe) {
+    put(out, "bf16");
+    put(out, "fp8-format", format);
+    put(out, "fp8-recipe", recipe);
+    if (training.stack.fp8_param_gather && plan.best.layout.zero >= 1) put(out, "fp8-param-gather");
+  };
+  switch (training.precision) {
+    case Precision::Fp32: break;
+    case Precision::Fp16: put(out, "fp16"); break;
+    case Precision::Bf16: put(out, "bf16"); break;
+    case Precision::Fp8Delayed: fp8("hybrid", "delayed"); break;
+    case Precision::Fp8Tensorwise: fp8("hybrid", "tensorwise"); break;
+    case Precision::Fp8Blockwise: fp8("e4m3", "blockwise"); break;
+    case Precision::Mxfp8: fp8("e4m3", "mxfp8"); break;
+    case Precision::Nvfp4:
+      put(out, "bf16");
+      put(out, "fp4-format", "e2m1");
+      put(out, "fp4-recipe", "nvfp4");
+      break;
+  }
+  return {"PRECISION_ARGS", std::move(out)};
+}
+
+MegatronGroup recompute_arguments(const Plan& plan) {
+  const Recompute& recompute = plan.best.layout.recompute;
+  Settings out;
+  if (recompute.kind == RecomputeKind::Full) {
+    put(out, "recompute-granularity", "full");
+    put(out, "recompute-method", recompute.layers > 0 ? "block" : "uniform");
+    put(out, "recompute-num-layers", recompute.layers > 0 ? recompute.layers : std::max(1, recompute.uniform));
+  }
+  if (recompute.kind == RecomputeKind::Selective) {
+    put(out, "recompute-granularity", "selective");
+    MegatronSetting modules{"recompute-modules", {}};
+    for (const Named<RecomputeModule>& row : kRecomputeModuleNames)
+      if ((recompute.modules & row.value) != 0) modules.values.emplace_back(row.name);
+    out.push_back(std::move(modules));
+  }
+  return {"RECOMPUTE_ARGS", std::move(out)};
+}
+
+std::string moment(double bytes) { return bytes >= 4 ? "fp32" : bytes >= 2 ? "bf16" : "fp8"; }
+
+MegatronGroup optimizer_arguments(const Plan& plan) {
+  const Training& training = plan.problem.training;
+  Settings out;
+  put(out, "optimizer",
+      training.optimizer == Optimizer::Muon   ? "muon"
+      : training.optimizer == Optimizer::Adam ? "adam"
+                                              : "sgd");
+  const bool narrow = training.master_bytes < 4 || training.moment1_bytes < 4 || training.moment2_bytes < 4;
+  if (training.precision_aware || narrow || training.optimizer_offload > 0) {
+    put(out, "use-precision-aware-optimizer");
+    if (training.grad_bytes == 2) put(out, "main-grads-dtype", "bf16");
+    if (training.master_bytes < 4) put(out, "main-params-dtype", "fp16");
+    if (training.moment1_bytes < 4) put(out, "exp-avg-dtype", moment(training.moment1_bytes));
+    if (training.moment2_bytes < 4) put(out, "exp-avg-sq-dtype", moment(training.moment2_bytes));
+  }
+  if (training.grad_bytes == 2 && training.precision != Precision::Fp16) put(out, "grad-reduce-in-bf16");
+  if (training.optimizer_offload > 0) {
+    put(out, "optimizer-cpu-offload");
+    put(out, "optimizer-offload-fraction", fmt::format("{}", training.optimizer_offload));
+    put(out, "overlap-cpu-optimizer-d2h-h2d");
+  }
+  out.push_back({"lr", {"1e-4"}});
+  out.push_back({"min-lr", {"1e-5"}});
+  out.push_back({"lr-decay-style", {"cosine"}});
+  out.push_back({"lr-warmup-iters", {"100"}});
+  out.push_back({"weight-decay", {"0.1"}});
+  out.push_back({"clip-grad", {"1.0"}});
+  return {"OPTIMIZER_ARGS", std::move(out)};
+}
+
+MegatronGroup run_arguments(const Plan& plan, const EmitOptions& options) {
+  const Training& training = plan.problem.training;
+  Settings out;
+  put(out, "micro-batch-size", plan.best.layout.micro_batch);
+  put(out, "global-batch-size", training.global_batch);
+  put(out, "train-iters", 1000);
+  put(out, "eval-interval", 1000);  // without it Megatron dies before the first step
+  put(out, "eval-iters", 10);
+  put(out, "log-interval", 1);
+  put(out, "log-throughput");
+  put(out, "distributed-timeout-minutes", 60);
+  put(out, "manual-gc");
+  put(out, "manual-gc-interval", 100);
+  const CrossEntropy loss = training.stack.cross_entropy;
+  put(out, "cross-entropy-loss-fusion");
+  put(out, "cross-entropy-fusion-impl",
+      loss == CrossEntropy::FusedInPlace || loss == CrossEntropy::FusedFp32 ? "te" : "native");
+  if (!training.stack.gradient_fusion) put(out, "no-gradient-accumulation-fusion");
+  if (training.stack.deterministic) put(out, "deterministic-mode");
+  if (!training.stack.flash_attention) put(out, "attention-backend", "unfused");
+  const bool fsdp = plan.best.layout.zero >= 2;
+  if (!options.checkpoint_dir.empty()) {
+    put(out, "save", options.checkpoint_dir);
+    put(out, "load", options.checkpoint_dir);
+    put(out, "save-interval", 1000);
+  }
+  if (fsdp || !options.checkpoint_dir.empty()) put(out, "ckpt-format", fsdp ? "fsdp_dtensor" : "torch_dist");
+  return {"TRAIN_ARGS", std::move(out)};
+}
+
+MegatronGroup data_arguments(const Plan& plan, const EmitOptions& options) {
+  Settings out;
+  if (options.data_path.empty())
+    put(out, "mock-data");
+  else
+    put(out, "data-path", options.data_path), put(out, "split", "99,1,0");
+  put(out, "tokenizer-type", options.tokenizer.empty() ? "NullTokenizer" : "HuggingFaceTokenizer");
+  if (!options.tokenizer.empty()) put(out, "tokenizer-model", options.tokenizer);
+  put(out, "vocab-size", plan.problem.model.vocab);
+  return {"DATA_ARGS", std::move(out)};
+}
+
+}  // namespace
+
+std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss) {
+  const int counted = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  if (chunks < 1 || counted % chunks != 0) return {};
+  std::vector<int> out(static_cast<std::size_t>(chunks), counted / chunks);
+  if (embedding) --out.front();
+  if (loss) --out.back();
+  if (*std::min_element(out.begin(), out.end()) < 0) return {};
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
+  const Stack& stack = plan.problem.training.stack;
+  const bool fsdp = plan.best.layout.zero >= 2;
+  std::vector<std::pair<std::string, std::string>> out;
+  // One hardware queue keeps a collective in front of the GEMM that must overlap it; FSDP needs more than one.
+  if (!fsdp) out.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  if (stack.expandable_segments) out.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+  out.emplace_back("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
+  if (stack.overlap_grad_reduce || stack.tp_overlap) {
+    out.emplace_back("NVTE_FWD_LAYERNORM_SM_MARGIN", "16");
+    out.emplace_back("NVTE_BWD_LAYERNORM_SM_MARGIN", "16");
+  }
+  return out;
+}
+
+Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options) {
+  if (Errors errors = megatron_cannot(plan, options); !errors.empty()) return fail(std::move(errors));
+  std::vector<MegatronGroup> groups = {model_arguments(plan)};
+  if (plan.problem.model.moe()) groups.push_back(expert_arguments(plan));
+  groups.push_back(parallel_arguments(plan));
+  groups.push_back(precision_arguments(plan));
+  groups.push_back(recompute_arguments(plan));
+  groups.push_back(optimizer_arguments(plan));
+  groups.push_back(run_arguments(plan, options));
+  groups.push_back(data_arguments(plan, options));
+  std::erase_if(groups, [](const MegatronGroup& group) { return group.settings.empty(); });
+  return groups;
+}
+
+}  // namespace plan

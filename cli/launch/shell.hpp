@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/plan.hpp"
+
+namespace plan {
+
+/// A word that a script passes to a program, and the line that it was written on.
+struct ShellWord {
+  std::string text{};
+  int line = 0;
+};
+
+/// A command as it would run, after expansion. Words whose value a script does not state keep the `$NAME`.
+struct ShellCommand {
+  std::vector<ShellWord> words{};
+  std::map<std::string, std::string> environment{};  ///< exported or set before the command
+};
+
+/// `#SBATCH --nodes=2048`
+struct ShellDirective {
+  std::string name{};  ///< "nodes"
+  std::string value{};
+  int line = 0;
+};
+
+struct Script {
+  std::vector<ShellCommand> commands{};
+  std::vector<ShellDirective> sbatch{};
+  std::map<std::string, ShellWord> exported{};  ///< environment at the end, with the lines that set it
+  std::vector<Note> notes{};                    ///< what could not be followed, with its line
+};
+
+/// Follows a bash script without running anything: assignments, arrays, quotes, ${V:-d}, $(( )), if, case, for,
+/// functions, `bash -c`. What depends on more than the text stays as written and is noted.
+[[nodiscard]] Script follow_script(std::string_view text, const std::string& file);
+
+}  // namespace plan

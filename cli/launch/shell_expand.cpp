@@ -1,0 +1,403 @@
+// What a word of a script means: quotes, $NAME, ${NAME:-default}, "${ARRAY[@]}", $(( )).
+// Tested by tests/launch/shell_test.cpp.
+#include <algorithm>
+#include <cctype>
+
+#include "cli/launch/shell_text.hpp"
+
+namespace plan::shell {
+namespace {
+
+constexpr int kDeepest = 64;                      // expansions within expansions
+constexpr std::size_t kMostCharacters = 1 << 20;  // of one word
+
+bool name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Index behind the bracket that closes the one at `open`, quotes skipped; npos if it never closes.
+std::size_t closing(std::string_view text, std::size_t open, char left, char right) {
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && quote != '\'') {
+      ++i;
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == left) {
+      ++depth;
+    } else if (c == right && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+/// What `$...` stands for. `list`: each item is a word of its own ("${A[@]}").
+struct Expansion {
+  std::vector<Text> items{};
+  bool list = false;
+  bool known = true;
+};
+
+Expansion one(Text text) { return {{std::move(text)}, false, true}; }
+
+class Expander {
+ public:
+  Expander(const Text& raw, Scope& scope, bool split) : raw_(raw), scope_(scope), split_(split) {}
+
+  std::vector<Text> run() {
+    if (scope_.depth >= kDeepest) return {raw_};
+    ++scope_.depth;
+    const std::string_view text = raw_.chars;
+    while (at_ < text.size()) {
+      const char c = text[at_];
+      if (c == '\'')
+        single_quoted();
+      else if (c == '"')
+        double_quoted();
+      else if (c == '\\' && at_ + 1 < text.size())
+        escaped();
+      else if (c == '$')
+        unquoted_dollar();
+      else if (c == '`')
+        backquoted();
+      else
+        put(c, raw_.lines[at_++]);
+    }
+    finish();
+    --scope_.depth;
+    return std::move(words_);
+  }
+
+ private:
+  void put(char c, int line) {
+    if (word_.chars.size() < kMostCharacters) word_.add(c, line);
+    started_ = true;
+  }
+  void finish() {
+    if (started_) words_.push_back(std::move(word_));
+    word_ = {};
+    started_ = false;
+  }
+
+  void single_quoted() {
+    started_ = true;
+    for (++at_; at_ < raw_.chars.size() && raw_.chars[at_] != '\''; ++at_) put(raw_.chars[at_], raw_.lines[at_]);
+    ++at_;
+  }
+
+  void escaped() {
+    if (raw_.chars[at_ + 1] != '\n') put(raw_.chars[at_ + 1], raw_.lines[at_ + 1]);
+    at_ += 2;
+  }
+
+  void double_quoted() {
+    started_ = true;
+    for (++at_; at_ < raw_.chars.size() && raw_.chars[at_] != '"';) {
+      const char c = raw_.chars[at_];
+      if (c == '\\' && at_ + 1 < raw_.chars.size()) {
+        const char next = raw_.chars[at_ + 1];
+        if (next != '\n') {
+          if (next != '"' && next != '\\' && next != '$' && next != '`') put('\\', raw_.lines[at_]);
+          put(next, raw_.lines[at_ + 1]);
+        }
+        at_ += 2;
+      } else if (c == '$') {
+        quoted_dollar();
+      } else if (c == '`') {
+        backquoted();
+      } else {
+        put(c, raw_.lines[at_++]);
+      }
+    }
+    ++at_;
+  }
+
+  void quoted_dollar() {
+    const Expansion value = dollar();
+    if (value.list && value.items.empty() && word_.chars.empty()) started_ = false;  // "${EMPTY[@]}" is no word
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+      if (i > 0 && value.list && split_)
+        finish();
+      else if (i > 0)
+        put(' ', value.items[i].line());
+      if (word_.chars.size() + value.items[i].chars.size() <= kMostCharacters) word_.add(value.items[i]);
+      started_ = true;
+    }
+  }
+
+  void unquoted_dollar() {
+    const Expansion value = dollar();
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+      if (i > 0 && split_)
+        finish();
+      else if (i > 0)
+        put(' ', value.items[i].line());
+      const Text& text = value.items[i];
+      for (std::size_t k = 0; k < text.chars.size(); ++k) {
+        if (split_ && value.known && std::isspace(static_cast<unsigned char>(text.chars[k])) != 0)
+          finish();
+        else
+          put(text.chars[k], text.lines[k]);
+      }
+    }
+  }
+
+  /// A command's output is not known: it stays as written.
+  void backquoted() {
+    const std::size_t end = raw_.chars.find('`', at_ + 1);
+    const std::size_t stop = end == std::string::npos ? raw_.chars.size() : end + 1;
+    for (; at_ < stop; ++at_) put(raw_.chars[at_], raw_.lines[at_]);
+  }
+
+  Expansion as_written(std::size_t from) const { return {{raw_.part(from, at_ - from)}, false, false}; }
+
+  /// The expansion at `at_`, which moves behind it.
+  Expansion dollar() {
+    const std::size_t from = at_;
+    const std::string_view text = raw_.chars;
+    const int line = raw_.lines[at_++];
+    if (text.substr(at_, 2) == "((") {
+      const std::size_t end = closing(text, at_, '(', ')');
+      at_ = std::min(end, text.size());
+      if (end == std::string_view::npos) return as_written(from);
+      Text inner = expand_one(raw_.part(from + 3, end - from - 5), scope_);
+      const std::optional<long long> value = arithmetic(inner.chars, scope_);
+      if (!value) return as_written(from);
+      Text out;
+      out.add(std::to_string(*value), line);
+      return one(std::move(out));
+    }
+    if (at_ < text.size() && text[at_] == '(') {
+      at_ = std::min(closing(text, at_, '(', ')'), text.size());
+      return as_written(from);
+    }
+    if (at_ < text.size() && text[at_] == '{') {
+      const std::size_t open = at_;
+      at_ = std::min(closing(text, open, '{', '}'), text.size());
+      const Text inner = raw_.part(open + 1, at_ - open - 2);
+      return braces(inner, from);
+    }
+    const std::size_t start = at_;
+    if (at_ < text.size() &&
+        (std::isdigit(static_cast<unsigned char>(text[at_])) != 0 || text[at_] == '@' || text[at_] == '*' ||
+         text[at_] == '#' || text[at_] == '?' || text[at_] == '$' || text[at_] == '!'))
+      ++at_;
+    else
+      while (at_ < text.size() && name_char(text[at_])) ++at_;
+    if (start == at_) {
+      Text out;
+      out.add('$', line);
+      return one(std::move(out));
+    }
+    if (const std::optional<Expansion> value = named(text.substr(start, at_ - start), line)) return *value;
+    return as_written(from);
+  }
+
+  /// Value of a name, a position or `@`; nothing if it has none.
+  std::optional<Expansion> named(std::string_view name, int line) const {
+    if (name == "@" || name == "*") {
+      if (!scope_.knows_positional) return std::nullopt;
+      Expansion all{{}, name == "@", true};
+      if (!scope_.positional.empty()) all.items.assign(scope_.positional.begin() + 1, scope_.positional.end());
+      return all;
+    }
+    if (name == "#") {
+      if (!scope_.knows_positional) return std::nullopt;
+      Text out;
+      out.add(std::to_string(scope_.positional.empty() ? 0 : scope_.positional.size() - 1), line);
+      return one(std::move(out));
+    }
+    if (std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
+      const std::size_t index = static_cast<std::size_t>(std::atoi(std::string(name).c_str()));
+      if (index < scope_.positional.size()) return one(scope_.positional[index]);
+      if (scope_.knows_positional) return one({});
+      return std::nullopt;
+    }
+    const auto found = scope_.variables.find(std::string(name));
+    if (found == scope_.variables.end()) return std::nullopt;
+    return one(found->second.items.empty() ? Text{} : found->second.items.front());
+  }
+
+  /// `${...}`: `inner` without the braces, which began at `from`.
+  Expansion braces(const Text& inner, std::size_t from) {
+    const std::string_view text = inner.chars;
+    const int line = raw_.lines[from];
+    if (text.starts_with('#') && text.size() > 1) return length(text.substr(1), line, from);
+    std::size_t end = 0;
+    if (!text.empty() && (text[0] == '@' || text[0] == '*'))
+      end = 1;
+    else
+      while (end < text.size() && name_char(text[end])) ++end;
+    const std::string name(text.substr(0, end));
+    std::string_view index;
+    if (end < text.size() && text[end] == '[') {
+      const std::size_t close = text.find(']', end);
+      if (close == std::string_view::npos) return as_written(from);
+      index = text.substr(end + 1, close - end - 1);
+      end = close + 1;
+    }
+    if (name.empty()) return as_written(from);
+    std::optional<Expansion> value = indexed(name, index, line);
+    if (end == text.size()) return value ? *value : as_written(from);
+    return operate(name, std::move(value), inner.part(end), from);
+  }
+
+  std::optional<Expansion> indexed(const std::string& name, std::string_view index, int line) const {
+    if (index.empty()) return named(name, line);
+    const auto found = scope_.variables.find(name);
+    if (found == scope_.variables.end()) return std::nullopt;
+    if (index == "@" || index == "*") return Expansion{found->second.items, index == "@", true};
+    const std::optional<long long> at = arithmetic(index, scope_);
+    if (!at || *at < 0) return std::nullopt;
+    const std::size_t i = static_cast<std::size_t>(*at);
+    return one(i < found->second.items.size() ? found->second.items[i] : Text{});
+  }
+
+  Expansion length(std::string_view name, int line, std::size_t from) const {
+    const std::size_t bracket = name.find('[');
+    const auto found = scope_.variables.find(std::string(name.substr(0, bracket)));
+    if (found == scope_.variables.end()) return as_written(from);
+    Text out;
+    const Value& value = found->second;
+    const std::size_t first = value.items.empty() ? 0 : value.items.front().chars.size();
+    out.add(std::to_string(bracket == std::string_view::npos ? first : value.items.size()), line);
+    return one(std::move(out));
+  }
+
+  /// `:-default`, `:=default`, `:+other`, `:?message`, `:offset`, `#prefix`, `%suffix`, `/old/new`, `^^`, `,,`.
+  Expansion operate(const std::string& name, std::optional<Expansion> value, const Text& rest, std::size_t from) {
+    const std::string_view text = rest.chars;
+    const bool colon = text.starts_with(':');
+    const char op = colon && text.size() > 1 ? text[1] : text[0];
+    const bool empty = !value || value->items.empty() || (value->items.size() == 1 && value->items[0].chars.empty());
+    const bool missing = colon ? empty : !value;
+    const Text argument = rest.part(colon ? 2 : 1);
+    switch (op) {
+      case '-':
+      case '=': {
+        if (!missing) return *value;
+        Text fallback = expand_one(argument, scope_);
+        if (op == '=') scope_.variables[name] = {{fallback}, false, false};
+        return one(std::move(fallback));
+      }
+      case '+': return missing ? Expansion{} : one(expand_one(argument, scope_));
+      case '?': return value && !missing ? *value : as_written(from);
+      default: break;
+    }
+    if (colon) return slice(name, std::move(value), rest.part(1), from);
+    if (!value) return as_written(from);
+    for (Text& item : value->items)
+      if (!edit(item, rest)) return as_written(from);
+    return *value;
+  }
+
+  /// `${@:2}` and `${NAME:3:2}`.
+  Expansion slice(const std::string& name, std::optional<Expansion> value, const Text& rest, std::size_t from) const {
+    const std::size_t colon = rest.chars.find(':');
+    const std::optional<long long> start = arithmetic(std::string_view(rest.chars).substr(0, colon), scope_);
+    const std::optional<long long> count = colon == std::string::npos
+                                               ? std::optional<long long>(1 << 30)
+                                               : arithmetic(std::string_view(rest.chars).substr(colon + 1), scope_);
+    if (!value || !start || !count || *start < 0 || *count < 0) return as_written(from);
+    const std::size_t skip = static_cast<std::size_t>(*start), most = static_cast<std::size_t>(*count);
+    if (!value->list) {
+      if (value->items.empty()) return *value;
+      const Text& whole = value->items.front();
+      return one(skip < whole.chars.size() ? whole.part(skip, most) : Text{});
+    }
+    const std::vector<Text>& all = name == "@" ? scope_.positional : value->items;
+    Expansion out{{}, true, true};
+    for (std::size_t i = skip; i < all.size() && out.items.size() < most; ++i) out.items.push_back(all[i]);
+    return out;
+  }
+
+  bool edit(Text& item, const Text& rest) {
+    const std::string_view op = rest.chars;
+    const bool twice = op.size() > 1 && op[0] == op[1];
+    if (op[0] == '^' || op[0] == ',') {
+      for (std::size_t i = 0; i < item.chars.size() && (twice || i == 0); ++i) {
+        const unsigned char c = static_cast<unsigned char>(item.chars[i]);
+        item.chars[i] = static_cast<char>(op[0] == '^' ? std::toupper(c) : std::tolower(c));
+      }
+      return true;
+    }
+    const std::string pattern = expand_one(rest.part(twice ? 2 : 1), scope_).chars;
+    if (op[0] == '%' || op[0] == '#') {
+      trim(item, pattern, op[0] == '%', twice);
+      return true;
+    }
+    if (op[0] != '/') return false;
+    const std::size_t slash = pattern.find('/');
+    const std::string old = pattern.substr(0, slash);
+    const std::string fresh = slash == std::string::npos ? "" : pattern.substr(slash + 1);
+    if (old.empty() || old.find('*') != std::string::npos) return false;
+    for (std::size_t at = item.chars.find(old); at != std::string::npos; at = item.chars.find(old, at + fresh.size())) {
+      Text out = item.part(0, at);
+      out.add(fresh, item.lines[at]);
+      out.add(item.part(at + old.size()));
+      item = std::move(out);
+      if (!twice) break;
+    }
+    return true;
+  }
+
+  /// Drops the shortest (or longest) end that matches.
+  static void trim(Text& item, std::string_view pattern, bool back, bool longest) {
+    const std::size_t size = item.chars.size();
+    for (std::size_t i = 0; i <= size; ++i) {
+      const std::size_t length = longest ? size - i : i;
+      const std::string_view text = item.chars;
+      if (!matches(pattern, back ? text.substr(size - length) : text.substr(0, length))) continue;
+      item = back ? item.part(0, size - length) : item.part(length);
+      return;
+    }
+  }
+
+  const Text& raw_;
+  Scope& scope_;
+  bool split_;
+  std::size_t at_ = 0;
+  std::vector<Text> words_{};
+  Text word_{};
+  bool started_ = false;
+};
+
+}  // namespace
+
+Text Text::part(std::size_t from, std::size_t count) const {
+  Text out;
+  from = std::min(from, chars.size());
+  out.chars = chars.substr(from, count);
+  out.lines.assign(lines.begin() + static_cast<std::ptrdiff_t>(from),
+                   lines.begin() + static_cast<std::ptrdiff_t>(from + out.chars.size()));
+  return out;
+}
+
+std::vector<Text> expand(const Text& raw, Scope& scope) { return Expander(raw, scope, true).run(); }
+
+Text expand_one(const Text& raw, Scope& scope) {
+  const std::vector<Text> words = Expander(raw, scope, false).run();
+  return words.empty() ? Text{} : words.front();
+}
+
+bool matches(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] != '*' && pattern[p] == text[t]))) {
+      ++p, ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, mark = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1, t = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace plan::shell

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plan::shell {
+
+/// Text in which every character remembers the line that it was written on.
+struct Text {
+  std::string chars{};
+  std::vector<int> lines{};
+  void add(char c, int line) {
+    chars.push_back(c);
+    lines.push_back(line);
+  }
+  void add(std::string_view text, int line) {
+    for (const char c : text) add(c, line);
+  }
+  void add(const Text& other) {
+    chars += other.chars;
+    lines.insert(lines.end(), other.lines.begin(), other.lines.end());
+  }
+  Text part(std::size_t from, std::size_t count = std::string::npos) const;
+  int line(int otherwise = 0) const { return lines.empty() ? otherwise : lines.front(); }
+};
+
+/// A variable: one text, or the elements of an array.
+struct Value {
+  std::vector<Text> items{};
+  bool array = false;
+  bool exported = false;
+};
+
+/// Variables by name, and what `$1 $2 ...` are.
+struct Scope {
+  std::map<std::string, Value> variables{};
+  std::vector<Text> positional{};  ///< $0 first
+  bool knows_positional = false;
+  int depth = 0;  ///< of expansions within expansions
+};
+
+/// Value of an arithmetic expression; nothing if a name in it has no number.
+[[nodiscard]] std::optional<long long> arithmetic(std::string_view text, const Scope& scope);
+
+/// Expands one raw word: quotes, variables, arithmetic. Unquoted expansions are split at blanks, `"${A[@]}"` gives
+/// one word an element. What is not known stays as written.
+[[nodiscard]] std::vector<Text> expand(const Text& raw, Scope& scope);
+/// The same as one text, as on the right of an assignment.
+[[nodiscard]] Text expand_one(const Text& raw, Scope& scope);
+
+/// Whether `text` matches a pattern of `*` and `?`.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view text);
+
+}  // namespace plan::shell

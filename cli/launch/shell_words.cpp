@@ -1,0 +1,240 @@
+// A script cut into words and operators. Tested by tests/launch/shell_test.cpp.
+#include "cli/launch/shell_words.hpp"
+
+#include <cctype>
+#include <charconv>
+
+namespace plan::shell {
+namespace {
+
+class Lexer {
+ public:
+  Lexer(const Text& text, bool newlines_are_blanks) : text_(text), blanks_(newlines_are_blanks) {}
+
+  std::vector<Token> run() {
+    while (at_ < text_.chars.size()) step();
+    finish();
+    return std::move(tokens_);
+  }
+
+ private:
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.chars.size() ? text_.chars[at_ + ahead] : '\0'; }
+  void keep() {
+    if (word_.chars.empty()) line_ = text_.lines[at_];
+    word_.add(text_.chars[at_], text_.lines[at_]);
+    ++at_;
+  }
+  void finish() {
+    if (word_.chars.empty()) return;
+    if (!drop_next_) {
+      const bool in_of_case = word_.chars == "in" && case_words_ == 2;
+      case_words_ = word_.chars == "case" && starts_command() ? 1 : case_words_ > 0 ? case_words_ + 1 : 0;
+      if (word_.chars == "[[") in_test_ = true;
+      if (word_.chars == "]]") in_test_ = false;
+      tokens_.push_back({std::move(word_), line_, !in_of_case});
+      if (in_of_case) case_words_ = 0;
+    }
+    drop_next_ = false;
+    word_ = {};
+  }
+  bool starts_command() const { return tokens_.empty() || !tokens_.back().word; }
+  void symbol(std::size_t size) {
+    finish();
+    Text raw = text_.part(at_, size);
+    const int line = raw.line();
+    if (raw.chars == "\n") case_words_ = 0, in_test_ = false;
+    tokens_.push_back({std::move(raw), line, false});
+    at_ += size;
+  }
+
+  void step() {
+    const char c = peek();
+    if (c == '\\' && peek(1) == '\n') {
+      at_ += 2;
+      if (word_.chars.empty()) return;
+      return;  // the word goes on in the next line
+    }
+    if (c == '\\' && peek(1) != '\0') return keep(), keep();
+    if (c == '\'' || c == '"' || c == '`') return quoted(c);
+    if (c == '$' && (peek(1) == '(' || peek(1) == '{')) {
+      keep();
+      return peek() == '(' ? bracket('(', ')') : bracket('{', '}');
+    }
+    if (c == '#' && word_.chars.empty()) return comment();
+    if (c == '\n' && !blanks_) {
+      symbol(1);
+      return here_documents();
+    }
+    if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      finish();
+      ++at_;
+      return;
+    }
+    if (blanks_) return keep();
+    operators(c);
+  }
+
+  void operators(char c) {
+    if (in_test_ && word_.chars == "]]") finish();
+    if (in_test_) return keep();
+    const char next = peek(1);
+    if (c == '(' && word_.chars.ends_with('=')) return bracket('(', ')');  // an array
+    if (c == '(' && next == '(' && word_.chars.empty()) return bracket('(', ')');
+    if (c == '<' || c == '>') return redirection();
+    if (c == '&' && next == '>') return ++at_, redirection();
+    if ((c == '&' && next == '&') || (c == '|' && next == '|') || (c == ';' && next == ';')) return symbol(2);
+    if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return symbol(1);
+    keep();
+  }
+
+  void quoted(char quote) {
+    keep();
+    while (at_ < text_.chars.size() && peek() != quote) {
+      if (peek() == '\\' && quote != '\'' && peek(1) != '\0') keep();
+      if (quote == '"' && peek() == '$' && (peek(1) == '(' || peek(1) == '{')) {
+        keep();
+        if (peek() == '(')
+          bracket('(', ')');
+        else
+          bracket('{', '}');
+        continue;
+      }
+      keep();
+    }
+    if (at_ < text_.chars.size()) keep();
+  }
+
+  void bracket(char left, char right) {
+    int depth = 0;
+    char quote = 0;
+    while (at_ < text_.chars.size()) {
+      const char c = peek();
+      if (c == '\\' && peek(1) != '\0' && quote != '\'') {
+        keep();
+      } else if (quote != 0) {
+        if (c == quote) quote = 0;
+      } else if (c == '\'' || c == '"') {
+        quote = c;
+      } else if (c == '#' && left == '(' && at_ > 0 && std::isspace(static_cast<unsigned char>(text_.chars[at_ - 1]))) {
+        comment();
+        continue;
+      } else if (c == left) {
+        ++depth;
+      } else if (c == right && --depth == 0) {
+        return keep();
+      }
+      keep();
+    }
+  }
+
+  void comment() {
+    while (at_ < text_.chars.size() && peek() != '\n') ++at_;
+  }
+
+  /// `> file`, `2>&1`, `<<EOF`: no words of the command.
+  void redirection() {
+    const bool number = !word_.chars.empty() && word_.chars.find_first_not_of("0123456789") == std::string::npos;
+    if (number) word_ = {};
+    finish();
+    if (peek() == '<' && peek(1) == '<' && peek(2) != '<') {
+      at_ += 2;
+      if (peek() == '-') ++at_;
+      while (peek() == ' ') ++at_;
+      std::string end;
+      while (at_ < text_.chars.size() && std::isspace(static_cast<unsigned char>(peek())) == 0 && peek() != ';' &&
+             peek() != '|' && peek() != ')') {
+        if (peek() != '\'' && peek() != '"' && peek() != '\\') end.push_back(peek());
+        ++at_;
+      }
+      here_.push_back(end);
+      return;
+    }
+    while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '|') ++at_;
+    drop_next_ = peek() != '(';
+  }
+
+  void here_documents() {
+    for (const std::string& end : here_) {
+      while (at_ < text_.chars.size()) {
+        const std::size_t stop = text_.chars.find('\n', at_);
+        std::string line = text_.chars.substr(at_, stop == std::string::npos ? stop : stop - at_);
+        at_ = stop == std::string::npos ? text_.chars.size() : stop + 1;
+        while (!line.empty() && line.front() == '\t') line.erase(line.begin());
+        if (line == end) break;
+      }
+    }
+    here_.clear();
+  }
+
+  const Text& text_;
+  bool blanks_;
+  std::size_t at_ = 0;
+  Text word_{};
+  int line_ = 0;
+  int case_words_ = 0;    ///< words since `case`: its `in` is an operator
+  bool in_test_ = false;  ///< between [[ and ]]
+  bool drop_next_ = false;
+  std::vector<std::string> here_{};
+  std::vector<Token> tokens_{};
+};
+
+std::optional<long long> integer(const std::string& text) {
+  long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> primary(const std::vector<std::string>& words) {
+  if (words.size() == 1) return !words[0].empty();
+  if (words.size() == 2 && words[0] == "-z") return words[1].empty();
+  if (words.size() == 2 && words[0] == "-n") return !words[1].empty();
+  if (words.size() != 3) return std::nullopt;
+  const std::string& op = words[1];
+  if (op == "=" || op == "==") return matches(words[2], words[0]);
+  if (op == "!=") return !matches(words[2], words[0]);
+  const std::optional<long long> left = integer(words[0]), right = integer(words[2]);
+  if (!left || !right) return std::nullopt;
+  if (op == "-eq") return *left == *right;
+  if (op == "-ne") return *left != *right;
+  if (op == "-lt") return *left < *right;
+  if (op == "-le") return *left <= *right;
+  if (op == "-gt") return *left > *right;
+  if (op == "-ge") return *left >= *right;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Token> tokens(std::string_view text, int first_line) {
+  Text with_lines;
+  int line = first_line;
+  for (const char c : text) {
+    if (c == '\r') continue;
+    with_lines.add(c, line);
+    if (c == '\n') ++line;
+  }
+  return Lexer(with_lines, false).run();
+}
+
+std::vector<Token> tokens(const Text& text) { return Lexer(text, false).run(); }
+
+std::vector<Token> words_of(const Text& text) { return Lexer(text, true).run(); }
+
+std::optional<bool> compare(const std::vector<std::string>& words) {
+  for (const char* op : {"||", "&&"})
+    for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+      if (words[i] != op) continue;
+      const std::optional<bool> left = compare({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i)});
+      const std::optional<bool> right = compare({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()});
+      if (!left || !right) return std::nullopt;
+      return op[0] == '|' ? (*left || *right) : (*left && *right);
+    }
+  if (!words.empty() && words[0] == "!") {
+    const std::optional<bool> inner = compare({words.begin() + 1, words.end()});
+    return inner ? std::optional<bool>(!*inner) : std::nullopt;
+  }
+  return primary(words);
+}
+
+}  // namespace plan::shell
