@@ -2,6 +2,7 @@
 #include "planner/enumerate.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "planner/rules.hpp"
 
@@ -109,10 +110,10 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, std::uint16_t
     const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
     if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = subset});
   }
-  for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
-  options.push_back({.kind = RecomputeKind::Full});
   if (problem.framework == Framework::Torchtitan)
     options.push_back({.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
+  for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
+  options.push_back({.kind = RecomputeKind::Full});
   return options;
 }
 
@@ -179,13 +180,15 @@ std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Ta
 
 std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally) {
   std::vector<Sharding> shardings;
+  std::vector<int> shards = divisors(run.dense_group());
+  shards.front() = 0;  // all of them
+  if (shards.size() > 1) shards.pop_back();
+  shards = choose<int>(problem.fixed.shard, std::move(shards));
+  Layout layout = run;
   for (const int zero : choose<int>(problem.fixed.zero, {0, 1, 2, 3})) {
-    std::vector<int> shards{0};
-    if (zero > 0)
-      for (const int shard : divisors(run.dense_group()))
-        if (shard > 1 && shard < run.dense_group()) shards.push_back(shard);
-    for (const int shard : choose<int>(problem.fixed.shard, shards)) {
-      Layout layout = run;
+    // Without sharding there is nothing to divide.
+    const std::size_t choices = zero == 0 && !problem.fixed.shard ? 1 : shards.size();
+    for (const int shard : std::span(shards).first(choices)) {
       layout.zero = zero, layout.shard = shard;
       if (const int rule = broken_rule(problem, layout, Level::Sharding); rule >= 0)
         tally.reject(rule, 1);
@@ -200,6 +203,11 @@ int broken_rule(const Problem& problem, const Recompute& recompute) {
   Layout layout;
   layout.recompute = recompute;
   return broken_rule(problem, layout, Level::Recompute);
+}
+
+int least_deepest(const Problem& problem, const Layout& run) {
+  const int held = problem.model.depth() * (run.schedule == Schedule::DualPipe ? 2 : 1);
+  return (held + run.pp - 1) / run.pp;
 }
 
 std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present, int stage_layers) {

@@ -48,7 +48,10 @@ class Tally {
 /// Index of the first rule that recomputing so breaks, or -1.
 [[nodiscard]] int broken_rule(const Problem& problem, const Recompute& recompute);
 
-/// Ways to recompute a stage of at most `stage_layers` layers, cheapest in time first is not implied.
+/// Layers that some rank has at least, however they are split: recomputing blocks of fewer is a choice of
+/// its own.
+[[nodiscard]] int least_deepest(const Problem& problem, const Layout& run);
+/// Ways to recompute a stage of `stage_layers` layers: nothing, modules, blocks from small to large, everything.
 [[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present,
                                                           int stage_layers);
 

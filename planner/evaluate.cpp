@@ -41,17 +41,42 @@ std::int64_t sharding_passes(const Pipeline& pipeline) {
   }
 }
 
+void Evaluator::find_placement(const Layout& layout) {
+  const int shape = layout.schedule == Schedule::DualPipe ? 2 : v_shaped(layout.schedule) ? 1 : 0;
+  if (layout.chunk_layers.empty())
+    for (std::size_t i = 0; i < placements_.size(); ++i) {
+      const Placement& known = *placements_[i];
+      if (known.pp != layout.pp || known.vp != layout.vp || known.shape != shape) continue;
+      placement_ = &known, placement_index_ = i;
+      return;
+    }
+  auto placement = std::make_unique<Placement>();
+  placement->pp = layout.pp, placement->shape = shape;
+  placement->vp = layout.chunk_layers.empty() ? layout.vp : -1;  // given by hand: not to be found again
+  placement->stages = plan_stages(problem_, costs_, layout);
+  placement->segments = segments_of(placement->stages);
+  for (const StageContent& content : placement->stages.contents) {
+    double layers = 0;
+    for (const int count : content.layers_of_kind) layers += count;
+    placement->layers.push_back(layers);
+  }
+  const std::vector<int>& stage_layers = placement->stages.stage_layers;
+  placement->deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
+  for (const Segment& segment : placement->segments)
+    if (std::none_of(placement->holders.begin(), placement->holders.end(), [&](const Segment& other) {
+          return other.content == segment.content && (other.first > 0) == (segment.first > 0);
+        }))
+      placement->holders.push_back(segment);
+  placement_ = placement.get(), placement_index_ = placements_.size();
+  placements_.push_back(std::move(placement));
+}
+
 void Evaluator::place(const Layout& layout) {
   layout_ = layout;
   pipeline_ = pipeline_of(problem_, layout);
-  stages_ = plan_stages(problem_, costs_, layout);
-  stage_costs_.clear(), content_layers_.clear();
-  for (const StageContent& content : stages_.contents) {
-    double layers = 0;
-    for (const int count : content.layers_of_kind) layers += count;
-    content_layers_.push_back(layers);
-    stage_costs_.push_back(stage_cost(content));
-  }
+  find_placement(layout);
+  stage_costs_.clear();
+  for (const StageContent& content : stages().contents) stage_costs_.push_back(stage_cost(content));
   hop_ = 0;
   if (layout.pp > 1) {
     const double tokens = static_cast<double>(problem_.training.seq) * layout.micro_batch / layout.cp;
@@ -59,9 +84,10 @@ void Evaluator::place(const Layout& layout) {
     hop_ = send_time(problem_.cluster, bytes, layout.world() / layout.pp, layout.pp).value /
            problem_.cluster.calibration.scale_out;
   }
-  straggler_ = problem_.cluster.calibration.jitter * slowest_of(layout.world());
-  find_holders();
-  recompute({});
+  if (world_ != layout.world()) {
+    world_ = layout.world();
+    straggler_ = problem_.cluster.calibration.jitter * slowest_of(world_);
+  }
 }
 
 void Evaluator::add_block(StageCost& sum, const LayerCost& cost, double count) const {
@@ -104,159 +130,56 @@ Phase Evaluator::recompute_cost(const StageContent& content, const Recompute& ch
   return sum;
 }
 
-void Evaluator::recompute(const Recompute& choice) {
-  times_.clear();
+double Evaluator::start_recompute(const Recompute& choice) {
   for (std::size_t i = 0; i < stage_costs_.size(); ++i)
-    stage_costs_[i].recompute = recompute_cost(stages_.contents[i], choice);
+    stage_costs_[i].recompute = recompute_cost(stages().contents[i], choice);
   double slowest = -1;
-  for (int rank = 0; rank < layout_.pp; ++rank) {
-    const StageCost& cost = stage_costs_[content_of(rank)];
+  for (const Segment& segment : placement_->segments)
+    if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
+      slowest = work, bottleneck_ = segment.first;
+  if (pairs_micro_batches(layout_.schedule)) return 0;  // a pair of micro-batches may take less than their work
+  // A shade below, so that rounding never puts the bound above the value it bounds.
+  return 0.999999 * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
+}
+
+void Evaluator::finish_recompute() {
+  const bool pairs = pairs_micro_batches(layout_.schedule);
+  times_.clear();
+  for (const Segment& segment : placement_->segments) {
+    const StageCost& cost = stage_costs_[static_cast<std::size_t>(segment.content)];
     StageTime time{.forward = Seconds(cost.forward.total()),
                    .backward_input = Seconds(cost.backward_input.total() + cost.recompute.total()),
                    .backward_weight = Seconds(cost.backward_weight.total())};
-    if (pairs_micro_batches(layout_.schedule) && cost.forward.ep > 0)
+    if (pairs && cost.forward.ep > 0)
       time.pair = Seconds(cost.total() - cost.forward.ep - cost.backward_input.ep + cost.paired_ep);
-    times_.push_back(time);
-    if (cost.total() > slowest) slowest = cost.total(), bottleneck_ = rank;
+    times_.insert(times_.end(), static_cast<std::size_t>(segment.ranks), time);
   }
   run_ = pipeline_time(pipeline_, times_, Seconds(hop_));
+  set_base();
+}
+
+/// The busy time splits as the bottleneck's own micro-batches do.
+void Evaluator::set_base() {
+  const StageCost& cost = stage_costs_[content_of(bottleneck_)];
+  const double share = run_.busy.value / cost.total();
+  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
+  base_ = {};
+  base_.compute = Seconds(share * work.compute);
+  base_.recompute = Seconds(share * cost.recompute.total());
+  base_.tp = Seconds(share * work.tp);
+  base_.cp = Seconds(share * work.cp);
+  base_.ep = Seconds(share * work.ep);
+  base_.pp = run_.hop;
+  base_.bubble = run_.bubble;
+  passes_ = static_cast<double>(sharding_passes(pipeline_));
 }
 
 double Evaluator::least_time() const { return terms({}).total().value; }
 
-void Evaluator::find_holders() {
-  holders_.clear();
-  for (int rank = 0; rank < layout_.pp; ++rank) {
-    const Holder holder{stages_.content_of[static_cast<std::size_t>(rank)], rank, held(pipeline_, rank)};
-    const auto same = std::find_if(holders_.begin(), holders_.end(), [&](const Holder& other) {
-      return other.content == holder.content && (other.rank > 0) == (rank > 0);
-    });
-    if (same == holders_.end())
-      holders_.push_back(holder);
-    else if (holder.held > same->held)
-      *same = holder;
-  }
-}
-
-void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
-                               std::vector<DataParallel>& prices) const {
-  const Training& training = problem_.training;
-  const Cluster& cluster = problem_.cluster;
-  const Calibration& fit = cluster.calibration;
-  const auto time = [&](Collective op, double bytes, Group group) {
-    if (group.size <= 1 || bytes <= 0) return 0.0;
-    const bool inside = group.inside(cluster.scale_up_size()) == group.size;
-    return collective_time(cluster, op, bytes, group).value / (inside ? fit.scale_up : fit.scale_out);
-  };
-  const double element = training.stack.states == StateLayout::Fsdp2 ? 4 : training.grad_bytes;
-  const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
-  // Dense states shard over `shard` neighbours and replicate over the rest; experts over their own group.
-  // Both directions of DualPipe reduce the same stage, so its group is twice as large.
-  const int directions = layout.schedule == Schedule::DualPipe ? 2 : 1;
-  const int shard = layout.shard_group();
-  const Group all{layout.dense_group() * directions, layout.tp}, inner{shard, layout.tp};
-  const Group outer{layout.dense_group() / shard, layout.tp * shard};
-  const Group experts{layout.expert_dp() * directions, layout.etp * layout.ep};
-  prices.clear();
-  for (const StageContent& content : stages_.contents) {
-    double dense = 0, expert = 0;
-    for (int kind = 0; kind < costs_.kinds(); ++kind) {
-      const double count = content.layers_of_kind[static_cast<std::size_t>(kind)];
-      dense += count * memory.layer(kind).trained_dense;
-      expert += count * memory.layer(kind).trained_expert;
-    }
-    if (!training.adapters()) {
-      if (content.embedding) dense += memory.ends().embedding_parameters;
-      if (content.head) dense += memory.ends().head_parameters + content.mtp * memory.ends().mtp_parameters;
-    }
-    DataParallel price;
-    if (layout.zero == 0) {
-      price.reduce =
-          time(Collective::AllReduce, dense * element, all) + time(Collective::AllReduce, expert * element, experts);
-    } else {
-      price.reduce = time(Collective::ReduceScatter, dense * element, inner) +
-                     time(Collective::AllReduce, dense * element / shard, outer) +
-                     time(Collective::ReduceScatter, expert * element, experts);
-      price.gather =
-          time(Collective::AllGather, dense * weight, inner) + time(Collective::AllGather, expert * weight, experts);
-    }
-    if (layout.zero == 3) {  // fetched layer by layer
-      const double messages = content_layers_[prices.size()] * training.stack.gathers_per_layer;
-      price.gather += std::max(0.0, messages - 1) * time(Collective::AllGather, 1, inner);
-      price.reduce += std::max(0.0, messages - 1) * time(Collective::ReduceScatter, 1, inner);
-    }
-    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (formulas.md F4).
-    const double group = layout.zero == 0 ? 1 : shard, expert_group = layout.zero == 0 ? 1 : layout.expert_dp();
-    const double bytes = dense * (4 + 34 / group) + expert * (4 + 34 / expert_group);
-    price.optimizer = memory_bound_time(cluster.gpu, bytes, 20).value / fit.memory_bound;
-    prices.push_back(price);
-  }
-}
-
-/// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
-double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price, double layers) const {
-  const double tax = problem_.cluster.calibration.overlap_tax;
-  const bool overlaps = problem_.training.stack.overlap_param_gather;
-  const auto hide = [&](double comm, double compute) {
-    if (!overlaps) return comm;
-    return std::max(0.0, comm - compute) + tax * std::min(comm, compute);
-  };
-  const double blocks = std::max(1.0, layers);
-  const double again = problem_.training.stack.reshard_after_forward ? price.gather + price.reduce : price.reduce;
-  return blocks *
-         (hide(price.gather / blocks, cost.forward.total() / blocks) + hide(again / blocks, cost.backward() / blocks));
-}
-
-Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const DataParallel> prices) const {
-  const Stack& stack = problem_.training.stack;
-  const double tax = problem_.cluster.calibration.overlap_tax;
-  const double passes = static_cast<double>(sharding_passes(pipeline_));
-  // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
-  // micro-batches, which pass in groups of pp.
-  const bool by_chunk = layout.schedule == Schedule::Interleaved && layout.vp > 1;
-  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = (1 - last) * layout.pp;
-  const auto expose = [&](double comm, double pass, double slack, bool overlap) {
-    const double early = std::min((1 - last) * comm, others * pass);
-    const double hidden = overlap ? early + std::min(comm - early, slack) : 0;
-    return comm - hidden + tax * hidden;
-  };
-  Exposed worst;
-  double before_forward = 0, before_backward = 0;  // work of earlier ranks: slack before this rank is waited for
-  for (int rank = 0; rank < layout.pp; ++rank) {
-    const std::size_t content = content_of(rank);
-    const StageCost& cost = stage_costs_[content];
-    const DataParallel& price = prices[content];
-    worst.optimizer = std::max(worst.optimizer, price.optimizer);
-    if (layout.zero == 3) {
-      worst.reduce = std::max(worst.reduce, passes * block_exposed(cost, price, content_layers_[content]));
-      continue;
-    }
-    // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline.
-    const double backward = cost.backward(), forward = cost.forward.total();
-    const double reduce_slack = rank == 0 ? 0.9 * last * backward : before_backward;
-    const double gather_slack = rank == 0 ? 0.9 * last * forward : before_forward;
-    const double repeated = layout.zero == 2 ? (passes - 1) * std::max(tax * price.reduce, price.reduce - backward) : 0;
-    worst.reduce =
-        std::max(worst.reduce, repeated + expose(price.reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    worst.gather = std::max(worst.gather, expose(price.gather, forward, gather_slack, stack.overlap_param_gather));
-    before_forward += forward / layout.vp, before_backward += backward / layout.vp;
-  }
-  return worst;
-}
+double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
 
 Terms Evaluator::terms(const Exposed& exposed) const {
-  // The busy time splits as the bottleneck's own micro-batches do.
-  const StageCost& cost = stage_costs_[content_of(bottleneck_)];
-  const double share = run_.busy.value / cost.total();
-  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
-  Terms terms;
-  terms.compute = Seconds(share * work.compute);
-  terms.recompute = Seconds(share * cost.recompute.total());
-  terms.tp = Seconds(share * work.tp);
-  terms.cp = Seconds(share * work.cp);
-  terms.ep = Seconds(share * work.ep);
-  terms.pp = run_.hop;
-  terms.bubble = run_.bubble;
+  Terms terms = base_;
   terms.dp = Seconds(exposed.reduce + exposed.gather);
   terms.optimizer = Seconds(exposed.optimizer + problem_.cluster.calibration.fixed_step_ms * 1e-3);
   terms.straggler = Seconds(terms.total().value * straggler_);
@@ -269,9 +192,9 @@ double Evaluator::step_time(const Layout& layout, std::span<const DataParallel> 
 
 double Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) const {
   std::int64_t peak = 0;
-  for (const Holder& holder : holders_) {
-    const StageContent& content = stages_.contents[static_cast<std::size_t>(holder.content)];
-    peak = std::max(peak, memory.stage(layout, holder.rank, content, holder.held).total().value);
+  for (const Segment& holder : placement_->holders) {
+    const StageContent& content = stages().contents[static_cast<std::size_t>(holder.content)];
+    peak = std::max(peak, memory.stage(layout, holder.first, content, held_by(holder.first)).total().value);
   }
   return static_cast<double>(peak);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,18 @@ struct DataParallel {
   double optimizer = 0;  ///< the optimizer step
 };
 
+/// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
+struct Placement {
+  int pp = 0, vp = 0, shape = 0;
+  Stages stages{};
+  std::vector<Segment> segments{};
+  std::vector<double> layers{};  ///< by content
+  int deepest = 0;               ///< most layers of a rank
+  /// Ranks among which the one with the most memory is: every content's first, rank 0 apart, since no
+  /// schedule makes a later rank hold more micro-batches than an earlier one.
+  std::vector<Segment> holders{};
+};
+
 /// Evaluates layouts that share a split, in the order in which a search chooses: first where the layers
 /// stand, then what is recomputed, then how states are sharded. Each step reuses the ones before it.
 /// Holds scratch space: one per thread.
@@ -36,24 +49,34 @@ class Evaluator {
 
   /// Fixes pp, vp, schedule, dp and the placement of layers; nothing recomputed yet.
   void place(const Layout& layout);
-  const Stages& stages() const { return stages_; }
   /// One micro-batch through the stage of a rank, and the same as the schedule sees it; after recompute().
   const StageCost& cost(int rank) const { return stage_costs_[content_of(rank)]; }
   std::span<const StageTime> times() const { return times_; }
   /// Time of one hand-over between neighbouring ranks.
   Seconds hop() const { return Seconds(hop_); }
+  const Placement& placement() const { return *placement_; }
+  const Stages& stages() const { return placement_->stages; }
+  /// Number of the placement: equal for schedules that place layers alike.
+  std::size_t placement_index() const { return placement_index_; }
   /// Fixes what is recomputed.
-  void recompute(const Recompute& choice);
+  void recompute(const Recompute& choice) { start_recompute(choice), finish_recompute(); }
+  /// The same in two halves, the cheap one first. Returns seconds that the step takes at least: its slowest
+  /// rank's work.
+  double start_recompute(const Recompute& choice);
+  void finish_recompute();
   /// Seconds that the step takes at least, however states are sharded.
   double least_time() const;
 
-  /// Data-parallel work of every content under one sharding; does not depend on recomputation.
+  /// Data-parallel work of every content under one sharding; does not depend on recomputation or on
+  /// schedules that place layers alike.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
   /// Seconds per step, for the placement and recomputation fixed before.
   [[nodiscard]] double step_time(const Layout& layout, std::span<const DataParallel> prices) const;
   /// Bytes of the worst rank.
   [[nodiscard]] double peak_memory(const Layout& layout, const MemoryModel& memory) const;
+  /// Micro-batches that a rank holds at its peak under the schedule fixed before.
+  double held_by(int rank) const;
   /// Everything that a report shows.
   void fill(Estimate& estimate, const MemoryModel& memory) const;
 
@@ -62,22 +85,17 @@ class Evaluator {
   struct Exposed {
     double reduce = 0, gather = 0, optimizer = 0;
   };
-  /// The rank of a content that holds the most micro-batches; rank 0 keeps no gradient of an earlier stage.
-  struct Holder {
-    int content = 0;
-    int rank = 0;
-    double held = 0;
-  };
 
+  void find_placement(const Layout& layout);
+  void set_base();
   StageCost stage_cost(const StageContent& content) const;
   Phase recompute_cost(const StageContent& content, const Recompute& choice) const;
   void add_block(StageCost& sum, const LayerCost& cost, double count) const;
-  void find_holders();
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;
   double block_exposed(const StageCost& cost, const DataParallel& price, double layers) const;
   Terms terms(const Exposed& exposed) const;
   std::size_t content_of(int rank) const {
-    return static_cast<std::size_t>(stages_.content_of[static_cast<std::size_t>(rank)]);
+    return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);
   }
   void fill_memory(Estimate& estimate, const MemoryModel& memory) const;
   void report_layers(Estimate& estimate) const;
@@ -89,15 +107,18 @@ class Evaluator {
   const CostModel& costs_;
   Layout layout_{};
   Pipeline pipeline_{};
-  Stages stages_{};
+  std::vector<std::unique_ptr<Placement>> placements_{};  ///< all that were asked for
+  const Placement* placement_ = nullptr;
+  std::size_t placement_index_ = 0;
   std::vector<StageCost> stage_costs_{};  ///< by content
-  std::vector<double> content_layers_{};
-  std::vector<StageTime> times_{};  ///< by rank
-  std::vector<Holder> holders_{};
+  std::vector<StageTime> times_{};        ///< by rank
   PipelineTime run_{};
+  Terms base_{};       ///< of the step without data parallelism
+  double passes_ = 1;  ///< sharding_passes() of the schedule
   int bottleneck_ = 0;
   double hop_ = 0;        ///< seconds of one hand-over between stages
   double straggler_ = 0;  ///< share of the step lost to the slowest rank
+  int world_ = 0;         ///< ranks that `straggler_` is for
 };
 
 /// Micro-batches whose activations a rank holds at its peak, in units of everything it runs for one

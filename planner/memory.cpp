@@ -49,6 +49,7 @@ double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& led
   return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
 }
 
+/// Everything but what recomputation decides.
 LayerMemory layer_memory(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
   LayerMemory out;
   const RankParameters base = rank_parameters(model, layer, layout.tp, layout.ep, layout.etp);
@@ -61,15 +62,7 @@ LayerMemory layer_memory(const Model& model, const Layer& layer, const Training&
     out.dense_parameters += adapter.dense;
     out.expert_parameters += adapter.expert;
   }
-  out.gemm_parameters = linear_shapes(model, layer, layout).numel();
-  const LayerLedger ledger = layer_ledger(model, layer, training, layout);
-  out.saved = ledger.total();
-  out.kept = kept_bytes(model, layer, ledger, training, layout);
   out.checkpoint = layer_checkpoint(model, training, layout);
-  const LayerTransient transient = layer_transient(model, layer, training, layout);
-  out.forward_transient = transient.forward;
-  out.backward_transient =
-      out.saved - out.kept + std::max(transient.ffn_backward, transient.attention_backward - ledger.ffn());
   return out;
 }
 
@@ -101,19 +94,29 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
 }  // namespace
 
 MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
-    : problem_(&problem), recompute_(layout.recompute), generation_(generation_of(problem.cluster.gpu)) {
+    : problem_(&problem),
+      training_(training_on(problem, generation_of(problem.cluster.gpu))),
+      split_(layout),
+      generation_(generation_of(problem.cluster.gpu)) {
   const Model& model = problem.model;
-  const Training training = training_on(problem, generation_);
+  const Training& training = training_;
   layers_.reserve(model.kinds.size());
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     const Layer& layer = model.kinds[kind];
-    layers_.push_back(layer_memory(model, layer, training, layout));
     const LinearShapes shapes = linear_shapes(model, layer, layout);
     for (int i = 0; i < shapes.size; ++i) {
       const LinearShape& shape = shapes.shapes[static_cast<std::size_t>(i)];
       add_shape(shape.rows, shape.columns, owner_of(kind));
     }
+    layers_.push_back(layer_memory(model, layer, training, layout));
+    ledgers_.push_back(layer_ledger(model, layer, training, layout));
+    const LayerTransient transient = layer_transient(model, layer, training, layout);
+    layers_.back().gemm_parameters = shapes.numel();
+    layers_.back().saved = ledgers_.back().total();
+    layers_.back().forward_transient = transient.forward;
+    backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
   }
+  recompute(layout.recompute);
   const double hidden = static_cast<double>(model.hidden);
   add_shape(vocab_rows(model, training, layout), hidden, kHeadOwner);
   ends_ = end_memory(model, training, layout);
@@ -135,6 +138,15 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   quantised_bytes_ = cached ? quantised_weight_bytes(training) : 0;
 }
 
+void MemoryModel::recompute(const Recompute& choice) {
+  split_.recompute = choice;
+  for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
+    LayerMemory& layer = layers_[kind];
+    layer.kept = kept_bytes(problem_->model, problem_->model.kinds[kind], ledgers_[kind], training_, split_);
+    layer.backward_transient = layer.saved - layer.kept + backward_work_[kind];
+  }
+}
+
 void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
   for (Shape& shape : shapes_)
     if (shape.rows == rows && shape.columns == columns) {
@@ -154,9 +166,9 @@ double MemoryModel::dummy_gradients(unsigned owners) const {
   return bytes;
 }
 
-MemoryModel::Sums MemoryModel::sums(const StageContent& content) const {
+StageSums MemoryModel::sums(const StageContent& content) const {
   const Model& model = problem_->model;
-  Sums out;
+  StageSums out;
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
     int count = content.layers_of_kind[kind];
     if (content.mtp > 0)

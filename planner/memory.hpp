@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "formulas/activation.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/states.hpp"
@@ -65,6 +66,38 @@ struct MemoryKinds {
   return {reserved - stage.reserve, reserved, stage.total()};
 }
 
+/// Sums over the layers of a stage, embedding and head included where it holds them.
+struct StageSums {
+  double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0;
+  double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
+  double forward = 0, backward = 0, block = 0;
+  unsigned kinds = 0;
+  int layers = 0;
+  bool moe = false;
+};
+
+/// What sharding decides of a rank's memory: the same under every recomputation and schedule.
+struct ShardedMemory {
+  Bytes weights{}, grads{}, optimizer{}, communication{};
+  double forward = 0;   ///< weights gathered while a layer's forward runs
+  double backward = 0;  ///< the same in backward, with the gradients of the block
+  double head = 0;      ///< the head's own block, gathered
+  double step = 0;      ///< what the optimizer step adds
+  double resident = 0;  ///< neither state nor activation, but there at every possible peak
+  Bytes states() const { return weights + grads + optimizer; }
+};
+
+/// What recomputation and schedule decide of a rank's memory, whatever is sharded.
+struct ActivityMemory {
+  double activations = 0;
+  double forward = 0;              ///< alive only in one layer's forward
+  double backward = 0;             ///< and in its backward, what it rebuilds included
+  double at_head = 0;              ///< activations when the loss runs
+  double embedding = 0;            ///< activations when the embedding's gradient appears
+  double embedding_transient = 0;  ///< that gradient and the one that it came from
+  bool moe = false, has_head = false, has_embedding = false;
+};
+
 /// Memory of all stages of a problem under layouts that split layers alike.
 class MemoryModel {
  public:
@@ -75,6 +108,9 @@ class MemoryModel {
   const LayerMemory& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }
   const EndMemory& ends() const { return ends_; }
 
+  /// Changes what is recomputed; everything else stays as constructed.
+  void recompute(const Recompute& choice);
+
   /// Memory of `rank` (0 first) of `layout`, which may differ from the constructor's only in pp, vp,
   /// dp, zero, shard, schedule and chunk_layers. `in_flight` is in whole-stage micro-batches.
   [[nodiscard]] StageMemory stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const;
@@ -83,16 +119,19 @@ class MemoryModel {
   [[nodiscard]] const char* peak_instant(const Layout& layout, int rank, const StageContent& content,
                                          double in_flight) const;
 
+  // The same in parts, so that a search computes each as rarely as it changes.
+
+  [[nodiscard]] StageSums sums(const StageContent& content) const;
+  /// Depends on the sums' parameters, on dp, zero, shard and whether the schedule is DualPipe.
+  [[nodiscard]] ShardedMemory sharded(const Layout& layout, int rank, const StageContent& content,
+                                      const StageSums& sums) const;
+  /// Depends on vp, schedule and the chosen recomputation.
+  [[nodiscard]] ActivityMemory activity(const Layout& layout, const StageContent& content, const StageSums& sums,
+                                        double in_flight) const;
+  /// Bytes of the rank at its peak: stage().total().
+  [[nodiscard]] Bytes total(const ShardedMemory& sharded, const ActivityMemory& activity) const;
+
  private:
-  /// Sums over the layers of a stage, embedding and head included where it holds them.
-  struct Sums {
-    double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0;
-    double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
-    double forward = 0, backward = 0, block = 0;
-    unsigned kinds = 0;
-    int layers = 0;
-    bool moe = false;
-  };
   /// What a rank holds of the states of dense and expert parameters.
   struct Shares {
     StateShares dense, expert;
@@ -109,22 +148,25 @@ class MemoryModel {
     unsigned owners = 0;
   };
 
-  Sums sums(const StageContent& content) const;
-  Instant peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums, const Shares& shares,
-               double in_flight) const;
+  Instant peak(const ShardedMemory& sharded, const ActivityMemory& activity) const;
   void add_shape(double rows, double columns, unsigned owner);
   double dummy_gradients(unsigned owners) const;
-  double resident_transient(const Layout& layout, int rank, const StageContent& content, const Sums& sums) const;
-  double gathered_forward(const Layout& layout, const Sums& sums) const;
-  double gathered_backward(const Layout& layout, const StageContent& content, const Sums& sums) const;
+  double resident_transient(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
+  double gathered_forward(const Layout& layout, const StageSums& sums) const;
+  double gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
+                           double forward) const;
   static Shares shares_of(const Layout& layout);
-  void fill_states(StageMemory& memory, const Layout& layout, const Sums& sums, const Shares& shares) const;
-  double step_bytes(const Layout& layout, const Sums& sums, const Shares& shares) const;
+  void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  double step_bytes(const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  Bytes reserve_of(Bytes states, const Instant& instant) const;
 
   const Problem* problem_;
-  Recompute recompute_;
+  Training training_;  ///< as the stack runs it on this GPU
+  Layout split_;       ///< the constructor's, with the chosen recomputation
   GpuGeneration generation_ = GpuGeneration::Hopper;
   std::vector<LayerMemory> layers_;
+  std::vector<LayerLedger> ledgers_;
+  std::vector<double> backward_work_;  ///< by kind, of backward_transient: what backward itself needs
   std::vector<Shape> shapes_;
   EndMemory ends_;
   double stale_ = 0;                         ///< gradient that a stage behind the first keeps after sending it

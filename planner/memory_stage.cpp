@@ -24,7 +24,8 @@ MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) {
           state_shares(layout.zero, std::max(1.0, experts / instances))};
 }
 
-void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const Sums& sums, const Shares& shares) const {
+void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums,
+                              const Shares& shares) const {
   const Training& training = problem_->training;
   const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
   const StateShares& dense = shares.dense;
@@ -51,7 +52,7 @@ void MemoryModel::fill_states(StageMemory& memory, const Layout& layout, const S
 }
 
 /// What the optimizer step adds for its own duration.
-double MemoryModel::step_bytes(const Layout& layout, const Sums& sums, const Shares& shares) const {
+double MemoryModel::step_bytes(const Layout& layout, const StageSums& sums, const Shares& shares) const {
   const Training& training = problem_->training;
   const double ends = training.adapters() ? 0 : sums.ends;
   const double parameters =
@@ -65,7 +66,7 @@ double MemoryModel::step_bytes(const Layout& layout, const Sums& sums, const Sha
 
 /// Weights that fully sharded data parallelism has whole while a layer's forward runs: this block, the
 /// retained gather output and the next block's.
-double MemoryModel::gathered_forward(const Layout& layout, const Sums& sums) const {
+double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
   switch (training.stack.states) {
     case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
@@ -83,9 +84,9 @@ double MemoryModel::gathered_forward(const Layout& layout, const Sums& sums) con
 
 /// The same in backward: this block and the prefetched one, gradients, and the input of the previous
 /// reduce-scatter in the reduction's type, the head's at first.
-double MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const Sums& sums) const {
+double MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
+                                      double forward) const {
   const Training& training = problem_->training;
-  const double forward = gathered_forward(layout, sums);
   const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
   switch (training.stack.states) {
     case StateLayout::Megatron:
@@ -106,7 +107,7 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
 
 /// Neither state nor activation, but there at every possible peak.
 double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
-                                       const Sums& sums) const {
+                                       const StageSums& sums) const {
   double bytes = dummy_gradients(sums.kinds) + workspaces_ + loader_mask_;
   if (content.head || sums.moe) bytes += torch_workspaces_;
   if (sums.moe) bytes += grouped_workspaces_;
@@ -117,66 +118,94 @@ double MemoryModel::resident_transient(const Layout& layout, int rank, const Sta
   return bytes;
 }
 
-MemoryModel::Instant MemoryModel::peak(const Layout& layout, int rank, const StageContent& content, const Sums& sums,
-                                       const Shares& shares, double in_flight) const {
-  const bool full = recompute_.kind == RecomputeKind::Full;
+ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageContent& content,
+                                   const StageSums& sums) const {
+  ShardedMemory memory;
+  const Shares shares = shares_of(layout);
+  fill_states(memory, layout, sums, shares);
+  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
+  memory.forward = gathered_forward(layout, sums);
+  memory.backward = gathered_backward(layout, content, sums, memory.forward);
+  memory.head = memory.forward > 0 ? 2 * ends_.head_parameters : 0;
+  memory.step = step_bytes(layout, sums, shares);
+  memory.resident = resident_transient(layout, rank, content, sums);
+  return memory;
+}
+
+ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& content, const StageSums& sums,
+                                     double in_flight) const {
+  const Recompute& recompute = layout.recompute;
   double held = sums.kept, rebuilt = 0;
-  if (full && sums.layers > 0) {
-    const int group = std::max(1, recompute_.uniform);
-    const double share = static_cast<double>(recomputed_layers(recompute_, layout.vp, sums.layers)) / sums.layers;
+  if (recompute.kind == RecomputeKind::Full && sums.layers > 0) {
+    const int group = std::max(1, recompute.uniform);
+    const double share = static_cast<double>(recomputed_layers(recompute, layout.vp, sums.layers)) / sums.layers;
     held = share * sums.checkpoint / group + (1 - share) * sums.saved;
     rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
   }
-  double activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
-  activations += content.mtp * ends_.mtp_saved;
-  if (!problem_->training.stack.frees_stage_outputs && !content.head) activations += in_flight * stale_;
+  ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
+  out.moe = sums.moe, out.has_head = content.head;
+  out.activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
+  out.activations += content.mtp * ends_.mtp_saved;
+  if (!problem_->training.stack.frees_stage_outputs && !content.head) out.activations += in_flight * stale_;
   const double waiting = content.head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
-  activations += waiting * (ends_.head_saved + ends_.logits_saved);
-  const double forward = gathered_forward(layout, sums), backward = gathered_backward(layout, content, sums);
+  out.activations += waiting * (ends_.head_saved + ends_.logits_saved);
+  out.at_head = out.activations + ends_.head_saved;
+  out.has_embedding = content.embedding && !problem_->training.adapters();  // its gradient is dense
+  out.embedding = std::max(0.0, in_flight - 1) * held;
+  out.embedding_transient = 2 * ends_.embedding_parameters + stale_;
+  return out;
+}
 
-  Instant best{sums.moe ? "moe forward" : "forward", activations, sums.forward + forward};
-  const auto consider = [&best](Instant instant) {
+MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const ActivityMemory& activity) const {
+  Instant best{activity.moe ? "moe forward" : "forward", activity.activations, activity.forward + sharded.forward};
+  const auto consider = [&best](const Instant& instant) {
     if (instant.activations + instant.transient > best.activations + best.transient) best = instant;
   };
-  consider({"layer backward", activations, rebuilt + sums.backward + backward});
-  if (content.head) {
-    const double at_head = activations + ends_.head_saved;
-    const double weights = forward > 0 ? 2 * ends_.head_parameters : 0;  // the head's own block, gathered
-    consider({"loss", at_head, ends_.loss_transient + forward + weights});
-    consider({"head backward", at_head, ends_.head_backward + forward + weights});
+  consider({"layer backward", activity.activations, activity.backward + sharded.backward});
+  if (activity.has_head) {
+    consider({"loss", activity.at_head, ends_.loss_transient + sharded.forward + sharded.head});
+    consider({"head backward", activity.at_head, ends_.head_backward + sharded.forward + sharded.head});
   }
-  if (content.embedding && !problem_->training.adapters())  // its gradient is dense, apart from the buffer
-    consider({"embedding backward", std::max(0.0, in_flight - 1) * held,
-              2 * ends_.embedding_parameters + stale_ + backward});
-  consider({"optimizer step", 0, step_bytes(layout, sums, shares)});
-  best.transient += resident_transient(layout, rank, content, sums);
+  if (activity.has_embedding)  // apart from the buffer
+    consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.backward});
+  consider({"optimizer step", 0, sharded.step});
+  best.transient += sharded.resident;
   return best;
 }
 
+Bytes MemoryModel::reserve_of(Bytes states, const Instant& instant) const {
+  const double usual = problem_->cluster.calibration.allocator_reserve;
+  return round_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations,
+                                               instant.transient, problem_->training.stack.expandable_segments));
+}
+
+Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
+  const Instant instant = peak(sharded, activity);
+  const Bytes states = sharded.states();
+  return states + round_bytes(instant.activations) + round_bytes(instant.transient) + reserve_of(states, instant) +
+         sharded.communication + problem_->cluster.gpu.context;
+}
+
 StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {
-  const Sums total = sums(content);
+  const StageSums total = sums(content);
+  const ShardedMemory states = sharded(layout, rank, content, total);
+  const Instant instant = peak(states, activity(layout, content, total, in_flight));
   StageMemory memory;
   memory.stage = rank;
   memory.layers = total.layers;
-  const Shares shares = shares_of(layout);
-  fill_states(memory, layout, total, shares);
-  const Instant instant = peak(layout, rank, content, total, shares, in_flight);
+  memory.weights = states.weights, memory.grads = states.grads, memory.optimizer = states.optimizer;
   memory.activations = round_bytes(instant.activations);
-  const Bytes alive = round_bytes(instant.transient);
-  const Bytes states = memory.weights + memory.grads + memory.optimizer;
-  const double usual = problem_->cluster.calibration.allocator_reserve;
-  memory.reserve =
-      round_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations, instant.transient,
-                                            problem_->training.stack.expandable_segments));
-  memory.transient = alive + memory.reserve;
-  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
+  memory.reserve = reserve_of(states.states(), instant);
+  memory.transient = round_bytes(instant.transient) + memory.reserve;
+  memory.communication = states.communication;
   memory.context = problem_->cluster.gpu.context;
   return memory;
 }
 
 const char* MemoryModel::peak_instant(const Layout& layout, int rank, const StageContent& content,
                                       double in_flight) const {
-  return peak(layout, rank, content, sums(content), shares_of(layout), in_flight).name;
+  const StageSums total = sums(content);
+  return peak(sharded(layout, rank, content, total), activity(layout, content, total, in_flight)).name;
 }
 
 }  // namespace plan

@@ -53,20 +53,26 @@ double smallest_limit(const PartitionCost& cost, const std::vector<double>& sums
 }
 
 /// Layers of each rank if all layers cost the same: each layer goes where the sum stays lowest, ties to
-/// the back.
+/// the back. The ranks between the ends cost the same, so they fill level by level from the back.
 std::vector<int> balanced_counts(int layers, double each, double first, double last, int pp, bool v_shaped) {
-  std::vector<int> counts(pp, 0);
-  const auto with_one_more = [&](int rank) {
-    double ends = rank == 0 ? first : 0;
-    if (rank == (v_shaped ? 0 : pp - 1)) ends += last;
-    return ends + (counts[rank] + 1) * each;
-  };
+  if (pp == 1) return {layers};
+  const int middle = pp - 2;
+  int front = 0, back = 0, level = 0, raised = 0;  // of the middle ranks, the last `raised` hold level + 1
+  const double front_end = first + (v_shaped ? last : 0), back_end = v_shaped ? 0 : last;
   for (int layer = 0; layer < layers; ++layer) {
-    int cheapest = pp - 1;
-    for (int rank = pp - 2; rank >= 0; --rank)
-      if (with_one_more(rank) < with_one_more(cheapest)) cheapest = rank;
-    ++counts[cheapest];
+    const double at_front = front_end + (front + 1) * each, at_back = back_end + (back + 1) * each;
+    const double at_middle = middle > 0 ? (level + 1) * each : kNone;
+    if (at_back <= at_middle && at_back <= at_front) {
+      ++back;
+    } else if (at_middle <= at_front) {
+      if (++raised == middle) ++level, raised = 0;
+    } else {
+      ++front;
+    }
   }
+  std::vector<int> counts(static_cast<std::size_t>(pp), level);
+  std::fill(counts.end() - 1 - raised, counts.end() - 1, level + 1);
+  counts.front() = front, counts.back() = back;
   return counts;
 }
 
@@ -101,32 +107,51 @@ struct Balance {
 Balance balance(const std::vector<double>& ranks) {
   Balance out;
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
-    if (ranks[rank] > out.largest) out.largest = ranks[rank], out.rank = rank;
-    out.squares += ranks[rank] * ranks[rank];
+    const double cost = ranks[static_cast<std::size_t>(rank)];
+    if (cost > out.largest) out.largest = cost, out.rank = rank;
+    out.squares += cost * cost;
   }
   return out;
+}
+
+/// The best single move found so far.
+struct Move {
+  Balance balance{};
+  int from = -1, to = -1;
+};
+
+/// Tries to move one layer's worth of count from chunk `from` to every chunk on one side of it (`step` 1 or -1). The
+/// layers between shift by one, so each chunk further away changes two chunks.
+void try_side(const PartitionCost& cost, const std::vector<int>& chunk_layers, std::vector<double> ranks, int from,
+              int step, bool v_shaped, Move& best) {
+  const int chunks = static_cast<int>(chunk_layers.size()), pp = static_cast<int>(ranks.size());
+  int boundary = 0;  // first layer behind the chunk (forwards), or its first one (backwards)
+  for (int chunk = 0; chunk < from + (step > 0 ? 1 : 0); ++chunk)
+    boundary += chunk_layers[static_cast<std::size_t>(chunk)];
+  for (int to = from + step; to >= 0 && to < chunks; to += step) {
+    const double layer = cost.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
+    ranks[static_cast<std::size_t>(rank_of_chunk(to - step, pp, v_shaped))] -= layer;
+    ranks[static_cast<std::size_t>(rank_of_chunk(to, pp, v_shaped))] += layer;
+    if (const Balance tried = balance(ranks); tried.better_than(best.balance)) best = {tried, from, to};
+    boundary += step * chunk_layers[static_cast<std::size_t>(to)];
+  }
 }
 
 /// Moves one layer's worth of count off a chunk of the costliest rank to the chunk where it helps most;
 /// the layers between shift by one. False if nothing helps.
 bool improve(const PartitionCost& cost, std::vector<int>& chunk_layers, int pp, bool v_shaped) {
   const int chunks = static_cast<int>(chunk_layers.size());
-  const Balance now = balance(rank_costs(cost, chunk_layers, pp, v_shaped));
-  Balance best = now;
-  int from_best = -1, to_best = -1;
+  const std::vector<double> ranks = rank_costs(cost, chunk_layers, pp, v_shaped);
+  const Balance now = balance(ranks);
+  Move best{now};
   for (int from = 0; from < chunks; ++from) {
     const int keep = from == 0 || from == chunks - 1 ? 0 : 1;
-    if (rank_of_chunk(from, pp, v_shaped) != now.rank || chunk_layers[from] <= keep) continue;
-    for (int to = 0; to < chunks; ++to) {
-      if (to == from) continue;
-      --chunk_layers[from], ++chunk_layers[to];
-      const Balance tried = balance(rank_costs(cost, chunk_layers, pp, v_shaped));
-      ++chunk_layers[from], --chunk_layers[to];
-      if (tried.better_than(best)) best = tried, from_best = from, to_best = to;
-    }
+    if (rank_of_chunk(from, pp, v_shaped) != now.rank || chunk_layers[static_cast<std::size_t>(from)] <= keep) continue;
+    try_side(cost, chunk_layers, ranks, from, -1, v_shaped, best);
+    try_side(cost, chunk_layers, ranks, from, 1, v_shaped, best);
   }
-  if (from_best < 0) return false;
-  --chunk_layers[from_best], ++chunk_layers[to_best];
+  if (best.from < 0) return false;
+  --chunk_layers[static_cast<std::size_t>(best.from)], ++chunk_layers[static_cast<std::size_t>(best.to)];
   return true;
 }
 

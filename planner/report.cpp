@@ -64,14 +64,14 @@ void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Grou
 void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
   const Layout& layout = estimate.layout;
   for (int rank = 0; rank < layout.pp; ++rank) {
-    const StageContent& content = stages_.contents[content_of(rank)];
-    StageMemory stage = memory.stage(layout, rank, content, held(pipeline_, rank));
+    const StageContent& content = stages().contents[content_of(rank)];
+    StageMemory stage = memory.stage(layout, rank, content, held_by(rank));
     stage.stage = rank;
-    stage.layers = stages_.stage_layers[static_cast<std::size_t>(rank)];
+    stage.layers = stages().stage_layers[static_cast<std::size_t>(rank)];
     if (estimate.stages.empty() || stage.total() > estimate.peak) {
       estimate.peak = stage.total();
       estimate.peak_stage = rank;
-      estimate.peak_instant = memory.peak_instant(layout, rank, content, held(pipeline_, rank));
+      estimate.peak_instant = memory.peak_instant(layout, rank, content, held_by(rank));
     }
     estimate.stages.push_back(stage);
   }
@@ -85,7 +85,7 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
 }
 
 void Evaluator::report_layers(Estimate& estimate) const {
-  const StageContent& content = stages_.contents[content_of(bottleneck_)];
+  const StageContent& content = stages().contents[content_of(bottleneck_)];
   const double visits =
       static_cast<double>(estimate.micro_batches) * (layout_.schedule == Schedule::DualPipe ? 0.5 : 1);
   const auto add = [&](const LayerCost& cost, double layers) {
@@ -130,7 +130,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   const Group group{layout.dense_group(), layout.tp};
   if (group.size == 1 && layout.expert_dp() == 1) return;
   const std::size_t index = content_of(bottleneck_);
-  const StageContent& content = stages_.contents[index];
+  const StageContent& content = stages().contents[index];
   double parameters = 0;
   for (int kind = 0; kind < costs_.kinds(); ++kind)
     parameters += content.layers_of_kind[static_cast<std::size_t>(kind)] *
@@ -162,7 +162,7 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   price_sharding(layout, memory, prices);
   const Exposed hidden = exposed(layout, prices);
   estimate.micro_batches = pipeline_.micro_batches;
-  estimate.stage_layers = stages_.stage_layers;
+  estimate.stage_layers = stages().stage_layers;
   estimate.terms = terms(hidden);
   estimate.step_time = estimate.terms.total();
   const Interval interval = time_interval(problem_);
@@ -170,12 +170,12 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.tokens_per_s = static_cast<double>(problem_.training.tokens_per_step()) / estimate.step_time.value;
   estimate.tokens_per_s_per_gpu = estimate.tokens_per_s / problem_.gpus;
-  estimate.mfu = utilisation(problem_, layout, stages_.stage_layers, estimate.step_time.value);
+  estimate.mfu = utilisation(problem_, layout, stages().stage_layers, estimate.step_time.value);
   fill_memory(estimate, memory);
   report_layers(estimate);
   report_pipeline(estimate);
   report_gradients(estimate, memory, hidden, prices);
-  estimate.layout.chunk_layers = stages_.chunk_layers;
+  estimate.layout.chunk_layers = stages().chunk_layers;
 }
 
 Estimate estimate(const Problem& problem, const Layout& layout) {

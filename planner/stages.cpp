@@ -55,7 +55,10 @@ Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout&
     next = end;
   }
   for (const StageContent& content : by_rank) {
-    auto found = std::find(stages.contents.begin(), stages.contents.end(), content);
+    // Most ranks hold what the rank before holds.
+    auto found = stages.content_of.empty() ? stages.contents.end() : stages.contents.begin() + stages.content_of.back();
+    if (found == stages.contents.end() || *found != content)
+      found = std::find(stages.contents.begin(), stages.contents.end(), content);
     if (found == stages.contents.end()) found = stages.contents.insert(found, content);
     stages.content_of.push_back(static_cast<int>(found - stages.contents.begin()));
     int layers = 0;
@@ -63,6 +66,17 @@ Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout&
     stages.stage_layers.push_back(layers);
   }
   return stages;
+}
+
+std::vector<Segment> segments_of(const Stages& stages) {
+  std::vector<Segment> segments;
+  for (std::size_t rank = 0; rank < stages.content_of.size(); ++rank)
+    // The first rank stands alone: what it holds and waits for differs from its twins'.
+    if (rank > 1 && stages.content_of[rank] == segments.back().content)
+      ++segments.back().ranks;
+    else
+      segments.push_back({stages.content_of[rank], static_cast<int>(rank), 1});
+  return segments;
 }
 
 }  // namespace plan

@@ -18,6 +18,14 @@ struct Stages {
   bool operator==(const Stages&) const = default;
 };
 
+/// Consecutive ranks with the same content.
+struct Segment {
+  int content = 0;
+  int first = 0;  ///< rank
+  int ranks = 1;
+};
+[[nodiscard]] std::vector<Segment> segments_of(const Stages& stages);
+
 /// Pipeline chunks of a layout: pp for DualPipe (whose ranks hold two), pp * vp otherwise.
 [[nodiscard]] int chunk_count(const Layout& layout);
 

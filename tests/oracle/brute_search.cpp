@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/enumerate.hpp"
+#include "planner/evaluate.hpp"
 #include "planner/rules.hpp"
 
 namespace plan::oracle {
@@ -32,9 +34,8 @@ struct Collector {
     const CostModel costs(problem, split_of(layout));
     Evaluator evaluator(problem, costs);
     evaluator.place(layout);
-    const std::vector<int> stage_layers = evaluator.stages().stage_layers;
-    const int deepest = *std::max_element(stage_layers.begin(), stage_layers.end());
-    for (const Recompute& recompute : enumerate_recomputes(problem, costs.modules_present(), deepest)) {
+    for (const Recompute& recompute :
+         enumerate_recomputes(problem, costs.modules_present(), least_deepest(problem, layout))) {
       layout.recompute = recompute;
       if (broken_rule(problem, layout) >= 0) continue;
       const MemoryModel memory(problem, layout);

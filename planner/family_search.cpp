@@ -1,0 +1,248 @@
+// Branch and bound inside one family: first where the layers stand, then what is recomputed, then how states are
+// sharded. What does not change from one choice to the next is computed once. Tested by tests/planner/search_test.cpp.
+#include "planner/family_search.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace plan {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+bool same(const std::vector<Sharding>& a, const std::vector<Sharding>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Sharding& x, const Sharding& y) { return x.zero == y.zero && x.shard == y.shard; });
+}
+
+void lower(ShardedMemory& least, const ShardedMemory& other) {
+  least.weights = std::min(least.weights, other.weights);
+  least.grads = std::min(least.grads, other.grads);
+  least.optimizer = std::min(least.optimizer, other.optimizer);
+  least.communication = std::min(least.communication, other.communication);
+  least.forward = std::min(least.forward, other.forward);
+  least.backward = std::min(least.backward, other.backward);
+  least.head = std::min(least.head, other.head);
+  least.step = std::min(least.step, other.step);
+  least.resident = std::min(least.resident, other.resident);
+}
+
+void lower(ActivityMemory& least, const ActivityMemory& other) {
+  least.activations = std::min(least.activations, other.activations);
+  least.forward = std::min(least.forward, other.forward);
+  least.backward = std::min(least.backward, other.backward);
+  least.at_head = std::min(least.at_head, other.at_head);
+  least.embedding = std::min(least.embedding, other.embedding);
+  least.embedding_transient = std::min(least.embedding_transient, other.embedding_transient);
+}
+
+}  // namespace
+
+FamilyOutcome FamilySearch::run(const Costed& family, const Ranking& ranking, const Front& front) {
+  FamilyOutcome outcome{Ranking(problem_.objective, problem_.top)};
+  ranking_ = &ranking, front_ = &front, outcome_ = &outcome, costs_ = family.costs;
+  evaluator_.reset(), memory_.reset();
+  legal_.clear(), tables_.clear(), twins_.clear();
+  legal_.reserve(kSchedules);
+  for (const Run& run : enumerate_runs(problem_, family.layout, outcome.tally)) {
+    Layout layout = family.layout;
+    layout.schedule = run.schedule, layout.vp = vp_ = run.vp;
+    if (problem_.fixed.chunk_layers) layout.chunk_layers = *problem_.fixed.chunk_layers;
+    const std::vector<Sharding>& shardings = shardings_of(layout);
+    if (shardings.empty()) continue;
+    if (static_cast<std::size_t>(vp_) >= twins_.size())
+      twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, kNever});
+    const std::vector<Recompute>& recomputes = recomputes_of(layout);
+    if (recomputes.empty())  // the one that the user fixed
+      outcome.tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
+                           static_cast<std::int64_t>(shardings.size()));
+    else if (hopeless(family.bound, 0))
+      prune(recomputes.size() * shardings.size());
+    else
+      search_run(std::move(layout), shardings);
+  }
+  return outcome;
+}
+
+/// The rules of sharding read the schedule but not vp. What they reject counts once a run.
+const std::vector<Sharding>& FamilySearch::shardings_of(const Layout& run) {
+  auto found =
+      std::find_if(legal_.begin(), legal_.end(), [&](const Legal& legal) { return legal.schedule == run.schedule; });
+  if (found == legal_.end()) {
+    Legal legal{.schedule = run.schedule};
+    legal.shardings = enumerate_shardings(problem_, run, legal.tally);
+    found = legal_.insert(found, std::move(legal));
+  }
+  outcome_->tally.merge(found->tally);
+  return found->shardings;
+}
+
+const std::vector<Recompute>& FamilySearch::recomputes_of(const Layout& run) {
+  const auto deepest = static_cast<std::size_t>(least_deepest(problem_, run));
+  if (deepest >= recomputes_.size()) recomputes_.resize(deepest + 1);
+  if (recomputes_[deepest].empty())
+    recomputes_[deepest] = enumerate_recomputes(problem_, costs_->modules_present(), static_cast<int>(deepest));
+  return recomputes_[deepest];
+}
+
+/// Tables serve all schedules that place layers alike and may shard alike.
+FamilySearch::Table& FamilySearch::table_of(Layout layout) {
+  const std::vector<Sharding>& shardings = std::find_if(legal_.begin(), legal_.end(), [&](const Legal& l) {
+                                             return l.schedule == layout.schedule;
+                                           })->shardings;
+  for (Table& table : tables_)
+    if (table.placement == evaluator_->placement_index() && same(*table.shardings, shardings)) return table;
+  Table table{.placement = evaluator_->placement_index(), .shardings = &shardings};
+  const Placement& placement = evaluator_->placement();
+  memory_->recompute({});
+  for (const Segment& holder : placement.holders)
+    table.sums.push_back(memory_->sums(placement.stages.contents[static_cast<std::size_t>(holder.content)]));
+  table.prices.resize(shardings.size());
+  for (const Sharding& sharding : shardings) {
+    layout.zero = sharding.zero, layout.shard = sharding.shard;
+    std::vector<ShardedMemory>& memory = table.memory.emplace_back();
+    for (std::size_t i = 0; i < placement.holders.size(); ++i) {
+      const Segment& holder = placement.holders[i];
+      memory.push_back(memory_->sharded(
+          layout, holder.first, placement.stages.contents[static_cast<std::size_t>(holder.content)], table.sums[i]));
+      if (table.least.size() <= i)
+        table.least.push_back(memory.back());
+      else
+        lower(table.least[i], memory.back());
+    }
+  }
+  return tables_.emplace_back(std::move(table));
+}
+
+void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardings) {
+  if (!evaluator_) evaluator_.emplace(problem_, *costs_);
+  if (!memory_) memory_.emplace(problem_, layout);
+  evaluator_->place(layout);
+  const std::vector<Recompute>& recomputes = recomputes_of(layout);
+  // Recomputing makes nothing faster.
+  bool beaten = hopeless(evaluator_->start_recompute({}), 0);
+  if (!beaten) {
+    evaluator_->finish_recompute();
+    beaten = hopeless(evaluator_->least_time(), 0);
+  }
+  if (beaten) return prune(recomputes.size() * shardings.size());
+  Table& table = table_of(layout);
+  if (find_alive(layout, table, recomputes) == 0) {
+    outcome_->too_big += static_cast<std::int64_t>(recomputes.size() * shardings.size());
+    return;
+  }
+  for (std::size_t i = 0; i < recomputes.size(); ++i) {
+    layout.recompute = recomputes[i];
+    const double busy = evaluator_->start_recompute(recomputes[i]);
+    if (hopeless(busy, 0)) {
+      // What follows a block of layers are larger blocks.
+      const bool rest = recomputes[i].kind == RecomputeKind::Full;
+      prune((rest ? recomputes.size() - i : 1) * shardings.size());
+      if (rest) return;
+      continue;
+    }
+    find_activities(layout, table);
+    const double least = peak_of(table.least);
+    if (least > capacity_) {
+      outcome_->too_big += static_cast<std::int64_t>(shardings.size());
+      continue;
+    }
+    if (hopeless(busy, least)) {
+      prune(shardings.size());
+      continue;
+    }
+    evaluator_->finish_recompute();
+    if (hopeless(evaluator_->least_time(), least))
+      prune(shardings.size());
+    else
+      search_shardings(layout, table);
+  }
+}
+
+void FamilySearch::search_shardings(Layout& layout, Table& table) {
+  const double least = evaluator_->least_time();
+  outcome_->too_big += static_cast<std::int64_t>(table.shardings->size() - alive_.size());
+  for (const std::size_t i : alive_) {
+    const double peak = peak_of(table.memory[i]);
+    if (peak > capacity_) {
+      ++outcome_->too_big;
+      continue;
+    }
+    if (hopeless(least, peak)) {
+      prune(1);
+      continue;
+    }
+    const Sharding& sharding = (*table.shardings)[i];
+    layout.zero = sharding.zero, layout.shard = sharding.shard;
+    if (table.prices[i].empty()) evaluator_->price_sharding(layout, *memory_, table.prices[i]);
+    const Score score{evaluator_->step_time(layout, table.prices[i]), peak};
+    if (hopeless(score.step_time, peak)) {
+      prune(1);
+      continue;
+    }
+    ++outcome_->fit;
+    offer(layout, score);
+  }
+}
+
+std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
+  lowest_.clear();
+  for (std::size_t i = 0; i < recomputes.size(); ++i) {
+    // What blocks leave is linear in their layers: the smallest and the largest say it all.
+    const auto block = [&](std::size_t at) { return recomputes[at].kind == RecomputeKind::Full; };
+    if (i > 0 && i + 1 < recomputes.size() && block(i - 1) && block(i) && block(i + 1)) continue;
+    layout.recompute = recomputes[i];
+    find_activities(layout, table);
+    if (lowest_.empty()) lowest_ = activities_;
+    for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities_[holder]);
+  }
+  alive_.clear();
+  activities_ = lowest_;
+  for (std::size_t i = 0; i < table.memory.size(); ++i)
+    if (peak_of(table.memory[i]) <= capacity_) alive_.push_back(i);
+  return alive_.size();
+}
+
+void FamilySearch::find_activities(const Layout& layout, const Table& table) {
+  const bool selective = layout.recompute.kind == RecomputeKind::Selective;
+  if (selective) memory_->recompute(layout.recompute);
+  const Placement& placement = evaluator_->placement();
+  activities_.clear();
+  for (std::size_t i = 0; i < placement.holders.size(); ++i) {
+    const Segment& holder = placement.holders[i];
+    const StageContent& content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
+    activities_.push_back(memory_->activity(layout, content, selective ? memory_->sums(content) : table.sums[i],
+                                            evaluator_->held_by(holder.first)));
+  }
+}
+
+double FamilySearch::peak_of(const std::vector<ShardedMemory>& memory) const {
+  Bytes peak{};
+  for (std::size_t i = 0; i < memory.size(); ++i) peak = std::max(peak, memory_->total(memory[i], activities_[i]));
+  return static_cast<double>(peak.value);
+}
+
+void FamilySearch::offer(const Layout& layout, Score score) {
+  Score& twin = twins_[static_cast<std::size_t>(vp_)];
+  twin.step_time = std::min(twin.step_time, score.step_time);
+  twin.peak = std::min(twin.peak, score.peak);
+  const Candidate candidate{layout, score};
+  outcome_->ranking.offer(candidate);
+  if (problem_.pareto) outcome_->front.offer(candidate);
+}
+
+bool FamilySearch::hopeless(double step_time, double peak) const {
+  if (!bounds_) return false;
+  const Score& twin = twins_[static_cast<std::size_t>(vp_)];
+  const auto over = [&](double Score::*value, double bound) {
+    if (bound > twin.*value) return true;
+    const auto behind = [&](const Ranking& ranking) { return ranking.full() && bound > ranking.last().score.*value; };
+    return behind(*ranking_) || behind(outcome_->ranking);
+  };
+  const bool out =
+      problem_.objective == Objective::Memory ? over(&Score::peak, peak) : over(&Score::step_time, step_time);
+  if (!out || !problem_.pareto) return out;
+  return front_->dominates(step_time, peak) || outcome_->front.dominates(step_time, peak);
+}
+
+}  // namespace plan

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/enumerate.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/ranking.hpp"
+
+namespace plan {
+
+/// A family, the costs of its split, and a time that no layout of it beats.
+struct Costed {
+  Layout layout{};
+  const CostModel* costs = nullptr;
+  double bound = 0;  ///< seconds
+};
+
+/// What the search of one family found and did.
+struct FamilyOutcome {
+  Ranking ranking;
+  Front front{};
+  Tally tally{};
+  std::int64_t fit = 0, too_big = 0, pruned = 0;
+};
+
+/// Search of families: all schedules, recomputations and shardings of each. One object a thread: it shares
+/// nothing but what it reads, and keeps its scratch space from family to family.
+class FamilySearch {
+ public:
+  /// `capacity` in bytes; `bounds` off evaluates everything.
+  FamilySearch(const Problem& problem, double capacity, bool bounds)
+      : problem_(problem), capacity_(capacity), bounds_(bounds) {}
+
+  /// `ranking` and `front` hold what earlier families found: what they beat is counted, not looked at.
+  [[nodiscard]] FamilyOutcome run(const Costed& family, const Ranking& ranking, const Front& front);
+
+ private:
+  /// The shardings of one placement, their prices and memory filled in when first asked for.
+  struct Table {
+    std::size_t placement = 0;
+    const std::vector<Sharding>* shardings = nullptr;
+    std::vector<std::vector<DataParallel>> prices{};   ///< by sharding and content
+    std::vector<std::vector<ShardedMemory>> memory{};  ///< by sharding and holder
+    std::vector<ShardedMemory> least{};                ///< by holder: no sharding takes less of anything
+    std::vector<StageSums> sums{};                     ///< by holder, nothing recomputed
+  };
+  /// The shardings that the rules leave one schedule.
+  struct Legal {
+    Schedule schedule = Schedule::OneFOneB;
+    std::vector<Sharding> shardings{};
+    Tally tally{};
+  };
+
+  const std::vector<Sharding>& shardings_of(const Layout& run);
+  const std::vector<Recompute>& recomputes_of(const Layout& run);
+  Table& table_of(Layout layout);
+  void search_run(Layout layout, const std::vector<Sharding>& shardings);
+  void search_shardings(Layout& layout, Table& table);
+  /// Marks the shardings that fit under some recomputation; their number.
+  std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  void find_activities(const Layout& layout, const Table& table);
+  double peak_of(const std::vector<ShardedMemory>& memory) const;
+  void offer(const Layout& layout, Score score);
+  /// Is everything that takes at least this long and this much memory beaten already?
+  bool hopeless(double step_time, double peak) const;
+  void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
+
+  const Problem& problem_;
+  double capacity_;
+  bool bounds_;
+  std::vector<std::vector<Recompute>> recomputes_{};  ///< by layers of the deepest stage
+
+  // Of the family at hand.
+  const Ranking* ranking_ = nullptr;
+  const Front* front_ = nullptr;
+  FamilyOutcome* outcome_ = nullptr;
+  const CostModel* costs_ = nullptr;
+  std::optional<Evaluator> evaluator_{};
+  std::optional<MemoryModel> memory_{};
+  std::vector<Legal> legal_{};
+  std::vector<Table> tables_{};
+  std::vector<Score> twins_{};  ///< best of each vp: another layout with the same degrees must beat it
+  int vp_ = 1;
+  std::vector<ActivityMemory> activities_{};  ///< by holder
+  std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
+  std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit
+};
+
+}  // namespace plan

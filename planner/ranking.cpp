@@ -1,0 +1,77 @@
+// Order of candidates, the best of them and their front. Tested by tests/planner/search_test.cpp.
+#include "planner/ranking.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+namespace plan {
+namespace {
+
+auto order_key(const Candidate& c) {
+  const Layout& l = c.layout;
+  return std::tuple(c.score.step_time, c.score.peak, l.tp, l.pp, l.cp, l.ep, l.etp, l.vp, l.micro_batch, l.zero,
+                    l.shard, l.schedule, l.cp_kind, l.cp_ulysses, l.recompute.kind, l.recompute.modules,
+                    l.recompute.layers);
+}
+
+}  // namespace
+
+bool better(Objective objective, const Candidate& a, const Candidate& b) {
+  if (objective == Objective::Memory && a.score.peak != b.score.peak) return a.score.peak < b.score.peak;
+  return order_key(a) < order_key(b);
+}
+
+bool same_degrees(const Layout& a, const Layout& b) {
+  const auto key = [](const Layout& l) { return std::tuple(l.tp, l.cp, l.pp, l.vp, l.dp, l.ep, l.etp, l.micro_batch); };
+  return key(a) == key(b);
+}
+
+void Ranking::offer(const Candidate& candidate) {
+  if (full() && !better(objective_, candidate, best_.back())) return;
+  const auto twin = std::find_if(best_.begin(), best_.end(),
+                                 [&](const Candidate& c) { return same_degrees(c.layout, candidate.layout); });
+  if (twin != best_.end()) {
+    if (!better(objective_, candidate, *twin)) return;
+    best_.erase(twin);
+  }
+  const auto place =
+      std::find_if(best_.begin(), best_.end(), [&](const Candidate& c) { return better(objective_, candidate, c); });
+  best_.insert(place, candidate);
+  if (best_.size() > size_) best_.pop_back();
+}
+
+void Ranking::merge(const Ranking& other) {
+  for (const Candidate& candidate : other.best_) offer(candidate);
+}
+
+void Front::offer(const Candidate& candidate) {
+  const auto [time, peak] = candidate.score;
+  // Members ascend in time and descend in memory: the last one that is as fast needs the least.
+  auto place = std::partition_point(members_.begin(), members_.end(),
+                                    [&](const Candidate& member) { return member.score.step_time <= time; });
+  if (place != members_.begin()) {
+    const Candidate& best = *std::prev(place);
+    const bool equal = best.score.step_time == time && best.score.peak == peak;
+    if (best.score.peak <= peak && !(equal && order_key(candidate) < order_key(best))) return;
+    if (best.score.step_time == time) --place;
+  }
+  const auto beaten =
+      std::partition_point(place, members_.end(), [&](const Candidate& member) { return member.score.peak >= peak; });
+  place = members_.erase(place, beaten);
+  members_.insert(place, candidate);
+}
+
+void Front::merge(const Front& other) {
+  for (const Candidate& candidate : other.members_) offer(candidate);
+}
+
+bool Front::dominates(double step_time, double peak) const {
+  const auto after = std::partition_point(members_.begin(), members_.end(),
+                                          [&](const Candidate& member) { return member.score.step_time <= step_time; });
+  if (after == members_.begin()) return false;
+  const Score& best = std::prev(after)->score;
+  return best.peak < peak || (best.peak == peak && best.step_time < step_time);
+}
+
+}  // namespace plan
