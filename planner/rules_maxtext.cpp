@@ -43,6 +43,12 @@ constexpr Rule kRules[] = {
     {"maxtext_expert_axis", "MaxText's expert axis is a part of dp", Level::Experts, kMaxtext,
      [](const Problem&, const Layout& l) { return rule::divides(l.ep, l.dp); }},
 
+    {"maxtext_delayed_fp8", "MaxText accumulates no gradients under delayed fp8 scaling: one micro-batch without pp",
+     Level::MicroBatch, kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       return p.training.precision != Precision::Fp8Delayed || l.pp > 1 || rule::micro_batches_of(p, l) == 1;
+     }},
+
     {"maxtext_cp_kind", "MaxText gathers or rotates keys and values on GPUs", Level::Context, kMaxtext,
      [](const Problem&, const Layout& l) {
        return l.cp == 1 || l.cp_kind == CpKind::AllGather || l.cp_kind == CpKind::Ring;

@@ -2,7 +2,10 @@
 #include <algorithm>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/hugging_face.hpp"
+#include "cli/launch/maxtext.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/torchtitan.hpp"
 
 namespace plan {
 namespace {
@@ -10,6 +13,15 @@ namespace {
 constexpr LaunchFormat kFormats[] = {
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
+    {"torchtitan", "torchtitan v0.2.2: its TOML file", Framework::Torchtitan, write_torchtitan, is_torchtitan,
+     read_torchtitan},
+    {"torchtitan-main", "torchtitan's main branch: a recipe in Python", Framework::Torchtitan, write_torchtitan_main,
+     is_torchtitan_main, read_torchtitan_main},
+    {"deepspeed", "DeepSpeed: its JSON file, with the Trainer's arguments", Framework::DeepSpeed, write_deepspeed,
+     is_deepspeed, read_deepspeed},
+    {"accelerate", "accelerate: its YAML file for FSDP2, with the Trainer's arguments", Framework::Accelerate,
+     write_accelerate, is_accelerate, read_accelerate},
+    {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
 };
 
 }  // namespace

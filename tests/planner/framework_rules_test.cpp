@@ -132,6 +132,11 @@ TEST_CASE("MaxText's pipeline has equal stages and whole rounds of micro-batches
   CHECK(broken(problem, with(layout, [](Layout& l) { l.zero = 2; })) == "maxtext_zero");
   CHECK(broken(problem, with(layout, [](Layout& l) { l.chunk_layers = {3, 5, 4, 4, 4, 4, 4, 4}; })) ==
         "maxtext_stages");
+  Problem fp8 = problem;
+  fp8.training.precision = Precision::Fp8Delayed;
+  CHECK(broken(fp8, layout) == "");
+  CHECK(broken(fp8, Layout{.dp = 64, .zero = 3, .micro_batch = 4, .recompute = full}) == "");
+  CHECK(broken(fp8, Layout{.dp = 64, .zero = 3, .micro_batch = 2, .recompute = full}) == "maxtext_delayed_fp8");
   const Problem moe = mixtral(Framework::Maxtext);
   CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 3, .recompute = full}) == "");
   CHECK(broken(moe, Layout{.dp = 64, .ep = 8, .zero = 3, .shard = 4, .recompute = full}) == "maxtext_shard");

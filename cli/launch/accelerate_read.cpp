@@ -1,0 +1,275 @@
+// What accelerate's YAML file, and the Trainer's arguments beside it, say of the layout. Defaults: accelerate 1.15.0
+// commands/launch.py, parallelism_config.py. Tested by tests/frameworks/framework_files_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/launch/hugging_face.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kReplicate = "acc.parallelism_config.parallelism_config_dp_replicate_size";
+constexpr std::string_view kShard = "acc.parallelism_config.parallelism_config_dp_shard_size";
+constexpr std::string_view kTp = "acc.parallelism_config.parallelism_config_tp_size";
+constexpr std::string_view kCp = "acc.parallelism_config.parallelism_config_cp_size";
+constexpr std::string_view kSp = "acc.parallelism_config.parallelism_config_sp_size";
+constexpr std::string_view kCpStrategy = "acc.parallelism_config.parallelism_config_cp_comm_strategy";
+constexpr std::string_view kReshard = "acc.fsdp_config.fsdp_reshard_after_forward";
+constexpr std::string_view kStrategy = "acc.fsdp_config.fsdp_sharding_strategy";
+constexpr std::string_view kProcesses = "acc.num_processes";
+
+/// Names that accelerate reads: the top of the file (an unknown one stops it) and its sections (an unknown one does
+/// nothing).
+constexpr std::string_view kTop[] = {"compute_environment",
+                                     "distributed_type",
+                                     "mixed_precision",
+                                     "use_cpu",
+                                     "debug",
+                                     "num_processes",
+                                     "machine_rank",
+                                     "num_machines",
+                                     "gpu_ids",
+                                     "main_process_ip",
+                                     "main_process_port",
+                                     "rdzv_backend",
+                                     "same_network",
+                                     "main_training_function",
+                                     "enable_cpu_affinity",
+                                     "fp8_config",
+                                     "deepspeed_config",
+                                     "fsdp_config",
+                                     "parallelism_config",
+                                     "megatron_lm_config",
+                                     "mpirun_config",
+                                     "downcast_bf16",
+                                     "tpu_name",
+                                     "tpu_zone",
+                                     "tpu_use_cluster",
+                                     "tpu_use_sudo",
+                                     "command_file",
+                                     "commands",
+                                     "tpu_vm",
+                                     "tpu_env",
+                                     "dynamo_config"};
+constexpr std::string_view kNested[] = {"fsdp_config.fsdp_version",
+                                        "fsdp_config.fsdp_offload_params",
+                                        "fsdp_config.fsdp_min_num_params",
+                                        "fsdp_config.fsdp_sharding_strategy",
+                                        "fsdp_config.fsdp_reshard_after_forward",
+                                        "fsdp_config.fsdp_auto_wrap_policy",
+                                        "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+                                        "fsdp_config.fsdp_backward_prefetch",
+                                        "fsdp_config.fsdp_backward_prefetch_policy",
+                                        "fsdp_config.fsdp_state_dict_type",
+                                        "fsdp_config.fsdp_forward_prefetch",
+                                        "fsdp_config.fsdp_use_orig_params",
+                                        "fsdp_config.fsdp_cpu_ram_efficient_loading",
+                                        "fsdp_config.fsdp_sync_module_states",
+                                        "fsdp_config.fsdp_activation_checkpointing",
+                                        "fsdp_config.fsdp_activation_checkpointing_offload",
+                                        "fsdp_config.fsdp_ignored_modules",
+                                        "parallelism_config.parallelism_config_dp_replicate_size",
+                                        "parallelism_config.parallelism_config_dp_shard_size",
+                                        "parallelism_config.parallelism_config_tp_size",
+                                        "parallelism_config.parallelism_config_cp_size",
+                                        "parallelism_config.parallelism_config_cp_backend",
+                                        "parallelism_config.parallelism_config_cp_comm_strategy",
+                                        "parallelism_config.parallelism_config_sp_size",
+                                        "parallelism_config.parallelism_config_sp_backend",
+                                        "parallelism_config.parallelism_config_sp_seq_length",
+                                        "parallelism_config.parallelism_config_sp_seq_length_is_variable",
+                                        "parallelism_config.parallelism_config_sp_attn_implementation"};
+
+struct Degrees {
+  int tp = 1, cp = 1, replicate = 1, shard = 1;
+  std::optional<int> dp{};
+};
+
+/// dp where no ParallelismConfig stands: all processes, sharded or not.
+Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
+  Settings& settings = builder.settings;
+  Degrees d;
+  d.tp = builder.degree(kTp, 1);
+  const int ulysses = builder.degree(kSp, 1);
+  d.cp = builder.degree(kCp, 1) * ulysses;
+  d.replicate = builder.degree(kReplicate, 1);
+  d.shard = builder.degree(kShard, 1);
+  builder.launcher(facts);
+  if (const int processes = builder.degree(kProcesses, 0)) {
+    builder.job.gpus = processes;
+    builder.origin("gpus", fmt::format("{}", processes), kProcesses);
+  }
+  const bool grid = settings.has_section("acc.parallelism_config.");
+  const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
+  const std::int64_t product = inner * d.replicate * d.shard;
+  if (grid && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
+    builder.errors.push_back({"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
+                                                             settings.where(settings.states(kShard) ? kShard : kTp),
+                                                             product, builder.job.gpus)});
+  if (grid && product > 1)
+    d.dp = d.replicate * d.shard;
+  else if (builder.job.gpus > 0)
+    d.dp = d.shard = builder.job.gpus;
+  builder.fix("tp", &Fixed::tp, d.tp, kTp);
+  builder.fix("cp", &Fixed::cp, d.cp, ulysses > 1 ? kSp : kCp);
+  if (d.cp > 1) {
+    const bool rotate = settings.text(kCpStrategy).value_or("allgather") == "alltoall";
+    const CpKind kind = ulysses > 1 ? CpKind::Ulysses : rotate ? CpKind::Ring : CpKind::AllGather;
+    builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses > 1 ? kSp : kCpStrategy);
+  }
+  if (d.dp) builder.fix("dp", &Fixed::dp, *d.dp, grid ? kShard : kProcesses);
+  for (const auto& [name, axis] :
+       {std::pair{"pp", &Fixed::pp}, std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}})
+    builder.fix(name, axis, 1, "");
+  const bool moe = builder.job.model && builder.job.model->moe();
+  builder.fix("etp", &Fixed::etp, moe ? d.tp : 1, "");
+  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  return d;
+}
+
+/// FSDP's first version names what it shards.
+int first_version(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  std::string word = settings.text(kStrategy).value_or("FULL_SHARD");
+  constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {{"1", "FULL_SHARD"},
+                                                                        {"2", "SHARD_GRAD_OP"},
+                                                                        {"3", "NO_SHARD"},
+                                                                        {"4", "HYBRID_SHARD"},
+                                                                        {"5", "HYBRID_SHARD_ZERO2"}};
+  for (const auto& [number, strategy] : kNumbers)
+    if (word == number) word = strategy;
+  builder.note("fsdp_version_1", fmt::format("{}: FSDP's first version is counted as its second",
+                                             settings.states(kStrategy) ? settings.where(kStrategy)
+                                                                        : settings.where("acc.distributed_type")));
+  const int machines = builder.degree("acc.num_machines", 1);
+  if (word.rfind("HYBRID_SHARD", 0) == 0 && d.dp && *d.dp % machines == 0 && machines > 1)
+    builder.fix("shard", &Fixed::shard, *d.dp / machines, kStrategy);
+  if (word == "NO_SHARD") return 0;
+  return word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2" ? 2 : 3;
+}
+
+void read_sharding(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  const std::string type = settings.text("acc.distributed_type").value_or("NO");
+  const bool hybrid = d.replicate > 1 && d.shard * d.cp > 1;
+  builder.fix("shard", &Fixed::shard, hybrid ? d.shard * d.cp : 0, kShard);
+  if (type == "MULTI_GPU" || type == "NO") return builder.fix("zero", &Fixed::zero, 0, "acc.distributed_type");
+  if (type != "FSDP")
+    return builder.note("type_unknown",
+                        fmt::format("{}: `{}` is not read", settings.where("acc.distributed_type"), type));
+  if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1)
+    return builder.fix("zero", &Fixed::zero, first_version(builder, d), kStrategy);
+  builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
+  if (settings.boolean("acc.fsdp_config.fsdp_offload_params").value_or(false)) {
+    builder.training.optimizer_offload = 1;
+    builder.origin("optimizer_offload", "1", "acc.fsdp_config.fsdp_offload_params");
+  }
+}
+
+void read_precision(JobBuilder& builder) {
+  constexpr std::string_view kKey = "acc.mixed_precision";
+  Settings& settings = builder.settings;
+  std::string word = settings.text(kKey).value_or("no");
+  std::string_view key = kKey;
+  // The Trainer's own flags override the launcher's.
+  for (const auto& [flag, precision] : {std::pair{"args.bf16", "bf16"}, std::pair{"args.fp16", "fp16"}})
+    if (settings.boolean(flag).value_or(false)) word = precision, key = settings.states(kKey) ? kKey : flag;
+  if (word == "bf16") return builder.precision(Precision::Bf16, key);
+  if (word == "fp16") return builder.precision(Precision::Fp16, key);
+  if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key);
+  if (word != "no") return settings.refuse(*settings.get(kKey), "no, fp16, bf16 or fp8");
+  builder.precision(Precision::Fp32, key);
+}
+
+void read_batch(JobBuilder& builder, const Degrees& d) {
+  constexpr std::string_view kMicro = "args.per_device_train_batch_size", kSteps = "args.gradient_accumulation_steps";
+  if (!builder.settings.states(kMicro)) return;
+  const int micro = builder.degree(kMicro, 8), steps = builder.degree(kSteps, 1);
+  builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+  if (d.dp) builder.global_batch(static_cast<std::int64_t>(micro) * steps * *d.dp, kSteps);
+}
+
+void read_unknown(JobBuilder& builder) {
+  std::vector<std::string> top, nested;
+  for (const std::string_view key : kTop) top.push_back("acc." + std::string(key));
+  for (const std::string_view key : kNested) nested.push_back("acc." + std::string(key));
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    if (key.substr(0, 4) != "acc.") continue;
+    const bool read = key.rfind("acc.fsdp_config.", 0) == 0 || key.rfind("acc.parallelism_config.", 0) == 0;
+    const std::string section(key.substr(0, key.find('.', 4)));
+    const bool known = std::find(top.begin(), top.end(), section) != top.end();
+    if (known && !read) continue;
+    if (known)
+      builder.unknown_key(setting, nested, "is unknown to accelerate, which passes over it in silence");
+    else
+      builder.unknown_key(setting, top, "is unknown to accelerate, which stops there");
+  }
+}
+
+}  // namespace
+
+namespace hugging_face {
+
+Kind kind_of(const LaunchSource& source) {
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  const std::size_t start = source.text.find_first_not_of(" \t\r\n");
+  if (start == std::string::npos) return Kind::None;
+  if (source.text[start] == '{') {
+    if (has("\"per_device_train_batch_size\"")) return Kind::Trainer;
+    for (const std::string_view key : {"\"train_batch_size\"", "\"train_micro_batch_size_per_gpu\"",
+                                       "\"zero_optimization\"", "\"gradient_accumulation_steps\""})
+      if (has(key)) return Kind::DeepSpeed;
+    return Kind::None;
+  }
+  if (has("distributed_type:") && (has("num_processes:") || has("compute_environment:"))) return Kind::Accelerate;
+  return has("per_device_train_batch_size:") ? Kind::Trainer : Kind::None;
+}
+
+Result<Settings> settings_of(std::span<const LaunchSource> files) {
+  Settings all;
+  for (const LaunchSource& file : files) {
+    const Kind kind = kind_of(file);
+    const std::size_t start = file.text.find_first_not_of(" \t\r\n");
+    const bool json = start != std::string::npos && file.text[start] == '{';
+    const Result<Settings> one = json ? settings_of_json(file) : settings_of_yaml(file);
+    if (!one) return tl::unexpected(one.error());
+    all.remember(file);
+    for (Setting setting : one->all()) {
+      setting.key = (kind == Kind::DeepSpeed ? "ds." : kind == Kind::Accelerate ? "acc." : "args.") + setting.key;
+      all.add(std::move(setting));
+    }
+  }
+  return all;
+}
+
+}  // namespace hugging_face
+
+Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Result<Settings> settings = hugging_face::settings_of(files);
+  if (!settings) return tl::unexpected(settings.error());
+  JobBuilder builder(*settings, "accelerate", Framework::Accelerate);
+  hugging_face::read_trainer(builder);
+  if (!settings->has_section("acc.")) {  // the Trainer's arguments alone: another file says how they are launched
+    read_batch(builder, {});
+    return builder.finish();
+  }
+  const Degrees degrees = read_degrees(builder, facts);
+  read_sharding(builder, degrees);
+  read_precision(builder);
+  read_batch(builder, degrees);
+  constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";
+  hugging_face::read_checkpointing(builder, kCheckpointing, settings->boolean(kCheckpointing).value_or(false));
+  read_unknown(builder);
+  return builder.finish();
+}
+
+bool is_accelerate(const LaunchSource& source) {
+  const hugging_face::Kind kind = hugging_face::kind_of(source);
+  return (kind == hugging_face::Kind::Accelerate || kind == hugging_face::Kind::Trainer) && !is_deepspeed(source);
+}
+
+}  // namespace plan

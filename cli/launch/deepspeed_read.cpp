@@ -1,0 +1,339 @@
+// What a DeepSpeed JSON file, and the Trainer's arguments beside it, say of the layout. Defaults: DeepSpeed 0.19.8
+// runtime/constants.py, runtime/zero/config.py. Tested by tests/frameworks/framework_files_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/launch/hugging_face.hpp"
+#include "formulas/names.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+/// Sections and scalars that DeepSpeed knows at the top of its file; what is not among them it passes over.
+constexpr std::string_view kTop[] = {"train_batch_size",
+                                     "train_micro_batch_size_per_gpu",
+                                     "gradient_accumulation_steps",
+                                     "managed_gradient_accumulation",
+                                     "optimizer",
+                                     "scheduler",
+                                     "fp16",
+                                     "bf16",
+                                     "bfloat16",
+                                     "amp",
+                                     "torch_autocast",
+                                     "data_types",
+                                     "gradient_clipping",
+                                     "prescale_gradients",
+                                     "gradient_predivide_factor",
+                                     "gradient_allreduce_op",
+                                     "sparse_gradients",
+                                     "communication_data_type",
+                                     "seq_parallel_communication_data_type",
+                                     "disable_allgather",
+                                     "zero_optimization",
+                                     "zero_allow_untested_optimizer",
+                                     "zero_force_ds_cpu_optimizer",
+                                     "steps_per_print",
+                                     "wall_clock_breakdown",
+                                     "memory_breakdown",
+                                     "dump_state",
+                                     "disable_python_gc",
+                                     "log_level",
+                                     "timers",
+                                     "activation_checkpointing",
+                                     "tensor_parallel",
+                                     "expert_parallel",
+                                     "sequence_parallel_size",
+                                     "data_parallel_size",
+                                     "pipeline",
+                                     "use_data_before_expert_parallelism",
+                                     "compile",
+                                     "hybrid_engine",
+                                     "tensorboard",
+                                     "wandb",
+                                     "csv_monitor",
+                                     "comet",
+                                     "comms_logger",
+                                     "flops_profiler",
+                                     "aio",
+                                     "autotuning",
+                                     "compression_training",
+                                     "data_efficiency",
+                                     "curriculum_learning",
+                                     "data_sampling",
+                                     "eigenvalue",
+                                     "progressive_layer_drop",
+                                     "elasticity",
+                                     "checkpoint",
+                                     "nebula",
+                                     "datastates_ckpt",
+                                     "datastates",
+                                     "weight_quantization",
+                                     "dataloader_drop_last",
+                                     "sparse_attention",
+                                     "graph_harvesting",
+                                     "quantize_training",
+                                     "vocabulary_size",
+                                     "use_node_local_storage",
+                                     "load_universal_checkpoint",
+                                     "gpu_partition",
+                                     "checkpoint_engine"};
+constexpr std::string_view kZero[] = {"stage",
+                                      "contiguous_gradients",
+                                      "reduce_scatter",
+                                      "reduce_bucket_size",
+                                      "use_multi_rank_bucket_allreduce",
+                                      "allgather_partitions",
+                                      "allgather_bucket_size",
+                                      "overlap_comm",
+                                      "compute_grad_norm",
+                                      "load_from_fp32_weights",
+                                      "elastic_checkpoint",
+                                      "offload_param",
+                                      "offload_optimizer",
+                                      "zenflow",
+                                      "sub_group_size",
+                                      "cpu_offload_param",
+                                      "cpu_offload_use_pin_memory",
+                                      "cpu_offload",
+                                      "stage3_prefetch_bucket_size",
+                                      "prefetch_bucket_size",
+                                      "stage3_param_persistence_threshold",
+                                      "param_persistence_threshold",
+                                      "stage3_model_persistence_threshold",
+                                      "model_persistence_threshold",
+                                      "stage3_max_live_parameters",
+                                      "max_live_parameters",
+                                      "stage3_max_reuse_distance",
+                                      "max_reuse_distance",
+                                      "stage3_gather_16bit_weights_on_model_save",
+                                      "stage3_gather_fp16_weights_on_model_save",
+                                      "gather_16bit_weights_on_model_save",
+                                      "stage3_module_granularity_threshold",
+                                      "module_granularity_threshold",
+                                      "stage3_use_all_reduce_for_fetch_params",
+                                      "use_all_reduce_for_fetch_params",
+                                      "stage3_allgather_sequential",
+                                      "ignore_unused_parameters",
+                                      "legacy_stage1",
+                                      "round_robin_gradients",
+                                      "parameter_alignment",
+                                      "zero_hpz_partition_size",
+                                      "zero_quantized_weights",
+                                      "zero_quantized_nontrainable_weights",
+                                      "zero_quantized_gradients",
+                                      "mics_shard_size",
+                                      "mics_hierarchical_params_gather",
+                                      "memory_efficient_linear",
+                                      "pipeline_loading_checkpoint",
+                                      "override_module_apply",
+                                      "log_trace_cache_warnings",
+                                      "enable_sanity_checks",
+                                      "save_muon_momentum_buffer_in_memory",
+                                      "leaf_module"};
+constexpr std::string_view kCheckpointing[] = {"partition_activations",
+                                               "contiguous_memory_optimization",
+                                               "cpu_checkpointing",
+                                               "number_checkpoints",
+                                               "profile",
+                                               "synchronize_checkpoint_boundary"};
+
+/// The value of a key, unless the Trainer is to fill it in (`auto`): then the Trainer's.
+std::optional<std::int64_t> number(Settings& settings, std::string_view key, std::string_view argument) {
+  const Setting* setting = settings.get(key);
+  if (setting == nullptr || setting->value == "auto") return settings.integer(argument);
+  return settings.integer(key);
+}
+std::string_view stated(const Settings& settings, std::string_view key, std::string_view argument) {
+  return settings.states(key) ? key : argument;
+}
+
+bool enabled(Settings& settings, std::string_view key, std::string_view argument) {
+  const Setting* setting = settings.get(key);
+  if (setting == nullptr || setting->value == "auto") return settings.boolean(argument).value_or(false);
+  return settings.boolean(key).value_or(false);
+}
+
+void read_precision(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const bool bf16 = enabled(settings, "ds.bf16.enabled", "args.bf16");
+  const bool fp16 = enabled(settings, "ds.fp16.enabled", "args.fp16");
+  if (bf16 && fp16)
+    builder.errors.push_back(
+        {"conflicting_keys", fmt::format("{} and {}: bf16 and fp16 are both on", settings.where("ds.bf16.enabled"),
+                                         settings.where("ds.fp16.enabled"))});
+  if (bf16) return builder.precision(Precision::Bf16, stated(settings, "ds.bf16.enabled", "args.bf16"));
+  if (fp16) return builder.precision(Precision::Fp16, stated(settings, "ds.fp16.enabled", "args.fp16"));
+  builder.precision(Precision::Fp32, "");
+}
+
+void read_zero(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kStage = "ds.zero_optimization.stage", kMics = "ds.zero_optimization.mics_shard_size";
+  const int stage = builder.degree(kStage, 0, 0);
+  if (stage > 3) settings.refuse(*settings.get(kStage), "0, 1, 2 or 3");
+  builder.fix("zero", &Fixed::zero, std::min(stage, 3), kStage);
+  const int mics = builder.degree(kMics, -1, -1);
+  builder.fix("shard", &Fixed::shard, std::max(0, mics), kMics);
+  if (mics > 0)
+    builder.note("mics_removed", fmt::format("{}: DeepSpeed 0.19.7 and later have no MiCS", settings.where(kMics)));
+  constexpr std::string_view kDevice = "ds.zero_optimization.offload_optimizer.device";
+  const std::string device = settings.text(kDevice).value_or("none");
+  if (device == "none") return;
+  builder.training.optimizer_offload = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
+  builder.origin("optimizer_offload", fmt::format("{}", builder.training.optimizer_offload), kDevice);
+}
+
+void read_optimizer(JobBuilder& builder) {
+  constexpr std::string_view kType = "ds.optimizer.type";
+  const std::optional<std::string> type = builder.settings.text(kType);
+  if (!type) return;
+  std::string word = *type;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word.find("adam") != std::string::npos) {
+    builder.training.optimizer = Optimizer::Adam;
+    return builder.origin("optimizer", "adam", kType);
+  }
+  if (word == "muon" || word == "sgd") {
+    builder.training.optimizer = word == "muon" ? Optimizer::Muon : Optimizer::Sgd;
+    return builder.origin("optimizer", word, kType);
+  }
+  builder.note("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
+                                                builder.settings.where(kType), *type));
+}
+
+struct Degrees {
+  int tp = 1, cp = 1, ep = 1;
+  std::optional<int> dp{};
+};
+
+Degrees read_degrees(JobBuilder& builder) {
+  Degrees d;
+  d.tp = std::max(1, builder.degree("ds.tensor_parallel.autotp_size", 1, 0));
+  d.cp = builder.degree("ds.sequence_parallel_size", 1);
+  if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))
+    d.ep = builder.degree("ds.expert_parallel.autoep_size", 1);
+  builder.fix("tp", &Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
+  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  builder.fix("cp", &Fixed::cp, d.cp, "ds.sequence_parallel_size");
+  if (d.cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", "ds.sequence_parallel_size");
+  builder.fix("pp", &Fixed::pp, 1, "");
+  builder.fix("vp", &Fixed::vp, 1, "");
+  builder.fix("ep", &Fixed::ep, d.ep, "ds.expert_parallel.autoep_size");
+  const bool moe = !builder.job.model || builder.job.model->moe();
+  const int etp = builder.degree("ds.expert_parallel.expert_tensor_parallel_size", d.ep > 1 || !moe ? 1 : d.tp);
+  builder.fix("etp", &Fixed::etp, etp, "ds.expert_parallel.expert_tensor_parallel_size");
+  return d;
+}
+
+/// The world that batch = micro-batch * steps * world means, where nothing else tells.
+int world_of(std::int64_t batch, std::int64_t micro, std::int64_t steps) {
+  const std::int64_t rest = micro * steps;
+  return rest > 0 && batch % rest == 0 && batch / rest <= (1 << 24) ? static_cast<int>(batch / rest) : 0;
+}
+
+void read_batch(JobBuilder& builder, Degrees d) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kBatch = "ds.train_batch_size", kMicro = "ds.train_micro_batch_size_per_gpu",
+                             kSteps = "ds.gradient_accumulation_steps";
+  constexpr std::string_view kMicroArgument = "args.per_device_train_batch_size",
+                             kStepsArgument = "args.gradient_accumulation_steps";
+  const std::optional<std::int64_t> batch = number(settings, kBatch, "none");
+  std::optional<std::int64_t> micro = number(settings, kMicro, kMicroArgument);
+  const std::optional<std::int64_t> steps = number(settings, kSteps, kStepsArgument);
+  for (const auto& [value, key] : {std::pair{batch, kBatch}, std::pair{micro, kMicro}, std::pair{steps, kSteps}})
+    if (value && *value < 1)
+      return builder.errors.push_back(
+          {"wrong_value", fmt::format("`{}` is {}, but must be at least 1", key.substr(3), *value)});
+  const int inner = d.tp * d.cp;
+  if (builder.job.gpus == 0 && batch && micro && steps) {
+    // DeepSpeed's own equation counts every rank, those of AutoTP as well.
+    if (const int world = world_of(*batch, *micro, *steps) * d.cp; world > 0) {
+      builder.job.gpus = world;
+      builder.origin("gpus", fmt::format("{}", world), kBatch);
+    }
+  }
+  if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
+    d.dp = builder.job.gpus / inner;
+    builder.fix("dp", &Fixed::dp, *d.dp, "");
+  }
+  if (!micro && batch && d.dp) micro = *batch / (*d.dp * steps.value_or(1));
+  if (micro && *micro > 0)
+    builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(*micro), stated(settings, kMicro, kMicroArgument));
+  std::int64_t real = 0;
+  if (d.dp && micro && steps)
+    real = *micro * *steps * *d.dp;
+  else if (batch)
+    real = *batch / d.tp;
+  else if (d.dp && micro)
+    real = *micro * *d.dp;
+  if (real < 1) return;
+  builder.global_batch(real, batch && d.tp == 1 ? kBatch : stated(settings, kMicro, kMicroArgument));
+  if (batch && *batch != real)
+    builder.note("batch_counts_tp", fmt::format("{}: DeepSpeed counts AutoTP's ranks into {}; {} sequences are trained "
+                                                "on a step",
+                                                settings.where(kBatch), *batch, real));
+}
+
+/// Names that DeepSpeed does not know, once each.
+void read_unknown(JobBuilder& builder) {
+  std::vector<std::string> seen;
+  const auto tell = [&](const Setting& setting, std::string_view word, auto& known, std::string_view verdict) {
+    if (std::find(std::begin(known), std::end(known), word) != std::end(known)) return;
+    if (std::find(seen.begin(), seen.end(), word) != seen.end()) return;
+    seen.emplace_back(word);
+    const std::string near = nearest_name(word, known);
+    builder.note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
+                                            near.empty() ? "" : fmt::format("; the nearest name is `{}`", near)));
+  };
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    if (key.substr(0, 3) != "ds.") continue;
+    const std::string_view path = key.substr(3, key.find('[') - 3);
+    const std::string_view section = path.substr(0, path.find('.'));
+    tell(setting, section, kTop, "is unknown to DeepSpeed, which passes over it in silence");
+    if (path.size() == section.size()) continue;
+    std::string_view field = path.substr(section.size() + 1);
+    field = field.substr(0, field.find('.'));
+    if (section == "zero_optimization") tell(setting, field, kZero, "is unknown to DeepSpeed, which stops there");
+    if (section == "activation_checkpointing")
+      tell(setting, field, kCheckpointing, "is unknown to DeepSpeed, which passes over it in silence");
+  }
+}
+
+}  // namespace
+
+Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Result<Settings> settings = hugging_face::settings_of(files);
+  if (!settings) return tl::unexpected(settings.error());
+  JobBuilder builder(*settings, "deepspeed", Framework::DeepSpeed);
+  hugging_face::read_trainer(builder);
+  builder.launcher(facts);
+  if (builder.job.gpus == 0)
+    if (const int processes = builder.degree("acc.num_processes", 0)) {
+      builder.job.gpus = processes;
+      builder.origin("gpus", fmt::format("{}", processes), "acc.num_processes");
+    }
+  const Degrees degrees = read_degrees(builder);
+  read_zero(builder);
+  read_precision(builder);
+  read_optimizer(builder);
+  read_batch(builder, degrees);
+  hugging_face::read_checkpointing(builder, "", false);
+  read_unknown(builder);
+  return builder.finish();
+}
+
+bool is_deepspeed(const LaunchSource& source) {
+  using hugging_face::Kind;
+  const Kind kind = hugging_face::kind_of(source);
+  if (kind == Kind::Trainer) return source.text.find("\"deepspeed\"") != std::string::npos;
+  if (kind == Kind::Accelerate) return source.text.find("distributed_type: DEEPSPEED") != std::string::npos;
+  return kind == Kind::DeepSpeed;
+}
+
+}  // namespace plan

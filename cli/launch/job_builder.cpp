@@ -1,0 +1,151 @@
+// Shared by the readers and writers of torchtitan, DeepSpeed, accelerate and MaxText files.
+#include "cli/launch/job_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formulas/names.hpp"
+#include "planner/frameworks.hpp"
+#include "planner/nearest.hpp"
+#include "planner/rules.hpp"
+#include "presets/store.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kMostRanks = 1 << 24;
+
+}  // namespace
+
+JobBuilder::JobBuilder(Settings& from, std::string_view format, Framework framework) : settings(from) {
+  job.format = std::string(format);
+  job.framework = framework;
+  training.stack = framework_row(framework).stack;
+}
+
+int JobBuilder::degree(std::string_view key, int otherwise, int least) {
+  const std::optional<std::int64_t> value = settings.integer(key);
+  if (!value) return otherwise;
+  if (*value >= least && *value <= kMostRanks) return static_cast<int>(*value);
+  settings.refuse(*settings.get(key), fmt::format("at least {} and at most {}", least, kMostRanks));
+  return otherwise;
+}
+
+void JobBuilder::origin(const char* name, std::string_view value, std::string_view key) {
+  if (!key.empty() && settings.states(key))
+    state(job, name, std::string(value), settings.where(key));
+  else
+    assume(job, name, std::string(value), fmt::format("default of {}", job.format));
+}
+
+void JobBuilder::fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key) {
+  job.fixed.*axis = value;
+  origin(name, fmt::format("{}", value), key);
+}
+
+void JobBuilder::sequence(std::int64_t tokens, std::string_view key) {
+  training.seq = tokens;
+  job.states_seq = true;
+  origin("seq", fmt::format("{}", tokens), key);
+}
+
+void JobBuilder::global_batch(std::int64_t sequences, std::string_view key) {
+  training.global_batch = sequences;
+  job.states_global_batch = true;
+  origin("global_batch", fmt::format("{}", sequences), key);
+}
+
+void JobBuilder::precision(Precision value, std::string_view key) {
+  training.precision = value;
+  origin("precision", name(value), key);
+}
+
+void JobBuilder::model(std::string_view preset, std::string_view word, std::string_view key) {
+  job.model_name = std::string(word);
+  Result<Found<Model>> found = load_model(preset, StoreOptions::from_environment());
+  if (!found)
+    return note("unknown_model", fmt::format("{}: no preset is called `{}`: name it with `--model`",
+                                             settings.where(key), yaml::printable(word)));
+  job.model = std::move(found->value);
+  origin("model", job.model->name, key);
+}
+
+void JobBuilder::launcher(const LaunchFacts& facts) {
+  if (facts.model && !job.model) {
+    job.model = facts.model;
+    state(job, "model", facts.model->name, facts.model_where);
+  }
+  job.gpu = facts.gpu;
+  if (facts.gpus() <= 0) return;
+  job.gpus = facts.gpus();
+  state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+}
+
+void JobBuilder::unknown_key(const Setting& setting, const std::vector<std::string>& known, std::string_view verdict) {
+  std::string key = setting.key.substr(0, setting.key.find('['));
+  if (std::find(known.begin(), known.end(), key) != known.end()) return;
+  const std::string near = nearest_name(key, known);
+  note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(shown_key(key)), verdict,
+                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", shown_key(near))));
+}
+
+Result<LaunchJob> JobBuilder::finish() {
+  Errors all = settings.errors();
+  all.insert(all.end(), errors.begin(), errors.end());
+  if (!all.empty()) return fail(std::move(all));
+  job.training = training;
+  return std::move(job);
+}
+
+Result<bool> expressible(const Plan& plan, Framework framework, std::string_view format) {
+  Problem problem = plan.problem;
+  problem.framework = framework;
+  const int broken = broken_rule(problem, plan.best.layout);
+  if (broken < 0) return true;
+  return fail({"not_expressible",
+               fmt::format("{} cannot run this layout: {}", format, rules()[static_cast<std::size_t>(broken)].text),
+               {degrees_text(plan.best.layout)},
+               {fmt::format("search for one that it can: add `--framework {}`", framework_row(framework).name)}});
+}
+
+tl::unexpected<Errors> cannot(std::string_view format, std::string message, std::string help) {
+  Error error{"not_expressible", fmt::format("{} {}", format, message)};
+  if (!help.empty()) error.help.push_back(std::move(help));
+  return fail(std::move(error));
+}
+
+std::string plan_line(const Plan& plan) {
+  const Layout& l = plan.best.layout;
+  std::string line = fmt::format("{} on {} {}: tp {}, cp {}, pp {}", plan.problem.model.name, plan.problem.gpus,
+                                 plan.problem.cluster.gpu.name, l.tp, l.cp, l.pp);
+  if (l.vp > 1) line += fmt::format(" (vp {})", l.vp);
+  line += fmt::format(", dp {}", l.dp);
+  if (l.ep > 1) line += fmt::format(", ep {}", l.ep);
+  return line + fmt::format(", zero {}, {} micro-batches of {}", l.zero,
+                            micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch), l.micro_batch);
+}
+
+bool same_layers(const Model& a, const Model& b) {
+  if (a.hidden != b.hidden || a.vocab != b.vocab || a.tied != b.tied || a.layers.size() != b.layers.size())
+    return false;
+  for (std::size_t i = 0; i < a.layers.size(); ++i)
+    if (!(a.kinds[static_cast<std::size_t>(a.layers[i])] == b.kinds[static_cast<std::size_t>(b.layers[i])]))
+      return false;
+  return true;
+}
+
+std::string hub_name(const Plan& plan) {
+  const Model& model = plan.problem.model;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions::from_environment()))
+    if (entry.name == model.name)
+      for (const std::string& alias : entry.aliases)
+        if (alias.find('/') != std::string::npos) return alias;
+  for (const Input& input : plan.problem.inputs)
+    if (input.key == "model" && input.where.find('/') != std::string::npos) return input.where;
+  return model.name;
+}
+
+}  // namespace plan

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/settings.hpp"
+
+/// What the readers of configuration files share: from settings to a job, every value with its place or its default.
+namespace plan {
+
+class JobBuilder {
+ public:
+  JobBuilder(Settings& settings, std::string_view format, Framework framework);
+
+  /// The number of a key, or the framework's default; at least `least`. 0 where the file's value is refused.
+  int degree(std::string_view key, int otherwise, int least = 1);
+  /// Fixes an axis and notes where it came from: the key if it is stated, else the default.
+  void fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key);
+  template <class T>
+  void fix(const char* name, std::optional<T> Fixed::*axis, T value, std::string_view word, std::string_view key) {
+    job.fixed.*axis = value;
+    origin(name, word, key);
+  }
+  /// Notes a value: stated by `key`, or else the framework's default.
+  void origin(const char* name, std::string_view value, std::string_view key);
+  void sequence(std::int64_t tokens, std::string_view key);
+  void global_batch(std::int64_t sequences, std::string_view key);
+  void precision(Precision precision, std::string_view key);
+  void note(std::string code, std::string text) { job.notes.push_back({std::move(code), std::move(text)}); }
+  /// A preset by name, and the word that the file had for it.
+  void model(std::string_view preset, std::string_view word, std::string_view key);
+  /// GPUs as the launchers around the file state them.
+  void launcher(const LaunchFacts& facts);
+  /// Keys that nobody asked for and that are not among `known`: one note each, with the nearest known name.
+  template <class Range>
+  void unknown(const Range& known, std::string_view verdict, std::string_view skip_prefix = "") {
+    for (const Setting& setting : settings.all())
+      if (!settings.asked(setting) && (skip_prefix.empty() || setting.key.rfind(skip_prefix, 0) != 0))
+        unknown_key(setting, std::vector<std::string>(std::begin(known), std::end(known)), verdict);
+  }
+  /// The job, or every mistake found.
+  Result<LaunchJob> finish();
+
+  Settings& settings;
+  LaunchJob job{};
+  Training training{};
+  Errors errors{};
+
+  void unknown_key(const Setting& setting, const std::vector<std::string>& known, std::string_view verdict);
+};
+
+/// Does `layout` satisfy the framework's rules? If not, an error that names the rule in the way.
+[[nodiscard]] Result<bool> expressible(const Plan& plan, Framework framework, std::string_view format);
+/// An error for what the plan has and the format has no word for.
+[[nodiscard]] tl::unexpected<Errors> cannot(std::string_view format, std::string message, std::string help = "");
+
+/// `llama3-405b on 512 h100-sxm: tp 8, pp 8, dp 8`, for the head of a file.
+[[nodiscard]] std::string plan_line(const Plan& plan);
+
+/// Whether two models have the same layers, whatever their names and defaults. Prediction modules do not count.
+[[nodiscard]] bool same_layers(const Model& a, const Model& b);
+
+/// Name on the Hugging Face hub, the file that the model was read from, or its own name.
+[[nodiscard]] std::string hub_name(const Plan& plan);
+
+}  // namespace plan

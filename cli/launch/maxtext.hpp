@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/job_builder.hpp"
+
+/// MaxText: one flat YAML file over its base.yml.
+namespace plan {
+
+[[nodiscard]] Result<std::vector<LaunchFile>> write_maxtext(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_maxtext(const LaunchSource& source);
+
+namespace maxtext {
+
+/// MaxText's name of a model, and the preset that has its layers.
+struct ModelName {
+  std::string_view name;
+  std::string_view preset;
+};
+[[nodiscard]] std::span<const ModelName> model_names();
+[[nodiscard]] const ModelName* name_of(const Model& model);
+
+/// A quantization recipe of Transformer Engine.
+struct Quantization {
+  Precision precision;
+  std::string_view name;
+};
+[[nodiscard]] std::span<const Quantization> quantizations();
+
+/// One mesh axis: how many ranks inside a slice and across slices.
+struct MeshAxis {
+  std::string_view name;  ///< "fsdp": ici_fsdp_parallelism and dcn_fsdp_parallelism
+  int size = 1;
+  int inside = 1;
+  int across() const { return size / inside; }
+};
+/// Fills slices from the innermost axis outwards; empty if they cannot be filled exactly.
+[[nodiscard]] std::vector<MeshAxis> split_axes(std::vector<MeshAxis> inner_to_outer, int slice);
+
+}  // namespace maxtext
+}  // namespace plan

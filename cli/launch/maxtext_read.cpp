@@ -1,0 +1,286 @@
+// What a MaxText configuration says of the layout. Defaults: MaxText e591f30c configs/base.yml.
+// Tested by tests/frameworks/framework_files_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/launch/maxtext.hpp"
+#include "formulas/names.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kAxes[] = {"diloco",        "data",
+                                      "fsdp",          "fsdp_transpose",
+                                      "sequence",      "context",
+                                      "tensor",        "context_autoregressive",
+                                      "pipeline",      "tensor_sequence",
+                                      "expert",        "context_usp_ulysses",
+                                      "autoregressive"};
+
+std::string key_of(std::string_view network, std::string_view axis) {
+  return fmt::format("{}_{}_parallelism", network, axis);
+}
+
+/// Sizes of the mesh axes; 0 for one that takes what is left of an unknown number of devices.
+struct Mesh {
+  std::map<std::string_view, int> size{};
+  bool open = false;  ///< an axis takes what is left, and no file says of how many
+  int at(std::string_view axis) const {
+    const auto found = size.find(axis);
+    return found == size.end() ? 1 : found->second;
+  }
+};
+
+/// One network's degrees, with -1 filled from the devices that it joins (0: not known).
+std::map<std::string_view, int> network(JobBuilder& builder, std::string_view name, int devices, bool& open) {
+  std::map<std::string_view, int> degrees;
+  std::string_view rest;
+  std::int64_t product = 1;
+  for (const std::string_view axis : kAxes) {
+    const int otherwise = (name == "ici" && axis == "fsdp") || (name == "dcn" && axis == "data") ? -1 : 1;
+    const int degree = builder.degree(key_of(name, axis), otherwise, -1);
+    if (degree == -1)
+      rest = axis;
+    else
+      product *= std::max(1, degree);
+    degrees[axis] = std::max(1, degree);
+  }
+  if (rest.empty()) return degrees;
+  if (devices > 0 && product <= devices && devices % product == 0)
+    degrees[rest] = static_cast<int>(devices / product);
+  else if (devices > 0)
+    builder.errors.push_back(
+        {"does_not_divide", fmt::format("the {} axes multiply to {}, which does not divide {} {}", name, product,
+                                        devices, name == "ici" ? "devices of a slice" : "slices")});
+  else
+    open = true;
+  return degrees;
+}
+
+Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
+  Mesh mesh;
+  // On GPUs a slice is a node; a launcher says how many there are.
+  const auto inside = network(builder, "ici", facts.gpus_per_node, mesh.open);
+  const auto across = network(builder, "dcn", facts.nodes, mesh.open);
+  for (const std::string_view axis : kAxes) mesh.size[axis] = inside.at(axis) * across.at(axis);
+  return mesh;
+}
+
+std::string_view stated(const Settings& settings, std::string_view axis, std::string& buffer) {
+  buffer = key_of("ici", axis);
+  if (!settings.states(buffer)) buffer = key_of("dcn", axis);
+  return buffer;
+}
+
+struct Degrees {
+  int tp = 1, cp = 1, pp = 1, ep = 1;
+  std::optional<int> dp{};
+  std::optional<int> devices{};
+};
+
+void read_sharding(JobBuilder& builder, const Mesh& mesh, const Degrees& d) {
+  std::string key;
+  const int fsdp = mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence"), data = mesh.at("data");
+  const int shard = fsdp * d.ep * d.cp;
+  if (mesh.open) {  // base.yml leaves what is left inside a slice to fsdp
+    builder.fix("zero", &Fixed::zero, 3, stated(builder.settings, "fsdp", key));
+    return;
+  }
+  if (shard > 1) {
+    builder.fix("zero", &Fixed::zero, 3, stated(builder.settings, "fsdp", key));
+    return builder.fix("shard", &Fixed::shard, data > 1 ? shard : 0, stated(builder.settings, "data", key));
+  }
+  const bool optimizer = data > 1 && builder.settings.boolean("shard_optimizer_over_data").value_or(false);
+  builder.fix("zero", &Fixed::zero, optimizer ? 1 : 0, "shard_optimizer_over_data");
+  builder.fix("shard", &Fixed::shard, 0, "");
+}
+
+Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
+  const Mesh mesh = read_mesh(builder, facts);
+  builder.launcher(facts);
+  Degrees d;
+  std::string key;
+  d.tp = mesh.at("tensor") * mesh.at("tensor_sequence");
+  d.cp = mesh.at("context") * mesh.at("context_usp_ulysses");
+  d.pp = mesh.at("pipeline");
+  d.ep = mesh.at("expert");
+  if (!mesh.open) {
+    d.dp = mesh.at("data") * mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence") * d.ep;
+    d.devices = *d.dp * d.tp * d.cp * d.pp;
+    if (builder.job.gpus == 0) {
+      builder.job.gpus = *d.devices;
+      builder.origin("gpus", fmt::format("{}", *d.devices), stated(builder.settings, "fsdp", key));
+    }
+    builder.fix("dp", &Fixed::dp, *d.dp, stated(builder.settings, "fsdp", key));
+  } else {
+    builder.note("gpus_unknown", "an axis takes the devices that are left, and no file says of how many");
+  }
+  const bool sequence = mesh.at("tensor_sequence") > 1;
+  builder.fix("tp", &Fixed::tp, d.tp, stated(builder.settings, sequence ? "tensor_sequence" : "tensor", key));
+  builder.fix("sp", &Fixed::sequence_parallel, sequence, sequence ? "on" : "off",
+              stated(builder.settings, "tensor_sequence", key));
+  builder.fix("cp", &Fixed::cp, d.cp, stated(builder.settings, "context", key));
+  builder.fix("pp", &Fixed::pp, d.pp, stated(builder.settings, "pipeline", key));
+  builder.fix("ep", &Fixed::ep, d.ep, stated(builder.settings, "expert", key));
+  builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() ? d.tp : 1, "");
+  read_sharding(builder, mesh, d);
+  return d;
+}
+
+void read_context(JobBuilder& builder, const Degrees& d) {
+  constexpr std::string_view kKey = "context_parallel_strategy";
+  if (d.cp == 1) return;
+  constexpr std::pair<std::string_view, CpKind> kKinds[] = {
+      {"all_gather", CpKind::AllGather}, {"ring", CpKind::Ring}, {"ulysses", CpKind::Ulysses}, {"usp", CpKind::Hybrid}};
+  const std::string word = builder.settings.text(kKey).value_or("all_gather");
+  for (const auto& [name_here, kind] : kKinds)
+    if (word == name_here) return builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), kKey);
+  builder.settings.refuse(*builder.settings.get(kKey), "all_gather, ring, ulysses or usp");
+}
+
+void read_pipeline(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  if (d.pp == 1) return builder.fix("vp", &Fixed::vp, 1, "");
+  constexpr std::string_view kRepeats = "num_pipeline_repeats", kEach = "num_layers_per_pipeline_stage";
+  const int depth = builder.job.model ? builder.job.model->depth() : 0;
+  const int each = builder.degree(kEach, 1);
+  int repeats = builder.degree(kRepeats, -1, -1);
+  if (repeats < 1 && depth > 0 && depth % (d.pp * each) == 0) repeats = depth / (d.pp * each);
+  if (depth > 0 && repeats > 0 && static_cast<std::int64_t>(d.pp) * repeats * each != depth)
+    builder.errors.push_back(
+        {"does_not_divide",
+         fmt::format("{} stages * {} repeats * {} layers are not the model's {}", d.pp, repeats, each, depth)});
+  if (repeats < 1) return builder.note("stages_unknown", "the repeats follow from the model's layers");
+  builder.fix("vp", &Fixed::vp, repeats, settings.states(kRepeats) ? kRepeats : kEach);
+  const Schedule schedule = repeats > 1 ? Schedule::BreadthFirst : Schedule::GPipe;
+  builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), "");
+}
+
+void read_batch(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kBatch = "per_device_batch_size", kSteps = "gradient_accumulation_steps";
+  builder.sequence(builder.degree("max_target_length", 2048), "max_target_length");
+  const double each = settings.number(kBatch).value_or(12);
+  const int steps = builder.degree(kSteps, 1);
+  if (!(each > 0) || each > 1e6) return settings.refuse(*settings.get(kBatch), "above 0");
+  if (!d.devices) return;
+  const double batch = each * *d.devices;
+  const auto whole = static_cast<std::int64_t>(batch + 0.5);
+  if (whole < 1 || std::abs(batch - static_cast<double>(whole)) > 1e-6 * batch)
+    return settings.refuse(*settings.get(kBatch), "a whole number of sequences over all devices");
+  builder.global_batch(whole * steps, kBatch);
+  const bool delayed = settings.boolean("pipeline_delay_activation_forwarding").value_or(false);
+  int passes = d.pp > 1 ? builder.degree("num_pipeline_microbatches", -1, -1) : 1;
+  if (passes < 1) passes = d.pp * (delayed ? 2 : 1);
+  const std::int64_t ranks = static_cast<std::int64_t>(passes) * *d.dp;
+  if (whole % ranks != 0)
+    return builder.errors.push_back(
+        {"does_not_divide", fmt::format("{} sequences do not divide among {} micro-batches of "
+                                        "{} ranks",
+                                        whole, passes, *d.dp)});
+  builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(whole / ranks), kBatch);
+}
+
+void read_recompute(JobBuilder& builder) {
+  constexpr std::string_view kKey = "remat_policy";
+  const std::string word = builder.settings.text(kKey).value_or("full");
+  const auto fix = [&](const Recompute& recompute, std::string_view text) {
+    builder.fix("recompute", &Fixed::recompute, recompute, text, kKey);
+  };
+  if (word == "minimal_with_context")
+    return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}, "layernorm");
+  if (word != "full")
+    builder.note("recompute_unknown", fmt::format("{}: the policy `{}` is counted as full recomputation",
+                                                  builder.settings.where(kKey), word));
+  fix({.kind = RecomputeKind::Full}, "full");
+}
+
+void read_precision(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const std::string quantization = settings.text("quantization").value_or("");
+  Precision precision = settings.text("dtype").value_or("bfloat16") == "float32" ? Precision::Fp32 : Precision::Bf16;
+  bool known = quantization.empty();
+  for (const maxtext::Quantization& row : maxtext::quantizations())
+    if (row.name == quantization) precision = row.precision, known = true;
+  if (!known && quantization.find("fp8") != std::string::npos) {
+    precision = Precision::Fp8Tensorwise;
+    builder.note("precision_counted",
+                 fmt::format("{}: `{}` is counted as fp8", settings.where("quantization"), quantization));
+  } else if (!known) {
+    builder.note("precision_unknown", fmt::format("{}: the quantization `{}` is not modelled",
+                                                  settings.where("quantization"), quantization));
+  }
+  builder.precision(precision, quantization.empty() ? "dtype" : "quantization");
+  const std::string optimizer = settings.text("opt_type").value_or("adamw");
+  builder.training.optimizer = optimizer == "muon"  ? Optimizer::Muon
+                               : optimizer == "sgd" ? Optimizer::Sgd
+                                                    : Optimizer::Adam;
+  builder.origin("optimizer", name(builder.training.optimizer), "opt_type");
+  if (settings.boolean("optimizer_memory_host_offload").value_or(false)) {
+    builder.training.optimizer_offload = 1;
+    builder.origin("optimizer_offload", "1", "optimizer_memory_host_offload");
+  }
+}
+
+/// base.yml has some 1,400 names, so only near misses of those read here are told.
+void read_unknown(JobBuilder& builder) {
+  std::vector<std::string> known{"remat_policy",
+                                 "per_device_batch_size",
+                                 "gradient_accumulation_steps",
+                                 "max_target_length",
+                                 "num_pipeline_microbatches",
+                                 "num_pipeline_repeats",
+                                 "num_layers_per_pipeline_stage",
+                                 "context_parallel_strategy",
+                                 "quantization",
+                                 "shard_optimizer_over_data",
+                                 "optimizer_memory_host_offload",
+                                 "model_name"};
+  for (const std::string_view axis : kAxes) known.push_back(key_of("ici", axis)), known.push_back(key_of("dcn", axis));
+  for (const Setting& setting : builder.settings.all()) {
+    if (builder.settings.asked(setting) || std::find(known.begin(), known.end(), setting.key) != known.end()) continue;
+    const std::string near = nearest_name(setting.key, known);
+    if (!near.empty() && edit_distance(setting.key, near) <= 2)
+      builder.note("unknown_key",
+                   fmt::format("{}: `{}` is unknown to MaxText, which stops there; the nearest name is `{}`",
+                               setting.where(), yaml::printable(setting.key), near));
+  }
+}
+
+}  // namespace
+
+Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Settings settings;
+  for (const LaunchSource& file : files) {
+    Result<Settings> one = settings_of_yaml(file);
+    if (!one) return tl::unexpected(one.error());
+    settings.append(*one);
+  }
+  JobBuilder builder(settings, "maxtext", Framework::Maxtext);
+  if (const std::optional<std::string> word = settings.text("model_name")) {
+    std::string_view preset = *word;
+    for (const maxtext::ModelName& row : maxtext::model_names())
+      if (row.name == *word) preset = row.preset;
+    builder.model(preset, *word, "model_name");
+  }
+  const Degrees degrees = read_degrees(builder, facts);
+  read_context(builder, degrees);
+  read_pipeline(builder, degrees);
+  read_batch(builder, degrees);
+  read_recompute(builder);
+  read_precision(builder);
+  read_unknown(builder);
+  return builder.finish();
+}
+
+bool is_maxtext(const LaunchSource& source) {
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  return has("base_config:") || has("ici_fsdp_parallelism:") || has("per_device_batch_size:") ||
+         has("dcn_data_parallelism:");
+}
+
+}  // namespace plan

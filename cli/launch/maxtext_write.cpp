@@ -1,0 +1,148 @@
+// A plan as MaxText's YAML file. Keys: MaxText e591f30c configs/base.yml, configs/types.py.
+// Tested by tests/frameworks/framework_files_test.cpp and by MaxText itself, tests/validators/.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/launcher.hpp"
+#include "cli/launch/maxtext.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace {
+
+using maxtext::MeshAxis;
+
+/// What each axis of the plan is on MaxText's mesh, innermost first.
+std::vector<MeshAxis> axes_of(const Layout& l) {
+  const int fsdp = l.zero == 3 ? l.shard_group() / l.cp / l.ep : 1;
+  const int data = l.dp / (fsdp * l.ep);
+  return {{l.sequence_parallel ? "tensor_sequence" : "tensor", l.tp},
+          {"context", l.cp},
+          {"expert", l.ep},
+          {"fsdp", fsdp},
+          {"data", data},
+          {"pipeline", l.pp}};
+}
+
+/// Devices of a slice: those that one fast network joins.
+int slice_of(const Plan& plan) {
+  return std::min(plan.problem.gpus, std::max(1, plan.problem.cluster.scale_up_size()));
+}
+
+std::string mesh(const std::vector<MeshAxis>& axes) {
+  std::string out;
+  for (const std::string_view name : {"data", "pipeline", "fsdp", "context", "tensor", "tensor_sequence", "expert"}) {
+    const auto axis = std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& a) { return a.name == name; });
+    out += fmt::format("ici_{0}_parallelism: {1}\ndcn_{0}_parallelism: {2}\n", name,
+                       axis == axes.end() ? 1 : axis->inside, axis == axes.end() ? 1 : axis->across());
+  }
+  return out;
+}
+
+std::string_view optimizer(Optimizer optimizer) {
+  if (optimizer == Optimizer::Muon) return "muon";
+  return optimizer == Optimizer::Sgd ? "sgd" : "adamw";
+}
+
+std::string precision(Precision precision) {
+  std::string out =
+      fmt::format("dtype: {}\nweight_dtype: float32\n", precision == Precision::Fp32 ? "float32" : "bfloat16");
+  for (const maxtext::Quantization& row : maxtext::quantizations())
+    if (row.precision == precision) out += fmt::format("quantization: {}\n", row.name);
+  return out;
+}
+
+std::string batch(const Plan& plan) {
+  const Layout& l = plan.best.layout;
+  const Training& training = plan.problem.training;
+  const std::int64_t m = micro_batches(training.global_batch, l.dp, l.micro_batch);
+  const std::int64_t steps = l.pp > 1 ? 1 : m;
+  const double each = static_cast<double>(training.global_batch) / static_cast<double>(steps) / plan.problem.gpus;
+  std::string out = fmt::format("per_device_batch_size: {}\ngradient_accumulation_steps: {}\nmax_target_length: {}\n",
+                                each, steps, training.seq);
+  if (l.pp == 1) return out;
+  return out +
+         fmt::format("num_pipeline_microbatches: {}\nnum_pipeline_repeats: {}\nnum_layers_per_pipeline_stage: {}\n", m,
+                     l.vp, plan.problem.model.depth() / (l.pp * l.vp));
+}
+
+std::string config(const Plan& plan, const EmitOptions& options, std::string_view model,
+                   const std::vector<MeshAxis>& axes) {
+  const Layout& l = plan.best.layout;
+  const Training& training = plan.problem.training;
+  std::string out =
+      fmt::format("# {}\n# For MaxText: python3 -m maxtext.trainers.pre_train.train maxtext.yml\n", plan_line(plan));
+  out += fmt::format("base_config: base.yml\nrun_name: {}\nhardware: gpu\nmodel_name: {}\n", job_name(plan, options),
+                     model);
+  out += "attention: cudnn_flash_te\npacking: false\n";  // its kernel packs only with a limit of segments
+  out += mesh(axes);
+  if (l.cp > 1)
+    out += fmt::format("context_parallel_strategy: {}\n", l.cp_kind == CpKind::Ring ? "ring" : "all_gather");
+  if (l.zero == 1) out += "shard_optimizer_over_data: true\n";
+  out += batch(plan) + precision(training.precision);
+  out += fmt::format("remat_policy: {}\n", l.recompute.kind == RecomputeKind::Full ? "full" : "minimal_with_context");
+  out += fmt::format("opt_type: {}\noptimizer_memory_host_offload: {}\n", optimizer(training.optimizer),
+                     training.optimizer_offload > 0);
+  // MaxText advises against scanning the layers of a pipeline stage, and scans the iterations instead.
+  if (l.pp > 1) out += "scan_layers: false\n";
+  if (options.data_path.empty())
+    out += "dataset_type: synthetic\n";
+  else
+    out += fmt::format("dataset_type: grain\ngrain_train_files: {}\n", options.data_path);
+  if (!options.tokenizer.empty()) out += fmt::format("tokenizer_path: {}\n", options.tokenizer);
+  if (options.checkpoint_dir.empty())
+    out += "enable_checkpointing: false\nbase_output_directory: output\n";
+  else
+    out += fmt::format("enable_checkpointing: true\nbase_output_directory: {}\n", options.checkpoint_dir);
+  return out;
+}
+
+/// One process a node; jax finds the others over the addresses that MaxText reads from the environment.
+Result<LaunchFile> script(const Plan& plan, const EmitOptions& options) {
+  const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
+  if (launcher != "slurm")
+    return cannot("maxtext", fmt::format("is started by Slurm here: no `--launcher {}`", launcher),
+                  "write `--launcher slurm`");
+  const int gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
+  const int nodes = std::max(1, (plan.problem.gpus + gpus - 1) / gpus);
+  std::string out = "#!/bin/bash\n";
+  out += fmt::format(
+      "#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
+      "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n",
+      job_name(plan, options), nodes, gpus);
+  out += fmt::format("# {}\nset -euo pipefail\n\n", plan_line(plan));
+  out += "JAX_COORDINATOR_IP=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  out += "export JAX_COORDINATOR_IP JAX_COORDINATOR_PORT=${JAX_COORDINATOR_PORT:-3389} NNODES=$SLURM_NNODES\n";
+  out += "export GPUS_PER_NODE=" + std::to_string(gpus) + "\n\n# shellcheck disable=SC2016\n";
+  out +=
+      "srun --kill-on-bad-exit=1 bash -c \\\n    'export NODE_RANK=$SLURM_NODEID; exec python3 -m "
+      "maxtext.trainers.pre_train.train maxtext.yml'\n";
+  return LaunchFile{"maxtext.sbatch", out, true};
+}
+
+}  // namespace
+
+Result<std::vector<LaunchFile>> write_maxtext(const Plan& plan, const EmitOptions& options) {
+  if (const Result<bool> fits = expressible(plan, Framework::Maxtext, "maxtext"); !fits)
+    return tl::unexpected(fits.error());
+  const Training& training = plan.problem.training;
+  if (training.adapters()) return cannot("maxtext", "trains whole models here, no adapters");
+  if (training.optimizer != Optimizer::Adam && training.optimizer != Optimizer::Sgd &&
+      training.optimizer != Optimizer::Muon)
+    return cannot("maxtext", fmt::format("has no optimizer `{}`", name(training.optimizer)));
+  if (training.optimizer_offload > 0 && training.optimizer_offload < 1)
+    return cannot("maxtext", "offloads all optimizer states to the host or none", "set the share to 1");
+  const maxtext::ModelName* model = maxtext::name_of(plan.problem.model);
+  if (model == nullptr)
+    return cannot("maxtext", fmt::format("has no model with the layers of {}", plan.problem.model.name));
+  const std::vector<MeshAxis> axes = maxtext::split_axes(axes_of(plan.best.layout), slice_of(plan));
+  if (axes.empty())
+    return cannot("maxtext", fmt::format("needs the axes to fill slices of {} GPUs exactly", slice_of(plan)),
+                  "choose degrees that divide a node's GPUs");
+  const Result<LaunchFile> start = script(plan, options);
+  if (!start) return tl::unexpected(start.error());
+  return std::vector<LaunchFile>{{"maxtext.yml", config(plan, options, model->name, axes), false}, *start};
+}
+
+}  // namespace plan

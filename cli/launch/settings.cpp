@@ -1,0 +1,188 @@
+// Settings of TOML, YAML and JSON files with the places they stand. Tested by
+// tests/frameworks/framework_files_test.cpp.
+#include "cli/launch/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+void flatten(const yaml::Node& node, const std::string& key, const std::string& file, Settings& out) {
+  switch (node.kind) {
+    case yaml::Kind::Null: return;  // as if it were not there
+    case yaml::Kind::Scalar:
+      out.add({.key = key,
+               .value = node.text,
+               .items = {},
+               .list = false,
+               .place = {.file = file, .line = node.line, .column = node.column, .length = 1, .text = {}}});
+      return;
+    case yaml::Kind::Map:
+      for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
+        flatten(node.items[i + 1], key.empty() ? node.items[i].text : key + "." + node.items[i].text, file, out);
+      return;
+    case yaml::Kind::Sequence: break;
+  }
+  Setting list{.key = key,
+               .value = {},
+               .items = {},
+               .list = true,
+               .place = {.file = file, .line = node.line, .column = node.column, .length = 1, .text = {}}};
+  for (std::size_t i = 0; i < node.items.size(); ++i)
+    if (node.items[i].kind == yaml::Kind::Scalar)
+      list.items.push_back(node.items[i].text);
+    else
+      flatten(node.items[i], fmt::format("{}[{}]", key, i), file, out);
+  out.add(std::move(list));
+}
+
+Result<Settings> settings_of_tree(const LaunchSource& source, const Result<yaml::Document>& document) {
+  if (!document) return tl::unexpected(document.error());
+  if (document->root.kind != yaml::Kind::Map)
+    return fail({"not_a_map", "the file is not a list of keys and values", {}, {}, place_in(source, 1, 1)});
+  Settings settings;
+  settings.remember(source);
+  flatten(document->root, "", document->file, settings);
+  return settings;
+}
+
+}  // namespace
+
+std::string Setting::where() const { return fmt::format("{}:{}", place.file, place.line); }
+
+std::string_view shown_key(std::string_view key) {
+  for (const std::string_view mark : {"ds.", "acc.", "args."})
+    if (key.substr(0, mark.size()) == mark) return key.substr(mark.size());
+  return key;
+}
+
+Place place_in(const LaunchSource& source, int line, int column) {
+  Place place{.file = source.path, .line = line, .column = column, .length = 1, .text = {}};
+  std::size_t start = 0;
+  for (int at = 1; at < line && start != std::string::npos; ++at) {
+    start = source.text.find('\n', start);
+    if (start != std::string::npos) ++start;
+  }
+  if (line > 0 && start != std::string::npos && start <= source.text.size())
+    place.text = source.text.substr(start, std::min<std::size_t>(source.text.find('\n', start) - start, 400));
+  return place;
+}
+
+std::optional<std::int64_t> to_integer(std::string_view word) {
+  std::string digits(word);
+  std::erase(digits, '_');
+  std::int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [rest, failed] = std::from_chars(digits.data(), end, value);
+  if (failed == std::errc{} && rest == end && !digits.empty()) return value;
+  return std::nullopt;
+}
+
+void Settings::append(const Settings& other) {
+  all_.insert(all_.end(), other.all_.begin(), other.all_.end());
+  sources_.insert(sources_.end(), other.sources_.begin(), other.sources_.end());
+}
+
+const Setting* Settings::find(std::string_view key) const {
+  const auto found = std::find_if(all_.rbegin(), all_.rend(), [&](const Setting& s) { return s.key == key; });
+  return found == all_.rend() ? nullptr : &*found;  // the last one wins, as in Python
+}
+
+const Setting* Settings::get(std::string_view key) {
+  asked_.emplace(key);
+  return find(key);
+}
+
+bool Settings::has_section(std::string_view prefix) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Setting& s) { return s.key.rfind(prefix, 0) == 0; });
+}
+
+std::string Settings::where(std::string_view key) const {
+  const Setting* setting = find(key);
+  return setting != nullptr ? setting->where() : "";
+}
+
+void Settings::refuse(const Setting& setting, std::string_view wanted) {
+  const std::string value = setting.list ? "a list" : "`" + yaml::printable(setting.value) + "`";
+  Error error{"wrong_value",
+              fmt::format("`{}` is {}, but must be {}", yaml::printable(shown_key(setting.key)), value, wanted)};
+  error.place = setting.place;
+  for (const LaunchSource& source : sources_)
+    if (source.path == setting.place.file) error.place = place_in(source, setting.place.line, setting.place.column);
+  errors_.push_back(std::move(error));
+}
+
+std::optional<std::int64_t> Settings::integer(std::string_view key) {
+  const Setting* setting = get(key);
+  if (setting == nullptr) return std::nullopt;
+  const std::optional<std::int64_t> value = setting->list ? std::nullopt : to_integer(setting->value);
+  if (!value || std::abs(static_cast<double>(*value)) > 1e15) {
+    refuse(*setting, "a whole number");
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<double> Settings::number(std::string_view key) {
+  const Setting* setting = get(key);
+  if (setting == nullptr) return std::nullopt;
+  double value = 0;
+  const std::string& text = setting->value;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (setting->list || failed != std::errc{} || rest != text.data() + text.size() || !std::isfinite(value)) {
+    refuse(*setting, "a number");
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<bool> Settings::boolean(std::string_view key) {
+  const Setting* setting = get(key);
+  if (setting == nullptr) return std::nullopt;
+  std::string word = setting->value;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (!setting->list && (word == "true" || word == "yes" || word == "on")) return true;
+  if (!setting->list && (word == "false" || word == "no" || word == "off")) return false;
+  refuse(*setting, "true or false");
+  return std::nullopt;
+}
+
+std::optional<std::string> Settings::text(std::string_view key) {
+  const Setting* setting = get(key);
+  if (setting == nullptr) return std::nullopt;
+  if (setting->list) {
+    refuse(*setting, "a word");
+    return std::nullopt;
+  }
+  return setting->value;
+}
+
+Result<Settings> settings_of_yaml(const LaunchSource& source) {
+  return settings_of_tree(source, yaml::parse(source.text, source.path));
+}
+
+/// JSON is YAML in flow style, but for tabs and `//` comments, which Hjson (DeepSpeed's parser) takes as well.
+Result<Settings> settings_of_json(const LaunchSource& source) {
+  std::string text = source.text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == '\t') {
+      text[i] = ' ';
+    } else if (!quoted && text[i] == '/' && i + 1 < text.size() && text[i + 1] == '/') {
+      for (; i < text.size() && text[i] != '\n'; ++i) text[i] = ' ';
+    }
+  }
+  return settings_of_tree(source, yaml::parse(std::move(text), source.path));
+}
+
+}  // namespace plan

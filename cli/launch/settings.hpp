@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/format.hpp"
+#include "formulas/result.hpp"
+
+/// What TOML, YAML, JSON and Python configuration files have in common: keys with dots, values, places.
+namespace plan {
+
+/// One value that a file states: `parallelism.tensor_parallel_degree`, `8`, `run.toml:12`. A list of lists is one
+/// setting an inner list, `key[0]`, `key[1]`, ...
+struct Setting {
+  std::string key{};
+  std::string value{};               ///< a scalar, as written
+  std::vector<std::string> items{};  ///< a list
+  bool list = false;
+  Place place{};  ///< without the line's text
+  [[nodiscard]] std::string where() const;
+};
+
+/// The settings of one or more files, each key once, and which of them were asked for.
+class Settings {
+ public:
+  void add(Setting setting) { all_.push_back(std::move(setting)); }
+  void append(const Settings& other);
+  /// Keeps the text of a file, for the line above the caret.
+  void remember(const LaunchSource& source) { sources_.push_back(source); }
+  [[nodiscard]] std::span<const Setting> all() const { return all_; }
+
+  /// The setting of a key, known from now on; nullptr if no file states it.
+  const Setting* get(std::string_view key);
+  /// The same, or what is wrong with the value noted and nothing.
+  std::optional<std::int64_t> integer(std::string_view key);
+  std::optional<double> number(std::string_view key);
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<std::string> text(std::string_view key);
+  /// `file:line` of a key that is stated, empty otherwise.
+  [[nodiscard]] std::string where(std::string_view key) const;
+  [[nodiscard]] bool states(std::string_view key) const { return find(key) != nullptr; }
+  /// Does any key start so?
+  [[nodiscard]] bool has_section(std::string_view prefix) const;
+  [[nodiscard]] bool asked(const Setting& setting) const { return asked_.count(setting.key) > 0; }
+
+  /// A value that its framework would refuse, too.
+  void refuse(const Setting& setting, std::string_view wanted);
+  [[nodiscard]] Errors& errors() { return errors_; }
+
+ private:
+  [[nodiscard]] const Setting* find(std::string_view key) const;
+
+  std::vector<Setting> all_{};
+  std::vector<LaunchSource> sources_{};
+  std::set<std::string, std::less<>> asked_{};
+  Errors errors_{};
+};
+
+/// Each reads one file; a malformed one is one error with line and column.
+[[nodiscard]] Result<Settings> settings_of_yaml(const LaunchSource& source);
+[[nodiscard]] Result<Settings> settings_of_json(const LaunchSource& source);
+[[nodiscard]] Result<Settings> settings_of_toml(const LaunchSource& source);
+/// Assignments to attributes in a recipe function: `p = config.parallelism`, `p.tensor_parallel_degree = 8`.
+[[nodiscard]] Result<Settings> settings_of_python(const LaunchSource& source);
+
+/// A key as its file has it, without the mark that says which of several files it is from.
+[[nodiscard]] std::string_view shown_key(std::string_view key);
+
+/// A place in a file with the text of its line.
+[[nodiscard]] Place place_in(const LaunchSource& source, int line, int column);
+
+/// `8`, `-1`, `8_192`; nothing if the word is no integer that fits.
+[[nodiscard]] std::optional<std::int64_t> to_integer(std::string_view word);
+
+}  // namespace plan

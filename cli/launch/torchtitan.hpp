@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/job_builder.hpp"
+
+/// torchtitan: v0.2.2's TOML file and main's Python recipe, which share names and meaning.
+namespace plan {
+
+[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtitan_main(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_torchtitan(const LaunchSource& source);
+[[nodiscard]] bool is_torchtitan_main(const LaunchSource& source);
+
+namespace torchtitan {
+
+/// A registered model: torchtitan's architectures are names, not numbers.
+struct Flavor {
+  std::string_view family;
+  std::string_view flavor;
+  std::string_view preset;
+  std::string_view assets;  ///< folder that its download script makes under ./assets/hf
+  std::string_view recipe;  ///< of main: the function that a new recipe starts from; empty: not in main
+};
+[[nodiscard]] std::span<const Flavor> flavors();
+/// The flavor that has the model's layers; nullptr if none has.
+[[nodiscard]] const Flavor* flavor_of(const Model& model);
+
+struct ScheduleName {
+  Schedule schedule;
+  std::string_view name;
+  bool several;  ///< stages a rank
+};
+/// Schedules of PyTorch's that the planner knows.
+[[nodiscard]] std::span<const ScheduleName> schedules();
+[[nodiscard]] const ScheduleName* find_schedule(std::string_view word);
+
+/// How layers are dealt to stages.
+struct Split {
+  int first = 1;  ///< layers that the embedding weighs
+  int last = 1;   ///< layers that the head weighs
+  int per_stage = 0;
+};
+/// Layers of each stage as torchtitan deals them; empty where it refuses.
+[[nodiscard]] std::vector<int> deal(int layers, int stages, int first, int last);
+/// The numbers that make torchtitan deal just so, if some do.
+[[nodiscard]] std::optional<Split> split_for(const std::vector<int>& chunk_layers, int layers);
+
+/// Keys of `[parallelism]` and its kind that both dialects have in common: read into the builder.
+struct Degrees {
+  int tp = 1, cp = 1, pp = 1, ep = 1, replicate = 1, shard = -1;
+  std::optional<int> dp{};
+};
+[[nodiscard]] Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts);
+void read_pipeline(JobBuilder& builder, const Degrees& degrees);
+void read_experts(JobBuilder& builder, const Degrees& degrees);
+void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key);
+
+}  // namespace torchtitan
+}  // namespace plan

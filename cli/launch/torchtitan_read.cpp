@@ -1,0 +1,285 @@
+// What a torchtitan configuration says of the layout. Defaults: torchtitan v0.2.2 config/job_config.py, main b5bcd76c
+// config/configs.py. Tested by tests/frameworks/framework_files_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/torchtitan.hpp"
+#include "cli/launch/torchtitan_keys.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace torchtitan {
+namespace {
+
+constexpr std::string_view kReplicate = "parallelism.data_parallel_replicate_degree";
+constexpr std::string_view kShard = "parallelism.data_parallel_shard_degree";
+constexpr std::string_view kReshard = "parallelism.fsdp_reshard_after_forward";
+constexpr std::string_view kSchedule = "parallelism.pipeline_parallel_schedule";
+constexpr std::string_view kPerStage = "parallelism.pipeline_parallel_layers_per_stage";
+constexpr std::string_view kParts = "parallelism.module_fqns_per_model_part";
+
+/// Layers of every part in module_fqns_per_model_part; empty if it is not given.
+std::vector<int> named_parts(Settings& settings) {
+  std::vector<int> counts;
+  while (const Setting* part = settings.get(fmt::format("{}[{}]", kParts, counts.size())))
+    counts.push_back(
+        static_cast<int>(std::count_if(part->items.begin(), part->items.end(),
+                                       [](const std::string& name) { return name.rfind("layers.", 0) == 0; })));
+  settings.get(kParts);
+  return counts;
+}
+
+int depth(const JobBuilder& builder) { return builder.job.model ? builder.job.model->depth() : 0; }
+
+void read_shards(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  if (d.replicate == 1) {
+    builder.fix("shard", &Fixed::shard, 0, kReplicate);
+  } else if (d.shard > 0 || d.dp) {
+    const int shard = d.shard > 0 ? d.shard : *d.dp / d.replicate;
+    const bool replicated_only = shard * d.cp == 1;
+    builder.fix("shard", &Fixed::shard, replicated_only ? 0 : shard * d.cp, kShard);
+  } else {
+    builder.note("shard_unknown",
+                 fmt::format("{}: the shard group follows from the number of GPUs, which no file states",
+                             settings.where(kReplicate)));
+  }
+  const std::string policy = settings.text(kReshard).value_or("default");
+  const bool one_rank = d.dp && *d.dp * d.cp == 1;
+  const bool only_replicas = d.shard == 1 && d.cp == 1;
+  int zero = d.pp > 1 ? 2 : 3;
+  if (policy == "always") zero = 3;
+  if (policy == "never") zero = 2;
+  if (policy == "default" && (one_rank || (only_replicas && d.replicate > 1)) && d.tp == 1 && d.pp == 1) zero = 0;
+  if (policy != "default" && policy != "always" && policy != "never")
+    settings.refuse(*settings.get(kReshard), "default, always or never");
+  builder.fix("zero", &Fixed::zero, zero, kReshard);
+}
+
+void fix_chunks(JobBuilder& builder, std::vector<int> chunks, std::string_view key) {
+  const std::string text = fmt::format("{}", fmt::join(chunks, "+"));
+  builder.fix("layers", &Fixed::chunk_layers, std::move(chunks), text, key);
+}
+
+/// Stages as named, as counted by layers a stage, or as the schedule has by default.
+void read_stages(JobBuilder& builder, const Degrees& d, bool several) {
+  Settings& settings = builder.settings;
+  const int first = builder.degree("parallelism.pipeline_parallel_first_stage_less_layers", 1, 0);
+  const int last = builder.degree("parallelism.pipeline_parallel_last_stage_less_layers", 1, 0);
+  const int per_stage = builder.degree(kPerStage, 0);
+  std::vector<int> chunks = named_parts(settings);
+  std::string_view key = kParts;
+  if (chunks.empty()) {
+    key = kPerStage;
+    int stages = d.pp * (several ? 2 : 1);
+    if (per_stage > 0 && depth(builder) == 0)
+      return builder.note("stages_unknown", fmt::format("{}: the number of stages follows from the model's layers",
+                                                        settings.where(kPerStage)));
+    if (per_stage > 0) stages = (depth(builder) + first + last + per_stage - 1) / per_stage;
+    if (depth(builder) == 0) return builder.fix("vp", &Fixed::vp, stages / d.pp, "");
+    chunks = deal(depth(builder), stages, first, last);
+    if (chunks.empty() || stages % d.pp != 0)
+      return builder.errors.push_back(
+          {"does_not_divide",
+           fmt::format("torchtitan cannot deal {} layers to {} stages on {} ranks", depth(builder), stages, d.pp)});
+  }
+  if (static_cast<int>(chunks.size()) % d.pp != 0)
+    return builder.errors.push_back(
+        {"does_not_divide",
+         fmt::format("{}: {} model parts do not divide among {} ranks",
+                     settings.where("parallelism.module_fqns_per_model_part[0]"), chunks.size(), d.pp)});
+  builder.fix("vp", &Fixed::vp, static_cast<int>(chunks.size()) / d.pp, settings.states(key) ? key : kParts);
+  fix_chunks(builder, std::move(chunks), key);
+}
+
+/// The TOML file's ways to recompute.
+void read_recompute(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kMode = "activation_checkpoint.mode",
+                             kOption = "activation_checkpoint.selective_ac_option";
+  const std::string mode = settings.text(kMode).value_or("selective");
+  const std::string option = settings.text(kOption).value_or("2");
+  const auto fix = [&](const Recompute& recompute, std::string_view word) {
+    builder.fix("recompute", &Fixed::recompute, recompute, word, settings.states(kMode) ? kMode : kOption);
+  };
+  if (mode == "none") return fix({}, "none");
+  if (mode == "full") return fix({.kind = RecomputeKind::Full}, "full");
+  if (mode == "memory_budget") {
+    settings.number("activation_checkpoint.memory_budget");
+    return builder.note("recompute_unknown", fmt::format("{}: what a memory budget recomputes is up to the compiler",
+                                                         settings.where(kMode)));
+  }
+  if (mode != "selective") return settings.refuse(*settings.get(kMode), "none, selective, full or memory_budget");
+  if (option == "op") return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeOps}, "op");
+  const std::optional<std::int64_t> every = to_integer(option);
+  if (!every || *every < 1) return settings.refuse(*settings.get(kOption), "op or a whole number");
+  if (*every == 1) return fix({.kind = RecomputeKind::Full}, "full");
+  int deepest = depth(builder);
+  if (builder.job.fixed.chunk_layers)
+    deepest = *std::max_element(builder.job.fixed.chunk_layers->begin(), builder.job.fixed.chunk_layers->end());
+  if (deepest == 0)
+    return builder.note("recompute_unknown", "how many layers are recomputed follows from the model's layers");
+  const int layers = std::max<int>(1, static_cast<int>(deepest / *every));
+  builder.note("recompute_counted",
+               fmt::format("{}every {} layers are recomputed: counted as {} a chunk, one after the other",
+                           settings.states(kOption) ? settings.where(kOption) + ": " : "", *every, layers));
+  fix({.kind = RecomputeKind::Full, .layers = layers}, fmt::format("full-{}", layers));
+}
+
+void read_precision(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kParam = "training.mixed_precision_param", kConverters = "model.converters";
+  const std::string dtype = settings.text(kParam).value_or("bfloat16");
+  if (dtype != "bfloat16" && dtype != "float32") settings.refuse(*settings.get(kParam), "bfloat16 or float32");
+  Precision precision = dtype == "float32" ? Precision::Fp32 : Precision::Bf16;
+  std::string_view key = kParam;
+  if (const Setting* converters = settings.get(kConverters))
+    for (const std::string& name : converters->items) {
+      if (name == "quantize.linear.float8" || name == "quantize.linear.mx") {
+        precision = name == "quantize.linear.mx" ? Precision::Mxfp8 : Precision::Fp8Tensorwise;
+        key = kConverters;
+      } else if (name == "float8" || name == "mx") {
+        precision = name == "mx" ? Precision::Mxfp8 : Precision::Fp8Tensorwise;
+        key = kConverters;
+        builder.note("unknown_converter", fmt::format("{}: torchtitan 0.2.2 calls this converter `quantize.linear.{}`",
+                                                      settings.where(kConverters), name));
+      }
+    }
+  builder.precision(precision, key);
+  if (settings.text("training.dtype").value_or("float32") == "bfloat16")
+    builder.note("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
+                                               settings.where("training.dtype")));
+  if (settings.boolean("training.enable_cpu_offload").value_or(false)) {
+    builder.training.optimizer_offload = 1;
+    builder.origin("optimizer_offload", "1", "training.enable_cpu_offload");
+  }
+}
+
+void read_batch(JobBuilder& builder, const Degrees& d) {
+  const int local = builder.degree("training.local_batch_size", 8);
+  const int micro = d.pp > 1 ? builder.degree("parallelism.pipeline_parallel_microbatch_size", 1) : local;
+  builder.fix("micro_batch", &Fixed::micro_batch, micro,
+              d.pp > 1 ? "parallelism.pipeline_parallel_microbatch_size" : "training.local_batch_size");
+  builder.sequence(builder.degree("training.seq_len", 2048), "training.seq_len");
+  const std::optional<std::int64_t> global = builder.settings.integer("training.global_batch_size");
+  if (global && *global > 0)
+    builder.global_batch(*global, "training.global_batch_size");
+  else if (d.dp)
+    builder.global_batch(static_cast<std::int64_t>(local) * *d.dp, "training.local_batch_size");
+  if (d.pp > 1 && global && *global > 0 && d.dp && *global != static_cast<std::int64_t>(local) * *d.dp)
+    builder.note("pipeline_passes",
+                 fmt::format("{}: a step runs the pipeline several times over; its bubble is counted once",
+                             builder.settings.where("training.local_batch_size")));
+}
+
+}  // namespace
+
+Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
+  Degrees d;
+  d.tp = builder.degree("parallelism.tensor_parallel_degree", 1);
+  d.cp = builder.degree("parallelism.context_parallel_degree", 1);
+  d.pp = builder.degree("parallelism.pipeline_parallel_degree", 1);
+  d.ep = builder.degree("parallelism.expert_parallel_degree", 1);
+  d.replicate = builder.degree(kReplicate, 1);
+  d.shard = builder.degree(kShard, -1, -1);
+  builder.launcher(facts);
+  const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp * d.pp;
+  const std::int64_t stated = static_cast<std::int64_t>(d.replicate) * d.shard;
+  if (d.shard > 0 && stated * inner <= (1 << 24)) {
+    d.dp = static_cast<int>(stated);
+    builder.fix("dp", &Fixed::dp, *d.dp, kShard);
+    if (builder.job.gpus == 0) {
+      builder.job.gpus = static_cast<int>(stated * inner);
+      builder.origin("gpus", fmt::format("{}", builder.job.gpus), kShard);
+    }
+  } else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
+    d.dp = static_cast<int>(builder.job.gpus / inner);
+    builder.fix("dp", &Fixed::dp, *d.dp, kShard);
+  }
+  builder.fix("tp", &Fixed::tp, d.tp, "parallelism.tensor_parallel_degree");
+  builder.fix("cp", &Fixed::cp, d.cp, "parallelism.context_parallel_degree");
+  builder.fix("pp", &Fixed::pp, d.pp, "parallelism.pipeline_parallel_degree");
+  read_shards(builder, d);
+  return d;
+}
+
+void read_pipeline(JobBuilder& builder, const Degrees& d) {
+  Settings& settings = builder.settings;
+  const std::string word = settings.text(kSchedule).value_or("1F1B");
+  if (const std::optional<std::string> csv = settings.text("parallelism.pipeline_parallel_schedule_csv");
+      csv && !csv->empty())
+    builder.note("schedule_unknown", fmt::format("{}: a schedule in a CSV file is not read",
+                                                 settings.where("parallelism.pipeline_parallel_schedule_csv")));
+  if (d.pp == 1) {
+    builder.fix("vp", &Fixed::vp, 1, "");
+    return;
+  }
+  const ScheduleName* known = find_schedule(word);
+  if (known != nullptr)
+    builder.fix("schedule", &Fixed::schedule, known->schedule, name(known->schedule), kSchedule);
+  else
+    builder.note("schedule_unknown",
+                 fmt::format("{}: the schedule `{}` is not modelled", settings.where(kSchedule), word));
+  read_stages(builder, d, known == nullptr || known->several);
+}
+
+void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key) {
+  for (const Flavor& row : flavors())
+    if (row.family == family && row.flavor == flavor) {
+      builder.model(row.preset, fmt::format("{} {}", family, flavor), key);
+      // v0.2.2 trains no multi-token prediction, main only if asked to.
+      if (builder.job.model) builder.job.model->mtp = {};
+      return;
+    }
+  builder.job.model_name = fmt::format("{} {}", family, flavor);
+  builder.note("unknown_model", fmt::format("{}: the flavor `{}` of {} has no preset: name the model with `--model`",
+                                            builder.settings.where(key), flavor, family));
+}
+
+void read_experts(JobBuilder& builder, const Degrees& d) {
+  const int etp = builder.degree("parallelism.expert_tensor_parallel_degree", 1);
+  const bool moe = !builder.job.model || builder.job.model->moe();
+  builder.fix("ep", &Fixed::ep, moe ? d.ep : 1, "parallelism.expert_parallel_degree");
+  // Without expert parallelism the tensor-parallel ranks split each expert.
+  if (moe && d.ep == 1 && d.tp > 1)
+    builder.fix("etp", &Fixed::etp, d.tp, "");
+  else
+    builder.fix("etp", &Fixed::etp, moe ? etp : 1, "parallelism.expert_tensor_parallel_degree");
+}
+
+}  // namespace torchtitan
+
+Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Settings settings;
+  for (const LaunchSource& file : files) {
+    Result<Settings> one = settings_of_toml(file);
+    if (!one) return tl::unexpected(one.error());
+    settings.append(*one);
+  }
+  JobBuilder builder(settings, "torchtitan", Framework::Torchtitan);
+  torchtitan::read_model(builder, settings.text("model.name").value_or("llama3"),
+                         settings.text("model.flavor").value_or("debugmodel"), "model.flavor");
+  const torchtitan::Degrees degrees = torchtitan::read_degrees(builder, facts);
+  builder.fix("sp", &Fixed::sequence_parallel, degrees.tp > 1, degrees.tp > 1 ? "on" : "off", "");
+  const std::string rotate = settings.text("parallelism.context_parallel_rotate_method").value_or("allgather");
+  if (degrees.cp > 1)
+    builder.fix("cp_kind", &Fixed::cp_kind, rotate == "alltoall" ? CpKind::Ring : CpKind::AllGather,
+                rotate == "alltoall" ? "ring" : "all-gather", "parallelism.context_parallel_rotate_method");
+  torchtitan::read_experts(builder, degrees);
+  torchtitan::read_pipeline(builder, degrees);
+  torchtitan::read_batch(builder, degrees);
+  torchtitan::read_precision(builder);
+  torchtitan::read_recompute(builder);
+  builder.unknown(torchtitan::kKeys, "is unknown to torchtitan 0.2.2, which stops there");
+  return builder.finish();
+}
+
+bool is_torchtitan(const LaunchSource& source) {
+  if (source.path.size() < 5 || source.path.substr(source.path.size() - 5) != ".toml") return false;
+  for (const std::string_view table : {"[parallelism]", "[training]", "[activation_checkpoint]", "[model]", "[job]"})
+    if (source.text.find(table) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace plan

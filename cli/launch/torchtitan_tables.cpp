@@ -1,0 +1,100 @@
+// Names and numbers of torchtitan: v0.2.2 models/*/__init__.py, main b5bcd76c models/*/config_registry.py, PyTorch's
+// get_schedule_class, distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part).
+// Tested by tests/frameworks/framework_files_test.cpp and against torchtitan, tests/validators/.
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "cli/launch/torchtitan.hpp"
+#include "presets/store.hpp"
+
+namespace plan::torchtitan {
+namespace {
+
+constexpr Flavor kFlavors[] = {
+    {"llama3", "8B", "llama3-8b", "Llama-3.1-8B", "llama3_8b"},
+    {"llama3", "70B", "llama3-70b", "Llama-3.1-70B", "llama3_70b"},
+    {"llama3", "405B", "llama3-405b", "Llama-3.1-405B", "llama3_405b"},
+    {"llama4", "17bx16e", "llama4-scout", "Llama-4-Scout-17B-16E", ""},
+    {"llama4", "17bx128e", "llama4-maverick", "Llama-4-Maverick-17B-128E", ""},
+    {"deepseek_v3", "16B", "deepseek-v2-lite", "deepseek-moe-16b-base", "deepseek_v3_16b"},
+    {"deepseek_v3", "236B", "deepseek-v2", "DeepSeek-V2", "deepseek_v3_671b"},
+    {"deepseek_v3", "671B", "deepseek-v3", "DeepSeek-V3.1-Base", "deepseek_v3_671b"},
+    {"qwen3", "0.6B", "qwen3-0.6b", "Qwen3-0.6B", "qwen3_0_6b"},
+    {"qwen3", "1.7B", "qwen3-1.7b", "Qwen3-1.7B", "qwen3_1_7b"},
+    {"qwen3", "4B", "qwen3-4b", "Qwen3-4B", "qwen3_14b"},
+    {"qwen3", "8B", "qwen3-8b", "Qwen3-8B", "qwen3_14b"},
+    {"qwen3", "14B", "qwen3-14b", "Qwen3-14B", "qwen3_14b"},
+    {"qwen3", "32B", "qwen3-32b", "Qwen3-32B", "qwen3_32b"},
+    {"qwen3", "30B-A3B", "qwen3-30b-a3b", "Qwen3-30B-A3B", "qwen3_30b_a3b"},
+    {"qwen3", "235B-A22B", "qwen3-235b-a22b", "Qwen3-235B-A22B", "qwen3_30b_a3b"},
+    {"gpt_oss", "20b", "gpt-oss-20b", "gpt-oss-20b", "gpt_oss_20b"},
+    {"gpt_oss", "120b", "gpt-oss-120b", "gpt-oss-120b", "gpt_oss_120b"},
+};
+
+constexpr ScheduleName kSchedules[] = {
+    {Schedule::OneFOneB, "1F1B", false},
+    {Schedule::GPipe, "GPipe", false},
+    {Schedule::Interleaved, "Interleaved1F1B", true},
+    {Schedule::BreadthFirst, "LoopedBFS", true},
+    {Schedule::ZbV, "ZBVZeroBubble", true},
+    {Schedule::DualPipeV, "DualPipeV", true},
+};
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
+
+std::span<const Flavor> flavors() { return kFlavors; }
+
+const Flavor* flavor_of(const Model& model) {
+  const StoreOptions store = StoreOptions::from_environment();
+  const auto has_layers = [&](const Flavor& flavor) {
+    const Result<Found<Model>> preset = load_model(flavor.preset, store);
+    return preset && same_layers(preset->value, model);
+  };
+  // By name first: reading every preset takes time.
+  for (const Flavor& flavor : kFlavors)
+    if (flavor.preset == model.name && has_layers(flavor)) return &flavor;
+  const auto found = std::find_if(std::begin(kFlavors), std::end(kFlavors), has_layers);
+  return found == std::end(kFlavors) ? nullptr : found;
+}
+
+std::span<const ScheduleName> schedules() { return kSchedules; }
+
+const ScheduleName* find_schedule(std::string_view word) {
+  for (const ScheduleName& row : kSchedules)
+    if (same_word(row.name, word)) return &row;
+  return nullptr;
+}
+
+std::vector<int> deal(int layers, int stages, int first, int last) {
+  if (stages == 1) return {layers};
+  const int all = layers + first + last;
+  const int each = stages > 0 ? all / stages : 0;
+  if (each < 1 || first > each || last > each) return {};
+  std::vector<int> counts(static_cast<std::size_t>(stages), each);
+  for (int i = 0; i < all % stages; ++i) ++counts[static_cast<std::size_t>(i)];
+  counts.front() -= first;
+  counts.back() -= last;
+  return counts;
+}
+
+std::optional<Split> split_for(const std::vector<int>& chunk_layers, int layers) {
+  const int stages = static_cast<int>(chunk_layers.size());
+  constexpr int kMostWeight = 4;
+  std::vector<std::pair<int, int>> weights{{1, 1}};  // torchtitan's own first
+  for (int first = 0; first <= kMostWeight; ++first)
+    for (int last = 0; last <= kMostWeight; ++last) weights.emplace_back(first, last);
+  for (const auto& [first, last] : weights) {
+    if (deal(layers, stages, first, last) != chunk_layers) continue;
+    const int all = layers + first + last, per_stage = (all + stages - 1) / stages;
+    if ((all + per_stage - 1) / per_stage == stages) return Split{first, last, per_stage};
+  }
+  return std::nullopt;
+}
+
+}  // namespace plan::torchtitan

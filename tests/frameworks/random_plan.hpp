@@ -1,0 +1,13 @@
+#pragma once
+
+#include <random>
+
+#include "planner/plan.hpp"
+
+namespace plan::oracle {
+
+/// A plan that a framework's rules allow: a preset's model on nodes of 8 GPUs, everything else drawn by chance. Its
+/// estimate holds the layout alone, with the layers of every chunk where it has stages.
+[[nodiscard]] Plan random_plan(std::mt19937& random, Framework framework);
+
+}  // namespace plan::oracle
