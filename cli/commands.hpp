@@ -18,6 +18,7 @@ int run_show(const Args& args, Streams& streams);
 int run_validate(const Args& args, Streams& streams);
 int run_calibrate(const Args& args, Streams& streams);
 int run_emit(const Args& args, Streams& streams);
+int run_probe(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -48,6 +49,8 @@ inline constexpr Command kCommands[] = {
      run_calibrate, "human json", true},
     {"emit", "FRAMEWORK -o FOLDER --model NAME|FILE --gpus N [flags]", "write the launch files of the best layout",
      kForEmit, 1, run_emit, "human json", true},
+    {"probe", "[-o node.yaml] [--model NAME --tp 1,2,4,8] [flags]", "measure this node or job", kForProbe, kAnyWords,
+     run_probe, "human json", true},
 };
 
 /// Does the command write this format?

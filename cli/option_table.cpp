@@ -25,6 +25,7 @@ Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formul
 
 constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
                            kAnswer = "The answer", kPrint = "Printing", kMore = "More";
+constexpr std::string_view kMeasure = "What to measure", kJob = "The job";
 
 constexpr Option take(std::string_view flag, std::string_view argument, std::string_view group, Complete complete,
                       std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
@@ -74,10 +75,10 @@ constexpr auto kNothing = Complete::Nothing;
 constexpr std::uint16_t kReport = kForPlan | kForEstimate, kForRuns = kForValidate | kForCalibrate;
 
 constexpr Option kOptions[] = {
-    take("--model", "NAME|FILE", kTrain, Complete::Models, kForProblem, &Args::model,
+    take("--model", "NAME|FILE", kTrain, Complete::Models, kForProblem | kForProbe, &Args::model,
          "preset (405b), YAML file, config.json or its folder",
          "Names and aliases: `plan list models`. A folder is read for its config.json."),
-    take("--seq", "N", kTrain, kNothing, kForProblem, &Args::seq, "tokens per sequence",
+    take("--seq", "N", kTrain, kNothing, kForProblem | kForProbe, &Args::seq, "tokens per sequence",
          "8192 or 8k; k is 1024. Default: as the model was published."),
     take("--global-batch", "N", kTrain, kNothing, kForProblem, &Args::global_batch,
          "sequences per step, or tokens: `16M tokens`",
@@ -98,10 +99,11 @@ constexpr Option kOptions[] = {
     take("--tokens", "N", kTrain, kNothing, kReport, &Args::tokens, "tokens of the whole run, for its days and cost",
          "15.6T; K, M, B and T are powers of ten."),
 
-    take("--gpus", "N", kOn, kNothing, kForProblem, &Args::gpus, "number of GPUs", "16384 or 16k; k is 1024."),
-    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate, &Args::gpu,
+    take("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
+         "16384 or 16k; k is 1024."),
+    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate | kForProbe, &Args::gpu,
          "kind of GPU, in its usual cluster", "`plan list gpus`. Default: h100-sxm."),
-    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate, &Args::cluster,
+    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate | kForProbe, &Args::cluster,
          "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
     take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns, &Args::profile, "a measured cluster",
          "Its numbers take the place of the data sheets'."),
@@ -139,6 +141,34 @@ constexpr Option kOptions[] = {
     turn_on("--rough", kAnswer, kForRuns, &Args::rough, "use runs of quality C too"),
     take("--rows", "FILE", kAnswer, Complete::File, kForValidate, &Args::rows, "write one CSV line a run",
          "Measured, predicted, error and interval, or the reason why a run is not scored."),
+    take(
+        "--tp", "1,2,4,8", kMeasure, kNothing, kForProbe, &Args::tp, "tensor parallelism of the model's shapes",
+        "With --model: its exact GEMMs and attention are measured at these degrees. Default: 1,2,4,8, as they divide."),
+    take("--dtypes", "bf16,fp8,...", kMeasure, kNothing, kForProbe, &Args::dtypes, "number formats of the GEMMs",
+         "fp32, fp16, bf16, fp8, mxfp8, nvfp4. Default: bf16, and fp8 where the GPU has it."),
+    turn_on("--quick", kMeasure, kForProbe, &Args::quick, "45 s on one GPU, 3 minutes on a node (default)"),
+    turn_on("--standard", kMeasure, kForProbe, &Args::standard, "ten minutes: whole grids, every message size"),
+    turn_on("--thorough", kMeasure, kForProbe, &Args::thorough, "half an hour"),
+    take("--budget", "120s", kMeasure, kNothing, kForProbe, &Args::budget, "time to spend; the least informative wait",
+         "Seconds, or with a unit: 90s, 5min. What is left out is listed in the profile."),
+    turn_on("--dry-run", kMeasure, kForProbe, &Args::dry_run, "print what would be measured and how long it takes"),
+    take("--resume", "FILE", kMeasure, Complete::File, kForProbe, &Args::resume, "measure what this profile lacks"),
+    repeated("--import", "FILE", kMeasure, kForProbe, &Args::import_files, "take other tools' results instead",
+             "nccl-tests (table or -J), nvbandwidth -j, perftest. Further files may follow as words."),
+    take("--diff", "FILE|NAME", kMeasure, Complete::File, kForProbe, &Args::diff, "compare with a profile or a preset",
+         "Given a profile as a word, nothing is measured: plan probe new.yaml --diff old.yaml."),
+    turn_on("--transport-check", kMeasure, kForProbe, &Args::transport_check,
+            "let the ranks meet and exchange host buffers; needs no GPU"),
+    take("--nccl-lib", "FILE", kJob, Complete::File, kForProbe, &Args::nccl_lib,
+         "the libnccl.so.2 that training loads"),
+    take("--cudnn-lib", "FILE", kJob, Complete::File, kForProbe, &Args::cudnn_lib,
+         "the libcudnn.so.9 that training loads"),
+    take("--rendezvous", "ADDRESS", kJob, kNothing, kForProbe, &Args::rendezvous,
+         "where ranks meet: HOST:PORT or file:FOLDER",
+         "Default: what the launcher says; a file in the output's folder where it says nothing."),
+    take("--timeout", "10s", kJob, kNothing, kForProbe, &Args::timeout, "longest silence of a rank",
+         "After that it is named and the others stop. Ranks have twelve times as long to join."),
+    turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
     turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
 
     pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json or html",

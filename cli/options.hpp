@@ -22,6 +22,7 @@ enum VerbBit : std::uint16_t {
   kForValidate = 64,
   kForCalibrate = 128,
   kForEmit = 256,
+  kForProbe = 2048,
   kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit,
   kForAll = 0xffff,
 };

@@ -14,6 +14,7 @@
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
+#include "presets/hardware.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -187,6 +188,23 @@ Errors add_shipped_efficiency(Gpu& gpu) {
   return {};
 }
 
+/// The cluster of a measured profile, with the data sheet of its GPU for what was not measured.
+Result<Found<Cluster>> load_profile(const PresetEntry& entry, const StoreOptions& options) {
+  const Result<HardwareProfile> profile = read_hardware(entry.text, file_of(entry));
+  if (!profile) return tl::unexpected(profile.error());
+  Gpu gpu;
+  gpu.name = profile->gpu.model;
+  const std::string preset = profile->gpu.preset.empty()
+                                 ? preset_of_device(profile->gpu.model, profile->memory.total_gib)
+                                 : profile->gpu.preset;
+  if (!preset.empty()) {
+    Result<Found<Gpu>> known = load_gpu(preset, options);
+    if (!known) return tl::unexpected(known.error());
+    gpu = std::move(known->value);
+  }
+  return found(cluster_of_profile(*profile, gpu), entry);
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -246,6 +264,7 @@ Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) 
 Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Cluster, word, options);
   if (!entry) return tl::unexpected(entry.error());
+  if (is_hardware_profile(entry->text)) return load_profile(*entry, options);
   Result<Cluster> cluster = parse_cluster(*entry, options);
   if (!cluster) return tl::unexpected(cluster.error());
   if (Errors errors = add_shipped_efficiency(cluster->gpu); !errors.empty()) return fail(std::move(errors));

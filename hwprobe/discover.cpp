@@ -1,0 +1,133 @@
+// What a machine is made of: GPUs from NVML, adapters, sockets and PCI bridges from /sys.
+// Tested by tests/hwprobe/discover_test.cpp.
+#include "hwprobe/discover.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "hwprobe/text.hpp"
+
+namespace plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBusyPercent = 2;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code status;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, status)) all.push_back(entry.path());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// Folders that two device paths share, front to back.
+int shared_depth(const fs::path& a, const fs::path& b) {
+  int depth = 0;
+  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) ++depth;
+  return depth;
+}
+
+/// "00000000:1B:00.0" of NVML is "0000:1b:00.0" in /sys.
+std::string sysfs_bus(std::string bus) {
+  std::transform(bus.begin(), bus.end(), bus.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+  return bus.size() > 12 ? bus.substr(bus.size() - 12) : bus;
+}
+
+int nearest_gpu(const fs::path& device, const std::vector<GpuFacts>& gpus, const fs::path& sys) {
+  int best = -1, depth = 0;
+  for (const GpuFacts& gpu : gpus) {
+    std::error_code status;
+    const fs::path path = fs::canonical(sys / "bus/pci/devices" / sysfs_bus(gpu.pci_bus), status);
+    if (status) continue;
+    const int shared = shared_depth(device, path);
+    if (shared <= depth) continue;
+    depth = shared;
+    best = gpu.index;
+  }
+  return best;
+}
+
+std::vector<NicFacts> adapters(const std::vector<GpuFacts>& gpus, const fs::path& sys) {
+  std::vector<NicFacts> nics;
+  for (const fs::path& adapter : entries(sys / "class/infiniband"))
+    for (const fs::path& port : entries(adapter / "ports")) {
+      NicFacts nic{.device = adapter.filename().string()};
+      nic.gb_s = port_rate(first_line(port / "rate"));
+      nic.link_layer = first_line(port / "link_layer");
+      nic.active = first_line(port / "state").find("ACTIVE") != std::string::npos;
+      std::error_code status;
+      const fs::path device = fs::canonical(adapter / "device", status);
+      if (!status) {
+        nic.numa = static_cast<int>(number_in(first_line(device / "numa_node")).value_or(-1));
+        nic.nearest_gpu = nearest_gpu(device, gpus, sys);
+      }
+      nics.push_back(std::move(nic));
+    }
+  return nics;
+}
+
+int numa_nodes(const fs::path& sys) {
+  int count = 0;
+  for (const fs::path& path : entries(sys / "devices/system/node")) {
+    const std::string name = path.filename().string();
+    if (name.starts_with("node") && name.size() > 4 && std::isdigit(static_cast<unsigned char>(name[4])) != 0) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+double port_rate(const std::string& text) {
+  const std::vector<std::string_view> words = words_of_line(text);
+  if (words.size() < 2 || words[1] != "Gb/sec") return 0;
+  return number_in(words[0]).value_or(0) / 8;
+}
+
+Machine discover(const char* nvml_library, const std::string& sys) {
+  Machine machine;
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) == 0) machine.host = host;
+  machine.cores = static_cast<int>(std::thread::hardware_concurrency());
+  machine.numa_nodes = numa_nodes(sys);
+  if (const Result<Nvml> nvml = Nvml::load(nvml_library)) {
+    machine.driver = nvml->driver();
+    machine.gpus = nvml->gpus();
+    if (machine.gpus.empty()) machine.no_gpu = "the driver lists no GPU";
+  } else {
+    machine.no_gpu = nvml.error()[0].message;
+  }
+  machine.nics = adapters(machine.gpus, sys);
+  return machine;
+}
+
+std::vector<Finding> findings(const Machine& machine) {
+  std::vector<Finding> all;
+  for (const GpuFacts& gpu : machine.gpus) {
+    const std::string where = fmt::format("GPU {}", gpu.index);
+    if (gpu.pcie_width > 0 && gpu.pcie_width < gpu.pcie_width_max)
+      all.push_back({"PCIE_WIDTH", where, fmt::format("PCIe x{} (x{} expected)", gpu.pcie_width, gpu.pcie_width_max)});
+    if (gpu.mig) all.push_back({"MIG", where, "MIG is on: collectives are not measured on parts of a GPU"});
+    if (gpu.processes > 0 || gpu.utilisation > kBusyPercent)
+      all.push_back({"BUSY", where, fmt::format("{} other processes, {} % busy", gpu.processes, gpu.utilisation)});
+  }
+  for (const NicFacts& nic : machine.nics)
+    if (!nic.active) all.push_back({"PORT_DOWN", nic.device, "its port is not active"});
+  return all;
+}
+
+}  // namespace plan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprobe/nvml.hpp"
+
+namespace plan {
+
+/// One port of a network adapter.
+struct NicFacts {
+  std::string device{};      ///< mlx5_0
+  double gb_s = 0;           ///< line rate per direction
+  std::string link_layer{};  ///< InfiniBand, Ethernet
+  bool active = false;
+  int numa = -1;
+  int nearest_gpu = -1;  ///< that shares the deepest PCI bridge
+};
+
+/// One machine, as far as it can be seen without measuring.
+struct Machine {
+  std::string host{};
+  std::string driver{};
+  std::string no_gpu{};  ///< why there are none; empty if there are
+  std::vector<GpuFacts> gpus{};
+  std::vector<NicFacts> nics{};
+  int numa_nodes = 0;
+  int cores = 0;
+};
+
+/// Looks at this machine through NVML and `/sys`; both roots can be replaced for tests.
+[[nodiscard]] Machine discover(const char* nvml_library = "libnvidia-ml.so.1", const std::string& sys = "/sys");
+
+/// "400 Gb/sec (4X NDR)" in GB/s; 0 if it is none.
+[[nodiscard]] double port_rate(const std::string& text);
+
+/// What a look at the machine already says is wrong: a slot narrower than the GPU, MIG, a busy GPU, a dead port.
+struct Finding {
+  std::string code{}, where{}, text{};
+};
+[[nodiscard]] std::vector<Finding> findings(const Machine& machine);
+
+}  // namespace plan

@@ -1,0 +1,148 @@
+// Results of nvbandwidth (`-j`) and of perftest (ib_write_bw, ib_send_lat and their kin): host links, pairs, network.
+// Tested by tests/hwprobe/import_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hwprobe/fit.hpp"
+#include "hwprobe/import.hpp"
+#include "hwprobe/text.hpp"
+
+namespace plan {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A cell is a number or its text; "N/A" and the like are none.
+double cell(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  return value.is_string() ? number_in(value.get<std::string>()).value_or(0) : 0;
+}
+
+std::vector<std::vector<double>> matrix_of(const Json& test) {
+  std::vector<std::vector<double>> rows;
+  const auto at = test.find("bandwidth_matrix");
+  if (at == test.end() || !at->is_array()) return rows;
+  for (const Json& row : *at) {
+    rows.emplace_back();
+    if (row.is_array())
+      for (const Json& value : row) rows.back().push_back(cell(value));
+  }
+  return rows;
+}
+
+/// Median over the GPUs; in a matrix of NUMA nodes by GPUs each GPU counts with its nearest node.
+Measured over_gpus(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> best;
+  for (const std::vector<double>& row : rows) {
+    best.resize(std::max(best.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) best[i] = std::max(best[i], row[i]);
+  }
+  std::erase_if(best, [](double x) { return x <= 0; });
+  return {median(best), 0};
+}
+
+void read_test(const Json& test, const std::string& id, HardwareProfile& profile) {
+  const auto text = test.find("name");
+  if (text == test.end() || !text->is_string()) return;
+  const std::string name = text->get<std::string>();
+  const auto rows = matrix_of(test);
+  if (rows.empty()) return;
+  ProfileHostLink& link = profile.host_link;
+  if (name == "host_to_device_memcpy_ce") link.h2d = over_gpus(rows);
+  if (name == "device_to_host_memcpy_ce") link.d2h = over_gpus(rows);
+  if (name == "host_to_device_bidirectional_memcpy_ce") link.bidir = {2 * over_gpus(rows).value, 0};
+  if (name == "host_to_all_memcpy_ce") link.all_gpus_h2d = over_gpus(rows);
+  if (name == "device_local_copy") profile.hbm.copy = over_gpus(rows), profile.hbm.prov = id;
+  if (name.starts_with("host_") || name.starts_with("device_to_host")) link.prov = id;
+  if (name != "device_to_device_memcpy_read_ce") return;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t j = 0; j < rows[i].size(); ++j)
+      if (rows[i][j] > 0)
+        profile.pairs.push_back(
+            {.from = static_cast<int>(i), .to = static_cast<int>(j), .gb_s = rows[i][j], .prov = id});
+  profile.gpus_per_node = std::max(profile.gpus_per_node, static_cast<int>(rows.size()));
+}
+
+/// One table of perftest: a size, a number of iterations, then either bandwidths or latencies.
+struct PerftestTable {
+  bool latency = false;
+  double unit = 1;  ///< of the bandwidth column in GB/s
+  std::string test{};
+  std::vector<std::pair<double, double>> rows{};  ///< bytes, GB/s or us
+};
+
+void read_header(std::string_view line, PerftestTable& table) {
+  table.latency = line.find("t_typical") != std::string_view::npos || line.find("t_avg") != std::string_view::npos;
+  table.unit = line.find("Gb/sec") != std::string_view::npos ? 0.125 : 1048576e-9;  // its MB are MiB
+}
+
+PerftestTable read_perftest(std::string_view text) {
+  PerftestTable table;
+  bool inside = false;
+  std::size_t column = 3;  // average bandwidth
+  for (const std::string_view line : lines_of(text)) {
+    if (line.find(" Test") != std::string_view::npos && table.test.empty()) {
+      for (const std::string_view word : words_of_line(line))
+        table.test += (table.test.empty() ? "" : " ") + std::string(word);
+    }
+    if (line.find("#bytes") != std::string_view::npos) {
+      read_header(line, table);
+      // Latencies: bytes, iterations, min, max, typical, average; by duration alone: bytes, iterations, average.
+      column = !table.latency ? 3 : line.find("t_typical") != std::string_view::npos ? 4 : 2;
+      inside = true;
+      continue;
+    }
+    const std::vector<std::string_view> words = words_of_line(line);
+    if (!inside || words.size() <= column) continue;
+    const auto bytes = number_in(words[0]), value = number_in(words[column]);
+    if (bytes && value && *bytes > 0 && *value > 0) table.rows.emplace_back(*bytes, *value);
+  }
+  return table;
+}
+
+ProfileTier& network_tier(HardwareProfile& profile) {
+  for (ProfileTier& tier : profile.tiers)
+    if (tier.kind == "scale_out") return tier;
+  if (profile.tiers.empty())
+    profile.tiers.push_back({.id = "scale-up", .kind = "scale_up", .size = std::max(1, profile.gpus_per_node)});
+  profile.tiers.push_back({.id = "network", .kind = "scale_out"});
+  return profile.tiers.back();
+}
+
+}  // namespace
+
+Result<void> import_nvbandwidth(std::string_view text, const std::string& file, HardwareProfile& profile) {
+  const Json root = Json::parse(text, nullptr, false);
+  if (root.is_discarded() || !root.is_object() || !root.contains("nvbandwidth") || !root["nvbandwidth"].is_object())
+    return fail(Error{"bad_json", fmt::format("`{}` is no JSON report of nvbandwidth", file)});
+  const Json& report = root["nvbandwidth"];
+  const auto tests = report.find("testcases");
+  if (tests == report.end() || !tests->is_array() || tests->empty())
+    return fail(Error{"bad_json", fmt::format("`{}` lists no `testcases`", file)});
+  const std::string id = add_import_source(profile, "nvbandwidth", file);
+  if (const auto driver = report.find("Driver Version"); driver != report.end() && driver->is_string())
+    profile.provenance.back().driver = driver->get<std::string>();
+  for (const Json& test : *tests)
+    if (test.is_object()) read_test(test, id, profile);
+  return {};
+}
+
+Result<void> import_perftest(std::string_view text, const std::string& file, HardwareProfile& profile) {
+  const PerftestTable table = read_perftest(text);
+  if (table.rows.empty()) return fail(Error{"bad_table", fmt::format("`{}` has no row of results", file)});
+  const std::string id = add_import_source(profile, table.test.empty() ? "perftest" : "perftest, " + table.test, file);
+  ProfileTier& tier = network_tier(profile);
+  tier.prov = id;
+  if (table.latency) {
+    tier.latency_us = table.rows.front().second;
+    return {};
+  }
+  double best = 0;
+  for (const auto& [bytes, rate] : table.rows) best = std::max(best, rate * table.unit);
+  tier.measured_gb_s = std::max(tier.measured_gb_s, best);
+  return {};
+}
+
+}  // namespace plan

@@ -1,0 +1,232 @@
+// NVML through a table of function pointers with our own prototypes, so that neither its header nor its library is
+// needed to build. A function that a driver lacks leaves its facts empty. Tested by tests/hwprobe/discover_test.cpp
+// with a library made for the test.
+#include "hwprobe/nvml.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace plan {
+namespace {
+
+using Device = struct nvmlDevice_st*;
+
+// Layouts of nvml.h; only what is read is named.
+struct PciInfo {
+  char legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+struct MemoryInfo {
+  unsigned long long total, free, used;
+};
+struct Utilisation {
+  unsigned gpu, memory;
+};
+
+constexpr int kSuccess = 0;
+constexpr int kMostLinks = 18;
+constexpr int kClockSm = 1, kClockMemory = 2, kCoreTemperature = 0;
+
+struct Reason {
+  std::uint64_t bit;
+  std::string_view word;
+};
+constexpr Reason kReasons[] = {{0x04, "sw_power_cap"},        {0x08, "hw_slowdown"},    {0x20, "sw_thermal"},
+                               {0x40, "hw_thermal"},          {0x80, "hw_power_brake"}, {0x10, "sync_boost"},
+                               {0x02, "applications_clocks"}, {0x100, "display_clocks"}};
+
+struct Level {
+  int nvml;
+  std::string_view word;
+};
+constexpr Level kLevels[] = {{10, "PIX"}, {20, "PXB"}, {30, "PHB"}, {40, "NODE"}, {50, "SYS"}};
+
+}  // namespace
+
+std::vector<std::string> throttle_words(std::uint64_t reasons) {
+  std::vector<std::string> words;
+  for (const Reason& reason : kReasons)
+    if ((reasons & reason.bit) != 0) words.emplace_back(reason.word);
+  return words;
+}
+
+std::string path_word(int nvml_level) {
+  for (const Level& level : kLevels)
+    if (level.nvml == nvml_level) return std::string(level.word);
+  return {};
+}
+
+struct Nvml::Table {
+  void* library = nullptr;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*driver_version)(char*, unsigned) = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle)(unsigned, Device*) = nullptr;
+  int (*device_name)(Device, char*, unsigned) = nullptr;
+  int (*uuid)(Device, char*, unsigned) = nullptr;
+  int (*memory)(Device, MemoryInfo*) = nullptr;
+  int (*pci)(Device, PciInfo*) = nullptr;
+  int (*capability)(Device, int*, int*) = nullptr;
+  int (*link_gen)(Device, unsigned*) = nullptr;
+  int (*link_width)(Device, unsigned*) = nullptr;
+  int (*link_gen_max)(Device, unsigned*) = nullptr;
+  int (*link_width_max)(Device, unsigned*) = nullptr;
+  int (*nvlink_state)(Device, unsigned, int*) = nullptr;
+  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
+  int (*utilisation)(Device, Utilisation*) = nullptr;
+  int (*processes)(Device, unsigned*, void*) = nullptr;
+  int (*clock)(Device, int, unsigned*) = nullptr;
+  int (*reasons)(Device, unsigned long long*) = nullptr;
+  int (*power)(Device, unsigned*) = nullptr;
+  int (*temperature)(Device, int, unsigned*) = nullptr;
+  int (*ancestor)(Device, Device, int*) = nullptr;
+
+  template <class F>
+  void find(F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(library, name));
+  }
+  Device device(int index) const {
+    Device d = nullptr;
+    return handle != nullptr && handle(static_cast<unsigned>(index), &d) == kSuccess ? d : nullptr;
+  }
+  ~Table() {
+    if (shutdown != nullptr) shutdown();
+    if (library != nullptr) dlclose(library);
+  }
+
+  void find_all() {
+    find(init, "nvmlInit_v2");
+    find(driver_version, "nvmlSystemGetDriverVersion");
+    find(count, "nvmlDeviceGetCount_v2");
+    find(handle, "nvmlDeviceGetHandleByIndex_v2");
+    find(device_name, "nvmlDeviceGetName");
+    find(uuid, "nvmlDeviceGetUUID");
+    find(memory, "nvmlDeviceGetMemoryInfo");
+    find(pci, "nvmlDeviceGetPciInfo_v3");
+    find(capability, "nvmlDeviceGetCudaComputeCapability");
+    find(link_gen, "nvmlDeviceGetCurrPcieLinkGeneration");
+    find(link_width, "nvmlDeviceGetCurrPcieLinkWidth");
+    find(link_gen_max, "nvmlDeviceGetMaxPcieLinkGeneration");
+    find(link_width_max, "nvmlDeviceGetMaxPcieLinkWidth");
+    find(nvlink_state, "nvmlDeviceGetNvLinkState");
+    find(mig_mode, "nvmlDeviceGetMigMode");
+    find(utilisation, "nvmlDeviceGetUtilizationRates");
+    find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    find(clock, "nvmlDeviceGetClockInfo");
+    find(reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    find(power, "nvmlDeviceGetPowerUsage");
+    find(temperature, "nvmlDeviceGetTemperature");
+    find(ancestor, "nvmlDeviceGetTopologyCommonAncestor");
+  }
+
+  GpuFacts facts(int index) const;
+};
+
+namespace {
+
+/// A number that a function of the driver writes; 0 where it cannot.
+int ask(int (*function)(Device, unsigned*), Device device) {
+  unsigned value = 0;
+  return function != nullptr && function(device, &value) == kSuccess ? static_cast<int>(value) : 0;
+}
+
+std::string ask_text(int (*function)(Device, char*, unsigned), Device device) {
+  char text[96] = {};
+  return function != nullptr && function(device, text, sizeof text) == kSuccess ? std::string(text) : std::string();
+}
+
+}  // namespace
+
+GpuFacts Nvml::Table::facts(int index) const {
+  GpuFacts gpu{.index = index};
+  const Device d = device(index);
+  if (d == nullptr) return gpu;
+  gpu.name = ask_text(device_name, d);
+  gpu.uuid = ask_text(uuid, d);
+  constexpr double kGib = 1024.0 * 1024 * 1024;
+  if (MemoryInfo m{}; memory != nullptr && memory(d, &m) == kSuccess) {
+    gpu.total_gib = static_cast<double>(m.total) / kGib;
+    gpu.free_gib = static_cast<double>(m.free) / kGib;
+  }
+  if (PciInfo p{}; pci != nullptr && pci(d, &p) == kSuccess) {
+    p.bus_id[sizeof p.bus_id - 1] = 0;
+    gpu.pci_bus = p.bus_id;
+    gpu.pci_device_id = fmt::format("{:04x}", p.pci_device_id >> 16);
+  }
+  if (int major = 0, minor = 0; capability != nullptr && capability(d, &major, &minor) == kSuccess)
+    gpu.compute_capability = fmt::format("{}.{}", major, minor);
+  gpu.pcie_gen = ask(link_gen, d);
+  gpu.pcie_width = ask(link_width, d);
+  gpu.pcie_gen_max = ask(link_gen_max, d);
+  gpu.pcie_width_max = ask(link_width_max, d);
+  for (unsigned link = 0; nvlink_state != nullptr && link < kMostLinks; ++link)
+    if (int on = 0; nvlink_state(d, link, &on) == kSuccess && on == 1) ++gpu.nvlinks;
+  if (unsigned now = 0, next = 0; mig_mode != nullptr && mig_mode(d, &now, &next) == kSuccess) gpu.mig = now == 1;
+  if (Utilisation u{}; utilisation != nullptr && utilisation(d, &u) == kSuccess)
+    gpu.utilisation = static_cast<int>(u.gpu);
+  if (unsigned number = 0; processes != nullptr && processes(d, &number, nullptr) >= 0)
+    gpu.processes = static_cast<int>(number);
+  return gpu;
+}
+
+Nvml::Nvml(std::unique_ptr<Table> table) : table_(std::move(table)) {}
+Nvml::Nvml(Nvml&&) noexcept = default;
+Nvml& Nvml::operator=(Nvml&&) noexcept = default;
+Nvml::~Nvml() = default;
+
+Result<Nvml> Nvml::load(const char* library) {
+  auto table = std::make_unique<Table>();
+  table->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (table->library == nullptr)
+    return fail(Error{"no_driver", "no NVIDIA driver here: libnvidia-ml.so.1 is missing", {}, {}});
+  table->find_all();
+  if (table->init == nullptr || table->count == nullptr || table->handle == nullptr)
+    return fail(Error{"no_driver", "libnvidia-ml.so.1 is none that plan knows: nvmlInit_v2 is missing", {}, {}});
+  if (const int status = table->init(); status != kSuccess)
+    return fail(Error{"no_driver",
+                      fmt::format("the NVIDIA driver does not answer: nvmlInit returned {}", status),
+                      {},
+                      {"`nvidia-smi` says more"}});
+  table->find(table->shutdown, "nvmlShutdown");
+  return Nvml(std::move(table));
+}
+
+std::string Nvml::driver() const {
+  char text[96] = {};
+  const bool known = table_->driver_version != nullptr && table_->driver_version(text, sizeof text) == kSuccess;
+  return known ? text : "";
+}
+
+std::vector<GpuFacts> Nvml::gpus() const {
+  unsigned count = 0;
+  std::vector<GpuFacts> all;
+  if (table_->count(&count) != kSuccess) return all;
+  for (unsigned i = 0; i < count && i < 1024; ++i) all.push_back(table_->facts(static_cast<int>(i)));
+  return all;
+}
+
+GpuPulse Nvml::pulse(int gpu) const {
+  GpuPulse now;
+  const Device d = table_->device(gpu);
+  if (d == nullptr) return now;
+  unsigned value = 0;
+  if (table_->clock != nullptr && table_->clock(d, kClockSm, &value) == kSuccess) now.sm_mhz = value;
+  if (table_->clock != nullptr && table_->clock(d, kClockMemory, &value) == kSuccess) now.memory_mhz = value;
+  if (table_->power != nullptr && table_->power(d, &value) == kSuccess) now.watts = value / 1000.0;
+  if (table_->temperature != nullptr && table_->temperature(d, kCoreTemperature, &value) == kSuccess)
+    now.celsius = value;
+  if (unsigned long long bits = 0; table_->reasons != nullptr && table_->reasons(d, &bits) == kSuccess)
+    now.reasons = bits;
+  return now;
+}
+
+std::string Nvml::path(int a, int b) const {
+  int level = 0;
+  const Device first = table_->device(a), second = table_->device(b);
+  if (first == nullptr || second == nullptr || table_->ancestor == nullptr) return {};
+  return table_->ancestor(first, second, &level) == kSuccess ? path_word(level) : std::string();
+}
+
+}  // namespace plan

@@ -1,0 +1,155 @@
+// A measured profile (`schema: plan.hardware/1`). Tested by tests/presets/hardware_profile_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "presets/hardware.hpp"
+#include "presets/hardware_fields.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+using yaml::kNotNegative;
+using yaml::kOptional;
+
+/// Reads the fields that hardware_fields.hpp lists.
+class FieldReader {
+ public:
+  explicit FieldReader(yaml::Map map) : map_(std::move(map)) {}
+
+  void number(const char* key, double& out) { map_.number(key, out, kNotNegative, kOptional); }
+  void integer(const char* key, int& out) { map_.integer(key, out, {0, 1e9}, kOptional); }
+  void index(const char* key, int& out) { integer(key, out); }
+  void text(const char* key, std::string& out) { map_.text(key, out, kOptional); }
+  void flag(const char* key, bool& out) { map_.boolean(key, out, kOptional); }
+  template <class E, std::size_t N>
+  void word(const char* key, E& out, const Named<E> (&table)[N]) {
+    map_.word(key, out, table, kOptional);
+  }
+  void measured(const std::string& key, Measured& out) {
+    number(key.c_str(), out.value);
+    number(spread_key(key).c_str(), out.spread);
+  }
+  void words(const char* key, std::vector<std::string>& out) {
+    for (const yaml::Node* node : map_.list(key, kOptional)) out.push_back(node->text);
+  }
+  template <class Fill>
+  void section(const char* key, Fill fill) {
+    if (!map_.has(key)) return known(key);
+    FieldReader inner(map_.map(key));
+    fill(inner);
+    inner.map_.finish();
+  }
+  template <class T>
+  void group(const char* key, T& out) {
+    section(key, [&](FieldReader& inner) { hardware::fields(inner, out); });
+  }
+  template <class T>
+  void list(const char* key, std::vector<T>& out) {
+    std::size_t i = 0;
+    for (const yaml::Node* node : map_.list(key, kOptional)) {
+      FieldReader inner(map_.reader().map(*node, fmt::format("{}[{}]", map_.path_of(key), i++)));
+      hardware::fields(inner, out.emplace_back());
+      inner.map_.finish();
+    }
+  }
+  /// Rows of numbers; the last column, the spread, may be left out.
+  template <class T>
+  void rows(const char* key, std::vector<T>& out) {
+    for (const yaml::Node* node : map_.list(key, kOptional)) {
+      const auto targets = hardware::columns(out.emplace_back());
+      if (node->kind != yaml::Kind::Sequence || node->items.size() + 1 < targets.size() ||
+          node->items.size() > targets.size()) {
+        map_.reader().error(
+            *node, "bad_value",
+            fmt::format("a row of `{}` has {} or {} numbers", map_.path_of(key), targets.size() - 1, targets.size()));
+        continue;
+      }
+      for (std::size_t i = 0; i < node->items.size(); ++i)
+        map_.reader().number(node->items[i], map_.path_of(key), *targets[i],
+                             i + 1 < targets.size() ? yaml::kPositive : kNotNegative);
+    }
+  }
+  void sources(const char* key, std::vector<ProfileSource>& out) {
+    section(key, [&](FieldReader& inner) {
+      for (const auto& [name, value] : inner.map_.entries()) {
+        FieldReader row(map_.reader().map(*value, fmt::format("{}.{}", key, name->text)));
+        out.emplace_back().id = name->text;
+        hardware::fields(row, out.back());
+        row.map_.finish();
+      }
+    });
+  }
+  void finish() { map_.finish(); }
+
+ private:
+  static std::string spread_key(const std::string& key) {
+    const std::size_t unit = key.find("_gb_s");
+    return key.substr(0, unit) + "_spread";
+  }
+  void known(const char* key) { static_cast<void>(map_.get(key, kOptional)); }
+  yaml::Map map_;
+};
+
+void check_layouts(yaml::Map& root, const HardwareProfile& profile) {
+  for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
+    const GroupShape& g = profile.collectives[i].layout;
+    if (g.n >= 2 && g.nodes >= 1 && g.ranks_per_node >= 1 && g.n == g.ranks_per_node * g.nodes) continue;
+    root.reader().error(root.node(), "bad_value",
+                        fmt::format("`collectives[{}].layout` has n {} with {} ranks in each of {} nodes", i, g.n,
+                                    g.ranks_per_node, g.nodes));
+  }
+  for (const ProfileTier& tier : profile.tiers)
+    if (tier.oversubscription < 1)
+      root.reader().error(root.node(), "bad_value",
+                          fmt::format("`oversubscription` of tier `{}` is less than 1", yaml::printable(tier.id)));
+}
+
+void check_sources(yaml::Map& root, const HardwareProfile& profile) {
+  std::vector<std::string> ids;
+  for (const ProfileSource& source : profile.provenance) ids.push_back(source.id);
+  const auto check = [&](const std::string& id, const char* where) {
+    if (id.empty() || id == "user" || id == "datasheet" || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
+    root.reader().error(root.node(), "unknown_provenance",
+                        fmt::format("`{}` names `{}`, which `provenance` does not list", where, yaml::printable(id)));
+  };
+  check(profile.memory.prov, "memory.prov");
+  check(profile.hbm.prov, "hbm.prov");
+  for (const ProfileGemm& g : profile.gemm) check(g.prov, "gemm.prov");
+  for (const ProfileAttention& a : profile.attention) check(a.prov, "attention.prov");
+  for (const ProfileCurve& c : profile.collectives) check(c.prov, "collectives.prov");
+  for (const ProfileTier& t : profile.tiers) check(t.prov, "tiers.prov");
+}
+
+}  // namespace
+
+bool is_hardware_profile(std::string_view text) {
+  return text.starts_with("schema: plan.hardware/") || text.find("\nschema: plan.hardware/") != std::string_view::npos;
+}
+
+Result<HardwareProfile> read_hardware(std::string text, std::string file) {
+  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected(document.error());
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  std::string schema;
+  if (root.text("schema", schema) && schema != "plan.hardware/1")
+    reader.error(root.node(), "unknown_schema",
+                 fmt::format("`{}` is not a schema that this version reads", yaml::printable(schema)),
+                 {"it reads `schema: plan.hardware/1`"});
+  HardwareProfile profile;
+  FieldReader visitor(root);
+  visitor.text("schema", schema);
+  hardware::fields(visitor, profile);
+  visitor.finish();
+  check_layouts(root, profile);
+  check_sources(root, profile);
+  if (profile.gpu.model.empty() && profile.gpu.preset.empty())
+    reader.error(root.node(), "missing_key", "`gpu.model` is missing",
+                 {"write the driver's name of the GPU, or `gpu: {preset: h100-sxm}`"});
+  if (reader.failed()) return fail(reader.take());
+  return profile;
+}
+
+}  // namespace plan

@@ -1,0 +1,123 @@
+#include "hwprobe/assemble.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "formulas/efficiency.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// The machine that the observations come from.
+struct Truth {
+  GemmFit gemm{.t0 = Seconds(2.8e-6), .rate = FlopsPerSecond(7.65e14), .bandwidth = BytesPerSecond(2.2e12)};
+  double copy = 2.99e12;
+  CollectiveFit gather(int n) const {
+    return {
+        .op = Collective::AllGather, .ranks = n, .alpha = Seconds(3e-6 + 1e-6 * n), .busbw = BytesPerSecond(3.6e11)};
+  }
+};
+
+JobFacts facts(int ranks) {
+  JobFacts f;
+  f.name = "node";
+  f.gpu.model = "NVIDIA H100 80GB HBM3";
+  f.ranks = f.ranks_per_node = ranks;
+  f.source.id = "m1";
+  Gpu& gpu = f.expected.gpu;
+  gpu.memory = round_bytes(80 * kGiB);
+  gpu.peak.fill(FlopsPerSecond(9.9e14));
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  gpu.scale_up = BytesPerSecond(4.5e11);
+  f.expected.tiers = {{.name = "nvlink", .size = 8, .bandwidth = gpu.scale_up}};
+  return f;
+}
+
+/// What eight ranks would report, rank 5 slower than the others by `slow` in compute.
+std::vector<Observation> observe(const Sweep& sweep, const Truth& truth, int ranks, double slow) {
+  std::vector<Observation> all;
+  for (const SweepPoint& p : sweep.points) {
+    Observation o{.planned = p};
+    const auto number = [&](std::size_t i) { return static_cast<double>(p.point.number[i]); };
+    double seconds = p.operation_s;
+    if (p.point.kind == PLAN_PROBE_GEMM) {
+      const double flops = 2 * number(0) * number(1) * number(2);
+      seconds = roofline_time(truth.gemm, flops,
+                              gemm_bytes({number(0), number(1), number(2)}, DType::Bf16,
+                                         static_cast<Orientation>(p.point.orientation)))
+                    .value;
+    }
+    if (p.point.kind == PLAN_PROBE_COPY) o.bytes = 2 * number(0), seconds = 3e-6 + o.bytes / truth.copy;
+    if (p.point.kind == PLAN_PROBE_KERNEL)
+      o.bytes = kernel_bytes(static_cast<int>(p.point.number[0]), number(1)),
+      seconds = 4e-6 + o.bytes / (0.8 * truth.copy);
+    if (p.point.kind == PLAN_PROBE_COLLECTIVE && p.point.op == static_cast<int>(Collective::AllGather))
+      seconds = curve_time(truth.gather(p.point.group_size), number(0), p.point.group_size).value;
+    for (int r = 0; r < ranks; ++r) {
+      o.ranks.push_back(r);
+      o.medians.push_back(seconds * (r == 5 && p.section == Section::Gemm ? 1 + slow : 1));
+    }
+    o.summary = {.count = 9, .median = seconds, .spread = 0.005};
+    all.push_back(std::move(o));
+  }
+  return all;
+}
+
+Sweep sweep_for(int ranks) {
+  const JobFacts f = facts(ranks);
+  return plan_sweep({.expected = f.expected, .ranks = ranks, .ranks_per_node = ranks, .budget_s = 1e9});
+}
+
+}  // namespace
+
+TEST_CASE("fits find the machine that the times came from") {
+  const Truth truth;
+  const HardwareProfile p = assemble(facts(8), observe(sweep_for(8), truth, 8, 0));
+  REQUIRE(p.gemm.size() == 3);
+  CHECK(p.gemm[0].f_tflops == doctest::Approx(765).epsilon(0.03));
+  CHECK(p.gemm[0].w_tb_s == doctest::Approx(2.2).epsilon(0.1));
+  CHECK(grade(p.gemm[0].quality) == "A");
+  CHECK(p.hbm.copy.value == doctest::Approx(2990).epsilon(0.01));
+  CHECK(p.hbm.fixed_us == doctest::Approx(3).epsilon(0.1));
+  for (const ProfileKernel& k : p.memory_bound) CHECK(k.efficiency == doctest::Approx(0.8).epsilon(0.05));
+  int gathers = 0;
+  for (const ProfileCurve& c : p.collectives)
+    if (c.op == Collective::AllGather) {
+      ++gathers;
+      CHECK(c.busbw_gb_s == doctest::Approx(360).epsilon(0.03));
+      CHECK(c.alpha_us == doctest::Approx(3.0 + c.layout.n).epsilon(0.03));
+    }
+  CHECK(gathers == 3);
+  CHECK(p.warnings.empty());
+}
+
+TEST_CASE("a slow GPU is named") {
+  JobFacts f = facts(8);
+  for (int r = 0; r < 8; ++r) f.where.push_back("node02/GPU " + std::to_string(r));
+  const HardwareProfile p = assemble(f, observe(sweep_for(8), Truth{}, 8, 0.06));
+  REQUIRE(p.warnings.size() == 1);
+  CHECK(p.warnings[0].where == "node02/GPU 5");
+  CHECK(p.warnings[0].text == "GEMMs ran 6 % below the other GPUs");
+}
+
+TEST_CASE("a resumed probe measures the rest and ends with the whole") {
+  const Sweep all = sweep_for(8);
+  std::vector<Observation> seen = observe(all, Truth{}, 8, 0);
+  const HardwareProfile whole = assemble(facts(8), seen);
+  std::vector<Observation> half(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2));
+  const HardwareProfile earlier = assemble(facts(8), half);
+  SweepRequest request{.expected = facts(8).expected, .ranks = 8, .ranks_per_node = 8, .budget_s = 1e9};
+  request.done = measured_points(earlier);
+  const Sweep rest = plan_sweep(request);
+  CHECK(rest.points.size() < all.points.size());
+  HardwareProfile resumed = assemble(facts(8), observe(rest, Truth{}, 8, 0));
+  merge_profile(resumed, earlier);
+  CHECK(resumed.collectives.size() == whole.collectives.size());
+  std::size_t points = 0, wanted = 0;
+  for (const ProfileGemm& g : resumed.gemm) points += g.grid.size();
+  for (const ProfileGemm& g : whole.gemm) wanted += g.grid.size();
+  CHECK(points == wanted);
+}

@@ -1,0 +1,166 @@
+#include "hwprobe/import.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "formulas/efficiency.hpp"
+
+using namespace plan;
+
+namespace {
+
+struct Timed {
+  double bytes, us;
+};
+// 8 x H100, all-reduce in half, NCCL 2.29.2: tests/published/hardware.csv.
+constexpr Timed kAllReduce[] = {
+    {512, 15.59}, {131072, 19.00}, {2097152, 38.18}, {33554432, 199.8}, {536870912, 2111.06}};
+
+std::string rank_lines(int ranks, int per_node) {
+  std::string text = "# Using devices\n";
+  for (int r = 0; r < ranks; ++r)
+    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [0000:{:02x}:00] NVIDIA H100 80GB HBM3\n",
+                        r, 4000 + r, fmt::format("node{}", r / per_node), r % per_node, 16 * (r + 1));
+  return text;
+}
+
+/// The table as nccl-tests prints it.
+std::string table(std::string_view program, std::string_view redop, double factor, double wrong = 0) {
+  std::string text =
+      fmt::format("# Collective test starting: {}\n# nThread 1 nGpus 8 minBytes 512 maxBytes 536870912\n#\n", program);
+  text += rank_lines(8, 8);
+  text +=
+      "#\n#                                                              out-of-place                       in-place\n";
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+      "#wrong\n";
+  text +=
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n";
+  for (const Timed& t : kAllReduce) {
+    const double rate = t.bytes / t.us / 1e3;
+    text += fmt::format(
+        "{:12}  {:12}  {:>8}  {:>6}  {:>6}  {:7.2f}  {:6.2f}  {:6.2f}  {:6}  {:7.2f}  {:6.2f}  {:6.2f}  {:6}\n",
+        t.bytes, t.bytes / 2, "half", redop, -1, t.us * 1.1, rate / 1.1, rate / 1.1 * factor, wrong, t.us, rate,
+        rate * factor, wrong);
+  }
+  return text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 201.9\n#\n";
+}
+
+std::string problem(std::string_view text, const std::string& file) {
+  HardwareProfile profile;
+  const auto done = import_measurements(text, file, profile);
+  return done ? std::string() : done.error()[0].message;
+}
+
+}  // namespace
+
+TEST_CASE("a table of nccl-tests becomes a curve of its times") {
+  HardwareProfile profile;
+  REQUIRE(import_measurements(table("all_reduce_perf", "sum", 1.75), "x/out.txt", profile).has_value());
+  REQUIRE(profile.collectives.size() == 1);
+  const ProfileCurve& curve = profile.collectives[0];
+  CHECK(curve.op == Collective::AllReduce);
+  CHECK(curve.dtype == "fp16");
+  CHECK(curve.layout == GroupShape{8, 8, 1, true});
+  REQUIRE(curve.table.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i)
+    CHECK(curve.table[i].us == doctest::Approx(kAllReduce[i].us).epsilon(0.001));  // in place
+  CHECK(curve.busbw_gb_s == doctest::Approx(462).epsilon(0.05));                   // hwprobe.md 5.4
+  CHECK(grade(curve.quality) != "unfit");
+  CHECK(profile.gpu.model == "NVIDIA H100 80GB HBM3");
+  CHECK(profile.provenance[0].kind == Provenance::Imported);
+  CHECK(profile.provenance[0].source == "out.txt");
+}
+
+TEST_CASE("an operation is known by its program, its file, or its bandwidths") {
+  const auto op = [](const std::string& text, const std::string& file) {
+    HardwareProfile profile;
+    return import_measurements(text, file, profile) ? profile.collectives.at(0).op : Collective::Broadcast;
+  };
+  const std::string nameless_sum = table("", "sum", 1.75), nameless_scatter = table("", "sum", 0.875),
+                    nameless_none = table("", "none", 0.875);
+  CHECK(op(nameless_sum, "x.txt") == Collective::AllReduce);
+  CHECK(op(nameless_scatter, "x.txt") == Collective::ReduceScatter);
+  CHECK(op(nameless_none, "all_gather_perf.log") == Collective::AllGather);
+  CHECK(op(nameless_none, "h100-alltoall.txt") == Collective::AllToAll);
+  CHECK(problem(nameless_none, "x.txt") == "`x.txt` does not say which collective it measured");
+  // Gather and scatter have an input and an output: the out-of-place column counts.
+  HardwareProfile profile;
+  REQUIRE(import_measurements(nameless_none, "all_gather.log", profile).has_value());
+  CHECK(profile.collectives[0].table[0].us == doctest::Approx(1.1 * 15.59).epsilon(0.001));
+}
+
+TEST_CASE("the JSON of nccl-tests says the same as its table") {
+  std::string json =
+      R"({"version":2,"args":["/opt/all_gather_perf","-b","512"],"nccl_version":22902,"config":{"ngpus":1,"nthreads":1,"devices":[)";
+  for (int r = 0; r < 4; ++r)
+    json += fmt::format(R"({}{{"rank":{},"hostname":"node{}","device":{},"device_info":"NVIDIA H100 80GB HBM3"}})",
+                        r ? "," : "", r, r / 2, r % 2);
+  json += "]},\"results\":[";
+  for (std::size_t i = 0; i < 5; ++i)
+    json += fmt::format(
+        R"({}{{"size":{},"count":1,"type":"bfloat16","redop":"none","root":"-1","out_of_place":{{"time":{},"alg_bw":1.0,"bus_bw":0.75,"nwrong":0}},"in_place":{{"time":1.0,"alg_bw":1,"bus_bw":1,"nwrong":null}}}})",
+        i ? "," : "", kAllReduce[i].bytes, kAllReduce[i].us);
+  json += "]}";
+  HardwareProfile profile;
+  REQUIRE(import_measurements(json, "a.json", profile).has_value());
+  CHECK(profile.collectives[0].op == Collective::AllGather);
+  CHECK(profile.collectives[0].layout == GroupShape{4, 2, 2, true});
+  CHECK(profile.collectives[0].table[4].us == 2111.06);
+  CHECK(profile.provenance[0].nccl == "2.29.2");
+}
+
+TEST_CASE("results of perftest in both units") {
+  HardwareProfile gigabits, mebibytes, latency;
+  const std::string head =
+      "                    RDMA_Write BW Test\n Dual-port       : OFF\t\tDevice         : mlx5_0\n";
+  REQUIRE(
+      import_measurements(
+          head + " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 65536      5000   "
+                 "          394.12             393.80   \t\t   0.751114\n 8388608    5000   395.0  394.0   0.005871\n",
+          "w.txt", gigabits)
+          .has_value());
+  CHECK(gigabits.tiers.back().measured_gb_s == doctest::Approx(49.25));
+  CHECK(gigabits.provenance[0].tool == "perftest, RDMA_Write BW Test");
+  // linux-rdma/perftest issue 65: 1024 B at 5.677340 million messages a second.
+  REQUIRE(import_measurements("#bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n1024   "
+                              "    1000             0.00               5544.28\t\t   5.677340\n",
+                              "s.txt", mebibytes)
+              .has_value());
+  CHECK(mebibytes.tiers.back().measured_gb_s == doctest::Approx(5.677340e6 * 1024 / 1e9).epsilon(1e-4));
+  REQUIRE(
+      import_measurements(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
+                          "t_stdev[usec]\n 2       1000          1.52           4.47         1.57     \t       1.58\n",
+                          "l.txt", latency)
+          .has_value());
+  CHECK(latency.tiers.back().latency_us == 1.57);
+}
+
+TEST_CASE("the JSON of nvbandwidth") {
+  // NVIDIA/nvbandwidth issues 15 (two sockets as rows) and 50.
+  const std::string json = R"({"nvbandwidth":{"CUDA Runtime Version":13000,"Driver Version":"580.95.05","testcases":[
+    {"name":"host_to_device_memcpy_ce","status":"Passed","bandwidth_matrix":[["25.50","24.26"],["23.90","26.30"]]},
+    {"name":"device_to_host_memcpy_ce","status":"Passed","bandwidth_matrix":[[26.77,26.47]]},
+    {"name":"host_to_device_bidirectional_memcpy_ce","status":"Passed","bandwidth_matrix":[["11.24","14.42"]]},
+    {"name":"device_to_device_memcpy_read_ce","status":"Passed","bandwidth_matrix":[["N/A","26.34"],["26.35","N/A"]]},
+    {"name":"multinode_bisect_write_device_to_device_ce","status":"Waived"}]}})";
+  HardwareProfile profile;
+  REQUIRE(import_measurements(json, "nv.json", profile).has_value());
+  CHECK(profile.host_link.h2d.value == doctest::Approx((25.50 + 26.30) / 2));
+  CHECK(profile.host_link.d2h.value == doctest::Approx((26.77 + 26.47) / 2));
+  CHECK(profile.host_link.bidir.value == doctest::Approx(11.24 + 14.42));
+  REQUIRE(profile.pairs.size() == 2);
+  CHECK(profile.pairs[0].gb_s == 26.34);
+  CHECK(profile.provenance[0].driver == "580.95.05");
+}
+
+TEST_CASE("what is no result says so and adds nothing") {
+  CHECK(problem("hello", "x").find("holds no results") != std::string::npos);
+  CHECK(problem(table("all_reduce_perf", "sum", 1.75, 3), "x").find("wrong results") != std::string::npos);
+  CHECK(problem("{\"results\": 3}", "x.json").find("no JSON report") != std::string::npos);
+  CHECK(problem("{\"nvbandwidth\": 3}", "x.json").find("no JSON report") != std::string::npos);
+  CHECK(problem("# algbw busbw\n  8  2  float  sum  -1  3.0  0.0  0.0  0\n", "all_reduce").find("lists 0 rank") !=
+        std::string::npos);
+  std::string text = table("all_reduce_perf", "sum", 1.75);
+  for (std::size_t cut = 0; cut < text.size(); cut += 37) static_cast<void>(problem(text.substr(0, cut), "x"));
+}

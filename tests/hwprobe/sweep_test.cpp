@@ -1,0 +1,121 @@
+#include "hwprobe/sweep.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace plan;
+
+namespace {
+
+SweepRequest request(int ranks, int per_node, Depth depth, double budget) {
+  SweepRequest r{.ranks = ranks, .ranks_per_node = per_node, .depth = depth, .budget_s = budget};
+  Gpu& gpu = r.expected.gpu;
+  gpu.memory = round_bytes(80 * kGiB);
+  gpu.peak.fill(FlopsPerSecond(9.9e14));
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  gpu.scale_up = BytesPerSecond(4.5e11);
+  gpu.nic = BytesPerSecond(5e10);
+  gpu.host_link = BytesPerSecond(6e10);
+  r.expected.tiers = {{.name = "nvlink", .size = 8, .bandwidth = gpu.scale_up},
+                      {.name = "net", .size = 1 << 20, .bandwidth = gpu.nic}};
+  return r;
+}
+
+Model dense() {
+  Model model;
+  model.name = "m";
+  model.hidden = 4096;
+  model.vocab = 32000;
+  Layer layer;
+  layer.attention = {.heads = 32, .kv_heads = 8, .head_dim = 128};
+  layer.dense = {.width = 14336};
+  model.kinds = {layer};
+  model.layers = {0};
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("a sweep keeps its budget and lists what it left out") {
+  for (const double budget : {10.0, 45.0, 180.0}) {
+    SweepRequest r = request(8, 8, Depth::Standard, budget);
+    r.formats = {"bf16", "fp8"};
+    const Sweep sweep = plan_sweep(r);
+    double sum = 0;
+    for (const SweepPoint& p : sweep.points) sum += p.cost_s;
+    CHECK(sum == doctest::Approx(sweep.seconds));
+    CHECK(sweep.seconds <= budget);
+    const Sweep all = plan_sweep([&] {
+      SweepRequest free = r;
+      free.budget_s = 1e9;
+      return free;
+    }());
+    CHECK(all.points.size() == sweep.points.size() + sweep.skipped.size());
+    CHECK(sweep.skipped.empty() == (all.seconds <= budget));
+  }
+}
+
+TEST_CASE("the quick sweep of one GPU has every part that one GPU can measure") {
+  const Sweep sweep = plan_sweep(request(1, 1, Depth::Quick, 45));
+  std::set<Section> sections;
+  std::set<std::string> ids;
+  for (const SweepPoint& p : sweep.points) {
+    sections.insert(p.section);
+    CHECK(ids.insert(p.id).second);
+  }
+  for (const Section s :
+       {Section::Memory, Section::Bandwidth, Section::Gemm, Section::Attention, Section::Kernels, Section::HostLink})
+    CHECK(sections.count(s) == 1);
+  CHECK(sections.count(Section::Collectives) == 0);
+  CHECK(std::count_if(sweep.points.begin(), sweep.points.end(),
+                      [](const SweepPoint& p) { return p.point.kind == PLAN_PROBE_GEMM; }) >= 81);
+}
+
+TEST_CASE("the shapes of a model are those that training executes, and stay when time is short") {
+  const std::vector<TrainingGemm> gemms = training_gemms(dense(), 2, 8192);
+  CHECK(gemms.size() == 3 * 5);  // qkv, out, gate-up, down, head
+  double flops = 0;
+  for (const TrainingGemm& g : gemms)
+    if (g.orientation == Orientation::Forward) flops += 2 * g.m * g.n * g.k;
+  const double weights = 4096.0 * (4096 + 2 * 1024) + 4096.0 * 4096 + 3.0 * 4096 * 14336 + 4096.0 * 32000;
+  CHECK(flops == doctest::Approx(2 * 8192 * weights / 2));
+  SweepRequest r = request(1, 1, Depth::Quick, 20);
+  r.model = dense();
+  r.tp = {2};
+  r.tokens = 8192;
+  const Sweep sweep = plan_sweep(r);
+  for (const TrainingGemm& g : gemms)
+    CHECK(std::any_of(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& p) {
+      return p.point.kind == PLAN_PROBE_GEMM && p.point.number[0] == static_cast<std::int64_t>(g.m) &&
+             p.point.number[1] == static_cast<std::int64_t>(g.n) &&
+             p.point.number[2] == static_cast<std::int64_t>(g.k) &&
+             p.point.orientation == static_cast<int>(g.orientation);
+    }));
+}
+
+TEST_CASE("groups are those that plans use") {
+  const auto has = [](const std::vector<GroupShape>& shapes, GroupShape s) {
+    return std::find(shapes.begin(), shapes.end(), s) != shapes.end();
+  };
+  CHECK(group_shapes(1, 1).empty());
+  CHECK(group_shapes(8, 8) == std::vector<GroupShape>{{2, 2, 1, true}, {4, 4, 1, true}, {8, 8, 1, true}});
+  const auto four_nodes = group_shapes(32, 8);
+  CHECK(has(four_nodes, {4, 1, 4, true}));
+  CHECK(has(four_nodes, {32, 8, 4, true}));
+  CHECK(has(group_shapes(24, 8), {3, 1, 3, true}));
+  CHECK(has(group_shapes(6, 6), {6, 6, 1, true}));
+  CHECK(has(group_shapes(4, 1), {4, 1, 4, true}));
+}
+
+TEST_CASE("what an earlier probe measured is not measured again") {
+  SweepRequest r = request(1, 1, Depth::Quick, 45);
+  const Sweep all = plan_sweep(r);
+  for (const SweepPoint& p : all.points)
+    if (p.section == Section::Gemm) r.done.push_back(p.id);
+  const Sweep rest = plan_sweep(r);
+  CHECK(std::none_of(rest.points.begin(), rest.points.end(),
+                     [](const SweepPoint& p) { return p.section == Section::Gemm; }));
+  CHECK(rest.points.size() + r.done.size() == all.points.size());
+}

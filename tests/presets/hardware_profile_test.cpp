@@ -1,0 +1,203 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include "formulas/efficiency.hpp"
+#include "presets/hardware.hpp"
+#include "presets/store.hpp"
+
+using namespace plan;
+
+namespace {
+
+HardwareProfile sample() {
+  HardwareProfile p;
+  p.name = "node";
+  p.provenance = {{.id = "m1",
+                   .tool = "plan 0.1.0",
+                   .date_utc = "2026-11-20T10:02:11Z",
+                   .driver = "580.95.05",
+                   .nccl_env = "NCCL_IB_HCA=mlx5_0,mlx5_1: \"x\"",
+                   .host_count = 2,
+                   .gpu_count = 16,
+                   .budget_s = 300}};
+  p.gpu = {"NVIDIA H100 80GB HBM3", "h100-sxm", "2330", "9.0", 132, 50};
+  p.gpus_per_node = 8;
+  p.nodes = 2;
+  p.memory = {79.65, 79.1, 0.52, 0.03125, "m1"};
+  p.hbm = {{2990, 0.003}, {3010, 0.004}, 3.1, "m1"};
+  ProfileGemm g{.format = "bf16"};
+  for (const double m : {512.0, 2048.0, 8192.0})
+    for (const double n : {1024.0, 4096.0})
+      for (const double k : {1024.0, 16384.0}) g.grid.push_back({m, n, k, 3 + 2 * m * n * k / 7e8, 0.006});
+  g.t0_us = 2.8, g.f_tflops = 765, g.w_tb_s = 2.2;
+  g.quality = {12, 0.033, 0.11, 0.04, {}};
+  g.sustained_tflops = 640, g.burst_tflops = 720, g.sm_clock_mhz_p50 = 1755;
+  g.throttle = {"sw_power_cap"};
+  g.prov = "m1";
+  p.gemm = {g};
+  p.attention = {{.grid = {{1, 16, 2, 8192, 812.5, 0.01}},
+                  .t0_us = 5.2,
+                  .fmax_tflops = 574,
+                  .s0 = 1176,
+                  .b0 = 16.4,
+                  .prov = "m1"}};
+  p.memory_bound = {{"rmsnorm", 0.81, 2400, 3, 0.01, "m1"}, {"adam", 0.9, 2700, 4, 0.01, "m1"}};
+  p.host_link = {"pcie", 5, 16, {55.4, 0.01}, {55.1, 0}, {98, 0}, {41, 0.02}, "m1"};
+  p.pairs = {{0, 1, 396, 1.2, "m1"}};
+  p.tiers = {{.id = "nvlink", .kind = "scale_up", .size = 8, .per_gpu_gb_s = 450, .prov = "m1"},
+             {.id = "spine",
+              .kind = "scale_out",
+              .per_gpu_gb_s = 50,
+              .measured_gb_s = 43.9,
+              .oversubscription = 2,
+              .prov = "m1"}};
+  ProfileCurve inside{.op = Collective::AllReduce,
+                      .dtype = "bf16",
+                      .layout = {8, 8, 1, true},
+                      .table = {{512, 16, 0.05}, {131072, 22, 0.02}, {536870912, 2050, 0.004}},
+                      .alpha_us = 15.9,
+                      .busbw_gb_s = 462,
+                      .algo = "NVLS",
+                      .quality = {3, 0.03, 0.05, 0.04, {}},
+                      .prov = "m1"};
+  ProfileCurve rail{.op = Collective::AllGather,
+                    .dtype = "bf16",
+                    .layout = {2, 1, 2, true},
+                    .table = {{512, 30, 0.1}, {536870912, 6100, 0.01}},
+                    .alpha_us = 29,
+                    .busbw_gb_s = 44,
+                    .quality = {2, 0.01, 0.01, 0, {}},
+                    .prov = "m1"};
+  p.collectives = {inside, rail};
+  p.overlap = {{"gemm", "all_gather", 1.09, 1.14, "m1"}};
+  p.nccl_memory = {{"all_to_all", 8, 2.63, "m1"}};
+  p.warnings = {{"PCIE_WIDTH", "node02/gpu3", "PCIe x8 (x16 expected)"}};
+  p.skipped = {{"all_gather bf16 n8", "budget"}};
+  return p;
+}
+
+std::string messages(const Errors& errors) {
+  std::string all;
+  for (const Error& e : errors) all += e.message + "\n";
+  return all;
+}
+
+HardwareProfile read_back(const std::string& text) {
+  const auto profile = read_hardware(text, "node.yaml");
+  if (!profile) MESSAGE(messages(profile.error()));
+  REQUIRE(profile.has_value());
+  return *profile;
+}
+
+}  // namespace
+
+TEST_CASE("a profile reads back as it was written") {
+  const HardwareProfile p = sample();
+  const std::string text = write_hardware(p);
+  CHECK(is_hardware_profile(text));
+  CHECK(write_hardware(read_back(text)) == text);
+  CHECK(read_back(text).collectives[0] == p.collectives[0]);
+  CHECK(read_back(text).provenance == p.provenance);
+  CHECK(read_back(text).gemm[0].quality == p.gemm[0].quality);
+}
+
+TEST_CASE("mistakes in a profile are named with their place") {
+  const auto problem = [](const std::string& from, const std::string& to) {
+    std::string text = write_hardware(sample());
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    const auto read = read_hardware(text, "node.yaml");
+    REQUIRE_FALSE(read.has_value());
+    return messages(read.error());
+  };
+  CHECK(problem("usable_gib", "usabel_gib").find("usabel_gib") != std::string::npos);
+  CHECK(problem("prov: m1", "prov: m7").find("`m7`") != std::string::npos);
+  CHECK(problem("n: 8, ranks_per_node: 8", "n: 8, ranks_per_node: 3").find("n 8 with 3 ranks") != std::string::npos);
+  CHECK(problem("plan.hardware/1", "plan.hardware/9").find("plan.hardware/9") != std::string::npos);
+  CHECK(problem("[512, 16, 0.05]", "[512]").find("a row of") != std::string::npos);
+}
+
+TEST_CASE("a profile written by hand needs a GPU and nothing else") {
+  const HardwareProfile p = read_back(
+      "schema: plan.hardware/1\ngpu: {preset: h100-sxm}\ntiers:\n  - {id: spine, size: 1024, oversubscription: 2}\n");
+  CHECK(p.tiers[0].oversubscription == 2);
+  CHECK_FALSE(read_hardware("schema: plan.hardware/1\nname: x\n", "x.yaml").has_value());
+}
+
+TEST_CASE("the planner gets the table where it was measured and the fit outside it") {
+  const HardwareProfile p = sample();
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const Cluster cluster = cluster_of_profile(p, sheet).value();
+  Gpu burst = cluster.gpu;
+  burst.sustained.fill(1);
+  for (const GemmPoint& g : p.gemm[0].grid)
+    CHECK(gemm_time(burst, {g.m, g.n, g.k}, DType::Bf16, Orientation::Forward).value * 1e6 ==
+          doctest::Approx(g.us).epsilon(1e-4));
+  CHECK(cluster.gpu.sustained[static_cast<std::size_t>(DType::Bf16)] == doctest::Approx(640.0 / 720));
+  for (const CurvePoint& c : p.collectives[0].table)
+    CHECK(collective_time(cluster, Collective::AllReduce, c.bytes, {8, 1}).value * 1e6 ==
+          doctest::Approx(c.us).epsilon(1e-3));
+  for (const CurvePoint& c : p.collectives[1].table)
+    CHECK(collective_time(cluster, Collective::AllGather, c.bytes, {2, 8}).value * 1e6 ==
+          doctest::Approx(c.us).epsilon(1e-3));
+  CHECK(cluster.gpu.memory.value == doctest::Approx(79.1 * kGiB));
+  CHECK(cluster.gpu.context.value == doctest::Approx(0.52 * kGiB));
+  CHECK(cluster.tiers[1].provenance == Provenance::Measured);
+  CHECK(cluster.tiers[1].oversubscription == 2);
+  CHECK(cluster.measured);
+  CHECK(cluster.measured_parts.size() == 6);
+  // fp8 was not measured: the program's own tables stand in.
+  CHECK_FALSE(cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].grid.empty());
+}
+
+TEST_CASE("what cannot be trusted is not planned with") {
+  HardwareProfile p = sample();
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  p.collectives[0].quality.median_err = 0.4;
+  const Cluster cluster = cluster_of_profile(p, sheet).value();
+  CHECK(collective_time(cluster, Collective::AllReduce, 131072, {8, 1}).value * 1e6 !=
+        doctest::Approx(22).epsilon(0.01));
+  CHECK(cluster.unmeasured_parts.back() == "all_reduce n=8 (no fit)");
+  p.synthetic = true;
+  CHECK_FALSE(cluster_of_profile(p, sheet).has_value());
+}
+
+TEST_CASE("devices are found by the names their drivers give") {
+  CHECK(preset_of_device("NVIDIA H100 80GB HBM3", 79.6) == "h100-sxm");
+  CHECK(preset_of_device("NVIDIA H100 PCIe", 79.6) == "h100-pcie");
+  CHECK(preset_of_device("NVIDIA A100-SXM4-40GB", 39.4) == "a100-sxm-40gb");
+  CHECK(preset_of_device("NVIDIA A100-SXM4-80GB", 0) == "a100-sxm-80gb");
+  CHECK(preset_of_device("Tesla V100-SXM2-16GB", 15.8) == "v100-sxm2-16gb");
+  CHECK(preset_of_device("NVIDIA H200", 140.4) == "h200-sxm");
+  CHECK(preset_of_device("NVIDIA GB200", 184) == "gb200");
+  CHECK(preset_of_device("Some Other GPU", 8).empty());
+  for (const char* name : {"NVIDIA B200", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"})
+    CHECK(load_gpu(preset_of_device(name, 79), StoreOptions{}).has_value());
+}
+
+TEST_CASE("scattered shapes fill a grid that passes through each of them") {
+  const GemmFit fit{.t0 = Seconds(3e-6), .rate = FlopsPerSecond(7e14), .bandwidth = BytesPerSecond(2e12)};
+  const std::vector<GemmPoint> points{
+      {8192, 6656, 16384, 2900, 0}, {8192, 16384, 6656, 2700, 0}, {512, 1024, 1024, 6, 0}};
+  Gpu gpu;
+  gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0] = {fit,
+                                                        grid_of_points(points, fit, DType::Bf16, Orientation::Forward)};
+  gpu.peak[static_cast<std::size_t>(DType::Bf16)] = fit.rate;
+  for (const GemmPoint& p : points)
+    CHECK(gemm_time(gpu, {p.m, p.n, p.k}, DType::Bf16, Orientation::Forward).value * 1e6 ==
+          doctest::Approx(p.us).epsilon(1e-4));
+}
+
+TEST_CASE("--profile takes a measured profile") {
+  const std::string path = "hardware_profile_test.yaml";
+  std::ofstream(path) << write_hardware(sample());
+  const auto loaded = load_cluster(path, StoreOptions{.files = true});
+  REQUIRE(loaded.has_value());
+  CHECK(loaded->value.name == "node");
+  CHECK(loaded->value.gpu.name == "h100-sxm");
+  std::remove(path.c_str());
+}
