@@ -98,13 +98,16 @@ int run_emit(const Args& args, Streams& streams) {
   if (const Errors errors = judge(args); !errors.empty()) return report_errors(errors, streams);
   const Result<Problem> problem = problem_for(args, args.words[0]);
   if (!problem) return report_errors(problem.error(), streams);
-  const Result<Plan> plan = search_with_progress(*problem, streams);
+  Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
+  plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
+  add_launch_notes(args, *plan);
   const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
   if (!files) return report_errors(files.error(), streams);
   const Result<bool> written = write_files(*args.output, *files);
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files);
+  for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);
   return kYes;
 }
 

@@ -58,9 +58,8 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        return rule::divides(static_cast<std::int64_t>(l.tp) * (l.cp > 1 ? 2 * l.cp : 1), p.training.seq);
      }},
-    {"torchtitan_pipeline_ends", "torchtitan pipelines no tied embeddings and no multi-token prediction", Level::Grid,
-     kTorchtitan,
-     [](const Problem& p, const Layout& l) { return l.pp == 1 || (!p.model.tied && p.model.mtp.depth == 0); }},
+    {"torchtitan_pipeline_ends", "torchtitan pipelines no tied embeddings", Level::Grid, kTorchtitan,
+     [](const Problem& p, const Layout& l) { return l.pp == 1 || !p.model.tied; }},
     {"torchtitan_pipeline_models", "torchtitan 0.2.2 pipelines Llama and DeepSeek, not Qwen3 or gpt-oss", Level::Grid,
      kTorchtitan, [](const Problem& p, const Layout& l) { return l.pp == 1 || rule::all_kinds(p, pipelines); }},
     {"torchtitan_context_models", "torchtitan splits the context of scaled-dot-product attention only", Level::Grid,

@@ -26,6 +26,7 @@ struct Flavor {
   std::string_view flavor;
   std::string_view preset;
   std::string_view assets;  ///< folder that its download script makes under ./assets/hf
+  int longest;              ///< tokens that main's position embedding goes to; v0.2.2 only warns above its own
   std::string_view recipe;  ///< of main: the function that a new recipe starts from; empty: not in main
 };
 [[nodiscard]] std::span<const Flavor> flavors();

@@ -167,6 +167,8 @@ Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOpt
       options.tokenizer.empty() ? fmt::format("./assets/hf/{}", v->flavor->assets) : options.tokenizer;
   std::string out = fmt::format(
       "# {}\n# For torchtitan v0.2.2: torchrun ... -m torchtitan.train --job.config_file FILE\n", plan_line(plan));
+  if (plan.problem.model.mtp.depth > 0)
+    out += "# torchtitan trains no multi-token prediction: its part of the plan falls away.\n";
   out += fmt::format("[job]\ndescription = \"{}\"\n", job_name(plan, options));
   out += fmt::format("\n[model]\nname = \"{}\"\nflavor = \"{}\"\nhf_assets_path = \"{}\"\n", v->flavor->family,
                      v->flavor->flavor, assets);
@@ -289,6 +291,9 @@ Result<std::vector<LaunchFile>> write_torchtitan_main(const Plan& plan, const Em
   const Layout& l = plan.best.layout;
   if (v->flavor->recipe.empty())
     return cannot(kFormat, fmt::format("has no {} any more", v->flavor->family), "write `torchtitan` for v0.2.2");
+  if (plan.problem.training.seq > v->flavor->longest)
+    return cannot(kFormat, fmt::format("has positions for {} tokens in {}", v->flavor->longest, v->flavor->family),
+                  fmt::format("add `--seq {}`", v->flavor->longest));
   if (l.cp > 1 && l.cp_kind != CpKind::AllGather)
     return cannot(kFormat, "gathers keys and values across context ranks", "add `--layout cp-kind=all-gather`");
   if (l.ep > 1 && l.etp > 1) return cannot(kFormat, "splits no expert under ep: etp 1", "add `--layout etp1`");

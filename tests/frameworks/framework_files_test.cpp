@@ -66,7 +66,8 @@ void check_same(const LaunchJob& job, const Plan& plan, std::string_view format)
 /// What the format has no word for, although the framework's rules allow it.
 bool beyond_main(const Plan& plan) {
   const Layout& l = plan.best.layout;
-  return (l.cp > 1 && l.cp_kind != CpKind::AllGather) || (l.ep > 1 && l.etp > 1);
+  const bool too_long = plan.problem.model.name.rfind("deepseek", 0) == 0 && plan.problem.training.seq > 16384;
+  return (l.cp > 1 && l.cp_kind != CpKind::AllGather) || (l.ep > 1 && l.etp > 1) || too_long;
 }
 
 void round_trip(std::string_view name, int plans) {

@@ -104,6 +104,33 @@ TEST_CASE("accelerate's example replicates over 2, shards over 8 and splits by 4
   CHECK(job.notes.empty());
 }
 
+TEST_CASE("accelerate's file for DeepSpeed is read with DeepSpeed's own") {
+  const std::vector<LaunchSource> sources = {
+      {"a.yaml",
+       "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 16\n"
+       "deepspeed_config:\n  deepspeed_config_file: ds.json\n"},
+      {"ds.json",
+       "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_accumulation_steps\": \"auto\",\n"
+       " \"bf16\": {\"enabled\": \"auto\"}, \"zero_optimization\": {\"stage\": 2}}"},
+      {"run_clm.json",
+       "{\"per_device_train_batch_size\": 2, \"gradient_accumulation_steps\": 4, \"bf16\": true,\n"
+       " \"block_size\": 4096, \"gradient_checkpointing\": true, \"deepspeed\": \"ds.json\"}"}};
+  for (const LaunchFormat& row : launch_formats()) {
+    if (row.name != "deepspeed") continue;
+    for (const LaunchSource& source : sources) CHECK(row.recognise(source));
+    const Result<LaunchJob> job = row.read(sources, {});
+    REQUIRE(job);
+    CHECK(job->gpus == 16);
+    CHECK(job->fixed.dp == 16);
+    CHECK(job->fixed.zero == 2);
+    CHECK(job->fixed.micro_batch == 2);
+    CHECK(job->fixed.recompute == Recompute{.kind = RecomputeKind::Full});
+    CHECK(job->training->global_batch == 128);
+    CHECK(job->training->precision == Precision::Bf16);
+    CHECK(job->notes.empty());
+  }
+}
+
 TEST_CASE("a misspelt section of DeepSpeed's file is told, with what it does") {
   const Result<LaunchJob> job =
       read("deepspeed", "ds.json",
