@@ -94,9 +94,12 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Degrees d;
   d.tp = builder.degree(kTp, 1);
   const int ulysses = builder.degree(kSp, 1);
-  d.cp = builder.degree(kCp, 1) * ulysses;
+  d.cp = builder.degree(kCp, 1);
+  if (!builder.plausible({d.cp, ulysses})) return {};
+  d.cp *= ulysses;
   d.replicate = builder.degree(kReplicate, 1);
   d.shard = builder.degree(kShard, 1);
+  if (!builder.plausible({d.tp, d.cp, d.replicate, d.shard})) return {};
   builder.launcher(facts);
   if (const int processes = builder.degree(kProcesses, 0)) {
     builder.job.gpus = processes;
@@ -189,7 +192,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   if (!builder.settings.states(kMicro)) return;
   const int micro = builder.degree(kMicro, 8), steps = builder.degree(kSteps, 1);
   builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
-  if (d.dp) builder.global_batch(static_cast<std::int64_t>(micro) * steps * *d.dp, kSteps);
+  if (d.dp) builder.global_batch(builder.product({micro, steps, *d.dp}), kSteps);
 }
 
 void read_unknown(JobBuilder& builder) {

@@ -217,6 +217,7 @@ Degrees read_degrees(JobBuilder& builder) {
   d.cp = builder.degree("ds.sequence_parallel_size", 1);
   if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))
     d.ep = builder.degree("ds.expert_parallel.autoep_size", 1);
+  if (!builder.plausible({d.tp, d.cp})) return {};
   builder.fix("tp", &Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
   builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
   builder.fix("cp", &Fixed::cp, d.cp, "ds.sequence_parallel_size");
@@ -232,8 +233,10 @@ Degrees read_degrees(JobBuilder& builder) {
 
 /// The world that batch = micro-batch * steps * world means, where nothing else tells.
 int world_of(std::int64_t batch, std::int64_t micro, std::int64_t steps) {
-  const std::int64_t rest = micro * steps;
-  return rest > 0 && batch % rest == 0 && batch / rest <= (1 << 24) ? static_cast<int>(batch / rest) : 0;
+  constexpr std::int64_t kMost = 1 << 24;
+  if (micro > batch || steps > batch / micro || batch % (micro * steps) != 0) return 0;
+  const std::int64_t world = batch / (micro * steps);
+  return world <= kMost ? static_cast<int>(world) : 0;
 }
 
 void read_batch(JobBuilder& builder, Degrees d) {
@@ -252,25 +255,26 @@ void read_batch(JobBuilder& builder, Degrees d) {
   const int inner = d.tp * d.cp;
   if (builder.job.gpus == 0 && batch && micro && steps) {
     // DeepSpeed's own equation counts every rank, those of AutoTP as well.
-    if (const int world = world_of(*batch, *micro, *steps) * d.cp; world > 0) {
-      builder.job.gpus = world;
-      builder.origin("gpus", fmt::format("{}", world), kBatch);
+    const int ranks = world_of(*batch, *micro, *steps);
+    if (ranks > 0 && builder.plausible({ranks, d.cp})) {
+      builder.job.gpus = ranks * d.cp;
+      builder.origin("gpus", fmt::format("{}", builder.job.gpus), kBatch);
     }
   }
   if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = builder.job.gpus / inner;
     builder.fix("dp", &Fixed::dp, *d.dp, "");
   }
-  if (!micro && batch && d.dp) micro = *batch / (*d.dp * steps.value_or(1));
-  if (micro && *micro > 0)
+  if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
+  if (micro && *micro > 0 && *micro <= (1 << 24))
     builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(*micro), stated(settings, kMicro, kMicroArgument));
   std::int64_t real = 0;
   if (d.dp && micro && steps)
-    real = *micro * *steps * *d.dp;
+    real = builder.product({*micro, *steps, *d.dp});
   else if (batch)
     real = *batch / d.tp;
   else if (d.dp && micro)
-    real = *micro * *d.dp;
+    real = builder.product({*micro, *d.dp});
   if (real < 1) return;
   builder.global_batch(real, batch && d.tp == 1 ? kBatch : stated(settings, kMicro, kMicroArgument));
   if (batch && *batch != real)

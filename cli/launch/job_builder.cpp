@@ -34,6 +34,26 @@ int JobBuilder::degree(std::string_view key, int otherwise, int least) {
   return otherwise;
 }
 
+bool JobBuilder::plausible(std::initializer_list<std::int64_t> factors) {
+  double all = 1;
+  for (const std::int64_t factor : factors) all *= static_cast<double>(factor);
+  if (all <= kMostRanks) return true;
+  errors.push_back({"wrong_value", fmt::format("the degrees multiply to {:.3g} GPUs", all)});
+  return false;
+}
+
+std::int64_t JobBuilder::product(std::initializer_list<std::int64_t> factors) {
+  double all = 1;
+  std::int64_t exact = 1;
+  for (const std::int64_t factor : factors) {
+    all *= static_cast<double>(factor);
+    if (all <= 1e15) exact *= factor;
+  }
+  if (all <= 1e15) return exact;
+  errors.push_back({"wrong_value", fmt::format("the batch is {:.3g} sequences", all)});
+  return 0;
+}
+
 void JobBuilder::origin(const char* name, std::string_view value, std::string_view key) {
   if (!key.empty() && settings.states(key))
     state(job, name, std::string(value), settings.where(key));

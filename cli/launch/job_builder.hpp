@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +18,10 @@ class JobBuilder {
 
   /// The number of a key, or the framework's default; at least `least`. 0 where the file's value is refused.
   int degree(std::string_view key, int otherwise, int least = 1);
+  /// Do the factors multiply to at most 2^24 ranks? If not, a mistake.
+  bool plausible(std::initializer_list<std::int64_t> factors);
+  /// Their product; 0, and a mistake, above 10^15.
+  std::int64_t product(std::initializer_list<std::int64_t> factors);
   /// Fixes an axis and notes where it came from: the key if it is stated, else the default.
   void fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key);
   template <class T>

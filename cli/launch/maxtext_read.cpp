@@ -39,17 +39,22 @@ struct Mesh {
 std::map<std::string_view, int> network(JobBuilder& builder, std::string_view name, int devices, bool& open) {
   std::map<std::string_view, int> degrees;
   std::string_view rest;
-  std::int64_t product = 1;
+  double all = 1;
   for (const std::string_view axis : kAxes) {
     const int otherwise = (name == "ici" && axis == "fsdp") || (name == "dcn" && axis == "data") ? -1 : 1;
     const int degree = builder.degree(key_of(name, axis), otherwise, -1);
     if (degree == -1)
       rest = axis;
     else
-      product *= std::max(1, degree);
+      all *= std::max(1, degree);
     degrees[axis] = std::max(1, degree);
   }
+  if (all > 1 << 24) {
+    builder.errors.push_back({"wrong_value", fmt::format("the {} axes multiply to {:.3g} devices", name, all)});
+    return degrees;
+  }
   if (rest.empty()) return degrees;
+  const auto product = static_cast<std::int64_t>(all);
   if (devices > 0 && product <= devices && devices % product == 0)
     degrees[rest] = static_cast<int>(devices / product);
   else if (devices > 0)
@@ -66,6 +71,12 @@ Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
   // On GPUs a slice is a node; a launcher says how many there are.
   const auto inside = network(builder, "ici", facts.gpus_per_node, mesh.open);
   const auto across = network(builder, "dcn", facts.nodes, mesh.open);
+  double all = 1;
+  for (const std::string_view axis : kAxes) all *= 1.0 * inside.at(axis) * across.at(axis);
+  if (all > 1 << 24) {
+    builder.errors.push_back({"wrong_value", fmt::format("the axes multiply to {:.3g} devices", all)});
+    return mesh;
+  }
   for (const std::string_view axis : kAxes) mesh.size[axis] = inside.at(axis) * across.at(axis);
   return mesh;
 }
@@ -149,7 +160,8 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
   const int depth = builder.job.model ? builder.job.model->depth() : 0;
   const int each = builder.degree(kEach, 1);
   int repeats = builder.degree(kRepeats, -1, -1);
-  if (repeats < 1 && depth > 0 && depth % (d.pp * each) == 0) repeats = depth / (d.pp * each);
+  if (repeats < 1 && depth > 0 && static_cast<std::int64_t>(d.pp) * each <= depth && depth % (d.pp * each) == 0)
+    repeats = depth / (d.pp * each);
   if (depth > 0 && repeats > 0 && static_cast<std::int64_t>(d.pp) * repeats * each != depth)
     builder.errors.push_back(
         {"does_not_divide",
@@ -172,7 +184,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   const auto whole = static_cast<std::int64_t>(batch + 0.5);
   if (whole < 1 || std::abs(batch - static_cast<double>(whole)) > 1e-6 * batch)
     return settings.refuse(*settings.get(kBatch), "a whole number of sequences over all devices");
-  builder.global_batch(whole * steps, kBatch);
+  builder.global_batch(builder.product({whole, steps}), kBatch);
   const bool delayed = settings.boolean("pipeline_delay_activation_forwarding").value_or(false);
   int passes = d.pp > 1 ? builder.degree("num_pipeline_microbatches", -1, -1) : 1;
   if (passes < 1) passes = d.pp * (delayed ? 2 : 1);

@@ -145,8 +145,17 @@ class Recipe {
     add("model.name", family.substr(0, family.find('.')), at);
   }
 
+  // Calls and lists nest as deep as kMostDepth.
+  // NOLINTNEXTLINE(misc-no-recursion)
   void assign(const std::string& key, std::string_view value, const Statement& at) {
-    if (value.empty()) return;
+    if (value.empty() || depth_ > kMostDepth) return;
+    ++depth_;
+    assign_value(key, value, at);
+    --depth_;
+  }
+
+  // NOLINTNEXTLINE(misc-no-recursion)
+  void assign_value(const std::string& key, std::string_view value, const Statement& at) {
     if (value == "None") return add(key, "none", at);
     if (value.front() == '"' || value.front() == '\'')
       return add(key, value.substr(1, std::max<std::size_t>(2, value.size()) - 2), at);
@@ -179,6 +188,7 @@ class Recipe {
     const std::string_view inside = value.substr(1, value.size() - 2);
     std::size_t index = 0;
     for (const std::string_view item : split_outside(inside, ',')) {
+      if (item.empty()) continue;
       if (item.front() == '[')
         assign(fmt::format("{}[{}]", key, index), item, at);
       else
@@ -227,7 +237,9 @@ class Recipe {
   }
 
  private:
+  static constexpr int kMostDepth = 16;
   Settings settings_{};
+  int depth_ = 0;
   std::string file_{};
   std::map<std::string, std::string, std::less<>> aliases_{};  ///< name, and the section that it stands for
   std::map<std::string, std::int64_t, std::less<>> numbers_{};

@@ -49,7 +49,7 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   const std::int64_t seq = settings.integer(kSeq).value_or(2048), micro = settings.integer(kMicro).value_or(16384);
   if (seq < 1 || micro < 1) return builder.errors.push_back({"wrong_value", "a batch of no tokens"});
   builder.sequence(seq, kSeq);
-  if (micro % seq == 0)
+  if (micro % seq == 0 && micro / seq <= (1 << 24))
     builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(micro / seq), kMicro);
   else
     builder.note("partial_sequences", fmt::format("{}: {} tokens are no whole number of sequences of {}",
@@ -59,7 +59,7 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   if (step && *step > 0)
     builder.global_batch(*step / seq, kStep);
   else if (d.dp)
-    builder.global_batch(micro * passes * *d.dp / seq, kMicro);
+    builder.global_batch(builder.product({micro, passes, *d.dp}) / seq, kMicro);
 }
 
 void read_recompute(JobBuilder& builder) {

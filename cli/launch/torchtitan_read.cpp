@@ -183,6 +183,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   d.ep = builder.degree("parallelism.expert_parallel_degree", 1);
   d.replicate = builder.degree(kReplicate, 1);
   d.shard = builder.degree(kShard, -1, -1);
+  if (!builder.plausible({d.tp, d.cp, d.pp, d.replicate, std::max(1, d.shard)})) return {};
   builder.launcher(facts);
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp * d.pp;
   const std::int64_t stated = static_cast<std::int64_t>(d.replicate) * d.shard;
