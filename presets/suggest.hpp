@@ -27,7 +27,17 @@ namespace plan {
   return last[b.size()];
 }
 
-/// The candidate nearest to `word`, at most a third of its length away; empty if none. First of equals wins.
+/// Whether `name` holds `word` whole, as `dgx-h100` holds `h100`: a part left out is one mistake, however long.
+[[nodiscard]] inline bool holds_word(std::string_view name, std::string_view word) {
+  constexpr std::size_t kShort = 3;  // fewer letters stand in too many names
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  return word.size() >= kShort && std::search(name.begin(), name.end(), word.begin(), word.end(), same) != name.end();
+}
+
+/// The candidate nearest to `word`, at most a third of its length away or holding it; empty if none. First of equals
+/// wins.
 template <class Range>
 [[nodiscard]] std::string nearest_name(std::string_view word, const Range& candidates) {
   if (word.size() > 100) return {};
@@ -36,8 +46,9 @@ template <class Range>
   for (const auto& candidate : candidates) {
     const std::string_view name(candidate);
     const std::size_t gap = name.size() > word.size() ? name.size() - word.size() : word.size() - name.size();
-    if (gap >= least) continue;
-    const std::size_t distance = edit_distance(word, name);
+    const bool holds = holds_word(name, word);
+    if (gap >= least && !holds) continue;
+    const std::size_t distance = holds ? std::min<std::size_t>(gap, 1) : edit_distance(word, name);
     if (distance < least) {
       least = distance;
       best = std::string(name);

@@ -79,13 +79,14 @@ TEST_CASE("whole numbers are nothing but digits") {
   }
 }
 
-TEST_CASE("the nearest name is at most a third of the word away") {
+TEST_CASE("the nearest name is at most a third of the word away, or holds it") {
   const std::vector<std::string> names = {"llama3-405b", "llama3-70b", "deepseek-v3", "h100-sxm"};
   CHECK(plan::nearest_name("llama3-504b", names) == "llama3-405b");
   CHECK(plan::nearest_name("LLAMA3-405B", names) == "llama3-405b");
   CHECK(plan::nearest_name("h100-smx", names) == "h100-sxm");
   CHECK(plan::nearest_name("deepsek-v3", names) == "deepseek-v3");
   CHECK(plan::nearest_name("mixtral", names).empty());
+  CHECK(plan::nearest_name("h100", names) == "h100-sxm");
   CHECK(plan::nearest_name("", names).empty());
   CHECK(plan::edit_distance("ca", "ac") == 1);
   CHECK(plan::edit_distance("kitten", "sitting") == 3);
