@@ -78,7 +78,7 @@ struct Stack {
   bool p2p_overlap = true;
   bool cuda_graphs = false;
   bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts
-  bool vocab_parallel = false;       ///< embedding and head spread over all pipeline stages
+  int vocab_barriers = 0;            ///< embedding and head spread over all stages, which meet so often; 0 = not
   int gathers_per_layer = 1;         ///< ZeRO-3: collectives that fetch one layer's parameters
   bool deterministic = false;        ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
   bool grouped_gemm = true;          ///< experts of a rank in one kernel call, on several streams

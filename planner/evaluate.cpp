@@ -105,7 +105,7 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
   for (int kind = 0; kind < costs_.kinds(); ++kind)
     if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
       add_block(sum, costs_.layer(kind), visits * count);
-  const bool spread = problem_.training.stack.vocab_parallel;
+  const bool spread = problem_.training.stack.vocab_barriers > 0;
   if (spread || content.embedding) add_block(sum, costs_.embedding(), spread ? visits / layout_.pp : visits);
   if (spread || content.head) add_block(sum, costs_.head(), spread ? visits / layout_.pp : visits);
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule))

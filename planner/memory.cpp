@@ -91,6 +91,14 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   return out;
 }
 
+/// The share of a vocabulary that is split over all stages. Inputs of embedding and head come whole.
+EndMemory spread(EndMemory ends, int stages) {
+  for (double* part : {&ends.embedding_parameters, &ends.head_parameters, &ends.shared_parameters, &ends.logits_saved,
+                       &ends.loss_transient, &ends.head_backward})
+    *part /= stages;
+  return ends;
+}
+
 }  // namespace
 
 MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
@@ -120,6 +128,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   const double hidden = static_cast<double>(model.hidden);
   add_shape(vocab_rows(model, training, layout), hidden, kHeadOwner);
   ends_ = end_memory(model, training, layout);
+  if (training.stack.vocab_barriers > 0) ends_ = spread(ends_, layout.pp);
   stale_ = stale_gradient(model, training, layout);
   if (training.stack.loader_attention_mask)
     loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
@@ -166,7 +175,13 @@ double MemoryModel::dummy_gradients(unsigned owners) const {
   return bytes;
 }
 
-StageSums MemoryModel::sums(const StageContent& content) const {
+StageContent MemoryModel::with_vocabulary(StageContent content) const {
+  if (training_.stack.vocab_barriers > 0) content.embedding = content.head = true;
+  return content;
+}
+
+StageSums MemoryModel::sums(const StageContent& stage) const {
+  const StageContent content = with_vocabulary(stage);
   const Model& model = problem_->model;
   StageSums out;
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {

@@ -148,6 +148,8 @@ class MemoryModel {
     unsigned owners = 0;
   };
 
+  /// Every rank has a part of embedding and head where the vocabulary is spread over the stages.
+  StageContent with_vocabulary(StageContent content) const;
   Instant peak(const ShardedMemory& sharded, const ActivityMemory& activity) const;
   void add_shape(double rows, double columns, unsigned owner);
   double dummy_gradients(unsigned owners) const;

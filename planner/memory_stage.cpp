@@ -132,8 +132,11 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   return memory;
 }
 
-ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& content, const StageSums& sums,
+ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& stage, const StageSums& sums,
                                      double in_flight) const {
+  const StageContent content = with_vocabulary(stage);
+  // Each time that the stages meet for the loss, one more micro-batch waits (arXiv:2411.05288).
+  in_flight += training_.stack.vocab_barriers;
   const Recompute& recompute = layout.recompute;
   double held = sums.kept, rebuilt = 0;
   if (recompute.kind == RecomputeKind::Full && sums.layers > 0) {

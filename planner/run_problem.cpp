@@ -139,10 +139,15 @@ Result<Schedule> schedule_of(const Run& run) {
   return skip("unknown_schedule", fmt::format("schedule `{}` is not modelled", run.schedule));
 }
 
+/// A vocabulary spread over all stages: how often the stages meet for one loss (arXiv:2411.05288, algorithms 1 and 2).
+int vocab_barriers_of(const Run& run) {
+  if (run.notes.find("method=vocab-1") != std::string::npos) return 2;
+  return run.notes.find("method=vocab-2") != std::string::npos ? 1 : 0;
+}
+
 /// Where the head went: sources of pipelines that spread or balance it say so in their notes.
-enum class Placement { Default, Balanced, VocabParallel };
+enum class Placement { Default, Balanced };
 Placement placement_of(const Run& run) {
-  if (run.notes.find("method=vocab") != std::string::npos) return Placement::VocabParallel;
   return run.notes.find("method=redis") != std::string::npos ? Placement::Balanced : Placement::Default;
 }
 
@@ -208,7 +213,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   training.stack = defaults.stack;
   if (run.attention == "flash") training.stack.flash_attention = true;
   if (run.attention == "unfused") training.stack.flash_attention = false;
-  training.stack.vocab_parallel = placement_of(run) == Placement::VocabParallel;
+  training.stack.vocab_barriers = vocab_barriers_of(run);
   if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
   training.seq = *run.seq, training.global_batch = *run.global_batch;
   const Result<Precision> precision = precision_of(run);

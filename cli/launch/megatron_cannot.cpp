@@ -63,7 +63,8 @@ void judge_training(const Training& training, Errors& errors) {
   if (training.optimizer == Optimizer::Adam8bit || training.optimizer == Optimizer::Adafactor)
     errors.push_back(
         cannot(fmt::format("it has no optimizer `{}`", name(training.optimizer)), "plan with `--optimizer adam`"));
-  if (training.stack.vocab_parallel) errors.push_back(cannot("it keeps the vocabulary on the first and last stage"));
+  if (training.stack.vocab_barriers > 0)
+    errors.push_back(cannot("it keeps the vocabulary on the first and last stage"));
 }
 
 void judge_layout(const Plan& plan, Errors& errors) {

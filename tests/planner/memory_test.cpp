@@ -207,6 +207,31 @@ TEST_CASE("tied embeddings: once on one rank, on both ends of a pipeline") {
   CHECK(weights(false, 2, 1) == weights(true, 2, 1));
 }
 
+TEST_CASE("a vocabulary spread over all stages: every stage holds its part, and one more micro-batch a barrier") {
+  // arXiv:2411.05288 table 5, 8 stages of GPT-4B with 256 K tokens, sequence 2048: 25.6 GB on one rank becomes 18.6
+  // and 17.8 GB on all, with two barriers and with one.
+  Problem problem;
+  problem.model = fixture::gpt(32, 3072, 24, 262144);
+  problem.model.tied = false;
+  problem.cluster = platform(CiPlatform::A100);
+  problem.training.seq = 2048;
+  const Layout layout{.pp = 8};
+  const auto total = [&](int barriers, const StageContent& content, double in_flight) {
+    problem.training.stack.vocab_barriers = barriers;
+    return MemoryModel(problem, layout).stage(layout, content.embedding ? 0 : 3, content, in_flight);
+  };
+  const StageContent first{.layers_of_kind = {4}, .embedding = true}, middle{.layers_of_kind = {4}};
+  CHECK(total(2, first, 5).weights == total(2, middle, 5).weights);  // no stage has more of the vocabulary
+  const double vocab = 2.0 * 262144 * 3072 * 2;                      // embedding and head, bf16
+  const double whole = static_cast<double>(total(0, middle, 5).weights.value);
+  CHECK(static_cast<double>(total(2, middle, 5).weights.value) == doctest::Approx(whole + vocab / 8).epsilon(0.01));
+  const auto activations = [&](int barriers, double in_flight) {
+    return static_cast<double>(total(barriers, middle, in_flight).activations.value);
+  };
+  const double waiting = activations(2, 5) - activations(1, 5);
+  CHECK(waiting == doctest::Approx(activations(0, 6) - activations(0, 5)).epsilon(0.05));  // and the embedding's mask
+}
+
 TEST_CASE("adapters: a frozen base has neither gradients nor states") {
   Problem problem;
   problem.model = fixture::llama3_8b();
