@@ -19,6 +19,7 @@ int run_validate(const Args& args, Streams& streams);
 int run_calibrate(const Args& args, Streams& streams);
 int run_emit(const Args& args, Streams& streams);
 int run_probe(const Args& args, Streams& streams);
+int run_compare(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -35,11 +36,14 @@ struct Command {
 inline constexpr int kAnyWords = 1'000'000;
 
 inline constexpr Command kCommands[] = {
-    {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan, "human json html"},
+    {"", "--model NAME|FILE --gpus N [flags]", "find the best layout", kForPlan, 0, run_plan,
+     "human json markdown csv html trace"},
     {"estimate", "--layout tp8,pp16,... --model NAME|FILE --gpus N [flags]", "report on one layout", kForEstimate, 0,
-     run_estimate, "human json html"},
+     run_estimate, "human json markdown csv html trace"},
     {"explain", "TERM --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
      run_explain},
+    {"compare", "A B [--model NAME|FILE --gpus N] [flags]", "what differs between two plans, and what it does",
+     kForCompare, 2, run_compare, "human json markdown html"},
     {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},
     {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},

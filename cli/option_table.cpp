@@ -134,6 +134,8 @@ constexpr Option kOptions[] = {
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
+    turn_on("--timeline", kAnswer, kReport, &Args::timeline, "draw the pipeline, a row a stage",
+            "Digits are forwards, letters backwards, dots waiting; --format trace has it all."),
     take("--stage", "N", kAnswer, kNothing, kForExplain, &Args::stage, "stage to explain",
          "Default: the stage with the highest peak."),
     repeated("--set", "s=2048,...", kAnswer, kForFormula, &Args::set, "values of the formula's symbols",
@@ -171,8 +173,8 @@ constexpr Option kOptions[] = {
     turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
     turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
 
-    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json or html",
-         "html is one page with pictures and no script."),
+    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json, html, trace, ...",
+         "html is one page with pictures and no script; trace opens in ui.perfetto.dev."),
     turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
     lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
                   "The file appears whole or not at all."),

@@ -23,7 +23,9 @@ enum VerbBit : std::uint16_t {
   kForCalibrate = 128,
   kForEmit = 256,
   kForProbe = 2048,
-  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit,
+  kForCompare = 4096,
+  kForSweep = 8192,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep,
   kForAll = 0xffff,
 };
 

@@ -32,4 +32,10 @@ struct RunCost {
 /// One self-contained page with pictures.
 [[nodiscard]] std::string html_report(const Plan& plan, const RunOptions& options);
 
+/// The tables of the screen as Markdown.
+[[nodiscard]] std::string markdown_report(const Plan& plan, const RunOptions& options);
+
+/// One line a layout: the best, the runners-up, the front.
+[[nodiscard]] std::string csv_report(const Plan& plan, const RunOptions& options);
+
 }  // namespace plan

@@ -66,6 +66,23 @@ char letter(const TimelineCell& cell, bool numbered) {
   }
 }
 
+/// One row: the letter that most of a column's time has.
+std::string row_text(const StepReplay& step, int rank, const Columns& columns) {
+  const int samples = columns.numbered ? 1 : 9;
+  const std::vector<TimelineCell> cells =
+      timeline_cells(step, rank, step.gather, step.gather + step.pipeline_time, columns.count * samples);
+  std::string out;
+  for (std::size_t i = 0; i < cells.size(); i += static_cast<std::size_t>(samples)) {
+    std::string letters;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(samples); ++k)
+      letters += letter(cells[i + k], columns.numbered);
+    out += *std::max_element(letters.begin(), letters.end(), [&](char a, char b) {
+      return std::count(letters.begin(), letters.end(), a) < std::count(letters.begin(), letters.end(), b);
+    });
+  }
+  return out;
+}
+
 bool splits(const StepReplay& step) { return splits_backward(step.pipeline.schedule); }
 
 bool has_pairs(const StepReplay& step) {
@@ -168,13 +185,12 @@ std::string timeline_text(const StepReplay& step, const Terminal& terminal) {
                                 name(pipe.schedule), pipe.pp, pipe.micro_batches, seconds_text(step.pipeline_time));
   for (const int rank : ranks) {
     out += fmt::format("  stage {:>{}}  ", rank, label);
-    for (const TimelineCell& cell :
-         timeline_cells(step, rank, step.gather, step.gather + step.pipeline_time, columns.count))
-      out += letter(cell, columns.numbered);
+    out += row_text(step, rank, columns);
     out += "\n";
   }
-  out += fmt::format("  {}; a column is {}\n", text_legend(step, columns.numbered),
-                     seconds_text(step.pipeline_time / static_cast<double>(columns.count)));
+  out += fmt::format("  {}\n", wrap(fmt::format("{}; a column is {}", text_legend(step, columns.numbered),
+                                                seconds_text(step.pipeline_time / static_cast<double>(columns.count))),
+                                    std::min(terminal.width, 80), 2, 2));
   if (static_cast<int>(ranks.size()) < pipe.pp)
     out += fmt::format("  {} of {} stages; `--format trace` has every operation\n", ranks.size(), pipe.pp);
   return out;

@@ -1,0 +1,277 @@
+// Two plans side by side: what was decided differently, then what that does, largest effect first, parts adding up.
+// Tested by tests/cli/comparison_test.cpp.
+#include "cli/report/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "cli/report/format.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/tables.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kLongestName = 10;
+
+std::string on_off(bool on) { return on ? "on" : "off"; }
+
+/// A choice of the layout as text; empty where it does not apply.
+struct Choice {
+  const char* key;
+  std::string (*text)(const Estimate&);
+};
+constexpr Choice kChoices[] = {
+    {"tp", [](const Estimate& e) { return fmt::format("{}", e.layout.tp); }},
+    {"cp", [](const Estimate& e) { return fmt::format("{}", e.layout.cp); }},
+    {"cp_kind", [](const Estimate& e) { return e.layout.cp > 1 ? std::string(name(e.layout.cp_kind)) : ""; }},
+    {"pp", [](const Estimate& e) { return fmt::format("{}", e.layout.pp); }},
+    {"vp", [](const Estimate& e) { return fmt::format("{}", e.layout.vp); }},
+    {"dp", [](const Estimate& e) { return fmt::format("{}", e.layout.dp); }},
+    {"ep", [](const Estimate& e) { return fmt::format("{}", e.layout.ep); }},
+    {"etp", [](const Estimate& e) { return fmt::format("{}", e.layout.etp); }},
+    {"zero", [](const Estimate& e) { return fmt::format("{}", e.layout.zero); }},
+    {"shard", [](const Estimate& e) { return e.layout.zero > 0 ? fmt::format("{}", e.layout.shard_group()) : ""; }},
+    {"micro_batch", [](const Estimate& e) { return fmt::format("{}", e.layout.micro_batch); }},
+    {"schedule", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.schedule)) : ""; }},
+    {"recompute", [](const Estimate& e) { return recompute_text(e.layout.recompute); }},
+    {"sequence_parallel", [](const Estimate& e) { return on_off(e.layout.sequence_parallel); }},
+    {"stage_layers", [](const Estimate& e) { return stage_layers_text(e.stage_layers); }},
+};
+
+const Input* find(const std::vector<Input>& inputs, std::string_view key) {
+  for (const Input& input : inputs)
+    if (input.key == key) return &input;
+  return nullptr;
+}
+
+void compare_inputs(Comparison& out) {
+  for (const Input& a : out.a.inputs) {
+    if (a.key == "layout") continue;  // shown choice by choice
+    const Input* b = find(out.b.inputs, a.key);
+    if (b == nullptr) continue;
+    if (a.value == b->value)
+      ++out.same_inputs;
+    else
+      out.inputs.push_back({a.key, a.value, b->value});
+  }
+}
+
+void compare_layouts(Comparison& out) {
+  for (const Choice& choice : kChoices) {
+    const std::string a = choice.text(out.a.best), b = choice.text(out.b.best);
+    if (a == b) {
+      if (!a.empty()) ++out.same_choices;
+      continue;
+    }
+    // A choice that one of the two does not have follows from another change.
+    if (!a.empty() && !b.empty()) out.layout.push_back({choice.key, a, b});
+  }
+}
+
+Verdict judge(double a, double b, bool less_is_better) {
+  if (a == b) return Verdict::Same;
+  return (b < a) == less_is_better ? Verdict::Better : Verdict::Worse;
+}
+
+void sort_parts(Effect& effect) {
+  std::stable_sort(effect.parts.begin(), effect.parts.end(), [](const EffectPart& a, const EffectPart& b) {
+    return std::fabs(a.delta()) > std::fabs(b.delta());
+  });
+}
+
+double tokens_of(const Estimate& e) { return e.tokens_per_s * e.step_time.value; }
+
+Effect time_effect(const Comparison& c) {
+  const Estimate &a = c.a.best, &b = c.b.best;
+  Effect out{"step_time", EffectKind::Time, a.step_time.value, b.step_time.value, Verdict::Same, {}};
+  const bool same_work = std::fabs(tokens_of(a) - tokens_of(b)) < 0.5;
+  out.verdict = same_work ? judge(out.a, out.b, true) : Verdict::Neither;
+  const std::vector<NamedTerm> terms_a = named_terms(a.terms), terms_b = named_terms(b.terms);
+  for (std::size_t i = 0; i < terms_a.size(); ++i)
+    if (terms_a[i].time.value != 0 || terms_b[i].time.value != 0)
+      out.parts.push_back({terms_a[i].name, terms_a[i].time.value, terms_b[i].time.value});
+  sort_parts(out);
+  return out;
+}
+
+const StageMemory& peak_stage(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
+
+Effect memory_effect(const Comparison& c) {
+  const Estimate &a = c.a.best, &b = c.b.best;
+  Effect out{"memory.peak",
+             EffectKind::Memory,
+             static_cast<double>(a.peak.value),
+             static_cast<double>(b.peak.value),
+             Verdict::Same,
+             {}};
+  out.verdict = judge(out.a, out.b, true);
+  if (a.stages.empty() || b.stages.empty()) return out;
+  const auto part = [&](const char* name, auto bytes) {
+    const Bytes first = bytes(peak_stage(a)), second = bytes(peak_stage(b));
+    out.parts.push_back({name, static_cast<double>(first.value), static_cast<double>(second.value)});
+  };
+  part("weights", [](const StageMemory& m) { return m.weights; });
+  part("gradients", [](const StageMemory& m) { return m.grads; });
+  part("optimizer", [](const StageMemory& m) { return m.optimizer; });
+  part("activations", [](const StageMemory& m) { return m.activations; });
+  part("other", [](const StageMemory& m) { return m.transient + m.communication + m.context; });
+  sort_parts(out);
+  return out;
+}
+
+std::string verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Same: return "same";
+    case Verdict::Better: return "better";
+    case Verdict::Worse: return "worse";
+    case Verdict::Neither: break;
+  }
+  return "other work per step";
+}
+
+const char* fits_text(Fits fits) {
+  switch (fits) {
+    case Fits::Yes: return "yes";
+    case Fits::AtRisk: return "at risk";
+    case Fits::No: break;
+  }
+  return "no";
+}
+
+std::string relative_text(double a, double b) {
+  return a > 0 && a != b ? fmt::format("{:+.1f} %", 100 * (b / a - 1)) : "";
+}
+
+/// Numbers of one effect as text: unit, decimals, and values that add up.
+struct Printer {
+  double factor = 1;
+  int decimals = 1;
+  std::string unit{};
+  std::string operator()(double shown) const { return fmt::format("{:.{}f}", shown, decimals); }
+  std::string change(double shown) const {
+    const std::string text = fmt::format("{:+.{}f}", shown, decimals);
+    return text.find_first_of("123456789") == std::string::npos ? "=" : text;
+  }
+};
+
+void show_parts(const Effect& effect, const Printer& print, ShownEffect& out) {
+  std::vector<double> a, b;
+  for (const EffectPart& part : effect.parts) a.push_back(part.a * print.factor), b.push_back(part.b * print.factor);
+  a = apportion(a, print.decimals), b = apportion(b, print.decimals);
+  double rest_a = 0, rest_b = 0;
+  int rest = 0;
+  std::string last;
+  for (std::size_t i = 0; i < effect.parts.size(); ++i) {
+    const std::string change = print.change(b[i] - a[i]);
+    if (change != "=") {
+      out.parts.push_back({effect.parts[i].name, print(a[i]), print(b[i]), change});
+      continue;
+    }
+    rest_a += a[i], rest_b += b[i], ++rest, last = effect.parts[i].name;
+  }
+  if (rest > 0) out.parts.push_back({rest == 1 ? last : "the rest", print(rest_a), print(rest_b), "="});
+}
+
+ShownEffect shown_sum(const Effect& effect, const Printer& print, const std::string& name) {
+  ShownEffect out{.name = name,
+                  .a = {},
+                  .b = {},
+                  .change = {},
+                  .relative = relative_text(effect.a, effect.b),
+                  .verdict = verdict_text(effect.verdict)};
+  const double unit = std::pow(10.0, print.decimals);
+  const double a = std::round(effect.a * print.factor * unit) / unit,
+               b = std::round(effect.b * print.factor * unit) / unit;
+  out.a = fmt::format("{} {}", print(a), print.unit), out.b = fmt::format("{} {}", print(b), print.unit);
+  const std::string change = print.change(b - a);
+  out.change = change == "=" ? (effect.a == effect.b ? "=" : "< 1 digit") : fmt::format("{} {}", change, print.unit);
+  show_parts(effect, print, out);
+  return out;
+}
+
+ShownEffect shown(const Effect& effect) {
+  switch (effect.kind) {
+    case EffectKind::Time: {
+      const TimeScale scale = time_scale(Seconds(std::max(effect.a, effect.b)));
+      return shown_sum(effect, {scale.factor, scale.decimals, scale.unit}, "step time");
+    }
+    case EffectKind::Memory: return shown_sum(effect, {1 / kGiB, 1, "GiB"}, effect.name);
+    case EffectKind::Ratio:
+      return {"MFU",
+              percent(effect.a),
+              percent(effect.b),
+              fmt::format("{:+.1f} points", 100 * effect.delta()),
+              "",
+              verdict_text(effect.verdict),
+              {}};
+    case EffectKind::Rate: break;
+  }
+  return {effect.name == "throughput" ? "tokens/s" : "tokens/s a GPU",
+          count_text(std::round(effect.a)),
+          count_text(std::round(effect.b)),
+          "",
+          relative_text(effect.a, effect.b),
+          verdict_text(effect.verdict),
+          {}};
+}
+
+/// "runs/main.plan.json" -> "main".
+std::string short_name(const std::string& typed) {
+  const std::string file = typed.substr(typed.rfind('/') + 1);
+  const std::size_t dot = file.find('.');
+  return dot == std::string::npos || dot == 0 ? file : file.substr(0, dot);
+}
+
+}  // namespace
+
+Comparison compare(ComparedPlan a, ComparedPlan b) {
+  Comparison out{.a = std::move(a), .b = std::move(b)};
+  compare_inputs(out);
+  compare_layouts(out);
+  const Estimate &first = out.a.best, &second = out.b.best;
+  out.effects.push_back(time_effect(out));
+  out.effects.push_back(memory_effect(out));
+  const auto more = [&](const char* name, EffectKind kind, double x, double y) {
+    out.effects.push_back({name, kind, x, y, judge(x, y, false), {}});
+  };
+  more("mfu", EffectKind::Ratio, first.mfu.model_causal, second.mfu.model_causal);
+  more("throughput", EffectKind::Rate, first.tokens_per_s, second.tokens_per_s);
+  if (first.layout.world() != second.layout.world())
+    more("throughput_per_gpu", EffectKind::Rate, first.tokens_per_s_per_gpu, second.tokens_per_s_per_gpu);
+  return out;
+}
+
+std::vector<ShownEffect> shown_effects(const Comparison& comparison) {
+  std::vector<ShownEffect> out;
+  const Fits a = comparison.a.best.fits, b = comparison.b.best.fits;
+  for (const Effect& effect : comparison.effects) {
+    out.push_back(shown(effect));
+    if (effect.kind == EffectKind::Memory && a != b)
+      out.push_back({"fits", fits_text(a), fits_text(b), "", "", b < a ? "better" : "worse", {}});
+  }
+  return out;
+}
+
+SideNames side_names(const Comparison& comparison) {
+  SideNames names{short_name(comparison.a.name), short_name(comparison.b.name)};
+  names.letters = names.a == names.b || std::max(names.a.size(), names.b.size()) > kLongestName;
+  if (names.letters) names.a = "A", names.b = "B";
+  return names;
+}
+
+std::string same_text(const Comparison& c) {
+  std::string out;
+  if (c.same_inputs > 0) out = fmt::format("{} input{}", c.same_inputs, c.same_inputs == 1 ? "" : "s");
+  if (c.same_choices > 0)
+    out +=
+        fmt::format("{}{} layout choice{}", out.empty() ? "" : " and ", c.same_choices, c.same_choices == 1 ? "" : "s");
+  return out.empty() ? "nothing is the same" : out + " are the same";
+}
+
+}  // namespace plan

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/terminal.hpp"
+#include "planner/estimate.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// One of the two that are compared.
+struct ComparedPlan {
+  std::string name{};  ///< as typed: a file, a layout, `best`
+  std::vector<Input> inputs{};
+  Estimate best{};
+};
+
+/// Something that was decided or given differently.
+struct Change {
+  std::string key;  ///< of the inputs or the layout, as in JSON
+  std::string a, b;
+};
+
+enum class Verdict : std::uint8_t { Same, Better, Worse, Neither };
+
+/// What a quantity is, which decides how it is printed and which way is better.
+enum class EffectKind : std::uint8_t { Time, Memory, Ratio, Rate };
+
+/// A part of an effect; the parts add up to it.
+struct EffectPart {
+  std::string name;
+  double a = 0, b = 0;
+  double delta() const { return b - a; }
+};
+
+struct Effect {
+  std::string name;  ///< "step_time", "memory.peak", "mfu", "throughput"
+  EffectKind kind = EffectKind::Time;
+  double a = 0, b = 0;  ///< s, bytes, ratio, tokens/s
+  Verdict verdict = Verdict::Same;
+  std::vector<EffectPart> parts{};  ///< largest change first
+  double delta() const { return b - a; }
+};
+
+struct Comparison {
+  ComparedPlan a{}, b{};
+  std::vector<Change> inputs{};  ///< what was asked for differently
+  std::vector<Change> layout{};  ///< what was decided differently
+  int same_inputs = 0, same_choices = 0;
+  std::vector<Effect> effects{};
+};
+
+/// Decisions first, then their effects. `b` is judged against `a`.
+[[nodiscard]] Comparison compare(ComparedPlan a, ComparedPlan b);
+
+[[nodiscard]] std::string comparison_text(const Comparison& comparison, const Terminal& terminal);
+[[nodiscard]] std::string comparison_markdown(const Comparison& comparison);
+[[nodiscard]] std::string comparison_html(const Comparison& comparison);
+/// Schema plan-compare/1; every key is in man/plan-json.5.
+[[nodiscard]] std::string comparison_json(const Comparison& comparison);
+
+// What the formats share.
+
+/// An effect in the digits that all formats print.
+struct ShownEffect {
+  std::string name, a, b, change, relative, verdict;
+  struct Part {
+    std::string name, a, b, change;
+  };
+  std::vector<Part> parts{};  ///< those that do not change are one line, "the rest"
+};
+[[nodiscard]] std::vector<ShownEffect> shown_effects(const Comparison& comparison);
+/// Column titles: the names where they are short, else A and B.
+struct SideNames {
+  std::string a, b;
+  bool letters = false;
+};
+[[nodiscard]] SideNames side_names(const Comparison& comparison);
+/// "the other 9 layout choices and 8 inputs are the same".
+[[nodiscard]] std::string same_text(const Comparison& comparison);
+
+}  // namespace plan

@@ -1,0 +1,184 @@
+// A comparison for people, for pull requests, as a page and for programs. Tested by tests/cli/comparison_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/report/comparison.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/page.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kNameColumn = 15;
+
+Style style_of(const ShownEffect& effect) {
+  if (effect.verdict == "better") return Style::Good;
+  return effect.verdict == "worse" ? Style::Bad : Style::Plain;
+}
+
+std::string trimmed(std::string line) {
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line + "\n";
+}
+
+std::vector<Change> all_changes(const Comparison& c) {
+  std::vector<Change> out = c.inputs;
+  out.insert(out.end(), c.layout.begin(), c.layout.end());
+  return out;
+}
+
+/// Markdown's own marks in a table cell.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+const char* verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Same: return "same";
+    case Verdict::Better: return "better";
+    case Verdict::Worse: return "worse";
+    case Verdict::Neither: break;
+  }
+  return "not_comparable";
+}
+
+Json side_json(const ComparedPlan& side) {
+  return {{"name", side.name}, {"inputs", inputs_json(side.inputs)}, {"best", estimate_json(side.best)}};
+}
+
+Json changes_json(const std::vector<Change>& changes) {
+  Json out = Json::array();
+  for (const Change& change : changes) out.push_back({{"key", change.key}, {"a", change.a}, {"b", change.b}});
+  return out;
+}
+
+const char* unit_of(EffectKind kind) {
+  switch (kind) {
+    case EffectKind::Time: return "s";
+    case EffectKind::Memory: return "bytes";
+    case EffectKind::Ratio: return "ratio";
+    case EffectKind::Rate: break;
+  }
+  return "tokens/s";
+}
+
+}  // namespace
+
+std::string comparison_text(const Comparison& c, const Terminal& terminal) {
+  const SideNames names = side_names(c);
+  std::string out;
+  if (names.letters)
+    out += fmt::format("A  {}\nB  {}\n\n", wrap(c.a.name, terminal.width, 3), wrap(c.b.name, terminal.width, 3));
+  std::string lead = "what changed";
+  for (const Change& change : all_changes(c)) {
+    const std::string text = fmt::format("{}: {} -> {}", change.key, change.a, change.b);
+    out += fmt::format("{:<{}}{}\n", lead, kNameColumn,
+                       wrap(text, terminal.width - static_cast<int>(kNameColumn), static_cast<int>(kNameColumn) + 2));
+    lead.clear();
+  }
+  out += trimmed(fmt::format("{:<{}}{}{}", lead, kNameColumn, lead.empty() ? "" : "nothing: ", same_text(c)));
+  const std::vector<ShownEffect> effects = shown_effects(c);
+  std::size_t width = 9;
+  for (const ShownEffect& e : effects)
+    width = std::max({width, e.a.size(), e.b.size(), names.a.size(), names.b.size()});
+  out += fmt::format("\n{:<{}}  {:>{}}  {:>{}}  {:>12}\n", "", kNameColumn, names.a, width, names.b, width, "change");
+  for (const ShownEffect& e : effects) {
+    const std::string verdict = paint(terminal, style_of(e), e.verdict);
+    out += trimmed(fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>12}  {:>8}  {}", e.name, kNameColumn, e.a, width, e.b, width,
+                               e.change, e.relative, verdict));
+    // Numbers of parts stand under the number, units left out.
+    for (const ShownEffect::Part& part : e.parts) {
+      const std::size_t unit = e.a.size() - e.a.find(' ');
+      out += trimmed(fmt::format("  {:<{}}  {:>{}}{:{}}  {:>{}}{:{}}  {:>{}}", part.name, kNameColumn - 2, part.a,
+                                 width - unit, "", unit, part.b, width - unit, "", unit, part.change, 12 - unit));
+    }
+  }
+  return out;
+}
+
+std::string comparison_markdown(const Comparison& c) {
+  const SideNames names = side_names(c);
+  std::string out = fmt::format("### {} against {}\n\n", cell(c.b.name), cell(c.a.name));
+  for (const Change& change : all_changes(c))
+    out += fmt::format("- {}: `{}` -> `{}`\n", change.key, change.a, change.b);
+  out += fmt::format("- {}\n\n| | {} | {} | change | | |\n|---|--:|--:|--:|--:|---|\n", same_text(c), cell(names.a),
+                     cell(names.b));
+  for (const ShownEffect& e : shown_effects(c)) {
+    out +=
+        fmt::format("| **{}** | **{}** | **{}** | {} | {} | {} |\n", e.name, e.a, e.b, e.change, e.relative, e.verdict);
+    for (const ShownEffect::Part& part : e.parts)
+      out += fmt::format("| {} | {} | {} | {} | | |\n", part.name, part.a, part.b, part.change);
+  }
+  return out;
+}
+
+std::string comparison_html(const Comparison& c) {
+  const SideNames names = side_names(c);
+  std::string body = fmt::format("<h1>{} against {}</h1>\n", escape_html(c.b.name), escape_html(c.a.name));
+  HtmlTable changes{.head = {"", escape_html(names.a), escape_html(names.b)}, .rows = {}, .text_columns = 9};
+  for (const Change& change : all_changes(c))
+    changes.rows.push_back({escape_html(change.key), escape_html(change.a), escape_html(change.b)});
+  body += html_section("changed", "What changed",
+                       html_table(changes) + fmt::format("<p class=\"dim\">{}</p>\n", same_text(c)));
+  const std::vector<ShownEffect> effects = shown_effects(c);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    const ShownEffect& e = effects[i];
+    if (e.name == "fits") {
+      body += fmt::format("<p>fits: <b>{} &rarr; {}</b></p>\n", e.a, e.b);
+      continue;
+    }
+    const Effect& raw = c.effects[next++];
+    const char* tone = e.verdict == "better" ? "good" : e.verdict == "worse" ? "bad" : "dim";
+    std::string part = fmt::format("<p><b>{} &rarr; {}</b> {} {} <span class=\"{}\">{}</span></p>\n", e.a, e.b,
+                                   escape_html(e.change), e.relative, tone, e.verdict);
+    const double most = std::max({raw.a, raw.b, 1e-300});
+    std::vector<BarPart> bar_a, bar_b;
+    std::vector<std::pair<int, std::string>> legend;
+    for (std::size_t k = 0; k < raw.parts.size(); ++k) {
+      const int colour = static_cast<int>(k % 9);
+      legend.emplace_back(colour, raw.parts[k].name);
+      bar_a.push_back({colour, raw.parts[k].a / most, raw.parts[k].name});
+      bar_b.push_back({colour, raw.parts[k].b / most, raw.parts[k].name});
+    }
+    if (bar_a.empty()) bar_a.push_back({0, raw.a / most, {}}), bar_b.push_back({0, raw.b / most, {}});
+    if (!legend.empty()) part += html_legend(legend);
+    part += fmt::format("<div class=\"bars\"><span>{}</span><span>{}</span>{}<span>{}</span><span>{}</span>{}</div>\n",
+                        escape_html(names.a), e.a, svg_bar(bar_a), escape_html(names.b), e.b, svg_bar(bar_b));
+    HtmlTable table{.head = {"", escape_html(names.a), escape_html(names.b), "change"}, .rows = {}};
+    for (const ShownEffect::Part& row : e.parts) table.rows.push_back({row.name, row.a, row.b, row.change});
+    body += html_section("e" + std::to_string(i), e.name, part + html_table(table));
+  }
+  return html_page("plan compare", "", body);
+}
+
+std::string comparison_json(const Comparison& c) {
+  Json effects = Json::array();
+  for (const Effect& e : c.effects) {
+    Json parts = Json::array();
+    for (const EffectPart& p : e.parts)
+      parts.push_back({{"name", p.name}, {"a", p.a}, {"b", p.b}, {"delta", p.delta()}});
+    effects.push_back({{"name", e.name},
+                       {"unit", unit_of(e.kind)},
+                       {"a", e.a},
+                       {"b", e.b},
+                       {"delta", e.delta()},
+                       {"verdict", verdict_word(e.verdict)},
+                       {"parts", std::move(parts)}});
+  }
+  return dump({{"schema", "plan-compare/1"},
+               {"a", side_json(c.a)},
+               {"b", side_json(c.b)},
+               {"changed_inputs", changes_json(c.inputs)},
+               {"changed_layout", changes_json(c.layout)},
+               {"effects", std::move(effects)}});
+}
+
+}  // namespace plan

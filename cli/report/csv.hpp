@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "planner/estimate.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// A CSV cell: quoted where it must be.
+[[nodiscard]] std::string csv_cell(std::string_view text);
+
+/// Column names of csv_layout(), joined by commas; units in the names as in JSON.
+[[nodiscard]] std::string csv_layout_head();
+
+/// One layout with its numbers. Cost is that of a trillion tokens at `price` USD per GPU-hour, empty at 0.
+[[nodiscard]] std::string csv_layout(const Problem& problem, const Estimate& estimate, double price);
+
+/// GPU-hours of `tokens` tokens.
+[[nodiscard]] double gpu_hours(const Estimate& estimate, int gpus, double tokens);
+
+}  // namespace plan

@@ -1,0 +1,113 @@
+// A plan as Markdown, for pull requests and notes: the screen's tables with the screen's numbers.
+// Tested by tests/cli/walk_test.cpp.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/report/format.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/report.hpp"
+#include "cli/report/tables.hpp"
+#include "cli/words.hpp"
+#include "formulas/parameters.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kMostStageRows = 16, kWholeText = 1000;
+
+std::string heading(const Plan& plan) {
+  const Problem& p = plan.problem;
+  return fmt::format(
+      "## {} on {} x {}\n\n{} parameters; sequence {}, global batch {} = {} tokens per step\n\n**{}**  \n{}\n\n",
+      p.model.name, p.gpus, p.cluster.gpu.name, count_text(static_cast<double>(model_parameters(p.model).total)),
+      p.training.seq, p.training.global_batch, count_text(static_cast<double>(p.training.tokens_per_step())),
+      axes_text(plan.best, p.model.moe()), fmt::join(choices(p, plan.best), ", "));
+}
+
+std::string answer(const Plan& plan, const RunOptions& options) {
+  const Estimate& e = plan.best;
+  const TimeScale scale = time_scale(e.step_time);
+  const auto time = [&](Seconds t) { return fmt::format("{:.{}f}", t.value * scale.factor, scale.decimals); };
+  const char* fits = e.fits == Fits::Yes ? "fits" : e.fits == Fits::AtRisk ? "fits: at risk" : "does not fit";
+  std::string out = "| | | interval |\n|---|--:|---|\n";
+  out += fmt::format("| step time | {} {} | {} to {} {} |\n", time(e.step_time), scale.unit, time(e.step_time_low),
+                     time(e.step_time_high), scale.unit);
+  out += fmt::format("| throughput | {} tokens/s | |\n", count_text(e.tokens_per_s));
+  out += fmt::format("| MFU | {} | {} counting attention in full |\n", percent(e.mfu.model_causal),
+                     percent(e.mfu.model_full));
+  out += fmt::format("| memory | {} of {} GiB | {}: {} to {} GiB |\n", gib(e.peak), gib(e.capacity), fits,
+                     gib(e.peak_low), gib(e.peak_high));
+  if (const std::optional<RunCost> run = run_cost(plan, options))
+    out += fmt::format("| whole run | {:.1f} days | {} tokens, {} GPU-hours{} |\n", run->time.value / 86400,
+                       count_text(run->tokens), count_text(run->gpu_hours),
+                       run->usd ? ", " + count_text(*run->usd) + " USD" : "");
+  return out + "\n";
+}
+
+std::string memory(const Estimate& e) {
+  std::string out = fmt::format(
+      "### Memory per GPU, GiB\n\nHighest in stage {}{}{}.\n\n| stage | weights | grads | optim | acts | other | total "
+      "|\n|---|--:|--:|--:|--:|--:|--:|\n",
+      e.peak_stage, e.peak_instant.empty() ? "" : ": ", e.peak_instant);
+  for (const StageRow& row : stage_rows(e.stages, kMostStageRows)) {
+    out += fmt::format("| {} |", stage_name(row));
+    double total = 0;
+    for (const double part : shown_categories(row.memory)) out += fmt::format(" {:.1f} |", part), total += part;
+    out += fmt::format(" {:.1f} |\n", total);
+  }
+  return out + "\n";
+}
+
+std::string step_time(const Estimate& e) {
+  const TimeScale scale = time_scale(e.step_time);
+  std::string out = fmt::format("### Step time\n\n| term | {} | share |\n|---|--:|--:|\n", scale.unit);
+  for (const ShownTerm& term : shown_terms(e))
+    out += fmt::format("| {} | {:.{}f} | {:.0f} % |\n", term.name, term.shown, scale.decimals, term.percent);
+  return out + "\n";
+}
+
+std::string communication(const Estimate& e) {
+  if (e.communication.empty()) return "";
+  std::string out =
+      "### Communication of a rank in a step\n\n| message | over | times | sent | time | exposed |\n"
+      "|---|---|--:|--:|--:|--:|\n";
+  for (const Communication& c : e.communication)
+    out += fmt::format("| {} {} | {} on {} | {} | {} | {} | {} |\n", name(c.axis), name(c.op), c.group, c.tier,
+                       count_text(std::round(c.count)), traffic_text(c.per_step), seconds_text(c.time),
+                       seconds_text(c.exposed));
+  return out + "\n";
+}
+
+std::string others(const Plan& plan) {
+  std::string out;
+  const bool moe = plan.problem.model.moe();
+  if (!plan.runners_up.empty()) {
+    out += "### Next best\n\n| | layout | step | | GiB | against the best |\n|--:|---|--:|--:|--:|---|\n";
+    for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
+      const RunnerUp& r = plan.runners_up[i];
+      out += fmt::format("| {} | {} | {} | {:+.1f} % | {} | {} |\n", i + 2, axis_columns({&r.estimate.layout}, moe)[0],
+                         step_text(plan, r.estimate.step_time), 100 * (r.estimate.step_time / plan.best.step_time - 1),
+                         gib(r.estimate.peak), against_text(plan, r, kWholeText));
+    }
+    out += "\n";
+  }
+  if (plan.front.empty()) return out;
+  out += "### Step time against memory\n\n| step | GiB | layout |\n|--:|--:|---|\n";
+  for (const Estimate& e : plan.front)
+    out +=
+        fmt::format("| {} | {} | {} |\n", step_text(plan, e.step_time), gib(e.peak), axis_columns({&e.layout}, moe)[0]);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string markdown_report(const Plan& plan, const RunOptions& options) {
+  std::string out = heading(plan) + answer(plan, options) + memory(plan.best) + step_time(plan.best) +
+                    communication(plan.best) + others(plan);
+  if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
+  for (const Note& note : plan.notes) out += fmt::format("> note: {}\n", note.text);
+  return out;
+}
+
+}  // namespace plan

@@ -1,0 +1,130 @@
+// Two plans side by side: decisions, effects that add up, words for which way is better.
+#include "cli/report/comparison.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/complete_layout.hpp"
+#include "cli/layout_flag.hpp"
+#include "planner/frameworks.hpp"
+#include "planner/plan.hpp"
+#include "presets/store.hpp"
+#include "sample_plan.hpp"
+
+namespace plan {
+namespace {
+
+using nlohmann::json;
+
+ComparedPlan side(const char* name, const char* layout, std::int64_t batch = 2048, int gpus = 16384) {
+  Problem problem;
+  problem.model = load_model("405b", StoreOptions{}).value().value;
+  problem.cluster = load_cluster("dgx-h100", StoreOptions{}).value().value;
+  problem.training.seq = problem.model.default_seq;
+  problem.training.global_batch = batch;
+  problem.training.stack = framework_row(Framework::Any).stack;
+  problem.gpus = gpus;
+  problem.fixed = read_layout(layout).value();
+  problem.inputs = {{"model", "llama3-405b", Origin::Flag}, {"gpus", std::to_string(gpus), Origin::Flag}};
+  return {name, problem.inputs, plan_layout(problem, complete_layout(problem)).value().best};
+}
+
+const char* kLayouts[] = {"tp8,pp16,vp8",     "tp8,pp16,vp8,recompute=full",    "tp8,pp16",
+                          "tp4,cp2,pp16,vp8", "tp2,cp8,pp64,vp2,schedule=zb-v", "tp8,pp16,mb2"};
+
+double number(const std::string& text) { return text == "=" ? 0 : std::stod(text); }
+
+}  // namespace
+
+TEST_CASE("what was decided differently, in the order of the layout") {
+  const Comparison c = compare(side("a.plan.json", "tp8,pp16,vp8"), side("b.plan.json", "tp8,pp16,vp8,recompute=full"));
+  REQUIRE(c.layout.size() == 1);
+  CHECK(c.layout[0].key == "recompute");
+  CHECK(c.layout[0].a == "none");
+  CHECK(c.layout[0].b == "full");
+  CHECK(c.inputs.empty());
+  CHECK(c.same_inputs == 2);
+  CHECK(same_text(c) == "2 inputs and 13 layout choices are the same");
+  CHECK(side_names(c).a == "a");
+}
+
+TEST_CASE("parts add up to the effect, exactly and in the digits shown") {
+  for (const char* first : kLayouts)
+    for (const char* second : kLayouts) {
+      CAPTURE(first);
+      CAPTURE(second);
+      const Comparison c = compare(side(first, first), side(second, second));
+      for (const Effect& e : c.effects) {
+        if (e.parts.empty()) continue;
+        double a = 0, b = 0, before = HUGE_VAL;
+        for (const EffectPart& part : e.parts) {
+          a += part.a, b += part.b;
+          CHECK(std::fabs(part.delta()) <= before);
+          before = std::fabs(part.delta());
+        }
+        CHECK(a == doctest::Approx(e.a).epsilon(1e-9));
+        CHECK(b == doctest::Approx(e.b).epsilon(1e-9));
+      }
+      for (const ShownEffect& e : shown_effects(c)) {
+        if (e.parts.empty()) continue;
+        double a = 0, b = 0, change = 0;
+        for (const ShownEffect::Part& part : e.parts)
+          a += number(part.a), b += number(part.b), change += number(part.change);
+        CHECK(a == doctest::Approx(number(e.a)));
+        CHECK(b == doctest::Approx(number(e.b)));
+        CHECK(std::fabs(change - (number(e.b) - number(e.a))) < 1e-9);
+      }
+    }
+}
+
+TEST_CASE("swapping the two swaps every verdict and sign") {
+  const Comparison c = compare(side("x", kLayouts[0]), side("y", kLayouts[4]));
+  const Comparison d = compare(side("y", kLayouts[4]), side("x", kLayouts[0]));
+  REQUIRE(c.effects.size() == d.effects.size());
+  for (std::size_t i = 0; i < c.effects.size(); ++i) {
+    CHECK(c.effects[i].delta() == -d.effects[i].delta());
+    CHECK((c.effects[i].verdict == Verdict::Better) == (d.effects[i].verdict == Verdict::Worse));
+  }
+}
+
+TEST_CASE("lower step time and memory are better, higher MFU is; other work is not judged") {
+  const Comparison c = compare(side("a", "tp8,pp16,vp8"), side("b", "tp8,pp16,vp8,recompute=full"));
+  CHECK(c.effects[0].verdict == Verdict::Worse);
+  CHECK(c.effects[1].verdict == Verdict::Better);
+  CHECK(c.effects[2].verdict == Verdict::Worse);
+  const Comparison batch = compare(side("a", "tp8,pp16,vp8"), side("b", "tp8,pp16,vp8", 4096));
+  CHECK(batch.effects[0].verdict == Verdict::Neither);
+  CHECK(batch.effects[3].verdict == Verdict::Better);
+  const Comparison same = compare(side("a", kLayouts[0]), side("b", kLayouts[0]));
+  for (const Effect& e : same.effects) CHECK(e.verdict == Verdict::Same);
+  CHECK(compare(side("a", kLayouts[0]), side("b", kLayouts[0], 2048, 8192)).effects.size() == 5);
+}
+
+TEST_CASE("JSON has both sides whole; Markdown and HTML the same digits as the screen; lines fit") {
+  const Comparison c = compare(side("a", kLayouts[0]), side("b", kLayouts[4]));
+  const json report = json::parse(comparison_json(c));
+  CHECK(report.begin() != report.end());
+  CHECK(report["schema"] == "plan-compare/1");
+  CHECK(report["a"]["best"]["step_time_s"] == c.a.best.step_time.value);
+  CHECK(report["effects"][0]["delta"] == c.effects[0].delta());
+  CHECK(report["changed_layout"][0] == json{{"key", "tp"}, {"a", "8"}, {"b", "2"}});
+  const std::string text = comparison_text(c, Terminal{}), markdown = comparison_markdown(c), page = comparison_html(c);
+  for (const ShownEffect& e : shown_effects(c)) {
+    for (const std::string& where : {text, markdown, page}) {
+      CHECK(where.find(e.a) != std::string::npos);
+      CHECK(where.find(e.b) != std::string::npos);
+    }
+    for (const ShownEffect::Part& part : e.parts) {
+      CHECK(markdown.find("| " + part.a + " | " + part.b + " | " + part.change + " |") != std::string::npos);
+      CHECK(page.find("<td>" + part.a + "</td><td>" + part.b + "</td>") != std::string::npos);
+    }
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+}
+
+}  // namespace plan
