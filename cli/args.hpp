@@ -23,7 +23,8 @@ struct Args {
   Text diff, resume, budget, tp, dtypes, nccl_lib, cudnn_lib, rendezvous, timeout;
   std::vector<std::string> set{}, import_files{};
   bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, allow_busy = false;
-  bool timeline = false;
+  Text inter_bandwidth, intra_bandwidth, memory, deadline;
+  bool timeline = false, all = false;
   bool pareto = false, names = false, rough = false, json = false, ascii = false, quiet = false;
   bool help = false, short_help = false, version = false;
 };

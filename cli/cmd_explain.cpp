@@ -1,6 +1,9 @@
 // `plan explain TERM`: how a number of the report comes about. Tested by tests/cli/explain_test.cpp.
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "cli/commands.hpp"
 #include "cli/complete_layout.hpp"
 #include "cli/diagnostic.hpp"
@@ -14,7 +17,7 @@ namespace {
 
 constexpr int kMostStages = 1 << 20;
 
-Result<Explanation> explanation(const Args& args, const Streams& streams) {
+Result<std::vector<Explanation>> explanations(const Args& args, const Streams& streams) {
   const Result<Problem> problem = resolve_problem(args);
   if (!problem) return fail(problem.error());
   const Result<Plan> plan =
@@ -26,18 +29,40 @@ Result<Explanation> explanation(const Args& args, const Streams& streams) {
     if (!typed) return fail(typed.error());
     stage = static_cast<int>(*typed);
   }
-  return explain(*plan, args.words[0], stage);
+  if (!args.all) {
+    Result<Explanation> one = explain(*plan, args.words[0], stage);
+    if (!one) return fail(one.error());
+    return std::vector<Explanation>{std::move(*one)};
+  }
+  std::vector<Explanation> all;
+  for (const Term& term : terms())
+    if (Result<Explanation> one = explain(*plan, term.name, stage)) all.push_back(std::move(*one));
+  return all;
+}
+
+std::string whole(const std::vector<Explanation>& all, const Args& args, const Terminal& terminal) {
+  if (wants_json(args)) return args.all ? json_explanations(all) : json_explanation(all[0]);
+  std::string out;
+  if (args.format == "markdown" && args.all) out = "# How every number comes about\n\n";
+  for (const Explanation& e : all) {
+    if (args.format == "markdown")
+      out += markdown_explanation(e);
+    else
+      out += (out.empty() ? "" : "\n") + human_explanation(e, terminal);
+  }
+  return out;
 }
 
 }  // namespace
 
 int run_explain(const Args& args, Streams& streams) {
-  if (args.words.empty())
-    return report_errors({{"missing_word", "`plan explain` needs a term", {}, {"list all with `plan list terms`"}}},
-                         streams);
-  const Result<Explanation> found = explanation(args, streams);
+  if (args.words.empty() != args.all)
+    return report_errors(
+        {{"missing_word", "`plan explain` needs one term, or `--all`", {}, {"list the terms with `plan list terms`"}}},
+        streams);
+  const Result<std::vector<Explanation>> found = explanations(args, streams);
   if (!found) return report_errors(found.error(), streams);
-  streams.out = wants_json(args) ? json_explanation(*found) : human_explanation(*found, streams.out_terminal);
+  streams.out = whole(*found, args, streams.out_terminal);
   return kYes;
 }
 

@@ -20,6 +20,7 @@ int run_calibrate(const Args& args, Streams& streams);
 int run_emit(const Args& args, Streams& streams);
 int run_probe(const Args& args, Streams& streams);
 int run_compare(const Args& args, Streams& streams);
+int run_sweep(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -40,10 +41,12 @@ inline constexpr Command kCommands[] = {
      "human json markdown csv html trace"},
     {"estimate", "--layout tp8,pp16,... --model NAME|FILE --gpus N [flags]", "report on one layout", kForEstimate, 0,
      run_estimate, "human json markdown csv html trace"},
-    {"explain", "TERM --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
-     run_explain},
+    {"explain", "TERM|--all --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
+     run_explain, "human json markdown"},
     {"compare", "A B [--model NAME|FILE --gpus N] [flags]", "what differs between two plans, and what it does",
      kForCompare, 2, run_compare, "human json markdown html"},
+    {"sweep", "--gpus 256..65536 --model NAME|FILE [flags]", "the best layout at every value of a flag", kForSweep, 0,
+     run_sweep, "human json markdown csv html"},
     {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},
     {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},

@@ -30,4 +30,23 @@ namespace plan {
 [[nodiscard]] Result<Explanation> explain_activations(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_other(const Plan& plan, int stage);
 
+[[nodiscard]] Result<Explanation> explain_recompute(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_straggler(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_optimizer_step(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_transient(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_communication(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_context(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_share(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_peak_low(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_peak_high(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_step_time_low(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_step_time_high(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_throughput_per_gpu(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_mfu_full(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_mfu_hardware(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_gpu_hours(const Plan& plan, int stage);
+
+/// The bubble of a schedule that has no equation of its own for unequal stages.
+[[nodiscard]] Result<Explanation> explain_pipeline_wait(const Plan& plan);
+
 }  // namespace plan

@@ -138,12 +138,7 @@ Result<Explanation> explain_bubble(const Plan& plan, int) {
   if (layout.pp == 1) return fail(Error{"nothing_to_explain", "the layout has one pipeline stage: no bubble"});
   const bool classic = layout.schedule == Schedule::GPipe || layout.schedule == Schedule::OneFOneB ||
                        layout.schedule == Schedule::Interleaved || layout.schedule == Schedule::BreadthFirst;
-  if (!classic)
-    return fail(
-        {"no_equation",
-         fmt::format("the bubble of {} follows from its schedule, not from one equation", name(layout.schedule)),
-         {},
-         {"its equal-stage form is among `plan list formulas`, group pipeline"}});
+  if (!classic) return explain_pipeline_wait(plan);
   const Terms& terms = plan.best.terms;
   const double busy = (terms.compute + terms.recompute + terms.tp + terms.cp + terms.ep).value;
   const double equal = (layout.pp - 1.0) / (static_cast<double>(plan.best.micro_batches) * layout.vp) * busy;
@@ -188,18 +183,42 @@ Result<Explanation> explain_throughput(const Plan& plan, int) {
   return out;
 }
 
+namespace {
+
+Explanation utilisation(const Plan& plan, double value, const char* title, const char* meaning) {
+  Explanation out{.name = {},
+                  .title = title,
+                  .equation = "B*s*F/(T*n*C)",
+                  .value = value,
+                  .unit = "",
+                  .source = "Chowdhery et al. 2022, arXiv:2204.02311"};
+  const double per_flop = static_cast<double>(plan.problem.training.tokens_per_step()) /
+                          (plan.best.step_time.value * plan.problem.gpus * quoted_peak(plan.problem.cluster.gpu));
+  out.symbols = {sequences(plan), tokens(plan), {"F", value / per_flop, meaning, "model"},
+                 step(plan),      gpus(plan),   peak(plan)};
+  return out;
+}
+
+}  // namespace
+
 Result<Explanation> explain_mfu(const Plan& plan, int) {
   const Mfu& mfu = plan.best.mfu;
-  Explanation out{.name = {},
-                  .title = "model FLOPs utilisation",
-                  .equation = "B*s*F/(T*n*C)",
-                  .value = mfu.model_causal,
-                  .unit = "",
-                  .source = "Chowdhery et al. 2022, arXiv:2204.02311, with attention under the causal mask",
-                  .notes = {fmt::format("attention counted in full: {}; recomputed work counted too: {}",
-                                        percent(mfu.model_full), percent(mfu.hardware))}};
-  out.symbols = {sequences(plan), tokens(plan), work(plan), step(plan), gpus(plan), peak(plan)};
+  Explanation out = utilisation(plan, mfu.model_causal, "model FLOPs utilisation", "");
+  out.source += ", with attention under the causal mask";
+  out.symbols[2] = work(plan);
+  out.notes = {fmt::format("attention counted in full: {}; recomputed work counted too: {}", percent(mfu.model_full),
+                           percent(mfu.hardware))};
   return out;
+}
+
+Result<Explanation> explain_mfu_full(const Plan& plan, int) {
+  return utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
+                     "FLOPs of a token, forward and backward, no mask");
+}
+
+Result<Explanation> explain_mfu_hardware(const Plan& plan, int) {
+  return utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
+                     "FLOPs of a token, forward, backward and recomputed, causal");
 }
 
 }  // namespace plan

@@ -96,8 +96,8 @@ constexpr Option kOptions[] = {
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",
          "With --task lora or qlora. Default: 16."),
-    take("--tokens", "N", kTrain, kNothing, kReport, &Args::tokens, "tokens of the whole run, for its days and cost",
-         "15.6T; K, M, B and T are powers of ten."),
+    take("--tokens", "N", kTrain, kNothing, kReport | kForSweep, &Args::tokens,
+         "tokens of the whole run, for its days and cost", "15.6T; K, M, B and T are powers of ten."),
 
     take("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
          "16384 or 16k; k is 1024."),
@@ -107,7 +107,12 @@ constexpr Option kOptions[] = {
          "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
     take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns, &Args::profile, "a measured cluster",
          "Its numbers take the place of the data sheets'."),
-    take("--price", "USD", kOn, kNothing, kReport, &Args::price, "price of a GPU-hour",
+    take("--inter-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::inter_bandwidth,
+         "factors of the bandwidth between nodes"),
+    take("--intra-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::intra_bandwidth,
+         "factors of the bandwidth inside the scale-up domain"),
+    take("--memory", "0.5x..2x", kOn, kNothing, kForSweep, &Args::memory, "factors of the GPU's memory"),
+    take("--price", "USD", kOn, kNothing, kReport | kForSweep, &Args::price, "price of a GPU-hour",
          "Default: the preset's, where it has one."),
 
     pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
@@ -117,7 +122,7 @@ constexpr Option kOptions[] = {
         "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "
         "= and a word (schedule=1f1b, recompute=full, recompute=core_attn+mlp, layers=7+8+8+7 per chunk); sp or "
         "sp=off."),
-    pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain, &Args::objective,
+    pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain | kForSweep, &Args::objective,
          "what is best: time, memory or cost", "Default: time, the shortest step."),
 
     pick("--launcher", "NAME", kFiles, launcher_words, kForEmit, &Args::launcher, "what starts the job on every node",
@@ -134,6 +139,9 @@ constexpr Option kOptions[] = {
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
+    take("--deadline", "60d", kAnswer, kNothing, kForSweep, &Args::deadline,
+         "find the fewest GPUs that train --tokens in so many days"),
+    turn_on("--all", kAnswer, kForExplain, &Args::all, "explain every term that a report prints"),
     turn_on("--timeline", kAnswer, kReport, &Args::timeline, "draw the pipeline, a row a stage",
             "Digits are forwards, letters backwards, dots waiting; --format trace has it all."),
     take("--stage", "N", kAnswer, kNothing, kForExplain, &Args::stage, "stage to explain",

@@ -95,21 +95,30 @@ std::string human_explanation(const Explanation& e, const Terminal& terminal) {
   return out;
 }
 
-std::string json_explanation(const Explanation& e) {
+namespace {
+
+Json explanation_json(const Explanation& e) {
   Json symbols = Json::array();
   for (const ExplainedSymbol& s : e.symbols)
     symbols.push_back({{"name", s.name}, {"value", s.value}, {"meaning", s.meaning}, {"origin", s.origin}});
   Json notes = Json::array();
   for (const std::string& note : e.notes) notes.push_back(note);
-  return dump({{"schema", "plan-formula/1"},
-               {"name", e.name},
-               {"title", e.title},
-               {"equation", e.equation},
-               {"symbols", std::move(symbols)},
-               {"value", e.value},
-               {"unit", e.unit},
-               {"source", e.source},
-               {"notes", std::move(notes)}});
+  return {{"name", e.name},   {"title", e.title}, {"equation", e.equation}, {"symbols", std::move(symbols)},
+          {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", std::move(notes)}};
+}
+
+}  // namespace
+
+std::string json_explanation(const Explanation& e) {
+  Json json = {{"schema", "plan-formula/1"}};
+  json.update(explanation_json(e));
+  return dump(json);
+}
+
+std::string json_explanations(const std::vector<Explanation>& explanations) {
+  Json terms = Json::array();
+  for (const Explanation& e : explanations) terms.push_back(explanation_json(e));
+  return dump({{"schema", "plan-explain/1"}, {"terms", std::move(terms)}});
 }
 
 }  // namespace plan

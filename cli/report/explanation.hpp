@@ -43,5 +43,7 @@ struct Explanation {
 
 [[nodiscard]] std::string human_explanation(const Explanation& explanation, const Terminal& terminal);
 [[nodiscard]] std::string json_explanation(const Explanation& explanation);
+/// Several of them: schema plan-explain/1.
+[[nodiscard]] std::string json_explanations(const std::vector<Explanation>& explanations);
 
 }  // namespace plan

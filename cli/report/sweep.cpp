@@ -1,0 +1,289 @@
+// A sweep as table, chart, CSV, page and JSON: the same numbers everywhere. Tested by tests/cli/sweep_test.cpp.
+#include "cli/report/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/report/csv.hpp"
+#include "cli/report/format.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/report/page.hpp"
+#include "cli/report/tables.hpp"
+#include "cli/words.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kTrillion = 1e12;
+
+std::string label(const Sweep& sweep, const SweptPlan& point) {
+  std::string out;
+  for (std::size_t i = 0; i < sweep.axes.size(); ++i)
+    out += (i == 0 ? "" : " ") + sweep.axes[i].values[point.at[i]].text;
+  return out;
+}
+
+std::string axes_title(const Sweep& sweep) {
+  std::string out;
+  for (const SweepAxis& axis : sweep.axes) out += (out.empty() ? "" : " ") + axis.key;
+  return out;
+}
+
+double usd_per_trillion(const Sweep& sweep, const Plan& plan) {
+  return gpu_hours(plan.best, plan.problem.gpus, kTrillion) * price_of(sweep, plan);
+}
+
+std::string degrees(const Plan& plan) {
+  std::string text = axis_columns({&plan.best.layout}, plan.problem.model.moe())[0];
+  text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a == ' ' && b == ' '; }), text.end());
+  return text;
+}
+
+/// A point in the digits that every format prints.
+struct Row {
+  std::string label{}, step{}, rate{}, mfu{}, memory{}, usd{}, days{}, layout{};
+  bool pareto = false;
+};
+
+std::vector<Row> rows(const Sweep& sweep) {
+  std::vector<Row> out;
+  for (const SweptPlan& point : sweep.points) {
+    Row row{.label = label(sweep, point)};
+    if (point.plan) {
+      const Estimate& e = point.plan->best;
+      const double usd = usd_per_trillion(sweep, *point.plan);
+      row.step = seconds_text(e.step_time), row.rate = count_text(e.tokens_per_s);
+      row.mfu = percent(e.mfu.model_causal), row.memory = gib(e.peak);
+      row.usd = usd > 0 ? count_text(usd) : "";
+      row.days = point.run ? fmt::format("{:.1f}", point.run->time.value / 86400) : "";
+      row.layout = degrees(*point.plan);
+      row.pareto = point.pareto;
+    } else {
+      row.layout = point.errors.empty() ? "no layout" : point.errors[0].message;
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+bool has_days(const Sweep& sweep) {
+  return std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.run.has_value(); });
+}
+
+std::string deadline_text(const Sweep& sweep) {
+  if (!sweep.deadline) return "";
+  const Deadline& d = *sweep.deadline;
+  const std::string run = fmt::format("{} tokens in {} days", count_text(d.tokens), number_text(d.days));
+  if (!d.fewest) return fmt::format("{}: no number of GPUs in the sweep is enough", run);
+  const auto days = [](const SweptPlan& p) { return fmt::format("{:.1f} days", p.run->time.value / 86400); };
+  std::string out =
+      fmt::format("{}: {} GPUs ({}, {})", run, d.fewest->plan->problem.gpus, days(*d.fewest), degrees(*d.fewest->plan));
+  if (d.next_fewer && d.next_fewer->run)
+    out += fmt::format("; {} GPUs take {}", d.next_fewer->plan->problem.gpus, days(*d.next_fewer));
+  return out;
+}
+
+/// Sentences below the table.
+std::vector<std::string> sentences(const Sweep& sweep) {
+  std::vector<std::string> out;
+  if (const std::string deadline = deadline_text(sweep); !deadline.empty()) out.push_back(deadline);
+  if (!sweep.sensitivity.empty()) out.push_back(fmt::format("{}", fmt::join(sweep.sensitivity, "; ")));
+  return out;
+}
+
+std::string title(const Sweep& sweep) {
+  const auto first = std::find_if(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.plan; });
+  if (first == sweep.points.end()) return "sweep over " + axes_title(sweep);
+  const Problem& p = first->plan->problem;
+  std::string out;
+  const auto swept = [&](std::string_view key) {
+    return std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
+  };
+  if (!swept("model")) out += p.model.name;
+  if (!swept("gpu"))
+    out += (out.empty() ? "" : " on ") + (swept("gpus") ? "" : fmt::format("{} x ", p.gpus)) + p.cluster.gpu.name;
+  if (!swept("seq")) out += fmt::format(", sequence {}", p.training.seq);
+  if (!swept("global_batch")) out += fmt::format(", global batch {}", p.training.global_batch);
+  return out;
+}
+
+std::string rate_text(double rate) { return rate >= 1000 ? fmt::format("{:.0f}", rate) : number_text(rate, 4); }
+
+std::string chart(const Sweep& sweep, const Terminal& terminal) {
+  double best = 0;
+  std::size_t width = 4;
+  for (const SweptPlan& p : sweep.points) {
+    if (p.plan) best = std::max(best, p.plan->best.tokens_per_s_per_gpu);
+    width = std::max(width, label(sweep, p).size());
+  }
+  if (best <= 0) return "";
+  std::string out = fmt::format("\n{}\n", paint(terminal, Style::Bold, "Tokens/s a GPU"));
+  const int room = std::min(terminal.width, 80) - static_cast<int>(width) - 14;
+  for (const SweptPlan& p : sweep.points) {
+    if (!p.plan) continue;
+    const double rate = p.plan->best.tokens_per_s_per_gpu;
+    out += fmt::format("  {:>{}}  {:>8}  {}\n", label(sweep, p), width, rate_text(rate),
+                       bar(terminal, rate / best * room));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string sweep_text(const Sweep& sweep, const Terminal& terminal) {
+  const std::vector<Row> all = rows(sweep);
+  const std::string axes = axes_title(sweep);
+  std::size_t width = axes.size();
+  for (const Row& row : all) width = std::max(width, row.label.size());
+  const bool days = has_days(sweep);
+  std::string out = fmt::format("{}\n\n", title(sweep));
+  out += fmt::format("  {:>{}} {:>7} {:>8} {:>6} {:>5} {:>7}  layout\n", axes, width, "step",
+                     days ? "days" : "tokens/s", "MFU", "GiB", "USD/T");
+  for (const Row& row : all) {
+    if (row.step.empty()) {
+      out += fmt::format("  {:>{}}  {}\n", row.label, width,
+                         wrap(row.layout, terminal.width, static_cast<int>(width) + 4));
+      continue;
+    }
+    std::string line =
+        fmt::format("{} {:>{}} {:>7} {:>8} {:>6} {:>5} {:>7}  {}", row.pareto ? "*" : " ", row.label, width, row.step,
+                    days ? row.days : row.rate, row.mfu, row.memory, row.usd, row.layout);
+    if (static_cast<int>(line.size()) > terminal.width) line.resize(static_cast<std::size_t>(terminal.width));
+    while (line.back() == ' ') line.pop_back();
+    out += line + "\n";
+  }
+  out +=
+      "  USD/T: of a trillion tokens. * no other point is as good in step time, memory,\n"
+      "  GPUs and cost at once\n";
+  out += chart(sweep, terminal);
+  if (!sweep.changes.empty()) out += fmt::format("\n{}\n", paint(terminal, Style::Bold, "Where the layout changes"));
+  for (const LayoutChange& change : sweep.changes)
+    out += fmt::format("  {}\n", wrap(change.text, terminal.width, 4, 2));
+  const std::vector<std::string> below = sentences(sweep);
+  if (!below.empty()) out += "\n";
+  for (const std::string& sentence : below) out += wrap(sentence, terminal.width, 2, 0) + "\n";
+  return out;
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  const std::string head = csv_layout_head();
+  const auto commas = static_cast<std::size_t>(std::count(head.begin(), head.end(), ','));
+  std::string out;
+  for (const SweepAxis& axis : sweep.axes) out += "swept_" + axis.key + ",";
+  out += "pareto,days," + head + "\n";
+  for (const SweptPlan& point : sweep.points) {
+    for (std::size_t i = 0; i < sweep.axes.size(); ++i) out += csv_cell(sweep.axes[i].values[point.at[i]].text) + ",";
+    out +=
+        fmt::format("{},{},", point.pareto ? 1 : 0, point.run ? fmt::format("{}", point.run->time.value / 86400) : "");
+    if (point.plan)
+      out += csv_layout(point.plan->problem, point.plan->best, price_of(sweep, *point.plan));
+    else
+      out += std::string(commas, ',');
+    out += "\n";
+  }
+  return out;
+}
+
+std::string sweep_markdown(const Sweep& sweep) {
+  std::string out = fmt::format(
+      "## {}\n\n| {} | step | tokens/s | MFU | GiB | USD per T tokens | days | layout |\n"
+      "|--:|--:|--:|--:|--:|--:|--:|---|\n",
+      title(sweep), axes_title(sweep));
+  for (const Row& row : rows(sweep))
+    out += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} | {} |\n", row.label, row.pareto ? " *" : "", row.step,
+                       row.rate, row.mfu, row.memory, row.usd, row.days, row.layout);
+  out += "\n";
+  for (const LayoutChange& change : sweep.changes) out += fmt::format("- {}\n", change.text);
+  for (const std::string& sentence : sentences(sweep)) out += fmt::format("\n{}\n", sentence);
+  return out;
+}
+
+std::string sweep_html(const Sweep& sweep) {
+  const SweepAxis& axis = sweep.axes.back();
+  const auto plot_of = [&](const char* what, auto value, bool log_y) {
+    Plot plot{.x = {axis.key, true}, .y = {what, log_y}, .points = {}};
+    const std::size_t series = axis.values.size();
+    for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+      const SweptPlan& p = sweep.points[i];
+      if (!p.plan) continue;
+      const std::string text = label(sweep, p);
+      const double x = axis.numeric ? axis.values[p.at.back()].number : static_cast<double>(p.at.back() + 1);
+      plot.points.push_back({x, value(*p.plan), static_cast<int>(i / series % 9), text + ": " + degrees(*p.plan),
+                             axis.numeric && p.at.back() + 1 < series ? "" : text, false});
+    }
+    plot.joined = sweep.axes.size() == 1 && axis.numeric ? static_cast<int>(plot.points.size()) : 0;
+    return svg_plot(plot);
+  };
+  std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title(sweep)));
+  for (const std::string& sentence : sentences(sweep)) body += fmt::format("<p>{}</p>\n", escape_html(sentence));
+  body += html_section("rate", "Throughput",
+                       plot_of(
+                           "tokens/s", [](const Plan& p) { return p.best.tokens_per_s; }, true));
+  body += html_section("efficiency", "Throughput of a GPU",
+                       plot_of(
+                           "tokens/s a GPU", [](const Plan& p) { return p.best.tokens_per_s_per_gpu; }, false));
+  Plot front{.x = {"peak memory, GiB", false}, .y = {"step time, s", true}, .points = {}};
+  HtmlTable table{
+      .head = {escape_html(axes_title(sweep)), "layout", "step", "tokens/s", "MFU", "GiB", "USD per T tokens"},
+      .rows = {},
+      .text_columns = 2};
+  const std::vector<Row> all = rows(sweep);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Row& row = all[i];
+    table.rows.push_back({escape_html(row.label) + (row.pareto ? " *" : ""), escape_html(row.layout), row.step,
+                          row.rate, row.mfu, row.memory, row.usd});
+    if (sweep.points[i].plan)
+      front.points.push_back({static_cast<double>(sweep.points[i].plan->best.peak.value) / kGiB,
+                              sweep.points[i].plan->best.step_time.value, row.pareto ? 0 : 4,
+                              row.label + ": " + row.step + ", " + row.usd + " USD per T tokens", row.label,
+                              row.pareto});
+  }
+  body +=
+      html_section("front", "Memory, step time, GPUs and cost",
+                   "<p class=\"dim\">Large points: no other is as good in all four at once.</p>\n" + svg_plot(front));
+  body += html_section("points", "Points", html_table(table));
+  std::string changes;
+  for (const LayoutChange& change : sweep.changes) changes += fmt::format("<li>{}</li>\n", escape_html(change.text));
+  body += html_section("changes", "Where the layout changes", changes.empty() ? "" : "<ul>" + changes + "</ul>\n");
+  return html_page("plan sweep", "", body);
+}
+
+std::string sweep_json(const Sweep& sweep) {
+  Json points = Json::array();
+  const auto point_json = [&](const SweptPlan& p) {
+    Json json = Json::object();
+    Json at = Json::object();
+    for (std::size_t i = 0; i < sweep.axes.size(); ++i) at[sweep.axes[i].key] = sweep.axes[i].values[p.at[i]].text;
+    json["at"] = std::move(at);
+    if (p.plan) {
+      json["gpus"] = p.plan->problem.gpus;
+      json["best"] = estimate_json(p.plan->best);
+      json["gpu_hours_per_T_tokens"] = gpu_hours(p.plan->best, p.plan->problem.gpus, kTrillion);
+      if (const double usd = usd_per_trillion(sweep, *p.plan); usd > 0) json["usd_per_T_tokens"] = usd;
+      if (p.run) json["days"] = p.run->time.value / 86400;
+      json["pareto"] = p.pareto;
+    } else if (!p.errors.empty()) {
+      json["error"] = {{"code", p.errors[0].code}, {"text", p.errors[0].message}};
+    }
+    return json;
+  };
+  for (const SweptPlan& point : sweep.points) points.push_back(point_json(point));
+  Json changes = Json::array();
+  for (const LayoutChange& c : sweep.changes) changes.push_back({{"from", c.from}, {"to", c.to}, {"text", c.text}});
+  Json json = {{"schema", "plan-sweep/1"},
+               {"points", std::move(points)},
+               {"changes", std::move(changes)},
+               {"sensitivity", sweep.sensitivity}};
+  if (sweep.deadline) {
+    Json found = {{"days", sweep.deadline->days}, {"tokens", sweep.deadline->tokens}};
+    if (sweep.deadline->fewest) found["fewest_gpus"] = sweep.deadline->fewest->plan->problem.gpus;
+    if (sweep.deadline->fewest) found["takes_days"] = sweep.deadline->fewest->run->time.value / 86400;
+    json["deadline"] = std::move(found);
+  }
+  return dump(json);
+}
+
+}  // namespace plan

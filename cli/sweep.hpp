@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/report/report.hpp"
+#include "cli/sweep_axes.hpp"
+#include "planner/plan.hpp"
+
+namespace plan {
+
+/// A point with its own best layout, or why there is none.
+struct SweptPlan {
+  std::vector<std::size_t> at{};
+  std::optional<Plan> plan{};
+  Errors errors{};
+  std::optional<RunCost> run{};  ///< with --tokens
+  bool pareto = false;           ///< no other point is at least as good in step time, memory, GPUs and cost
+};
+
+/// A neighbouring pair of points between which the best layout changes its degrees.
+struct LayoutChange {
+  std::size_t from = 0, to = 0;  ///< indices into points
+  std::string text{};
+};
+
+/// The fewest GPUs that make a deadline.
+struct Deadline {
+  double days = 0;
+  double tokens = 0;
+  std::optional<SweptPlan> fewest{};
+  std::optional<SweptPlan> next_fewer{};  ///< the largest number tried that takes longer
+  int tried = 0;
+};
+
+struct Sweep {
+  std::vector<SweepAxis> axes{};
+  std::vector<SweptPlan> points{};
+  std::vector<LayoutChange> changes{};
+  std::vector<std::string> sensitivity{};
+  std::optional<Deadline> deadline{};
+  double price = 0;  ///< USD per GPU-hour if one was typed; 0: each GPU's own
+};
+
+/// Runs `search` at every point. `progress` is told how many of how many are done.
+using SweepProgress = std::function<void(int, int)>;
+[[nodiscard]] Result<Sweep> run_sweep_points(const Args& args, const SweepProgress& progress);
+
+/// USD per GPU-hour at a point; 0 if unknown.
+[[nodiscard]] double price_of(const Sweep& sweep, const Plan& plan);
+
+}  // namespace plan

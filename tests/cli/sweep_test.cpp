@@ -1,0 +1,148 @@
+// A sweep is many plans: each point is what a search of its own finds.
+#include "cli/sweep.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/report/csv.hpp"
+#include "cli/report/format.hpp"
+#include "cli/report/sweep.hpp"
+#include "cli/resolve.hpp"
+#include "planner/plan.hpp"
+
+namespace plan {
+namespace {
+
+using nlohmann::json;
+
+Args args_of(const char* gpus) {
+  Args args;
+  args.verb = "sweep", args.model = "8b", args.gpus = gpus, args.global_batch = "256";
+  return args;
+}
+
+Sweep sweep_of(const Args& args) {
+  Result<Sweep> sweep = run_sweep_points(args, [](int, int) {});
+  REQUIRE_MESSAGE(sweep.has_value(), sweep.error()[0].message);
+  return std::move(*sweep);
+}
+
+std::vector<std::string> texts(const std::vector<SweepValue>& values) {
+  std::vector<std::string> out;
+  for (const SweepValue& value : values) out.push_back(value.text);
+  return out;
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("ranges double to their end, lists are sorted, factors keep their x") {
+  CHECK(texts(read_sweep_values("--gpus", "256..65536", false).value()).size() == 9);
+  CHECK(texts(read_sweep_values("--gpus", "8..48", false).value()) == Words{"8", "16", "32", "48"});
+  CHECK(texts(read_sweep_values("--gpus", "1k,256,256..512", false).value()) == Words{"256", "512", "1024"});
+  CHECK(texts(read_sweep_values("--memory", "0.5x..4x", true).value()) == Words{"0.5x", "1x", "2x", "4x"});
+  for (const char* wrong : {"64..8", "a..8", "8..", "1..2..4", "0..8", ""})
+    CHECK_FALSE(read_sweep_values("--gpus", wrong, false).has_value());
+  CHECK(read_sweep_values("--memory", "0x..2x", true).error()[0].message.find("factors") != std::string::npos);
+}
+
+TEST_CASE("a sweep without a range, or with too many points, is an error") {
+  CHECK(run_sweep_points(args_of("64"), [](int, int) {}).error()[0].code == "nothing_to_sweep");
+  Args many = args_of("1..16777216");
+  many.seq = "1..65536";
+  CHECK(run_sweep_points(many, [](int, int) {}).error()[0].code == "too_many_points");
+  Args late = args_of("8..64");
+  late.deadline = "10d";
+  CHECK(run_sweep_points(late, [](int, int) {}).error()[0].code == "missing_flag");
+}
+
+TEST_CASE("every point is the plan of a run of its own") {
+  const Sweep sweep = sweep_of(args_of("8..128"));
+  REQUIRE(sweep.points.size() == 5);
+  for (const SweptPlan& point : sweep.points) {
+    const Args alone = args_of(sweep.axes[0].values[point.at[0]].text.c_str());
+    const Plan expected = search(resolve_problem(alone).value()).value();
+    REQUIRE(point.plan.has_value());
+    CHECK(point.plan->best.layout == expected.best.layout);
+    CHECK(point.plan->best.step_time == expected.best.step_time);
+    CHECK(point.plan->best.peak == expected.best.peak);
+  }
+}
+
+TEST_CASE("more of one resource never makes the best layout slower") {
+  Args args = args_of("64");
+  for (const auto flag : {&Args::inter_bandwidth, &Args::intra_bandwidth, &Args::memory}) {
+    args.inter_bandwidth.reset(), args.intra_bandwidth.reset(), args.memory.reset();
+    args.*flag = "0.5x..2x";
+    const Sweep sweep = sweep_of(args);
+    for (std::size_t i = 1; i < sweep.points.size(); ++i)
+      if (sweep.points[i - 1].plan)
+        CHECK(sweep.points[i].plan->best.step_time.value <=
+              sweep.points[i - 1].plan->best.step_time.value * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("a factor of one changes no cluster") {
+  const Problem problem = resolve_problem(args_of("64")).value();
+  Cluster same = problem.cluster;
+  scale_hardware(same, {});
+  CHECK(same.gpu.memory == problem.cluster.gpu.memory);
+  for (std::size_t i = 0; i < same.tiers.size(); ++i)
+    CHECK(same.tiers[i].bandwidth == problem.cluster.tiers[i].bandwidth);
+}
+
+TEST_CASE("a deadline is met by the number of GPUs found and missed by the next fewer tried") {
+  Args args = args_of("8..256");
+  args.tokens = "100B", args.deadline = "12d";
+  const Sweep sweep = sweep_of(args);
+  REQUIRE(sweep.deadline->fewest.has_value());
+  CHECK(sweep.deadline->fewest->run->time.value <= 12 * 86400);
+  REQUIRE(sweep.deadline->next_fewer.has_value());
+  CHECK(sweep.deadline->next_fewer->run->time.value > 12 * 86400);
+  CHECK(sweep.deadline->next_fewer->plan->problem.gpus < sweep.deadline->fewest->plan->problem.gpus);
+  args.deadline = "0.001d";
+  CHECK_FALSE(sweep_of(args).deadline->fewest.has_value());
+}
+
+TEST_CASE("only points that another beats in everything are off the front") {
+  Args args = args_of("64");
+  args.gpu = "h100-sxm,b200-sxm";
+  const Sweep sweep = sweep_of(args);
+  REQUIRE(sweep.points.size() == 2);
+  CHECK(std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.pareto; }));
+}
+
+TEST_CASE("all formats have the same points, and the screen fits 80 columns") {
+  const Sweep sweep = sweep_of(args_of("1..64"));  // one GPU holds no 8 B parameters
+  const json report = json::parse(sweep_json(sweep));
+  CHECK(report["schema"] == "plan-sweep/1");
+  REQUIRE(report["points"].size() == sweep.points.size());
+  CHECK(report["points"][0]["error"]["code"] == "no_layout");
+  const std::string text = sweep_text(sweep, Terminal{}), page = sweep_html(sweep), markdown = sweep_markdown(sweep);
+  std::istringstream csv(sweep_csv(sweep));
+  std::string head, line;
+  std::getline(csv, head);
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    REQUIRE(std::getline(csv, line));
+    if (!sweep.points[i].plan) {
+      CHECK(std::count(line.begin(), line.end(), ',') == std::count(head.begin(), head.end(), ','));
+      continue;
+    }
+    const Plan& plan = *sweep.points[i].plan;
+    CHECK(report["points"][i]["best"]["step_time_s"] == plan.best.step_time.value);
+    CHECK(line.ends_with(csv_layout(plan.problem, plan.best, price_of(sweep, plan))));
+    for (const std::string& where : {text, page, markdown}) {
+      CHECK(where.find(seconds_text(plan.best.step_time)) != std::string::npos);
+      CHECK(where.find(percent(plan.best.mfu.model_causal)) != std::string::npos);
+      CHECK(where.find(count_text(plan.best.tokens_per_s)) != std::string::npos);
+    }
+  }
+  std::istringstream lines(text);
+  while (std::getline(lines, line)) CHECK(display_width(line) <= 80);
+}
+
+}  // namespace plan
