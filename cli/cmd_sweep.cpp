@@ -15,7 +15,7 @@ namespace plan {
 
 int run_sweep(const Args& args, Streams& streams) {
   const bool progress = streams.err_terminal.tty && !streams.quiet;
-  const Result<Sweep> sweep = run_sweep_points(args, [&](int done, int all) {
+  const Result<PlanSweep> sweep = run_sweep_points(args, [&](int done, int all) {
     if (progress) static_cast<void>(write_all(STDERR_FILENO, progress_line(fmt::format("sweep {}/{}", done + 1, all))));
   });
   if (progress) static_cast<void>(write_all(STDERR_FILENO, progress_line("")));

@@ -35,7 +35,7 @@ Result<Problem> problem_at(const Args& args) {
 }
 
 /// A point where nothing is possible is an answer; a mistake in the flags is not.
-Result<SweptPlan> plan_at(const SweepPoint& point, const RunOptions& run) {
+Result<SweptPlan> plan_at(const SweepQuestion& point, const RunOptions& run) {
   Result<Problem> problem = problem_at(point.args);
   if (!problem) return fail(problem.error());
   problem->top = 1;
@@ -81,14 +81,14 @@ bool same_choice(Layout a, Layout b) {
   return same_degrees(a, b);
 }
 
-std::string label(const Sweep& sweep, const SweptPlan& point) {
+std::string label(const PlanSweep& sweep, const SweptPlan& point) {
   std::string out;
   for (std::size_t i = 0; i < sweep.axes.size(); ++i)
     out += fmt::format("{}{} {}", i == 0 ? "" : ", ", sweep.axes[i].key, sweep.axes[i].values[point.at[i]].text);
   return out;
 }
 
-void find_changes(Sweep& sweep) {
+void find_changes(PlanSweep& sweep) {
   for (std::size_t i = 1; i < sweep.points.size(); ++i) {
     const SweptPlan &a = sweep.points[i - 1], &b = sweep.points[i];
     const bool neighbours = std::equal(a.at.begin(), a.at.end() - 1, b.at.begin());
@@ -103,7 +103,7 @@ void find_changes(Sweep& sweep) {
 }
 
 /// What 10 % more of a resource is worth to the same layout.
-void find_sensitivity(Sweep& sweep) {
+void find_sensitivity(PlanSweep& sweep) {
   const auto last = std::find_if(sweep.points.rbegin(), sweep.points.rend(), [](const SweptPlan& p) { return p.plan; });
   if (last == sweep.points.rend()) return;
   const Plan& plan = *last->plan;
@@ -120,11 +120,11 @@ void find_sensitivity(Sweep& sweep) {
   sweep.sensitivity.front() = fmt::format("At {}: {}", label(sweep, *last), sweep.sensitivity.front());
 }
 
-double usd(const Sweep& sweep, const Plan& plan) {
+double usd(const PlanSweep& sweep, const Plan& plan) {
   return gpu_hours(plan.best, plan.problem.gpus, 1e12) * price_of(sweep, plan);
 }
 
-void mark_front(Sweep& sweep) {
+void mark_front(PlanSweep& sweep) {
   for (SweptPlan& point : sweep.points) {
     if (!point.plan) continue;
     const auto beats = [&](const SweptPlan& other) {
@@ -152,7 +152,7 @@ bool smooth(std::int64_t n) {
 
 /// Tries numbers between the last swept one that is too slow and the first that is not, halving what is left. That more
 /// GPUs are faster is checked only at the numbers tried.
-Result<bool> find_fewest(Sweep& sweep, const Args& args, const RunOptions& run, double days) {
+Result<bool> find_fewest(PlanSweep& sweep, const Args& args, const RunOptions& run, double days) {
   Deadline found{.days = days, .tokens = *run.tokens};
   const auto in_time = [&](const SweptPlan& p) { return p.run && p.run->time.value <= days * kDay; };
   for (const SweptPlan& point : sweep.points) {
@@ -171,7 +171,7 @@ Result<bool> find_fewest(Sweep& sweep, const Args& args, const RunOptions& run, 
     std::size_t begin = 0, end = counts.size();
     while (begin < end && found.tried < kMostTried) {
       const std::size_t middle = (begin + end) / 2;
-      SweepPoint point{found.fewest->at, args};
+      SweepQuestion point{found.fewest->at, args};
       point.args.gpus = fmt::format("{}", counts[middle]);
       Result<SweptPlan> tried = plan_at(point, run);
       if (!tried) return fail(tried.error());
@@ -210,11 +210,11 @@ Result<std::optional<double>> deadline_of(const Args& args, const std::vector<Sw
 
 }  // namespace
 
-double price_of(const Sweep& sweep, const Plan& plan) {
+double price_of(const PlanSweep& sweep, const Plan& plan) {
   return sweep.price > 0 ? sweep.price : plan.problem.cluster.gpu.price_per_hour;
 }
 
-Result<Sweep> run_sweep_points(const Args& args, const SweepProgress& progress) {
+Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progress) {
   Result<std::vector<SweepAxis>> axes = sweep_axes(args);
   const Result<RunOptions> run = resolve_run(args);
   Errors errors = axes ? Errors{} : axes.error();
@@ -222,10 +222,10 @@ Result<Sweep> run_sweep_points(const Args& args, const SweepProgress& progress) 
   if (!errors.empty()) return fail(std::move(errors));
   const Result<std::optional<double>> days = deadline_of(args, *axes, *run);
   if (!days) return fail(days.error());
-  Sweep sweep{.axes = std::move(*axes)};
+  PlanSweep sweep{.axes = std::move(*axes)};
   sweep.price = run->price_per_hour.value_or(0);
-  const std::vector<SweepPoint> points = sweep_points(args, sweep.axes);
-  for (const SweepPoint& point : points) {
+  const std::vector<SweepQuestion> points = sweep_points(args, sweep.axes);
+  for (const SweepQuestion& point : points) {
     progress(static_cast<int>(sweep.points.size()), static_cast<int>(points.size()));
     Result<SweptPlan> swept = plan_at(point, *run);
     if (!swept) return fail(swept.error());

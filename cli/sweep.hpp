@@ -35,7 +35,7 @@ struct Deadline {
   int tried = 0;
 };
 
-struct Sweep {
+struct PlanSweep {
   std::vector<SweepAxis> axes{};
   std::vector<SweptPlan> points{};
   std::vector<LayoutChange> changes{};
@@ -46,9 +46,9 @@ struct Sweep {
 
 /// Runs `search` at every point. `progress` is told how many of how many are done.
 using SweepProgress = std::function<void(int, int)>;
-[[nodiscard]] Result<Sweep> run_sweep_points(const Args& args, const SweepProgress& progress);
+[[nodiscard]] Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progress);
 
 /// USD per GPU-hour at a point; 0 if unknown.
-[[nodiscard]] double price_of(const Sweep& sweep, const Plan& plan);
+[[nodiscard]] double price_of(const PlanSweep& sweep, const Plan& plan);
 
 }  // namespace plan

@@ -132,13 +132,13 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
   return axes;
 }
 
-std::vector<SweepPoint> sweep_points(const Args& args, const std::vector<SweepAxis>& axes) {
-  std::vector<SweepPoint> out = {{{}, args}};
+std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<SweepAxis>& axes) {
+  std::vector<SweepQuestion> out = {{{}, args}};
   for (const SweepAxis& axis : axes) {
     const auto* flag =
         std::find_if(std::begin(kFlags), std::end(kFlags), [&](const SweptFlag& row) { return axis.key == row.key; });
-    std::vector<SweepPoint> next;
-    for (const SweepPoint& point : out)
+    std::vector<SweepQuestion> next;
+    for (const SweepQuestion& point : out)
       for (std::size_t i = 0; i < axis.values.size(); ++i) {
         next.push_back(point);
         next.back().at.push_back(i);

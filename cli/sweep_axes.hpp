@@ -23,7 +23,7 @@ struct SweepAxis {
 };
 
 /// One combination of values: what `plan` would be asked there.
-struct SweepPoint {
+struct SweepQuestion {
   std::vector<std::size_t> at{};  ///< index into each axis' values
   Args args{};                    ///< single values again
 };
@@ -36,7 +36,7 @@ struct SweepPoint {
 [[nodiscard]] Result<std::vector<SweepAxis>> sweep_axes(const Args& args);
 
 /// Every combination, the last axis fastest.
-[[nodiscard]] std::vector<SweepPoint> sweep_points(const Args& args, const std::vector<SweepAxis>& axes);
+[[nodiscard]] std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<SweepAxis>& axes);
 
 /// Hardware as the factors of --inter-bandwidth, --intra-bandwidth and --memory say. No factor changes nothing.
 struct HardwareFactors {

@@ -74,9 +74,9 @@ void compare_layouts(Comparison& out) {
   }
 }
 
-Verdict judge(double a, double b, bool less_is_better) {
-  if (a == b) return Verdict::Same;
-  return (b < a) == less_is_better ? Verdict::Better : Verdict::Worse;
+EffectVerdict judge(double a, double b, bool less_is_better) {
+  if (a == b) return EffectVerdict::Same;
+  return (b < a) == less_is_better ? EffectVerdict::Better : EffectVerdict::Worse;
 }
 
 void sort_parts(Effect& effect) {
@@ -89,9 +89,9 @@ double tokens_of(const Estimate& e) { return e.tokens_per_s * e.step_time.value;
 
 Effect time_effect(const Comparison& c) {
   const Estimate &a = c.a.best, &b = c.b.best;
-  Effect out{"step_time", EffectKind::Time, a.step_time.value, b.step_time.value, Verdict::Same, {}};
+  Effect out{"step_time", EffectKind::Time, a.step_time.value, b.step_time.value, EffectVerdict::Same, {}};
   const bool same_work = std::fabs(tokens_of(a) - tokens_of(b)) < 0.5;
-  out.verdict = same_work ? judge(out.a, out.b, true) : Verdict::Neither;
+  out.verdict = same_work ? judge(out.a, out.b, true) : EffectVerdict::Neither;
   const std::vector<NamedTerm> terms_a = named_terms(a.terms), terms_b = named_terms(b.terms);
   for (std::size_t i = 0; i < terms_a.size(); ++i)
     if (terms_a[i].time.value != 0 || terms_b[i].time.value != 0)
@@ -108,7 +108,7 @@ Effect memory_effect(const Comparison& c) {
              EffectKind::Memory,
              static_cast<double>(a.peak.value),
              static_cast<double>(b.peak.value),
-             Verdict::Same,
+             EffectVerdict::Same,
              {}};
   out.verdict = judge(out.a, out.b, true);
   if (a.stages.empty() || b.stages.empty()) return out;
@@ -125,12 +125,12 @@ Effect memory_effect(const Comparison& c) {
   return out;
 }
 
-std::string verdict_text(Verdict verdict) {
+std::string verdict_text(EffectVerdict verdict) {
   switch (verdict) {
-    case Verdict::Same: return "same";
-    case Verdict::Better: return "better";
-    case Verdict::Worse: return "worse";
-    case Verdict::Neither: break;
+    case EffectVerdict::Same: return "same";
+    case EffectVerdict::Better: return "better";
+    case EffectVerdict::Worse: return "worse";
+    case EffectVerdict::Neither: break;
   }
   return "other work per step";
 }

@@ -18,12 +18,12 @@ struct ComparedPlan {
 };
 
 /// Something that was decided or given differently.
-struct Change {
+struct ChangedChoice {
   std::string key;  ///< of the inputs or the layout, as in JSON
   std::string a, b;
 };
 
-enum class Verdict : std::uint8_t { Same, Better, Worse, Neither };
+enum class EffectVerdict : std::uint8_t { Same, Better, Worse, Neither };
 
 /// What a quantity is, which decides how it is printed and which way is better.
 enum class EffectKind : std::uint8_t { Time, Memory, Ratio, Rate };
@@ -39,15 +39,15 @@ struct Effect {
   std::string name;  ///< "step_time", "memory.peak", "mfu", "throughput"
   EffectKind kind = EffectKind::Time;
   double a = 0, b = 0;  ///< s, bytes, ratio, tokens/s
-  Verdict verdict = Verdict::Same;
+  EffectVerdict verdict = EffectVerdict::Same;
   std::vector<EffectPart> parts{};  ///< largest change first
   double delta() const { return b - a; }
 };
 
 struct Comparison {
   ComparedPlan a{}, b{};
-  std::vector<Change> inputs{};  ///< what was asked for differently
-  std::vector<Change> layout{};  ///< what was decided differently
+  std::vector<ChangedChoice> inputs{};  ///< what was asked for differently
+  std::vector<ChangedChoice> layout{};  ///< what was decided differently
   int same_inputs = 0, same_choices = 0;
   std::vector<Effect> effects{};
 };

@@ -23,8 +23,8 @@ std::string trimmed(std::string line) {
   return line + "\n";
 }
 
-std::vector<Change> all_changes(const Comparison& c) {
-  std::vector<Change> out = c.inputs;
+std::vector<ChangedChoice> all_changes(const Comparison& c) {
+  std::vector<ChangedChoice> out = c.inputs;
   out.insert(out.end(), c.layout.begin(), c.layout.end());
   return out;
 }
@@ -39,12 +39,12 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-const char* verdict_word(Verdict verdict) {
+const char* verdict_word(EffectVerdict verdict) {
   switch (verdict) {
-    case Verdict::Same: return "same";
-    case Verdict::Better: return "better";
-    case Verdict::Worse: return "worse";
-    case Verdict::Neither: break;
+    case EffectVerdict::Same: return "same";
+    case EffectVerdict::Better: return "better";
+    case EffectVerdict::Worse: return "worse";
+    case EffectVerdict::Neither: break;
   }
   return "not_comparable";
 }
@@ -53,9 +53,9 @@ Json side_json(const ComparedPlan& side) {
   return {{"name", side.name}, {"inputs", inputs_json(side.inputs)}, {"best", estimate_json(side.best)}};
 }
 
-Json changes_json(const std::vector<Change>& changes) {
+Json changes_json(const std::vector<ChangedChoice>& changes) {
   Json out = Json::array();
-  for (const Change& change : changes) out.push_back({{"key", change.key}, {"a", change.a}, {"b", change.b}});
+  for (const ChangedChoice& change : changes) out.push_back({{"key", change.key}, {"a", change.a}, {"b", change.b}});
   return out;
 }
 
@@ -77,7 +77,7 @@ std::string comparison_text(const Comparison& c, const Terminal& terminal) {
   if (names.letters)
     out += fmt::format("A  {}\nB  {}\n\n", wrap(c.a.name, terminal.width, 3), wrap(c.b.name, terminal.width, 3));
   std::string lead = "what changed";
-  for (const Change& change : all_changes(c)) {
+  for (const ChangedChoice& change : all_changes(c)) {
     const std::string text = fmt::format("{}: {} -> {}", change.key, change.a, change.b);
     out += fmt::format("{:<{}}{}\n", lead, kNameColumn,
                        wrap(text, terminal.width - static_cast<int>(kNameColumn), static_cast<int>(kNameColumn) + 2));
@@ -106,7 +106,7 @@ std::string comparison_text(const Comparison& c, const Terminal& terminal) {
 std::string comparison_markdown(const Comparison& c) {
   const SideNames names = side_names(c);
   std::string out = fmt::format("### {} against {}\n\n", cell(c.b.name), cell(c.a.name));
-  for (const Change& change : all_changes(c))
+  for (const ChangedChoice& change : all_changes(c))
     out += fmt::format("- {}: `{}` -> `{}`\n", change.key, change.a, change.b);
   out += fmt::format("- {}\n\n| | {} | {} | change | | |\n|---|--:|--:|--:|--:|---|\n", same_text(c), cell(names.a),
                      cell(names.b));
@@ -123,7 +123,7 @@ std::string comparison_html(const Comparison& c) {
   const SideNames names = side_names(c);
   std::string body = fmt::format("<h1>{} against {}</h1>\n", escape_html(c.b.name), escape_html(c.a.name));
   HtmlTable changes{.head = {"", escape_html(names.a), escape_html(names.b)}, .rows = {}, .text_columns = 9};
-  for (const Change& change : all_changes(c))
+  for (const ChangedChoice& change : all_changes(c))
     changes.rows.push_back({escape_html(change.key), escape_html(change.a), escape_html(change.b)});
   body += html_section("changed", "What changed",
                        html_table(changes) + fmt::format("<p class=\"dim\">{}</p>\n", same_text(c)));

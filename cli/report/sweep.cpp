@@ -19,20 +19,20 @@ namespace {
 
 constexpr double kTrillion = 1e12;
 
-std::string label(const Sweep& sweep, const SweptPlan& point) {
+std::string label(const PlanSweep& sweep, const SweptPlan& point) {
   std::string out;
   for (std::size_t i = 0; i < sweep.axes.size(); ++i)
     out += (i == 0 ? "" : " ") + sweep.axes[i].values[point.at[i]].text;
   return out;
 }
 
-std::string axes_title(const Sweep& sweep) {
+std::string axes_title(const PlanSweep& sweep) {
   std::string out;
   for (const SweepAxis& axis : sweep.axes) out += (out.empty() ? "" : " ") + axis.key;
   return out;
 }
 
-double usd_per_trillion(const Sweep& sweep, const Plan& plan) {
+double usd_per_trillion(const PlanSweep& sweep, const Plan& plan) {
   return gpu_hours(plan.best, plan.problem.gpus, kTrillion) * price_of(sweep, plan);
 }
 
@@ -48,7 +48,7 @@ struct Row {
   bool pareto = false;
 };
 
-std::vector<Row> rows(const Sweep& sweep) {
+std::vector<Row> rows(const PlanSweep& sweep) {
   std::vector<Row> out;
   for (const SweptPlan& point : sweep.points) {
     Row row{.label = label(sweep, point)};
@@ -69,11 +69,11 @@ std::vector<Row> rows(const Sweep& sweep) {
   return out;
 }
 
-bool has_days(const Sweep& sweep) {
+bool has_days(const PlanSweep& sweep) {
   return std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.run.has_value(); });
 }
 
-std::string deadline_text(const Sweep& sweep) {
+std::string deadline_text(const PlanSweep& sweep) {
   if (!sweep.deadline) return "";
   const Deadline& d = *sweep.deadline;
   const std::string run = fmt::format("{} tokens in {} days", count_text(d.tokens), number_text(d.days));
@@ -87,14 +87,14 @@ std::string deadline_text(const Sweep& sweep) {
 }
 
 /// Sentences below the table.
-std::vector<std::string> sentences(const Sweep& sweep) {
+std::vector<std::string> sentences(const PlanSweep& sweep) {
   std::vector<std::string> out;
   if (const std::string deadline = deadline_text(sweep); !deadline.empty()) out.push_back(deadline);
   if (!sweep.sensitivity.empty()) out.push_back(fmt::format("{}", fmt::join(sweep.sensitivity, "; ")));
   return out;
 }
 
-std::string title(const Sweep& sweep) {
+std::string title(const PlanSweep& sweep) {
   const auto first = std::find_if(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.plan; });
   if (first == sweep.points.end()) return "sweep over " + axes_title(sweep);
   const Problem& p = first->plan->problem;
@@ -112,7 +112,7 @@ std::string title(const Sweep& sweep) {
 
 std::string rate_text(double rate) { return rate >= 1000 ? fmt::format("{:.0f}", rate) : number_text(rate, 4); }
 
-std::string chart(const Sweep& sweep, const Terminal& terminal) {
+std::string chart(const PlanSweep& sweep, const Terminal& terminal) {
   double best = 0;
   std::size_t width = 4;
   for (const SweptPlan& p : sweep.points) {
@@ -133,7 +133,7 @@ std::string chart(const Sweep& sweep, const Terminal& terminal) {
 
 }  // namespace
 
-std::string sweep_text(const Sweep& sweep, const Terminal& terminal) {
+std::string sweep_text(const PlanSweep& sweep, const Terminal& terminal) {
   const std::vector<Row> all = rows(sweep);
   const std::string axes = axes_title(sweep);
   std::size_t width = axes.size();
@@ -168,7 +168,7 @@ std::string sweep_text(const Sweep& sweep, const Terminal& terminal) {
   return out;
 }
 
-std::string sweep_csv(const Sweep& sweep) {
+std::string sweep_csv(const PlanSweep& sweep) {
   const std::string head = csv_layout_head();
   const auto commas = static_cast<std::size_t>(std::count(head.begin(), head.end(), ','));
   std::string out;
@@ -187,7 +187,7 @@ std::string sweep_csv(const Sweep& sweep) {
   return out;
 }
 
-std::string sweep_markdown(const Sweep& sweep) {
+std::string sweep_markdown(const PlanSweep& sweep) {
   std::string out = fmt::format(
       "## {}\n\n| {} | step | tokens/s | MFU | GiB | USD per T tokens | days | layout |\n"
       "|--:|--:|--:|--:|--:|--:|--:|---|\n",
@@ -201,7 +201,7 @@ std::string sweep_markdown(const Sweep& sweep) {
   return out;
 }
 
-std::string sweep_html(const Sweep& sweep) {
+std::string sweep_html(const PlanSweep& sweep) {
   const SweepAxis& axis = sweep.axes.back();
   const auto plot_of = [&](const char* what, auto value, bool log_y) {
     Plot plot{.x = {axis.key, true}, .y = {what, log_y}, .points = {}};
@@ -251,7 +251,7 @@ std::string sweep_html(const Sweep& sweep) {
   return html_page("plan sweep", "", body);
 }
 
-std::string sweep_json(const Sweep& sweep) {
+std::string sweep_json(const PlanSweep& sweep) {
   Json points = Json::array();
   const auto point_json = [&](const SweptPlan& p) {
     Json json = Json::object();

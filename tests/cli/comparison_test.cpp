@@ -87,20 +87,20 @@ TEST_CASE("swapping the two swaps every verdict and sign") {
   REQUIRE(c.effects.size() == d.effects.size());
   for (std::size_t i = 0; i < c.effects.size(); ++i) {
     CHECK(c.effects[i].delta() == -d.effects[i].delta());
-    CHECK((c.effects[i].verdict == Verdict::Better) == (d.effects[i].verdict == Verdict::Worse));
+    CHECK((c.effects[i].verdict == EffectVerdict::Better) == (d.effects[i].verdict == EffectVerdict::Worse));
   }
 }
 
 TEST_CASE("lower step time and memory are better, higher MFU is; other work is not judged") {
   const Comparison c = compare(side("a", "tp8,pp16,vp8"), side("b", "tp8,pp16,vp8,recompute=full"));
-  CHECK(c.effects[0].verdict == Verdict::Worse);
-  CHECK(c.effects[1].verdict == Verdict::Better);
-  CHECK(c.effects[2].verdict == Verdict::Worse);
+  CHECK(c.effects[0].verdict == EffectVerdict::Worse);
+  CHECK(c.effects[1].verdict == EffectVerdict::Better);
+  CHECK(c.effects[2].verdict == EffectVerdict::Worse);
   const Comparison batch = compare(side("a", "tp8,pp16,vp8"), side("b", "tp8,pp16,vp8", 4096));
-  CHECK(batch.effects[0].verdict == Verdict::Neither);
-  CHECK(batch.effects[3].verdict == Verdict::Better);
+  CHECK(batch.effects[0].verdict == EffectVerdict::Neither);
+  CHECK(batch.effects[3].verdict == EffectVerdict::Better);
   const Comparison same = compare(side("a", kLayouts[0]), side("b", kLayouts[0]));
-  for (const Effect& e : same.effects) CHECK(e.verdict == Verdict::Same);
+  for (const Effect& e : same.effects) CHECK(e.verdict == EffectVerdict::Same);
   CHECK(compare(side("a", kLayouts[0]), side("b", kLayouts[0], 2048, 8192)).effects.size() == 5);
 }
 

@@ -24,8 +24,8 @@ Args args_of(const char* gpus) {
   return args;
 }
 
-Sweep sweep_of(const Args& args) {
-  Result<Sweep> sweep = run_sweep_points(args, [](int, int) {});
+PlanSweep sweep_of(const Args& args) {
+  Result<PlanSweep> sweep = run_sweep_points(args, [](int, int) {});
   REQUIRE_MESSAGE(sweep.has_value(), sweep.error()[0].message);
   return std::move(*sweep);
 }
@@ -61,7 +61,7 @@ TEST_CASE("a sweep without a range, or with too many points, is an error") {
 }
 
 TEST_CASE("every point is the plan of a run of its own") {
-  const Sweep sweep = sweep_of(args_of("8..128"));
+  const PlanSweep sweep = sweep_of(args_of("8..128"));
   REQUIRE(sweep.points.size() == 5);
   for (const SweptPlan& point : sweep.points) {
     const Args alone = args_of(sweep.axes[0].values[point.at[0]].text.c_str());
@@ -78,7 +78,7 @@ TEST_CASE("more of one resource never makes the best layout slower") {
   for (const auto flag : {&Args::inter_bandwidth, &Args::intra_bandwidth, &Args::memory}) {
     args.inter_bandwidth.reset(), args.intra_bandwidth.reset(), args.memory.reset();
     args.*flag = "0.5x..2x";
-    const Sweep sweep = sweep_of(args);
+    const PlanSweep sweep = sweep_of(args);
     for (std::size_t i = 1; i < sweep.points.size(); ++i)
       if (sweep.points[i - 1].plan)
         CHECK(sweep.points[i].plan->best.step_time.value <=
@@ -98,7 +98,7 @@ TEST_CASE("a factor of one changes no cluster") {
 TEST_CASE("a deadline is met by the number of GPUs found and missed by the next fewer tried") {
   Args args = args_of("8..256");
   args.tokens = "100B", args.deadline = "12d";
-  const Sweep sweep = sweep_of(args);
+  const PlanSweep sweep = sweep_of(args);
   REQUIRE(sweep.deadline->fewest.has_value());
   CHECK(sweep.deadline->fewest->run->time.value <= 12 * 86400);
   REQUIRE(sweep.deadline->next_fewer.has_value());
@@ -111,13 +111,13 @@ TEST_CASE("a deadline is met by the number of GPUs found and missed by the next 
 TEST_CASE("only points that another beats in everything are off the front") {
   Args args = args_of("64");
   args.gpu = "h100-sxm,b200-sxm";
-  const Sweep sweep = sweep_of(args);
+  const PlanSweep sweep = sweep_of(args);
   REQUIRE(sweep.points.size() == 2);
   CHECK(std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.pareto; }));
 }
 
 TEST_CASE("all formats have the same points, and the screen fits 80 columns") {
-  const Sweep sweep = sweep_of(args_of("1..64"));  // one GPU holds no 8 B parameters
+  const PlanSweep sweep = sweep_of(args_of("1..64"));  // one GPU holds no 8 B parameters
   const json report = json::parse(sweep_json(sweep));
   CHECK(report["schema"] == "plan-sweep/1");
   REQUIRE(report["points"].size() == sweep.points.size());
