@@ -134,8 +134,8 @@ double kept_per_layer(const Plan& plan, const Rank& rank) {
   }
   const double layers = std::max(1, rank.layers);
   if (recompute.kind != RecomputeKind::Full) return kept / layers;
-  if (recompute.layers > 0 && recompute.layers < rank.layers) {
-    const double share = recompute.layers / layers;
+  if (recompute.layers > 0) {  // the first of every chunk
+    const double share = recomputed_layers(recompute, plan.best.layout.vp, rank.layers) / layers;
     return (share * checkpoint + (1 - share) * saved) / layers;
   }
   return checkpoint / std::max(1, recompute.uniform) / layers;

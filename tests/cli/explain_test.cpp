@@ -53,6 +53,7 @@ constexpr Case kCases[] = {
     {"405b", "dgx-h100", 16384, "tp8,pp16,vp8"},
     {"405b", "dgx-h100", 16384, "tp8,pp16,vp8,recompute=full"},
     {"405b", "dgx-h100", 16384, "tp8,cp16,pp16,vp8,recompute=core_attn+mlp"},
+    {"405b", "dgx-h100", 16384, "tp8,pp16,vp4,recompute=full-1"},
     {"8b", "dgx-h100", 64, "tp2,dp32,zero0"},
     {"mixtral-8x7b", "dgx-h100", 128, "tp2,pp4,ep8"},
     {"deepseek-v3", "h800", 2048, "pp16,ep64"},
