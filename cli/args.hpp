@@ -17,11 +17,13 @@ struct Args {
   Text precision, optimizer, framework, layout;
   Text objective, top, stage, price;
   Text rows;
+  Text baseline, risk;
   Text format, output, color, threads, completion, list;
   Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version;
   std::vector<std::string> from{};
-  Text diff, resume, budget, tp, dtypes, nccl_lib, cudnn_lib, rendezvous, timeout;
-  std::vector<std::string> set{}, import_files{};
+  Text diff, resume, tp, dtypes, nccl_lib, cudnn_lib, rendezvous, timeout;
+  std::vector<std::string> set{}, import_files{}, budget{};
+  bool warn_only = false, require_profile = false;
   bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, allow_busy = false;
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
   bool timeline = false, all = false;

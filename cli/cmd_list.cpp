@@ -10,6 +10,7 @@
 #include "cli/report/json.hpp"
 #include "cli/resolve.hpp"
 #include "formulas/catalog.hpp"
+#include "planner/budget.hpp"
 #include "planner/frameworks.hpp"
 #include "presets/suggest.hpp"
 
@@ -35,13 +36,19 @@ std::vector<Listed> list_terms() {
   return rows;
 }
 
+std::vector<Listed> list_limits() {
+  std::vector<Listed> rows;
+  for (const MetricRow& row : metrics()) rows.push_back({std::string(row.name), std::string(row.help), ""});
+  return rows;
+}
+
 struct Listing {
   std::string_view name;
   std::vector<Listed> (*rows)();
 };
-constexpr Listing kListings[] = {{"models", list_models},     {"gpus", list_gpus},
-                                 {"clusters", list_clusters}, {"frameworks", list_frameworks},
-                                 {"formulas", list_formulas}, {"terms", list_terms}};
+constexpr Listing kListings[] = {
+    {"models", list_models},     {"gpus", list_gpus},   {"clusters", list_clusters}, {"frameworks", list_frameworks},
+    {"formulas", list_formulas}, {"terms", list_terms}, {"limits", list_limits}};
 
 std::string names_text(const std::vector<Listed>& rows) {
   std::string out;

@@ -21,6 +21,7 @@ int run_emit(const Args& args, Streams& streams);
 int run_probe(const Args& args, Streams& streams);
 int run_compare(const Args& args, Streams& streams);
 int run_sweep(const Args& args, Streams& streams);
+int run_check(const Args& args, Streams& streams);
 
 struct Command {
   std::string_view name;      ///< empty: bare `plan`
@@ -48,7 +49,7 @@ inline constexpr Command kCommands[] = {
     {"sweep", "--gpus 256..65536 --model NAME|FILE [flags]", "the best layout at every value of a flag", kForSweep, 0,
      run_sweep, "human json markdown csv html"},
     {"formula", "NAME [--set s=2048,b=1,...]", "evaluate a formula by name", kForFormula, 1, run_formula},
-    {"list", "models|gpus|clusters|frameworks|formulas|terms", "list what is known", kForList, 1, run_list},
+    {"list", "models|gpus|clusters|frameworks|formulas|terms|limits", "list what is known", kForList, 1, run_list},
     {"show", "model|gpu|cluster|formula NAME", "show one of them whole", kForShow, 2, run_show},
     {"validate", "FILE... [--rows FILE] [--rough]", "compare predictions with measured runs", kForValidate, kAnyWords,
      run_validate, "human json html"},
@@ -58,6 +59,8 @@ inline constexpr Command kCommands[] = {
      kForEmit, 1, run_emit, "human json", true},
     {"probe", "[-o node.yaml] [--model NAME --tp 1,2,4,8] [flags]", "measure this node or job", kForProbe, kAnyWords,
      run_probe, "human json", true},
+    {"check", "--budget FILE... [--baseline FILE] [flags]", "hold jobs to their budgets, for CI", kForCheck, kAnyWords,
+     run_check, "human json github markdown junit sarif"},
 };
 
 /// Does the command write this format?

@@ -37,7 +37,7 @@ Place clipped(Place place, int width) {
   return place;
 }
 
-std::string frame(const Place& whole, const Terminal& terminal) {
+std::string frame_of(const Place& whole, const Terminal& terminal) {
   const Place place = clipped(whole, terminal.width);
   if (place.file.empty()) return "";
   if (place.line <= 0) return fmt::format("  --> {}\n", place.file);
@@ -80,12 +80,14 @@ std::string helps(const Error& error, const Terminal& terminal) {
 std::string diagnostic(const Error& error, const Terminal& terminal) {
   std::string out =
       fmt::format("{} {}\n", paint(terminal, Style::Bad, "error:"), wrap(error.message, terminal.width, 7));
-  out += frame(error.place, terminal);
+  out += frame_of(error.place, terminal);
   for (const std::string& fact : error.facts) out += fmt::format("   = {}\n", wrap(fact, terminal.width, 5));
   return out + helps(error, terminal);
 }
 
-int report_errors(const Errors& errors, Streams& streams) {
+std::string source_frame(const Place& place, const Terminal& terminal) { return frame_of(place, terminal); }
+
+int report_errors(const Errors& errors, Streams& streams, std::string_view done) {
   streams.out.clear();
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (i > 0) streams.err += "\n";
@@ -95,7 +97,7 @@ int report_errors(const Errors& errors, Streams& streams) {
     const std::string& file = errors.front().place.file;
     const bool same = !file.empty() && std::all_of(errors.begin(), errors.end(),
                                                    [&](const Error& error) { return error.place.file == file; });
-    streams.err += fmt::format("\n{} errors{}; nothing was computed\n", errors.size(), same ? " in " + file : "");
+    streams.err += fmt::format("\n{} errors{}; nothing was {}\n", errors.size(), same ? " in " + file : "", done);
   }
   const bool no = !errors.empty() && std::all_of(errors.begin(), errors.end(), answers_no);
   return no ? kNo : kError;

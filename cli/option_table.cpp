@@ -21,7 +21,8 @@ Words objective_words() { return words_of(kObjectiveNames); }
 Words format_words() { return words_of(kFormatNames); }
 Words color_words() { return {"auto", "always", "never"}; }
 Words shell_words() { return {"bash", "zsh", "fish"}; }
-Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms"}; }
+Words risk_words() { return {"yes", "at-risk"}; }
+Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms", "limits"}; }
 
 constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
                            kAnswer = "The answer", kPrint = "Printing", kMore = "More";
@@ -84,10 +85,11 @@ constexpr Option kOptions[] = {
          "sequences per step, or tokens: `16M tokens`",
          "`16M tokens` counts in powers of two if the number is one, as the field does (16 M = 16 777 216), else in "
          "powers of ten. Default: as the model was published."),
-    from_file(repeated(
-        "--from", "FILE", kTrain, kForProblem, &Args::from, "launch file that states model, training and layout",
-        "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
-        "repeated: several files make one job. Flags override what files state.")),
+    from_file(
+        repeated("--from", "FILE", kTrain, kForProblem | kForCheck, &Args::from,
+                 "launch file that states model, training and layout",
+                 "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
+                 "repeated: several files make one job. Flags override what files state.")),
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
@@ -105,8 +107,8 @@ constexpr Option kOptions[] = {
          "kind of GPU, in its usual cluster", "`plan list gpus`. Default: h100-sxm."),
     take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate | kForProbe, &Args::cluster,
          "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
-    take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns, &Args::profile, "a measured cluster",
-         "Its numbers take the place of the data sheets'."),
+    take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns | kForCheck, &Args::profile,
+         "a measured cluster", "Its numbers take the place of the data sheets'."),
     take("--inter-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::inter_bandwidth,
          "factors of the bandwidth between nodes"),
     take("--intra-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::intra_bandwidth,
@@ -159,8 +161,6 @@ constexpr Option kOptions[] = {
     turn_on("--quick", kMeasure, kForProbe, &Args::quick, "45 s on one GPU, 3 minutes on a node (default)"),
     turn_on("--standard", kMeasure, kForProbe, &Args::standard, "ten minutes: whole grids, every message size"),
     turn_on("--thorough", kMeasure, kForProbe, &Args::thorough, "half an hour"),
-    take("--budget", "120s", kMeasure, kNothing, kForProbe, &Args::budget, "time to spend; the least informative wait",
-         "Seconds, or with a unit: 90s, 5min. What is left out is listed in the profile."),
     turn_on("--dry-run", kMeasure, kForProbe, &Args::dry_run, "print what would be measured and how long it takes"),
     take("--resume", "FILE", kMeasure, Complete::File, kForProbe, &Args::resume, "measure what this profile lacks"),
     repeated("--import", "FILE", kMeasure, kForProbe, &Args::import_files, "take other tools' results instead",
@@ -179,10 +179,23 @@ constexpr Option kOptions[] = {
     take("--timeout", "10s", kJob, kNothing, kForProbe, &Args::timeout, "longest silence of a rank",
          "After that it is named and the others stop. Ranks have twelve times as long to join."),
     turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
+    repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,
+             "check: limits to hold the jobs to; probe: time to spend",
+             "check: plan-budget(5) says what stands in the file; may be repeated, and words after it are budgets too. "
+             "probe: seconds, or 90s, 5min; the least informative measurements wait and are listed in the profile."),
+    take("--baseline", "FILE", kAnswer, Complete::File, kForCheck, &Args::baseline, "an earlier report to compare with",
+         "What `plan --json`, `plan estimate --json` or `plan check --json` wrote; `none` leaves the limits since the "
+         "baseline out."),
+    pick("--risk", "WORD", kAnswer, risk_words, kForCheck, &Args::risk, "what an interval that reaches past a limit is",
+         "yes: the upper end has to fit (default). at-risk: what may fit is a warning."),
+    turn_on("--require-profile", kAnswer, kForCheck, &Args::require_profile,
+            "fail where the hardware was not measured"),
+    turn_on("--warn-only", kAnswer, kForCheck, &Args::warn_only, "report failures as warnings; the exit status is 0"),
     turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
 
     pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json, html, trace, ...",
-         "html is one page with pictures and no script; trace opens in ui.perfetto.dev."),
+         "html is one page with pictures and no script; trace opens in ui.perfetto.dev; github, markdown, junit and "
+         "sarif go with `plan check`."),
     turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
     lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
                   "The file appears whole or not at all."),
@@ -192,7 +205,7 @@ constexpr Option kOptions[] = {
     turn_on("--ascii", kPrint, kForAll, &Args::ascii, "draw bars with #"),
     turn_on("--quiet", kPrint, kForAll, &Args::quiet, "print errors only; the exit status answers"),
 
-    take("--threads", "N", kMore, kNothing, kForProblem, &Args::threads, "threads of the search",
+    take("--threads", "N", kMore, kNothing, kForProblem | kForCheck, &Args::threads, "threads of the search",
          "Default: one per core. The answer is the same on any number."),
     pick("--list", "WHAT", kMore, list_words, kForPlan, &Args::list, "the same as `plan list`"),
     pick("--completion", "SHELL", kMore, shell_words, kForPlan, &Args::completion, "print the shell's completions",

@@ -22,6 +22,7 @@ enum VerbBit : std::uint16_t {
   kForValidate = 64,
   kForCalibrate = 128,
   kForEmit = 256,
+  kForCheck = 1024,
   kForProbe = 2048,
   kForCompare = 4096,
   kForSweep = 8192,

@@ -29,10 +29,11 @@ constexpr std::string_view name(Origin v) { return detail::name_in(kOriginNames,
 constexpr std::string_view name(Fits v) { return detail::name_in(kFitsNames, v); }
 constexpr std::string_view name(Axis v) { return detail::name_in(kAxisNames, v); }
 
-enum class Format { Human, Json, Markdown, Csv, Html, Trace };
-inline constexpr Named<Format> kFormatNames[] = {{Format::Human, "human"},       {Format::Json, "json"},
-                                                 {Format::Markdown, "markdown"}, {Format::Csv, "csv"},
-                                                 {Format::Html, "html"},         {Format::Trace, "trace"}};
+enum class Format { Human, Json, Markdown, Csv, Html, Trace, Github, Junit, Sarif };
+inline constexpr Named<Format> kFormatNames[] = {
+    {Format::Human, "human"},   {Format::Json, "json"},   {Format::Markdown, "markdown"},
+    {Format::Csv, "csv"},       {Format::Html, "html"},   {Format::Trace, "trace"},
+    {Format::Github, "github"}, {Format::Junit, "junit"}, {Format::Sarif, "sarif"}};
 
 /// The words of a table of names, for completions and did-you-mean.
 template <class E, std::size_t N>

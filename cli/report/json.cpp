@@ -152,7 +152,7 @@ Json inputs_json(const std::vector<Input>& inputs) {
 
 std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-std::string json_report(const Plan& plan, const RunOptions& options) {
+Json plan_json(const Plan& plan, const RunOptions& options) {
   Json json = {{"schema", "plan/1"},
                {"tool", {{"name", "plan"}, {"version", PLAN_VERSION}}},
                {"inputs", inputs_json(plan.problem.inputs)},
@@ -169,7 +169,9 @@ std::string json_report(const Plan& plan, const RunOptions& options) {
   json["why"] = plan.why;
   json["notes"] = Json::array();
   for (const Note& note : plan.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
-  return dump(json);
+  return json;
 }
+
+std::string json_report(const Plan& plan, const RunOptions& options) { return dump(plan_json(plan, options)); }
 
 }  // namespace plan

@@ -1,0 +1,262 @@
+// Budget files, man/plan-budget.5. Tested by tests/cli/budget_file_test.cpp.
+#include "cli/check/budget_file.hpp"
+
+#include <fmt/format.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/check/limit_text.hpp"
+#include "cli/numbers.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostJobs = 10'000;
+
+/// What a relative name in a budget means: from the budget's own folder.
+std::string beside(const std::string& budget, const std::string& name) {
+  if (name.empty() || name.front() == '/') return name;
+  return (fs::path(budget).parent_path() / name).lexically_normal().string();
+}
+
+/// The column of a value's first character: quotes are not part of its text.
+int text_column(const Place& place) {
+  const auto at = static_cast<std::size_t>(std::max(1, place.column) - 1);
+  const bool quoted = at < place.text.size() && (place.text[at] == '"' || place.text[at] == '\'');
+  return place.column + (quoted ? 1 : 0);
+}
+
+class BudgetReader {
+ public:
+  BudgetReader(yaml::Reader& reader, std::string file) : reader_(reader), file_(std::move(file)) {}
+
+  Errors errors{};  ///< those whose place is inside a value
+
+  BudgetJob job(yaml::Map& map, BudgetJob start);
+  std::vector<BudgetJob> jobs(yaml::Map& root, const BudgetJob& defaults);
+  /// One job, or one for each file that its `each` matches.
+  void expand(BudgetJob job, std::vector<BudgetJob>& out);
+
+ private:
+  void words(yaml::Map& map, BudgetJob& job);
+  void files(yaml::Map& map, BudgetJob& job);
+  void limits(yaml::Map map, bool since_baseline, BudgetJob& job);
+  void limit(const yaml::Node& key, const yaml::Node& value, bool since_baseline, BudgetJob& job);
+  void amounts(BudgetJob& job);
+  Placed placed(const yaml::Node& node) const { return {node.text, reader_.place(node)}; }
+  void bad(const Place& place, std::string code, std::string message, std::vector<std::string> help = {}) {
+    errors.push_back({std::move(code), std::move(message), {}, std::move(help), place});
+  }
+
+  yaml::Reader& reader_;
+  std::string file_;
+};
+
+void BudgetReader::words(yaml::Map& map, BudgetJob& job) {
+  for (const std::string_view key : budget_words()) {
+    std::string text;
+    if (!map.text(key, text, yaml::kOptional)) continue;
+    job.words[std::string(key)] = placed(*map.get(key));
+  }
+  for (const char* key : {"profile", "baseline", "model", "cluster", "gpu"}) {
+    const auto found = job.words.find(key);
+    if (found == job.words.end() || found->second.place.file != file_) continue;
+    std::string& text = found->second.text;
+    const bool file = std::string_view(key) == "profile" || std::string_view(key) == "baseline" ||
+                      text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".json");
+    if (file && map.has(key) && text != "none") text = beside(file_, text);
+  }
+}
+
+void BudgetReader::files(yaml::Map& map, BudgetJob& job) {
+  if (map.has("from") && map.has("each"))
+    bad(reader_.place(*map.get("each")), "conflicting_keys", "`from` and `each` both name launch files",
+        {"`from` names the files of one job, `each` files that are a job each"});
+  if (map.has("from")) job.from.clear();
+  for (const yaml::Node* node : map.list("from", yaml::kOptional)) {
+    const std::vector<std::string> found = matching_files(node->text, fs::path(file_).parent_path().string());
+    if (node->kind != yaml::Kind::Scalar)
+      reader_.error(*node, "bad_value", "`from` is not a list of files");
+    else if (found.empty())
+      bad(reader_.place(*node), "no_such_file", fmt::format("no file `{}`", yaml::printable(beside(file_, node->text))),
+          {fmt::format("files are named from the folder of `{}`", file_)});
+    for (const std::string& file : found) job.from.push_back({file, reader_.place(*node)});
+  }
+}
+
+void BudgetReader::limit(const yaml::Node& key, const yaml::Node& value, bool since_baseline, BudgetJob& job) {
+  const std::string section = since_baseline ? "since_baseline" : "limits";
+  const MetricRow* row = find_metric(key.text);
+  if (row == nullptr) {
+    std::vector<std::string_view> names;
+    for (const MetricRow& known : metrics())
+      if (known.metric != Metric::MemoryFit) names.push_back(known.name);
+    const std::string near = nearest_name(key.text, names);
+    reader_.error(key, "unknown_limit", fmt::format("unknown limit `{}`", yaml::printable(key.text)),
+                  {near.empty() ? fmt::format("limits: {}", fmt::join(names, ", "))
+                                : fmt::format("a limit with a similar name exists: `{}`", near)});
+    return;
+  }
+  if (value.kind != yaml::Kind::Scalar) {
+    reader_.error(value.kind == yaml::Kind::Null ? key : value, "bad_limit",
+                  fmt::format("`{}.{}` is no limit", section, key.text), {"write `at most` or `at least` and a value"});
+    return;
+  }
+  tl::expected<Limit, LimitMistake> limit = read_limit(value.text, row->metric, since_baseline);
+  if (!limit) {
+    Place place = reader_.place(value);
+    place.column = text_column(place) + static_cast<int>(limit.error().offset);
+    place.length = std::max(1, static_cast<int>(limit.error().length));
+    bad(place, limit.error().code, fmt::format("`{}.{}` {}", section, key.text, limit.error().problem),
+        {limit.error().help});
+    return;
+  }
+  limit->place = reader_.place(key);
+  std::erase_if(job.budget.limits, [&](const Limit& other) {
+    return other.metric == limit->metric && other.since_baseline == since_baseline;
+  });
+  job.budget.limits.push_back(std::move(*limit));
+}
+
+void BudgetReader::limits(yaml::Map map, bool since_baseline, BudgetJob& job) {
+  for (const auto& [key, value] : map.entries()) limit(*key, *value, since_baseline, job);
+}
+
+/// tokens, price and risk, which belong to the budget and not to the job.
+void BudgetReader::amounts(BudgetJob& job) {
+  const auto amount = [&](const char* key, std::string_view unit, double& out) {
+    const auto found = job.words.find(key);
+    if (found == job.words.end()) return;
+    std::string_view text = found->second.text;
+    if (text.ends_with(unit)) text.remove_suffix(unit.size());
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    const Result<double> value = read_amount(key, text);
+    if (value)
+      out = *value;
+    else
+      for (const Error& error : value.error()) bad(found->second.place, error.code, error.message, error.help);
+  };
+  amount("tokens", "tokens", job.budget.run.tokens);
+  amount("price", "USD/h", job.budget.run.price);
+  if (const auto found = job.words.find("risk"); found != job.words.end()) {
+    if (found->second.text != "yes" && found->second.text != "at-risk")
+      bad(found->second.place, "unknown_word", fmt::format("unknown `risk` `{}`", yaml::printable(found->second.text)),
+          {"one of: yes, at-risk"});
+    job.budget.risk = found->second.text == "at-risk" ? Risk::AtRisk : Risk::Yes;
+  }
+  for (const Limit& limit : job.budget.limits)
+    if ((limit.metric == Metric::GpuHours || limit.metric == Metric::Cost) && !job.words.contains("tokens"))
+      bad(limit.place, "missing_key",
+          fmt::format("`{}` needs the tokens of the whole run", metric_row(limit.metric).name),
+          {"write `tokens: 15T` beside `limits`"});
+}
+
+BudgetJob BudgetReader::job(yaml::Map& map, BudgetJob start) {
+  BudgetJob job = std::move(start);
+  job.place = reader_.place(map.node());
+  words(map, job);
+  files(map, job);
+  if (map.has("each")) {
+    std::string pattern;
+    if (map.text("each", pattern)) job.words["each"] = placed(*map.get("each"));
+  }
+  if (map.has("limits")) limits(map.map("limits"), false, job);
+  if (map.has("since_baseline")) limits(map.map("since_baseline"), true, job);
+  return job;
+}
+
+void BudgetReader::expand(BudgetJob job, std::vector<BudgetJob>& out) {
+  amounts(job);
+  const auto each = job.words.find("each");
+  if (each == job.words.end()) return out.push_back(std::move(job));
+  const Placed pattern = each->second;
+  job.words.erase(each);
+  const std::vector<std::string> found = matching_files(pattern.text, fs::path(file_).parent_path().string());
+  if (found.empty())
+    bad(pattern.place, "no_such_file",
+        fmt::format("no file matches `{}`", yaml::printable(beside(file_, pattern.text))),
+        {fmt::format("files are named from the folder of `{}`", file_)});
+  for (const std::string& file : found) {
+    BudgetJob one = job;
+    one.name = job.name.empty() ? file : fmt::format("{} {}", job.name, file);
+    one.from = {{file, pattern.place}};
+    out.push_back(std::move(one));
+  }
+}
+
+std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defaults) {
+  std::vector<BudgetJob> out;
+  const std::vector<const yaml::Node*> items = root.list("jobs");
+  if (items.empty() && root.has("jobs")) reader_.error(root.node(), "bad_value", "`jobs` is empty");
+  for (std::size_t i = 0; i < items.size() && i < kMostJobs; ++i) {
+    yaml::Map map = reader_.map(*items[i], fmt::format("jobs[{}]", i));
+    BudgetJob start = defaults;
+    start.name.clear();
+    std::string name;
+    const bool named = map.text("name", name);
+    BudgetJob one = job(map, std::move(start));
+    map.finish();
+    one.name = name;
+    if (named && std::any_of(out.begin(), out.end(), [&](const BudgetJob& o) { return o.name == name; }))
+      reader_.error(*map.get("name"), "given_twice", fmt::format("two jobs are named `{}`", yaml::printable(name)));
+    expand(std::move(one), out);
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& budget_words() {
+  static const std::vector<std::string_view> kWords = {
+      "model",   "seq",     "global_batch", "precision", "optimizer", "task",  "lora_rank", "gpus", "gpu",
+      "cluster", "profile", "framework",    "layout",    "tokens",    "price", "baseline",  "risk"};
+  return kWords;
+}
+
+std::vector<std::string> matching_files(const std::string& pattern, const std::string& base) {
+  const bool absolute = pattern.empty() || pattern.front() == '/';
+  const std::string whole = absolute ? pattern : (fs::path(base) / pattern).lexically_normal().string();
+  std::vector<std::string> out;
+  glob_t found{};
+  if (::glob(whole.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
+  ::globfree(&found);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Result<BudgetFile> read_budget_file(const std::string& path) {
+  Result<std::string> text = yaml::read_text(path);
+  if (!text) return fail(text.error());
+  Result<yaml::Document> document = yaml::parse(std::move(*text), path);
+  if (!document) return fail(document.error());
+  yaml::Reader reader(*document);
+  BudgetReader budget(reader, path);
+  yaml::Map root = reader.root();
+  std::int64_t version = 1;
+  root.integer("budget", version, {1, 1});
+  BudgetJob only = budget.job(root, {});
+  only.budget.limits.insert(only.budget.limits.begin(), {.metric = Metric::MemoryFit, .fail = Bound{}});
+  root.text("name", only.name, yaml::kOptional);
+  BudgetFile file{path, {}};
+  if (root.has("jobs"))
+    file.jobs = budget.jobs(root, only);
+  else
+    budget.expand(only, file.jobs);
+  root.finish();
+  Errors errors = reader.take();
+  errors.insert(errors.end(), budget.errors.begin(), budget.errors.end());
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const Error& a, const Error& b) { return a.place.line < b.place.line; });
+  errors.erase(std::unique(errors.begin(), errors.end()), errors.end());
+  if (!errors.empty()) return fail(std::move(errors));
+  return file;
+}
+
+}  // namespace plan

@@ -1,0 +1,145 @@
+// What moved a figure since the baseline, from inputs set back one at a time. Tested by tests/cli/check_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "cli/check/check.hpp"
+#include "cli/check/limit_text.hpp"
+#include "formulas/names.hpp"
+#include "presets/quantity.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::pair<const char*, Bytes StageMemory::*> kCategories[] = {
+    {"weights", &StageMemory::weights},     {"gradients", &StageMemory::grads},
+    {"optimizer", &StageMemory::optimizer}, {"activations", &StageMemory::activations},
+    {"transient", &StageMemory::transient}, {"communication", &StageMemory::communication},
+    {"context", &StageMemory::context}};
+
+/// Inputs that do not change what a job needs, or that other keys say better.
+constexpr std::array<std::string_view, 7> kIgnored = {"layout",  "objective", "top", "pareto",
+                                                      "threads", "tokens",    "dp"};
+
+const StageMemory& worst(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
+
+/// Choices that stand in a report's inputs and not in its layout.
+constexpr std::array<std::string_view, 6> kOfInputs = {"seq", "global_batch", "precision", "optimizer", "gpus", "gpu"};
+
+std::string before_text(std::string_view key, const EarlierPlan& baseline) {
+  if (std::find(kOfInputs.begin(), kOfInputs.end(), key) == kOfInputs.end())
+    return choice_text(key, Problem{}, baseline.best.layout);
+  const Input* input = find_input(baseline.inputs, key);
+  return input == nullptr ? std::string("not stated") : input->value;
+}
+
+std::string_view origin_text(const ResolvedJob& job, std::string_view key) {
+  const Input* input = find_input(job.problem.inputs, key);
+  if (input == nullptr) return job.layout ? "a default" : "chosen by the search";
+  switch (input->origin) {
+    case Origin::Preset: return "from its preset";
+    case Origin::Profile: return "from the profile";
+    case Origin::Default: return "a default";
+    default: return "";
+  }
+}
+
+Cause cause_at(const ResolvedJob& job, std::string key) {
+  Cause cause{.key = std::move(key)};
+  cause.place = place_of_input(job, cause.key);
+  cause.where = cause.place.line > 0 ? fmt::format("{}:{}", cause.place.file, cause.place.line)
+                                     : std::string(origin_text(job, cause.key));
+  const Input* input = find_input(job.problem.inputs, cause.key);
+  if (cause.place.line == 0 && !job.budget->from.empty() && (input == nullptr || input->origin == Origin::Default)) {
+    cause.place = {job.budget->from.front().text, 1, 1, 1, {}};  // no line states it: the file that could
+    cause.where = "not stated in " + cause.place.file;
+  }
+  return cause;
+}
+
+/// Inputs that differ and that nothing here can set back: the model, a switch of the framework, a preset's content.
+void add_other_inputs(const ResolvedJob& job, const EarlierPlan& baseline, std::vector<Cause>& causes) {
+  for (const Input& input : job.problem.inputs) {
+    const bool ignored = std::find(kIgnored.begin(), kIgnored.end(), input.key) != kIgnored.end();
+    const bool choice =
+        input.key != "gpu" && std::find(choice_keys().begin(), choice_keys().end(), input.key) != choice_keys().end();
+    const Input* before = find_input(baseline.inputs, input.key);
+    if (ignored || choice || before == nullptr) continue;
+    const bool content = before->value == input.value && !before->digest.empty() && before->digest != input.digest;
+    if (before->value == input.value && !content) continue;
+    Cause cause = cause_at(job, input.key);
+    cause.before = content ? "its earlier preset" : before->value;
+    cause.after = content ? "its preset now" : input.value;
+    causes.push_back(std::move(cause));
+  }
+}
+
+template <class T, class Read>
+void take(const EarlierPlan& baseline, const char* key, std::optional<T>& out, Read read) {
+  if (const Input* input = find_input(baseline.inputs, key))
+    if (const auto value = read(std::string_view(input->value))) out = static_cast<T>(*value);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before) {
+  std::vector<std::pair<std::string, Bytes>> out;
+  if (now.stages.empty() || before.stages.empty()) return out;
+  for (const auto& [word, category] : kCategories)
+    if (const Bytes moved = worst(now).*category - worst(before).*category; moved.value != 0)
+      out.emplace_back(word, moved);
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return std::llabs(a.second.value) > std::llabs(b.second.value);
+  });
+  return out;
+}
+
+std::string categories_text(const std::vector<std::pair<std::string, Bytes>>& moved) {
+  std::string out;
+  const bool large = !moved.empty() && std::llabs(moved.front().second.value) >= (std::int64_t{1} << 30);
+  for (const auto& [category, bytes] : moved) {
+    const double gibs = static_cast<double>(bytes.value) / kGiB;
+    if (large && std::fabs(gibs) < 0.05) continue;
+    const std::string change =
+        large ? fmt::format("{:+.1f} GiB", gibs) : change_text(MetricUnit::Memory, static_cast<double>(bytes.value));
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", category, change);
+  }
+  return out;
+}
+
+EarlierJob earlier_job(const EarlierPlan& baseline) {
+  EarlierJob job{.layout = baseline.best.layout};
+  take(baseline, "seq", job.seq, parse_integer);
+  take(baseline, "global_batch", job.global_batch, parse_integer);
+  job.gpus = earlier_gpus(baseline);
+  take(baseline, "precision", job.precision, [](std::string_view s) { return parse(kPrecisionNames, s); });
+  take(baseline, "optimizer", job.optimizer, [](std::string_view s) { return parse(kOptimizerNames, s); });
+  return job;
+}
+
+int earlier_gpus(const EarlierPlan& baseline) { return baseline.best.layout.world(); }
+
+std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const EarlierPlan& baseline, Metric metric,
+                               const std::vector<Restoration>& restored) {
+  std::vector<Cause> causes;
+  const double value = measure(metric, now.best, job.problem.gpus, job.run).value;
+  for (const Restoration& one : restored) {
+    Cause cause = cause_at(job, one.key);
+    cause.before = before_text(one.key, baseline);
+    cause.after = choice_text(one.key, job.problem, now.best.layout);
+    if (one.estimate) {
+      cause.known = true;
+      cause.effect = value - measure(metric, *one.estimate, one.problem.gpus, job.run).value;
+      cause.memory = memory_change(now.best, *one.estimate);
+    }
+    causes.push_back(std::move(cause));
+  }
+  add_other_inputs(job, baseline, causes);
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const Cause& a, const Cause& b) { return std::fabs(a.effect) > std::fabs(b.effect); });
+  return causes;
+}
+
+}  // namespace plan

@@ -1,0 +1,87 @@
+// One job of a budget: estimated, judged, explained. Tested by tests/cli/check_test.cpp.
+#include <fmt/format.h>
+
+#include "cli/check/check.hpp"
+
+namespace plan {
+namespace {
+
+Place job_place(const ResolvedJob& job, std::string_view key) {
+  if (const Place place = place_of_input(job, key); place.line > 0) return place;
+  const auto word = job.budget->words.find("layout");
+  return word == job.budget->words.end() ? job.budget->place : word->second.place;
+}
+
+/// A layout that no framework could run, or none at all: a failed limit like any other.
+Finding impossible(const ResolvedJob& job, const Errors& errors) {
+  Finding finding{.rule = "layout", .state = State::Fail, .now = "not possible", .limit = "a layout that can run"};
+  const Error& error = errors.front();
+  finding.message = error.message;
+  finding.facts = error.facts;
+  finding.help = error.help;
+  finding.place = job_place(job, "tp");
+  return finding;
+}
+
+Finding unmeasured(const ResolvedJob& job) {
+  Finding finding{.rule = "profile", .state = State::Fail, .now = "not measured", .limit = "measured hardware"};
+  finding.message =
+      fmt::format("{} is a preset, and `--require-profile` asks for measured hardware", job.problem.cluster.name);
+  finding.help = {"measure a node with `plan probe -o node.yaml` and name it in the budget: `profile: node.yaml`"};
+  for (const char* key : {"profile", "cluster", "gpu", "gpus"})
+    if (const auto word = job.budget->words.find(key); finding.place.line == 0 && word != job.budget->words.end())
+      finding.place = word->second.place;
+  if (finding.place.line == 0) finding.place = job.budget->place;
+  return finding;
+}
+
+Result<Plan> estimated(const ResolvedJob& job) {
+  if (job.layout) return plan_layout(job.problem, *job.layout);
+  Problem problem = job.problem;
+  problem.top = 1;
+  return search(problem);
+}
+
+}  // namespace
+
+CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool require_profile) {
+  CheckedJob out{
+      .name = job.budget->name,
+      .title = fmt::format("{} on {} x {}", job.problem.model.name, job.problem.gpus, job.problem.cluster.gpu.name),
+      .budget = job.budget->place.file};
+  if (baseline != nullptr) out.baseline = baseline->file;
+  const Result<Plan> now = estimated(job);
+  std::vector<Restoration> restored;
+  std::optional<Layout> layout = job.layout;
+  if (now && !layout) layout = now->best.layout;
+  if (layout && !job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
+  if (baseline != nullptr && layout) restored = restorations(job.problem, *layout, earlier_job(*baseline));
+  if (now) {
+    out.plan = *now;
+    out.notes = now->notes;
+    out.findings = find_findings(job, *now, baseline, restored);
+  } else {
+    out.findings.push_back(impossible(job, now.error()));
+  }
+  out.notes.insert(out.notes.end(), job.notes.begin(), job.notes.end());
+  bool limits_failed = false;
+  for (const Finding& finding : out.findings) limits_failed = limits_failed || finding.state == State::Fail;
+  if (limits_failed && layout) out.suggestions = find_suggestions(job, *layout, baseline, restored);
+  if (require_profile && !job.problem.cluster.measured) out.findings.push_back(unmeasured(job));
+  return out;
+}
+
+int CheckReport::count(State state) const {
+  int sum = 0;
+  for (const CheckedJob& job : jobs)
+    for (const Finding& finding : job.findings) sum += finding.state == state ? 1 : 0;
+  return sum;
+}
+
+int CheckReport::total() const {
+  int sum = 0;
+  for (const CheckedJob& job : jobs) sum += static_cast<int>(job.findings.size());
+  return sum;
+}
+
+}  // namespace plan

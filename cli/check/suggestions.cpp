@@ -1,0 +1,56 @@
+// The smallest changes that keep every limit, as the user would write them. Tested by tests/cli/check_test.cpp.
+#include <algorithm>
+
+#include "cli/check/check.hpp"
+#include "cli/resolve.hpp"
+
+namespace plan {
+namespace {
+
+Suggestion suggestion(const ResolvedJob& job, const Layout& layout, const Remedy& remedy) {
+  Suggestion out{.peak = remedy.estimate.peak, .step_time = remedy.estimate.step_time};
+  for (const std::string& key : choice_keys()) {
+    if (key == "dp") continue;  // what the other axes leave
+    if (key == "cp_kind" && layout.cp == 1 && remedy.layout.cp_kind == CpKind::Ring) continue;  // the usual kind
+    Step step{key, choice_text(key, job.problem, layout), choice_text(key, remedy.problem, remedy.layout),
+              place_of_input(job, key)};
+    if (step.before != step.after && !step.after.empty()) out.steps.push_back(std::move(step));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Suggestion> find_suggestions(const ResolvedJob& job, const Layout& layout, const EarlierPlan* baseline,
+                                         const std::vector<Restoration>& restored) {
+  Baseline before;
+  if (baseline != nullptr) before = {baseline->best, earlier_gpus(*baseline)};
+  Problem problem = job.problem;
+  Patient patient{problem,
+                  layout,
+                  [&](const Problem& changed, const Estimate& estimate) {
+                    RunLength run = job.run;
+                    Budget budget = job.budget->budget;
+                    budget.run = run;
+                    return passes(judge_all(budget, estimate, changed.gpus, baseline == nullptr ? nullptr : &before));
+                  },
+                  {}};
+  for (const Restoration& one : restored)
+    if (one.estimate) patient.first.push_back({one.problem, one.layout});
+  std::vector<Remedy> remedies = find_remedies(patient);
+  if (remedies.empty()) {
+    problem.alternatives = larger_clusters(problem.cluster);
+    remedies = find_remedies(patient);
+  }
+  std::vector<Suggestion> out;
+  for (const Remedy& remedy : remedies) {
+    out.push_back(suggestion(job, layout, remedy));
+    out.back().restores = std::any_of(patient.first.begin(), patient.first.end(), [&](const Variant& variant) {
+      return variant.layout == remedy.layout && variant.problem.training == remedy.problem.training &&
+             variant.problem.gpus == remedy.problem.gpus;
+    });
+  }
+  return out;
+}
+
+}  // namespace plan

@@ -1,0 +1,43 @@
+// GitHub Actions' workflow commands. Messages escape %, CR and LF, properties also : and , as actions/toolkit does.
+// Tested by tests/cli/check_formats_test.cpp.
+#include <fmt/format.h>
+
+#include "cli/report/check.hpp"
+#include "cli/report/check_text.hpp"
+
+namespace plan {
+namespace {
+
+std::string escaped(std::string_view text, bool property) {
+  std::string out;
+  for (const char c : clean_text(text)) switch (c) {
+      case '%': out += "%25"; break;
+      case '\r': out += "%0D"; break;
+      case '\n': out += "%0A"; break;
+      case ':': out += property ? "%3A" : ":"; break;
+      case ',': out += property ? "%2C" : ","; break;
+      default: out += c;
+    }
+  return out;
+}
+
+std::string annotation(const Broken& broken, bool warn_only) {
+  const Finding& finding = *broken.finding;
+  const Place& place = first_place(finding);
+  const std::string title =
+      broken.job->name.empty() ? finding.rule : fmt::format("{} ({})", finding.rule, broken.job->name);
+  std::string out = fmt::format("::{} file={}", finding.state == State::Fail && !warn_only ? "error" : "warning",
+                                escaped(place.file, true));
+  if (place.line > 0) out += fmt::format(",line={}", place.line);
+  return out + fmt::format(",title={}::{}\n", escaped(title, true), escaped(sentence(*broken.job, finding), false));
+}
+
+}  // namespace
+
+std::string check_github(const CheckReport& report) {
+  std::string out = "::group::plan check\n";
+  for (const Broken& broken : broken_limits(report)) out += annotation(broken, report.warn_only);
+  return out + "::endgroup::\n" + "plan check: " + summary_text(report) + "\n";
+}
+
+}  // namespace plan

@@ -1,0 +1,117 @@
+// Why a figure moved: each changed input is set back alone and the job estimated again. Tested by
+// tests/planner/cause_test.cpp.
+#include "planner/cause.hpp"
+
+#include "planner/rules.hpp"
+
+namespace plan {
+namespace {
+
+/// A choice that can be set back.
+struct Choice {
+  const char* key;
+  bool (*differs)(const Problem&, const Layout&, const EarlierJob&);
+  void (*restore)(Problem&, Layout&, const EarlierJob&);
+};
+
+template <class T>
+bool moved(const std::optional<T>& before, const T& now) {
+  return before && !(*before == now);
+}
+
+void restore_tp(Layout& l, const Layout& before) {
+  l.tp = before.tp;
+  l.etp = before.etp;
+  l.sequence_parallel = before.sequence_parallel;
+}
+
+void restore_pipeline(Layout& l, const Layout& before) {
+  l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule;
+  l.chunk_layers.clear();
+}
+
+bool same_context(const Layout& a, const Layout& b) {
+  return a.cp == b.cp && (a.cp == 1 || (a.cp_kind == b.cp_kind && a.cp_ulysses == b.cp_ulysses));
+}
+
+constexpr Choice kChoices[] = {
+    {"tp", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.tp != e.layout.tp; },
+     [](Problem&, Layout& l, const EarlierJob& e) { restore_tp(l, e.layout); }},
+    {"cp", [](const Problem&, const Layout& l, const EarlierJob& e) { return !same_context(l, e.layout); },
+     [](Problem&, Layout& l, const EarlierJob& e) {
+       l.cp = e.layout.cp, l.cp_kind = e.layout.cp_kind, l.cp_ulysses = e.layout.cp_ulysses;
+     }},
+    {"pp", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.pp != e.layout.pp; },
+     [](Problem&, Layout& l, const EarlierJob& e) { restore_pipeline(l, e.layout); }},
+    {"vp",
+     [](const Problem&, const Layout& l, const EarlierJob& e) { return l.pp == e.layout.pp && l.vp != e.layout.vp; },
+     [](Problem&, Layout& l, const EarlierJob& e) { restore_pipeline(l, e.layout); }},
+    {"ep", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.ep != e.layout.ep; },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.ep = e.layout.ep; }},
+    {"etp",
+     [](const Problem&, const Layout& l, const EarlierJob& e) { return l.tp == e.layout.tp && l.etp != e.layout.etp; },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.etp = e.layout.etp; }},
+    {"zero", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.zero != e.layout.zero; },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.zero = e.layout.zero, l.shard = e.layout.shard; }},
+    {"shard",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return l.zero == e.layout.zero && l.shard != e.layout.shard;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.shard = e.layout.shard; }},
+    {"micro_batch",
+     [](const Problem&, const Layout& l, const EarlierJob& e) { return l.micro_batch != e.layout.micro_batch; },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.micro_batch = e.layout.micro_batch; }},
+    {"schedule",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return l.pp == e.layout.pp && l.vp == e.layout.vp && l.pp > 1 && l.schedule != e.layout.schedule;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.schedule = e.layout.schedule; }},
+    {"recompute",
+     [](const Problem&, const Layout& l, const EarlierJob& e) { return !(l.recompute == e.layout.recompute); },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.recompute = e.layout.recompute; }},
+    {"sequence_parallel",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return l.tp == e.layout.tp && l.sequence_parallel != e.layout.sequence_parallel;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.sequence_parallel = e.layout.sequence_parallel; }},
+    {"seq", [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.seq, p.training.seq); },
+     [](Problem& p, Layout&, const EarlierJob& e) { p.training.seq = *e.seq; }},
+    {"global_batch",
+     [](const Problem& p, const Layout&, const EarlierJob& e) {
+       return moved(e.global_batch, p.training.global_batch);
+     },
+     [](Problem& p, Layout&, const EarlierJob& e) { p.training.global_batch = *e.global_batch; }},
+    {"precision",
+     [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.precision, p.training.precision); },
+     [](Problem& p, Layout&, const EarlierJob& e) { p.training.precision = *e.precision; }},
+    {"optimizer",
+     [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.optimizer, p.training.optimizer); },
+     [](Problem& p, Layout&, const EarlierJob& e) { p.training.optimizer = *e.optimizer; }},
+    {"gpus", [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.gpus, p.gpus); },
+     [](Problem& p, Layout&, const EarlierJob& e) { p.gpus = *e.gpus; }},
+};
+
+/// Gives dp what the other axes leave of the GPUs, and judges the layout.
+bool possible(const Problem& problem, Layout& layout) {
+  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
+  if (problem.gpus % inner != 0) return false;
+  layout.dp = static_cast<int>(problem.gpus / inner);
+  if (layout.shard > 0 && layout.dense_group() % layout.shard != 0) layout.shard = 0;
+  return broken_rule(problem, layout) < 0;
+}
+
+}  // namespace
+
+std::vector<Restoration> restorations(const Problem& problem, const Layout& layout, const EarlierJob& earlier) {
+  std::vector<Restoration> out;
+  for (const Choice& choice : kChoices) {
+    if (!choice.differs(problem, layout, earlier)) continue;
+    Restoration one{choice.key, problem, layout, std::nullopt};
+    choice.restore(one.problem, one.layout, earlier);
+    if (possible(one.problem, one.layout)) one.estimate = estimate(one.problem, one.layout);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace plan

@@ -1,0 +1,249 @@
+// The smallest changes that make a job keep its limits: neighbours of its layout are estimated, nothing is canned.
+// Tested by tests/planner/remedy_test.cpp.
+#include "planner/remedy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "planner/cost.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/rules.hpp"
+#include "planner/search.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kMostMicroBatch = 64;
+constexpr std::size_t kMostPairs = 3000;  ///< estimates of two changes at a time
+
+using Variants = std::vector<Variant>;
+
+std::vector<int> divisors(int n) {
+  std::vector<int> all;
+  for (int d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+/// Values other than `from`, the nearest first as ratios go, smaller ones first among equals.
+std::vector<int> by_distance(std::vector<int> values, int from) {
+  std::erase(values, from);
+  const auto away = [&](int v) { return std::fabs(std::log(static_cast<double>(v) / from)); };
+  std::stable_sort(values.begin(), values.end(), [&](int a, int b) { return away(a) < away(b); });
+  return values;
+}
+
+/// dp takes what the other axes leave; false if that is no whole number.
+bool settle_dp(const Problem& problem, Layout& layout) {
+  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
+  if (inner <= 0 || problem.gpus % inner != 0) return false;
+  layout.dp = static_cast<int>(problem.gpus / inner);
+  if (layout.shard > 0 && layout.dense_group() % layout.shard != 0) layout.shard = 0;
+  return true;
+}
+
+void add(Variants& out, const Variant& from, Layout layout) {
+  if (layout == from.layout || !settle_dp(from.problem, layout) || layout == from.layout) return;
+  if (broken_rule(from.problem, layout) < 0) out.push_back({from.problem, std::move(layout)});
+}
+
+Variants other_recompute(const Variant& from) {
+  Variants out;
+  if (broken_rule(from.problem, from.layout) >= 0) return out;
+  Problem open = from.problem;
+  open.fixed.recompute.reset();
+  const CostModel costs(from.problem, split_of(from.layout));
+  const std::vector<int> stages = estimate(from.problem, from.layout).stage_layers;
+  const int deepest = (*std::max_element(stages.begin(), stages.end()) + from.layout.vp - 1) / from.layout.vp;
+  for (const Recompute& choice : enumerate_recomputes(open, costs.modules_present(), deepest)) {
+    Layout layout = from.layout;
+    layout.recompute = choice;
+    add(out, from, layout);
+  }
+  return out;
+}
+
+template <class Change>
+Variants each(const Variant& from, const std::vector<int>& values, Change change) {
+  Variants out;
+  for (const int value : values) {
+    Layout layout = from.layout;
+    change(layout, value);
+    add(out, from, layout);
+  }
+  return out;
+}
+
+Variants other_micro_batch(const Variant& from) {
+  std::vector<int> values;
+  for (int b = 1; b <= std::max(kMostMicroBatch, from.layout.micro_batch); ++b) values.push_back(b);
+  return each(from, by_distance(values, from.layout.micro_batch), [](Layout& l, int v) { l.micro_batch = v; });
+}
+
+Variants other_zero(const Variant& from) {
+  return each(from, {0, 1, 2, 3}, [](Layout& l, int v) { l.zero = v, l.shard = v == 0 ? 0 : l.shard; });
+}
+
+Variants other_sequence_parallel(const Variant& from) {
+  return each(from, {0, 1}, [](Layout& l, int v) { l.sequence_parallel = v == 1 && l.tp > 1; });
+}
+
+Variants other_cp(const Variant& from) {
+  return each(from,
+              by_distance(divisors(from.problem.gpus / std::max(1, from.layout.tp * from.layout.pp)), from.layout.cp),
+              [](Layout& l, int v) {
+                l.cp = v;
+                if (v == 1 || l.cp_kind == CpKind::Hybrid) l.cp_kind = CpKind::Ring, l.cp_ulysses = 1;
+              });
+}
+
+Variants other_pipeline(const Variant& from) {
+  Variants out;
+  const int room = from.problem.gpus / std::max(1, from.layout.tp * from.layout.cp);
+  const int chunks = from.problem.model.depth() + 2;
+  for (const int pp : divisors(room))
+    for (int vp = 1; pp * vp <= chunks && (pp > 1 || vp == 1); ++vp) {
+      Layout layout = from.layout;
+      layout.pp = pp, layout.vp = vp, layout.chunk_layers.clear();
+      if (vp != from.layout.vp) layout.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
+      add(out, from, layout);
+    }
+  const auto away = [&](const Variant& v) {  // from the present split, as ratios go
+    return std::fabs(std::log(static_cast<double>(v.layout.pp) / from.layout.pp)) +
+           std::fabs(std::log(static_cast<double>(v.layout.vp) / from.layout.vp));
+  };
+  std::stable_sort(out.begin(), out.end(), [&](const Variant& a, const Variant& b) { return away(a) < away(b); });
+  return out;
+}
+
+Variants other_tp(const Variant& from) {
+  const bool experts_follow = from.layout.etp == from.layout.tp;
+  const bool sequences = from.layout.sequence_parallel || from.layout.tp == 1;
+  return each(from,
+              by_distance(divisors(from.problem.gpus / std::max(1, from.layout.cp * from.layout.pp)), from.layout.tp),
+              [&](Layout& l, int v) {
+                l.tp = v, l.sequence_parallel = v > 1 && sequences;
+                if (experts_follow) l.etp = v;
+              });
+}
+
+Variants other_ep(const Variant& from) {
+  if (!from.problem.model.moe()) return {};
+  return each(from, by_distance(divisors(static_cast<int>(from.problem.model.experts())), from.layout.ep),
+              [](Layout& l, int v) { l.ep = v; });
+}
+
+Variants other_batch(const Variant& from) {
+  Variants out;
+  for (const auto& [times, over] : {std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 4}, std::pair{4, 1}}) {
+    Variant next = from;
+    next.problem.training.global_batch = from.problem.training.global_batch * times / over;
+    if (next.problem.training.global_batch > 0 && broken_rule(next.problem, next.layout) < 0) out.push_back(next);
+  }
+  return out;
+}
+
+Variants other_gpu_count(const Variant& from) {
+  Variants out;
+  for (const auto& [times, over] :
+       {std::pair{2, 1}, std::pair{1, 2}, std::pair{4, 1}, std::pair{1, 4}, std::pair{8, 1}}) {
+    Variant next = from;
+    next.problem.gpus = from.problem.gpus * times / over;
+    if (next.problem.gpus > 0 && settle_dp(next.problem, next.layout) && broken_rule(next.problem, next.layout) < 0)
+      out.push_back(next);
+  }
+  return out;
+}
+
+Variants other_gpu_kind(const Variant& from) {
+  Variants out;
+  for (const Cluster& cluster : from.problem.alternatives) {
+    Variant next = from;
+    next.problem.cluster = cluster;
+    if (broken_rule(next.problem, next.layout) < 0) out.push_back(next);
+  }
+  return out;
+}
+
+/// One way to change a job. `fastest`: its variants differ in price, take the fastest; else the first, the nearest.
+struct Lever {
+  Variants (*variants)(const Variant&);
+  bool fastest;
+};
+constexpr Lever kLevers[] = {
+    {other_recompute, true}, {other_micro_batch, false}, {other_zero, false},    {other_sequence_parallel, false},
+    {other_cp, false},       {other_pipeline, false},    {other_tp, false},      {other_ep, false},
+    {other_batch, false},    {other_gpu_count, false},   {other_gpu_kind, false}};
+constexpr std::size_t kPairedLevers = 7;  ///< changes of the layout that are worth two at a time
+
+/// The best variant that keeps the limits.
+std::optional<Remedy> best_of(const Variants& variants, bool fastest, const Patient& patient, std::size_t& budget) {
+  std::optional<Remedy> best;
+  for (const Variant& variant : variants) {
+    if (budget == 0) break;
+    --budget;
+    Estimate detail = estimate(variant.problem, variant.layout);
+    if (!patient.accepts(variant.problem, detail)) continue;
+    if (best && !(detail.step_time < best->estimate.step_time)) continue;
+    best = Remedy{variant.problem, variant.layout, std::move(detail)};
+    if (!fastest) break;
+  }
+  return best;
+}
+
+/// Two changes at once: the cheapest pair of axes of which some combination is enough, and its fastest.
+std::optional<Remedy> best_pair(const Variant& from, const Patient& patient) {
+  std::size_t budget = kMostPairs;
+  for (std::size_t second = 1; second < kPairedLevers; ++second)
+    for (std::size_t first = 0; first < second; ++first) {
+      std::optional<Remedy> best;
+      for (const Variant& outer : kLevers[second].variants(from)) {
+        std::optional<Remedy> found = best_of(kLevers[first].variants(outer), true, patient, budget);
+        if (found && (!best || found->estimate.step_time < best->estimate.step_time)) best = std::move(found);
+      }
+      if (best || budget == 0) return best;
+    }
+  return std::nullopt;
+}
+
+/// The fastest layout of all that keeps the limits among those that a search reports.
+std::optional<Remedy> best_of_all(const Patient& patient) {
+  Problem open = patient.problem;
+  open.fixed = {};
+  open.pareto = true;  // limits on memory and on time both find their layout on the front
+  const SearchResult found = find_layouts(open);
+  std::vector<Candidate> candidates = found.ranking.best();
+  candidates.insert(candidates.end(), found.front.members().begin(), found.front.members().end());
+  for (const Candidate& candidate : candidates) {
+    Estimate detail = estimate(open, candidate.layout);
+    if (patient.accepts(open, detail)) return Remedy{patient.problem, candidate.layout, std::move(detail)};
+  }
+  return std::nullopt;
+}
+
+bool has(const std::vector<Remedy>& remedies, const Remedy& one) {
+  return std::any_of(remedies.begin(), remedies.end(), [&](const Remedy& other) {
+    return other.layout == one.layout && other.problem.gpus == one.problem.gpus &&
+           other.problem.training == one.problem.training && other.problem.cluster.name == one.problem.cluster.name;
+  });
+}
+
+}  // namespace
+
+std::vector<Remedy> find_remedies(const Patient& patient, std::size_t most) {
+  std::vector<Remedy> remedies;
+  const Variant from{patient.problem, patient.layout};
+  std::size_t budget = static_cast<std::size_t>(-1);
+  const auto offer = [&](std::optional<Remedy> remedy) {
+    if (remedy && remedies.size() < most && !has(remedies, *remedy)) remedies.push_back(std::move(*remedy));
+  };
+  for (const Variant& variant : patient.first) offer(best_of({variant}, false, patient, budget));
+  for (const Lever& lever : kLevers)
+    if (remedies.size() < most) offer(best_of(lever.variants(from), lever.fastest, patient, budget));
+  if (remedies.empty()) offer(best_pair(from, patient));
+  if (remedies.empty()) offer(best_of_all(patient));
+  return remedies;
+}
+
+}  // namespace plan

@@ -1,0 +1,103 @@
+#include "cli/check/budget_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include "check_files.hpp"
+
+using namespace plan;
+
+namespace {
+
+std::vector<std::string> mistakes(const checks::Folder& folder, const std::string& text) {
+  folder.write("budgets/b.yaml", text);
+  const Result<BudgetFile> file = read_budget_file("budgets/b.yaml");
+  std::vector<std::string> out;
+  if (file) return out;
+  for (const Error& error : file.error()) {
+    out.push_back(std::to_string(error.place.line) + ": " + error.message);
+    CHECK(error.place.file == "budgets/b.yaml");
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("one job at the top of the file, files named from its folder") {
+  const checks::Folder folder;
+  folder.write("configs/a.sh", "");
+  folder.write("configs/b.json", "");
+  folder.write(
+      "budgets/b.yaml",
+      "budget: 1\nmodel: 8b\ngpus: 8 x h100-sxm\nfrom: [../configs/a.sh, ../configs/*.json]\nbaseline: main.json\n"
+      "tokens: 15T\nprice: 2.5 USD/h\nrisk: at-risk\nlimits:\n  memory.peak: at most 60 GiB\n  cost: at most 9 USD\n");
+  const Result<BudgetFile> file = read_budget_file("budgets/b.yaml");
+  REQUIRE(file);
+  REQUIRE(file->jobs.size() == 1);
+  const BudgetJob& job = file->jobs[0];
+  CHECK(job.words.at("model").text == "8b");
+  CHECK(job.words.at("gpus").place.line == 3);
+  CHECK(job.words.at("baseline").text == "budgets/main.json");
+  REQUIRE(job.from.size() == 2);
+  CHECK(job.from[0].text == "configs/a.sh");
+  CHECK(job.from[1].text == "configs/b.json");
+  CHECK(job.budget.run.tokens == 15e12);
+  CHECK(job.budget.run.price == 2.5);
+  CHECK(job.budget.risk == Risk::AtRisk);
+  REQUIRE(job.budget.limits.size() == 3);
+  CHECK(job.budget.limits[0].metric == Metric::MemoryFit);
+  CHECK(job.budget.limits[1].place.line == 10);
+}
+
+TEST_CASE("many jobs share what stands above them; a pattern makes a job of each file") {
+  const checks::Folder folder;
+  for (const char* name : {"c.sh", "a.sh", "b.sh"}) folder.write(std::string("runs/") + name, "");
+  folder.write("b.yaml",
+               "budget: 1\ngpus: 8\nlimits: {memory.peak: at most 60 GiB, step_time: at most 1 s}\njobs:\n"
+               "  - {name: one, model: 8b, limits: {memory.peak: at most 50 GiB}}\n"
+               "  - {name: many, each: runs/*.sh, gpus: 16}\n");
+  const Result<BudgetFile> file = read_budget_file("b.yaml");
+  REQUIRE(file);
+  REQUIRE(file->jobs.size() == 4);
+  CHECK(file->jobs[0].name == "one");
+  CHECK(file->jobs[0].words.at("gpus").text == "8");
+  CHECK(file->jobs[0].budget.limits.size() == 3);
+  CHECK(file->jobs[0].budget.limits.back().fail->text == "at most 50 GiB");
+  CHECK(file->jobs[1].name == "many runs/a.sh");
+  CHECK(file->jobs[3].from[0].text == "runs/c.sh");
+  CHECK(file->jobs[3].words.at("gpus").text == "16");
+  CHECK(file->jobs[3].budget.limits.size() == 3);
+}
+
+TEST_CASE("every mistake at once, in the order of lines") {
+  const checks::Folder folder;
+  using List = std::vector<std::string>;
+  CHECK(mistakes(folder,
+                 "budget: 1\nmodle: 8b\ngpus: 8\nlimits:\n  memroy.peak: at most 60 GiB\n  step_time: at most 6.5\n"
+                 "since_baseline:\n  mfu: at least -1\nfrom: nothing.sh\nrisk: maybe\n") ==
+        List{"2: unknown key `modle`", "5: unknown limit `memroy.peak`", "6: `limits.step_time` needs a unit",
+             "8: `since_baseline.mfu` needs a unit", "9: no file `budgets/nothing.sh`", "10: unknown `risk` `maybe`"});
+  CHECK(mistakes(folder, "budget: 2\n") == List{"1: `budget` is out of range: 1 to 1 make sense"});
+  CHECK(mistakes(folder, "model: 8b\n") == List{"1: `budget` is missing"});
+  CHECK(mistakes(folder, "budget: 1\nlimits: {cost: at most 3 USD}\n") ==
+        List{"2: `cost` needs the tokens of the whole run"});
+  CHECK(mistakes(folder, "budget: 1\njobs:\n  - name: a\n  - name: a\n") == List{"4: two jobs are named `a`"});
+  CHECK(mistakes(folder, "budget: 1\njobs: []\n") == List{"1: `jobs` is empty"});
+  CHECK(mistakes(folder, "budget: 1\njobs:\n  - model: 8b\n") == List{"3: `jobs[0].name` is missing"});
+  CHECK(mistakes(folder, "budget: 1\nlimits: {memory.peak: [1]}\n") == List{"2: `limits.memory.peak` is no limit"});
+  CHECK(mistakes(folder, "budget: 1\nlimits: {memory.fit: at most 1 GiB}\n").size() == 1);
+  CHECK(mistakes(folder, "budget: 1\neach: '*.sh'\nfrom: b.yaml\n").size() == 2);
+  CHECK(mistakes(folder, "budget: 1\nprice: x\nlimits: {a: 1}\nlimits: {}\n") == List{"4: key `limits` stands twice"});
+}
+
+TEST_CASE("the caret stands under the value that lacks its unit") {
+  const checks::Folder folder;
+  for (const char* line :
+       {"  step_time: at most 6.5", "  step_time:   'at most 6.5'", "  step_time: \"at most 6.5\""}) {
+    folder.write("b.yaml", std::string("budget: 1\nlimits:\n") + line + "\n");
+    const Result<BudgetFile> file = read_budget_file("b.yaml");
+    REQUIRE(!file);
+    const Place& place = file.error().front().place;
+    CHECK(place.text.substr(static_cast<std::size_t>(place.column) - 1, static_cast<std::size_t>(place.length)) ==
+          "6.5");
+  }
+}

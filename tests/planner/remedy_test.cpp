@@ -1,0 +1,98 @@
+// Oracles: brute force over the micro-batch, recompute and zero axes says whether a single change is enough; every
+// remedy, estimated again, keeps the limit, and is a possible layout.
+#include "planner/remedy.hpp"
+
+#include <doctest/doctest.h>
+
+#include "oracle/random_problem.hpp"
+#include "planner/cause.hpp"
+#include "planner/rules.hpp"
+
+using namespace plan;
+
+namespace {
+
+Problem problem_of(int gpus, std::int64_t seq, std::int64_t batch) {
+  Problem problem;
+  problem.model = oracle::dense_model(32, 4096, 32, 8, 14336, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = gpus;
+  problem.training.seq = seq, problem.training.global_batch = batch;
+  return problem;
+}
+
+Accepts at_most(double gib) {
+  return [gib](const Problem& problem, const Estimate& e) {
+    return static_cast<double>(e.peak_high.value) <= gib * kGiB && e.fits == Fits::Yes && problem.gpus > 0;
+  };
+}
+
+int differences(const Layout& a, const Layout& b) {
+  return int(a.tp != b.tp) + int(a.cp != b.cp) + int(a.pp != b.pp || a.vp != b.vp) +
+         int(a.zero != b.zero || a.shard != b.shard) + int(a.micro_batch != b.micro_batch) +
+         int(!(a.recompute == b.recompute));
+}
+
+}  // namespace
+
+TEST_CASE("every remedy is possible and keeps the limit; one change if one is enough") {
+  const Problem problem = problem_of(64, 8192, 256);
+  for (const int micro_batch : {1, 2, 4, 8})
+    for (const double limit : {20.0, 30.0, 40.0, 60.0}) {
+      CAPTURE(micro_batch);
+      CAPTURE(limit);
+      const Layout layout{.tp = 2, .pp = 2, .dp = 16, .micro_batch = micro_batch, .sequence_parallel = true};
+      REQUIRE(broken_rule(problem, layout) < 0);
+      const Accepts accepts = at_most(limit);
+      bool one_is_enough = false;
+      for (int b = 1; b <= 16; ++b)
+        for (int zero = 0; zero <= 3; ++zero)
+          for (const bool full : {false, true}) {
+            Layout other = layout;
+            other.micro_batch = b, other.zero = zero;
+            if (full) other.recompute.kind = RecomputeKind::Full;
+            if (differences(layout, other) != 1 || broken_rule(problem, other) >= 0) continue;
+            one_is_enough = one_is_enough || accepts(problem, estimate(problem, other));
+          }
+      const std::vector<Remedy> remedies = find_remedies({problem, layout, accepts, {}});
+      CHECK(remedies.size() <= 3);
+      if (one_is_enough) REQUIRE(!remedies.empty());
+      for (const Remedy& remedy : remedies) {
+        CHECK(broken_rule(remedy.problem, remedy.layout) < 0);
+        CHECK(accepts(remedy.problem, estimate(remedy.problem, remedy.layout)));
+        if (one_is_enough) CHECK(differences(layout, remedy.layout) <= 1);
+      }
+    }
+}
+
+TEST_CASE("the cheapest recomputation is taken") {
+  const Problem problem = problem_of(64, 8192, 256);
+  const Layout layout{.tp = 1, .pp = 4, .dp = 16, .micro_batch = 2};
+  const double before = static_cast<double>(estimate(problem, layout).peak_high.value) / kGiB;
+  const Accepts accepts = at_most(before - 5);
+  const std::vector<Remedy> remedies = find_remedies({problem, layout, accepts, {}});
+  REQUIRE(!remedies.empty());
+  const Remedy& first = remedies.front();
+  CHECK(first.layout.recompute.kind != RecomputeKind::None);
+  for (int block = 0; block <= 8; ++block) {
+    Layout other = layout;
+    other.recompute = {.kind = RecomputeKind::Full, .layers = block};
+    const Estimate e = estimate(problem, other);
+    if (accepts(problem, e)) CHECK(first.estimate.step_time <= e.step_time);
+  }
+}
+
+TEST_CASE("what the job was before is offered first; nothing is offered if nothing helps") {
+  const Problem problem = problem_of(64, 8192, 256);
+  const Layout before{.tp = 2, .pp = 2, .dp = 16, .micro_batch = 1, .sequence_parallel = true};
+  Layout now = before;
+  now.micro_batch = 4;
+  const double peak = static_cast<double>(estimate(problem, before).peak_high.value) / kGiB;
+  const std::vector<Restoration> back = restorations(problem, now, {.layout = before});
+  REQUIRE(back.size() == 1);
+  const std::vector<Remedy> remedies =
+      find_remedies({problem, now, at_most(peak), {{back.front().problem, back.front().layout}}});
+  REQUIRE(!remedies.empty());
+  CHECK(remedies.front().layout == before);
+  CHECK(find_remedies({problem, now, [](const Problem&, const Estimate&) { return false; }, {}}).empty());
+}
