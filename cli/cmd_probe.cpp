@@ -6,6 +6,7 @@
 #include "cli/diagnostic.hpp"
 #include "cli/output.hpp"
 #include "cli/probe_options.hpp"
+#include "cli/probe_run.hpp"
 #include "cli/report/probe.hpp"
 #include "cli/resolve.hpp"
 #include "hwprobe/import.hpp"
@@ -115,13 +116,60 @@ int dry_run(const Args& args, const ProbeOptions& options, const Machine& machin
 }
 
 /// One message: what is missing, and what works without it.
-Errors nothing_to_measure(const Machine& machine) {
-  return {{"no_gpu",
-           "nothing to measure here: " + machine.no_gpu,
-           {machine_text(machine)},
-           {"`plan probe --import FILE...` makes a profile of results of nccl-tests, nvbandwidth or perftest",
-            "`plan probe --dry-run --gpu h100-sxm --gpus 8` prints what a probe would measure, and for how long",
-            "on a cluster: `srun --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 plan probe -o cluster.yaml`"}}};
+Errors nothing_to_measure(const Machine& machine, bool plugin) {
+  Error error{"no_gpu",
+              "nothing to measure here: " + machine.no_gpu,
+              {machine_text(machine)},
+              {"`plan probe --import FILE...` makes a profile of results of nccl-tests, nvbandwidth or perftest",
+               "`plan probe --dry-run --gpu h100-sxm --gpus 8` prints what a probe would measure, and for how long",
+               "on a cluster: `srun --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 plan probe -o cluster.yaml`"}};
+  if (!machine.gpus.empty()) {
+    error.message = "there are GPUs, but not the plugin that measures them: libplan_probe_cuda.so";
+    error.help[2] = "build plan where the CUDA toolkit and nccl.h are: `cmake -S . -B build -DPLAN_CUDA=ON`";
+  } else if (!plugin) {
+    error.facts.emplace_back("the plugin that measures, libplan_probe_cuda.so, was not built either: no CUDA toolkit");
+  }
+  return {error};
+}
+
+/// GPUs that others use give figures that mean little.
+Errors busy_gpus(const Machine& machine) {
+  for (const Finding& f : findings(machine))
+    if (f.code == "BUSY")
+      return {{"busy",
+               fmt::format("{} is in use: {}", f.where, f.text),
+               {},
+               {"wait for them to end, or measure anyway with --allow-busy"}}};
+  return {};
+}
+
+int measure(const Args& args, const ProbeOptions& options, const Machine& machine, Streams& streams) {
+  Result<Identity> identity = detect_launcher(process_variables());
+  if (!identity) return report_errors(identity.error(), streams);
+  const std::vector<std::string> plugins = plugin_candidates();
+  const bool able = !machine.gpus.empty() && !plugins.empty();
+  if (identity->launcher == Launcher::None) {
+    identity->world = args.transport_check ? (options.gpus > 0 ? options.gpus : 2)
+                                           : std::max<int>(1, static_cast<int>(machine.gpus.size()));
+    identity->local_world = identity->world;
+  }
+  if (!able && !args.transport_check) {
+    if (identity->rank == 0) report_errors(nothing_to_measure(machine, !plugins.empty()), streams);
+    return kNotMeasured;
+  }
+  SessionOptions session = session_options(args, options, *identity, machine, plugins.empty() ? "" : plugins[0]);
+  if (identity->rank > 0) return run_member(session, streams);
+  if (!identity->note.empty() && !args.quiet) streams.err += "note: " + identity->note + "\n";
+  if (args.transport_check) return run_transport_check(args, std::move(session), streams);
+  if (const Errors busy = busy_gpus(machine); !busy.empty() && !args.allow_busy) return not_measured(busy, streams);
+  Result<ProbeOutcome> outcome = run_measurement(args, options, std::move(session), machine, streams);
+  if (!outcome) return not_measured(outcome.error(), streams);
+  const int status = finish(args, options, std::move(outcome->profile), streams);
+  if (status != kYes || (outcome->failure.empty() && !outcome->interrupted)) return status;
+  if (args.output && !outcome->failure.empty())
+    outcome->failure[0].help.push_back(fmt::format("the rest: `plan probe --resume {0} -o {0}`", *args.output));
+  if (!outcome->failure.empty()) report_errors(outcome->failure, streams);
+  return outcome->interrupted ? static_cast<int>(kInterrupted) : static_cast<int>(kNotMeasured);
 }
 
 }  // namespace
@@ -140,7 +188,7 @@ int run_probe(const Args& args, Streams& streams) {
         streams);
   const Machine machine = discover();
   if (args.dry_run) return dry_run(args, *options, machine, streams);
-  return not_measured(nothing_to_measure(machine), streams);
+  return measure(args, *options, machine, streams);
 }
 
 }  // namespace plan

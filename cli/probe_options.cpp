@@ -111,7 +111,7 @@ void read_hardware_flags(Draft& draft) {
   if (args.gpus)
     if (const auto gpus = draft.take(read_count("--gpus", *args.gpus, 1, 1 << 20)))
       draft.options.gpus = static_cast<int>(*gpus);
-  if (args.gpus && !args.dry_run)
+  if (args.gpus && !args.dry_run && !args.transport_check)
     draft.errors.push_back({"conflicting_flags",
                             "`--gpus` goes with `--dry-run` alone: a probe takes the GPUs that it finds",
                             {},

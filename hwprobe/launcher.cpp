@@ -81,6 +81,7 @@ Result<Identity> read_row(const LauncherRow& row, const Variables& variables) {
   id.local_world = reading.integer(row.local_world, 1);
   id.address = reading.text(row.address);
   const std::string key = reading.text(row.key);
+  if (row.launcher == Launcher::Self && !key.starts_with("self:")) id.launcher = Launcher::Flags;  // set by hand
   if (!key.empty() && key != "none") id.job_key = fmt::format("{}:{}", row.name, key);
   if (row.launcher == Launcher::Torchrun && id.job_key.empty())  // --rdzv-id is "none" unless given
     id.job_key = fmt::format("torchrun:{}:{}:{}", id.address, reading.text("MASTER_PORT"), id.world);

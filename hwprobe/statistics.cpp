@@ -15,7 +15,7 @@ constexpr std::size_t kFewestForModes = 8;
 
 }  // namespace
 
-double quantile(std::vector<double> samples, double share) {
+double sample_quantile(std::vector<double> samples, double share) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());
   const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(samples.size() - 1);
@@ -29,10 +29,10 @@ Summary summarise(std::vector<double> samples) {
   s.count = static_cast<int>(samples.size());
   if (samples.empty()) return s;
   s.median = median(samples);
-  s.least = quantile(samples, 0);
-  s.p90 = quantile(samples, 0.9);
+  s.least = sample_quantile(samples, 0);
+  s.p90 = sample_quantile(samples, 0.9);
   if (s.median <= 0) return s;
-  s.spread = 0.5 * (quantile(samples, 0.95) - quantile(samples, 0.05)) / s.median;
+  s.spread = 0.5 * (sample_quantile(samples, 0.95) - sample_quantile(samples, 0.05)) / s.median;
   for (double& x : samples) x = std::abs(x - s.median);
   s.error = 1.96 * kMedianOverMean * kMadToSigma * median(samples) / std::sqrt(s.count) / s.median;
   return s;

@@ -18,7 +18,7 @@ struct Summary {
 [[nodiscard]] Summary summarise(std::vector<double> samples);
 
 /// Value below which `share` of the samples lie, interpolated; 0 for none.
-[[nodiscard]] double quantile(std::vector<double> samples, double share);
+[[nodiscard]] double sample_quantile(std::vector<double> samples, double share);
 
 /// Samples of one operation on several ranks: for each repetition the slowest rank, because the job waits for it.
 /// Ranks with fewer repetitions cut the others short.

@@ -69,7 +69,7 @@ TEST_CASE("the innermost launcher wins") {
       detect_launcher(of(with(kSlurmStep, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}})))->launcher ==
       Launcher::OpenMpi);
   CHECK(detect_launcher(of(with(kSlurmStep, {{"RANK", "5"}, {"WORLD_SIZE", "8"}})))->rank == 5);
-  CHECK(detect_launcher(of(with(kSlurmStep, {{"PLAN_RANK", "1"}, {"PLAN_WORLD", "2"}})))->launcher == Launcher::Self);
+  CHECK(detect_launcher(of(with(kSlurmStep, {{"PLAN_RANK", "1"}, {"PLAN_WORLD", "2"}})))->launcher == Launcher::Flags);
 }
 
 TEST_CASE("the shell of sbatch is no step") {

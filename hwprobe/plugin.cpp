@@ -1,0 +1,107 @@
+// Loads the library that measures (plugin_abi.h). Tested by tests/hwprobe/probe_ranks_test.cpp with a library made for
+// the test.
+#include "hwprobe/plugin.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kName = "libplan_probe_cuda.so";
+
+template <std::size_t N>
+void terminate(char (&text)[N]) {
+  text[N - 1] = 0;
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_candidates() {
+  if (const char* chosen = std::getenv("PLAN_PROBE_PLUGIN"); chosen != nullptr && *chosen != 0) return {chosen};
+  std::error_code status;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", status).parent_path();
+  std::vector<std::string> found;
+  for (const std::filesystem::path& folder : {program / "lib/plan", program.parent_path() / "lib/plan"})
+    if (const std::filesystem::path file = folder / kName; std::filesystem::exists(file, status))
+      found.push_back(file.string());
+  return found;
+}
+
+Result<std::shared_ptr<Device>> Device::open(const std::string& plugin, const DeviceSetup& setup) {
+  std::shared_ptr<Device> device(new Device);
+  device->library_ = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (device->library_ == nullptr) {
+    const char* why = dlerror();
+    return fail(
+        Error{"no_plugin", fmt::format("the measuring plugin does not load: {}", why == nullptr ? plugin : why)});
+  }
+  const auto entry = reinterpret_cast<plan_probe_backend_v1_function>(dlsym(device->library_, "plan_probe_backend_v1"));
+  device->backend_ = entry == nullptr ? nullptr : entry();
+  if (device->backend_ == nullptr || device->backend_->abi != PLAN_PROBE_ABI ||
+      device->backend_->size < sizeof(plan_probe_backend))
+    return fail(Error{"no_plugin",
+                      fmt::format("`{}` is no measuring plugin of this version of plan", plugin),
+                      {},
+                      {"build plan and its plugin together"}});
+  const auto path = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
+  const plan_probe_setup c{.device = setup.device,
+                           .rank = setup.rank,
+                           .world = setup.world,
+                           .local_rank = setup.local_rank,
+                           .local_world = setup.local_world,
+                           .nccl_library = path(setup.nccl_library),
+                           .cudnn_library = path(setup.cudnn_library),
+                           .timeout_seconds = setup.timeout_s};
+  char error[512] = {};
+  if (device->backend_->open(&c, &device->state_, &device->facts_, error, sizeof error) != PLAN_PROBE_OK) {
+    device->state_ = nullptr;
+    return fail(Error{"no_device", fmt::format("GPU {} cannot be opened: {}", setup.device, error)});
+  }
+  plan_probe_device& f = device->facts_;
+  terminate(f.name), terminate(f.uuid), terminate(f.pci_bus), terminate(f.capability), terminate(f.runtime),
+      terminate(f.nccl), terminate(f.cudnn);
+  return device;
+}
+
+Device::~Device() {
+  if (state_ != nullptr) backend_->close(state_);
+  // The library stays: a thread of it that hangs in a driver must keep its code.
+}
+
+RankResult Device::measure(const plan_probe_point& point) {
+  RankResult result;
+  char error[512] = {};
+  result.status = backend_->measure(state_, &point, &result.data, error, sizeof error);
+  result.error = error;
+  result.data.count = std::max(0, std::min(result.data.count, PLAN_PROBE_SAMPLES));
+  terminate(result.data.text);
+  return result;
+}
+
+Result<std::string> Device::unique_id() {
+  unsigned char id[PLAN_PROBE_ID_BYTES] = {};
+  char error[512] = {};
+  if (backend_->unique_id(state_, id, error, sizeof error) != PLAN_PROBE_OK) return fail(Error{"no_nccl", error});
+  return std::string(reinterpret_cast<const char*>(id), sizeof id);
+}
+
+RankResult Device::join(const std::string& id) {
+  RankResult result;
+  unsigned char bytes[PLAN_PROBE_ID_BYTES] = {};
+  std::memcpy(bytes, id.data(), std::min(id.size(), sizeof bytes));
+  char error[512] = {};
+  result.status = backend_->join(state_, bytes, error, sizeof error);
+  result.error = error;
+  return result;
+}
+
+void Device::stop() {
+  if (state_ != nullptr) backend_->stop(state_);
+}
+
+}  // namespace plan

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formulas/result.hpp"
+#include "hwprobe/plugin_abi.h"
+
+namespace plan {
+
+/// Where the measuring plugin is looked for, first hit wins: PLAN_PROBE_PLUGIN, then beside and above the program.
+[[nodiscard]] std::vector<std::string> plugin_candidates();
+
+/// What one point gave on one rank.
+struct RankResult {
+  int status = 0;  ///< PLAN_PROBE_ error
+  std::string error{};
+  plan_probe_result data{};
+};
+
+/// What to open a device with.
+struct DeviceSetup {
+  int device = 0, rank = 0, world = 1, local_rank = 0, local_world = 1;
+  std::string nccl_library{}, cudnn_library{};
+  double timeout_s = 10;
+};
+
+/// A loaded plugin with its device open.
+class Device {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<Device>> open(const std::string& plugin, const DeviceSetup& setup);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] const plan_probe_device& facts() const { return facts_; }
+  [[nodiscard]] RankResult measure(const plan_probe_point& point);
+  /// The id of a new world of ranks; the error says why NCCL gives none.
+  [[nodiscard]] Result<std::string> unique_id();
+  [[nodiscard]] RankResult join(const std::string& id);
+  void stop();
+
+ private:
+  Device() = default;
+  void* library_ = nullptr;
+  const plan_probe_backend* backend_ = nullptr;
+  void* state_ = nullptr;
+  plan_probe_device facts_{};
+};
+
+}  // namespace plan

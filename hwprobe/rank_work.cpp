@@ -1,0 +1,257 @@
+// Tasks and results of the ranks of a probe. Nothing of a peer is trusted: numbers are checked, texts are only shown.
+// Tested by tests/hwprobe/wire_test.cpp and tests/hwprobe/probe_ranks_test.cpp.
+#include "hwprobe/rank_work.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "hwprobe/wire.hpp"
+
+extern char** environ;
+
+namespace plan {
+namespace {
+
+enum Task : std::int64_t { kOpen = 1, kJoin, kMeasure, kTransport };
+constexpr int kMostNumbers = 7000;  // of a transport frame
+
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  return text.substr(0, 200);
+}
+
+std::string failure(int status, const std::string& error) { return pack_result({.status = status, .error = error}); }
+
+std::string pack_device(const plan_probe_device& d) {
+  Packer out;
+  out.number(PLAN_PROBE_OK).text("");
+  for (const char* text : {d.name, d.uuid, d.pci_bus, d.capability, d.runtime, d.nccl, d.cudnn}) out.text(text);
+  return out.number(d.total_bytes).number(d.free_bytes).number(d.l2_bytes).number(d.sm_count).number(d.devices).take();
+}
+
+template <std::size_t N>
+void copy_text(char (&to)[N], const std::string& from) {
+  std::snprintf(to, N, "%s", printable(from).c_str());
+}
+
+double transport_value(int rank, int i) { return rank + 0.001 * i; }
+
+}  // namespace
+
+std::string RankHello::where() const { return gpu < 0 ? host : fmt::format("{}, GPU {}", host, gpu); }
+
+std::string pack_hello(const RankHello& h) {
+  return Packer()
+      .text(h.version)
+      .text(h.host)
+      .number(h.gpu)
+      .text(h.gpu_name)
+      .text(h.gpu_uuid)
+      .text(h.driver)
+      .text(h.environment.substr(0, 16384))
+      .take();
+}
+
+Result<RankHello> unpack_hello(const std::string& payload) {
+  Unpacker in(payload);
+  RankHello h;
+  h.version = printable(in.text());
+  h.host = printable(in.text());
+  h.gpu = static_cast<int>(in.number_between(-1, 1024));
+  h.gpu_name = printable(in.text());
+  h.gpu_uuid = printable(in.text());
+  h.driver = printable(in.text());
+  h.environment = in.text();
+  if (!in.complete())
+    return fail(Error{"bad_hello",
+                      "a rank introduced itself in another way than this version does",
+                      {},
+                      {"start the same plan everywhere"}});
+  return h;
+}
+
+Errors inconsistencies(const std::vector<RankHello>& ranks) {
+  Errors errors;
+  std::map<std::string, std::size_t> seen;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].gpu_uuid.empty()) continue;
+    const auto [first, fresh] = seen.emplace(ranks[r].gpu_uuid, r);
+    if (!fresh)
+      errors.push_back(
+          {"shared_gpu",
+           fmt::format("ranks {} and {} have the same GPU: {} of {}", first->second, r, ranks[r].gpu, ranks[r].host),
+           {},
+           {"one rank a GPU: --ntasks-per-node=GPUS and --gpus-per-node=GPUS under srun, -n GPUS under mpirun"}});
+  }
+  const auto same = [&](std::string_view what, auto of) {
+    for (std::size_t r = 1; r < ranks.size(); ++r)
+      if (of(ranks[r]) != of(ranks[0])) {
+        errors.push_back(
+            {"inconsistent",
+             fmt::format("rank {} ({}) and rank 0 ({}) differ in {}", r, ranks[r].where(), ranks[0].where(), what),
+             {fmt::format("there `{}`, here `{}`", printable(of(ranks[r])), printable(of(ranks[0])))},
+             {"collectives between them may hang; make the nodes alike"}});
+        return;
+      }
+  };
+  same("the version of plan", [](const RankHello& h) { return h.version; });
+  same("the GPU", [](const RankHello& h) { return h.gpu_name; });
+  same("the driver", [](const RankHello& h) { return h.driver.substr(0, h.driver.find('.')); });
+  same("their NCCL_*, FI_* or UCX_* variables", [](const RankHello& h) { return h.environment; });
+  return errors;
+}
+
+std::string network_environment() {
+  std::vector<std::string> all;
+  for (char** e = environ; e != nullptr && *e != nullptr; ++e) {
+    const std::string_view text(*e);
+    const bool ours = text.starts_with("NCCL_") || text.starts_with("FI_") || text.starts_with("UCX_");
+    if (ours && !text.starts_with("NCCL_HOSTID=") && !text.starts_with("NCCL_DEBUG_FILE="))
+      all.emplace_back(text.substr(0, 300));
+  }
+  std::sort(all.begin(), all.end());
+  std::string joined;
+  for (const std::string& text : all) joined += (joined.empty() ? "" : " ") + text;
+  return joined;
+}
+
+std::string open_task() { return Packer().number(kOpen).take(); }
+std::string join_task(const std::string& nccl_id) { return Packer().number(kJoin).text(nccl_id).take(); }
+
+std::string measure_task(const plan_probe_point& p) {
+  Packer out;
+  out.number(kMeasure);
+  for (const std::int32_t value : {p.kind, p.format, p.orientation, p.op, p.group_size, p.group_stride, p.all_groups,
+                                   p.least_samples, p.most_samples})
+    out.number(value);
+  for (const std::int64_t value : p.number) out.number(value);
+  return out.real(p.max_seconds).take();
+}
+
+std::string transport_task(int count, const std::vector<double>& expected_sum) {
+  Packer out;
+  out.number(kTransport).number(count).number(static_cast<std::int64_t>(expected_sum.size()));
+  for (const double value : expected_sum) out.real(value);
+  return out.take();
+}
+
+std::string pack_result(const RankResult& r) {
+  Packer out;
+  out.number(r.status).text(r.error.substr(0, 400)).number(r.data.took_part).number(r.data.count);
+  for (int i = 0; i < r.data.count; ++i) out.real(r.data.seconds[i]);
+  for (const double value : r.data.value) out.real(value);
+  return out.real(r.data.bytes).real(r.data.eager_seconds).text(r.data.text).take();
+}
+
+Result<RankResult> unpack_result(const std::string& payload) {
+  Unpacker in(payload);
+  RankResult r;
+  r.status = static_cast<int>(in.number_between(-100, 0));
+  r.error = printable(in.text());
+  r.data.took_part = static_cast<int>(in.number_between(0, 1));
+  r.data.count = static_cast<int>(in.number_between(0, PLAN_PROBE_SAMPLES));
+  bool sane = true;
+  const auto value = [&] {
+    const double x = in.real();
+    sane = sane && std::isfinite(x) && x >= 0;
+    return x;
+  };
+  for (int i = 0; i < r.data.count; ++i) r.data.seconds[i] = value();
+  for (double& x : r.data.value) x = value();
+  r.data.bytes = value();
+  r.data.eager_seconds = value();
+  copy_text(r.data.text, in.text());
+  if (!in.complete() || !sane) return fail(Error{"bad_result", "a rank sent a result that is none"});
+  return r;
+}
+
+std::vector<double> unpack_numbers(const std::string& payload) {
+  Unpacker in(payload);
+  const bool right = in.number() == 1;
+  const auto count = in.number_between(0, kMostNumbers);
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(in.real());
+  return right && in.complete() ? numbers : std::vector<double>{};
+}
+
+Result<plan_probe_device> unpack_device(const std::string& payload) {
+  Unpacker in(payload);
+  const auto status = in.number();
+  const std::string error = printable(in.text());
+  if (status != PLAN_PROBE_OK) return fail(Error{"no_device", error.empty() ? "the device cannot be opened" : error});
+  plan_probe_device d{};
+  copy_text(d.name, in.text());
+  copy_text(d.uuid, in.text());
+  copy_text(d.pci_bus, in.text());
+  copy_text(d.capability, in.text());
+  copy_text(d.runtime, in.text());
+  copy_text(d.nccl, in.text());
+  copy_text(d.cudnn, in.text());
+  d.total_bytes = in.number_between(0, std::int64_t{1} << 60);
+  d.free_bytes = in.number_between(0, std::int64_t{1} << 60);
+  d.l2_bytes = in.number_between(0, std::int64_t{1} << 40);
+  d.sm_count = static_cast<int>(in.number_between(0, 100000));
+  d.devices = static_cast<int>(in.number_between(0, 100000));
+  if (!in.complete())
+    return fail(Error{"bad_result", "a rank described its GPU in another way than this version does"});
+  return d;
+}
+
+RankWork::RankWork(std::string plugin, DeviceSetup setup) : plugin_(std::move(plugin)), setup_(std::move(setup)) {}
+
+std::shared_ptr<Device> RankWork::device() {
+  const std::lock_guard lock(mutex_);
+  return device_;
+}
+
+void RankWork::abort() {
+  if (const std::shared_ptr<Device> open = device()) open->stop();
+}
+
+std::string RankWork::run(const std::string& task) {
+  Unpacker in(task);
+  const std::int64_t kind = in.number();
+  if (kind == kTransport) {
+    const auto count = static_cast<int>(in.number_between(0, kMostNumbers));
+    const auto sums = in.number_between(0, kMostNumbers);
+    bool right = true;
+    for (std::int64_t i = 0; i < sums; ++i) {
+      double sum = 0;
+      for (int r = 0; r < setup_.world; ++r) sum += transport_value(r, static_cast<int>(i));
+      right = std::abs(in.real() - sum) <= 1e-9 * (1 + std::abs(sum)) && right;
+    }
+    Packer out;
+    out.number(right && in.complete() ? 1 : 0).number(count);
+    for (int i = 0; i < count; ++i) out.real(transport_value(setup_.rank, i));
+    return out.take();
+  }
+  if (kind == kOpen) {
+    const Result<std::shared_ptr<Device>> opened = Device::open(plugin_, setup_);
+    if (!opened) return failure(PLAN_PROBE_FAILED, opened.error()[0].message);
+    const std::lock_guard lock(mutex_);
+    device_ = *opened;
+    return pack_device(device_->facts());
+  }
+  const std::shared_ptr<Device> open = device();
+  if (!open) return failure(PLAN_PROBE_FAILED, "no device is open");
+  if (kind == kJoin) return pack_result(open->join(in.text()));
+  plan_probe_point p{};
+  for (std::int32_t* value : {&p.kind, &p.format, &p.orientation, &p.op, &p.group_size, &p.group_stride, &p.all_groups,
+                              &p.least_samples, &p.most_samples})
+    *value = static_cast<std::int32_t>(in.number());
+  for (std::int64_t& value : p.number) value = in.number();
+  p.max_seconds = in.real();
+  if (kind != kMeasure || !in.complete()) return failure(PLAN_PROBE_FAILED, "rank 0 gave a task that is none");
+  return pack_result(open->measure(p));
+}
+
+OwnWork own_work(std::shared_ptr<RankWork> work) {
+  return {[work](const std::string& task) { return work->run(task); }, [work] { work->abort(); }};
+}
+
+}  // namespace plan

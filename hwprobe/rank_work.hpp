@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hwprobe/plugin.hpp"
+#include "hwprobe/star.hpp"
+
+namespace plan {
+
+/// What a rank says of itself when it joins; rank 0 checks that all of them fit together.
+struct RankHello {
+  std::string version{};  ///< of plan
+  std::string host{};
+  int gpu = -1;
+  std::string gpu_name{}, gpu_uuid{}, driver{};
+  std::string environment{};  ///< NCCL_*, FI_* and UCX_* variables
+  std::string where() const;  ///< "rank 13 (node02, GPU 5)" without the rank
+};
+[[nodiscard]] std::string pack_hello(const RankHello& hello);
+[[nodiscard]] Result<RankHello> unpack_hello(const std::string& payload);
+
+/// Why these ranks cannot measure together: two on one GPU, different versions, drivers or variables. All at once.
+[[nodiscard]] Errors inconsistencies(const std::vector<RankHello>& ranks);
+
+/// NCCL_*, FI_* and UCX_* of this process, sorted; without those that name this rank alone.
+[[nodiscard]] std::string network_environment();
+
+// Tasks as they travel.
+[[nodiscard]] std::string open_task();
+[[nodiscard]] std::string join_task(const std::string& nccl_id);
+[[nodiscard]] std::string measure_task(const plan_probe_point& point);
+/// Host buffers: every rank answers with its numbers, and checks the sum of the round before.
+[[nodiscard]] std::string transport_task(int count, const std::vector<double>& expected_sum);
+
+[[nodiscard]] std::string pack_result(const RankResult& result);
+/// A result of a rank; malformed ones fail.
+[[nodiscard]] Result<RankResult> unpack_result(const std::string& payload);
+/// The numbers of a transport answer; empty if it found its sum wrong or is malformed.
+[[nodiscard]] std::vector<double> unpack_numbers(const std::string& payload);
+/// The device that an open task opened.
+[[nodiscard]] Result<plan_probe_device> unpack_device(const std::string& payload);
+
+/// The part of a rank that works: opens its device when told and measures what it is given.
+class RankWork {
+ public:
+  RankWork(std::string plugin, DeviceSetup setup);
+  [[nodiscard]] std::string run(const std::string& task);
+  void abort();
+  [[nodiscard]] std::shared_ptr<Device> device();
+
+ private:
+  std::string plugin_;
+  DeviceSetup setup_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_{};
+};
+
+/// The same as callbacks that keep it alive.
+[[nodiscard]] OwnWork own_work(std::shared_ptr<RankWork> work);
+
+}  // namespace plan

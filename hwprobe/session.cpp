@@ -1,0 +1,250 @@
+// A probe from the first connection to the last point. Tested by tests/hwprobe/probe_ranks_test.cpp.
+#include "hwprobe/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "formulas/names.hpp"
+#include "hwprobe/fit.hpp"
+#include "hwprobe/wire.hpp"
+
+namespace plan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kOpenSeconds = 60, kLeastPoint = 5;
+constexpr double kOverBudget = 1.1;
+
+double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+
+MeetingRequest request_of(const SessionOptions& options) {
+  return {options.identity, options.rendezvous, options.secret, options.folder};
+}
+
+/// The results of all ranks as one observation; a failed rank is an error or, where the point cannot be measured on
+/// this hardware, a reason to skip it.
+struct Gathered {
+  std::optional<Observation> observation{};
+  std::string skip{};
+  Errors failure{};
+};
+
+Gathered gather(const SweepPoint& planned, const std::vector<std::string>& payloads,
+                const std::vector<std::string>& names) {
+  Gathered out;
+  Observation o{.planned = planned};
+  std::vector<std::vector<double>> samples;
+  for (std::size_t r = 0; r < payloads.size(); ++r) {
+    const Result<RankResult> result = unpack_result(payloads[r]);
+    if (!result) {
+      out.failure = result.error();
+      return out;
+    }
+    if (result->status == PLAN_PROBE_UNSUPPORTED || result->status == PLAN_PROBE_NO_MEMORY) {
+      out.skip = result->error;
+      return out;
+    }
+    if (result->status != PLAN_PROBE_OK) {
+      out.failure = {{"point_failed", fmt::format("`{}` failed on {}: {}", planned.id, names[r], result->error)}};
+      return out;
+    }
+    const plan_probe_result& d = result->data;
+    for (std::size_t i = 0; i < std::size(o.value); ++i) o.value[i] = std::max(o.value[i], d.value[i]);
+    if (d.took_part == 0) continue;
+    samples.emplace_back(d.seconds, d.seconds + d.count);
+    o.ranks.push_back(static_cast<int>(r));
+    o.medians.push_back(median(samples.back()));
+    o.bytes = std::max(o.bytes, d.bytes);
+    if (o.text.empty()) o.text = d.text;
+  }
+  const std::vector<double> slowest = slowest_rank(samples);
+  o.summary = summarise(slowest);
+  o.two_modes = bimodal(slowest);
+  out.observation = std::move(o);
+  return out;
+}
+
+/// Looks at this rank's GPU after each GEMM point, while its clocks are those of the load.
+class PulseWatch {
+ public:
+  explicit PulseWatch(int gpu) : gpu_(gpu) {
+    if (Result<Nvml> nvml = Nvml::load()) nvml_ = *std::move(nvml);
+  }
+  void look(SessionOutcome& outcome) {
+    if (!nvml_) return;
+    const GpuPulse now = nvml_->pulse(gpu_);
+    if (now.sm_mhz > 0) outcome.sm_mhz.push_back(now.sm_mhz);
+    outcome.throttle |= now.reasons;
+  }
+
+ private:
+  int gpu_;
+  std::optional<Nvml> nvml_{};
+};
+
+}  // namespace
+
+Result<Session> Session::begin(SessionOptions options) {
+  Session session;
+  Identity& id = options.identity;
+  const bool own_children = id.launcher == Launcher::None && id.world > 1;
+  Meeting meeting;
+  Listener listener;
+  if (own_children) {
+    id.job_key = "self:" + random_hex(8);
+    meeting = {.host = "127.0.0.1", .ports = {0}, .token = random_hex(16), .words = "127.0.0.1"};
+  } else if (id.world > 1) {
+    Result<Meeting> planned = plan_meeting(request_of(options));
+    if (!planned) return tl::unexpected(planned.error());
+    meeting = *std::move(planned);
+    if (!meeting.authenticated)
+      session.note_ =
+          "unauthenticated rendezvous (a job-private network is assumed); --rendezvous file:FOLDER or PLAN_PROBE_TOKEN "
+          "authenticate";
+  }
+  if (id.world > 1) {
+    Result<Listener> opened = open_listener(meeting, id);
+    if (!opened) return tl::unexpected(opened.error());
+    listener = *opened;
+  }
+  if (own_children) {
+    Result<Children> children =
+        Children::start(id.world, fmt::format("127.0.0.1:{}", listener.port), meeting.token, id.job_key);
+    if (!children) return tl::unexpected(children.error());
+    session.children_ = *std::move(children);
+  }
+  Result<Coordinator> gathered = Coordinator::gather(meeting, listener, id, pack_hello(options.hello), options.times);
+  clean_up(meeting);
+  if (!gathered) return tl::unexpected(gathered.error());
+  session.coordinator_ = *std::move(gathered);
+  for (const std::string& payload : session.coordinator_->hellos()) {
+    Result<RankHello> hello = unpack_hello(payload);
+    if (!hello) return tl::unexpected(hello.error());
+    session.hellos_.push_back(*std::move(hello));
+  }
+  if (Errors errors = inconsistencies(session.hellos_); !errors.empty()) {
+    session.coordinator_->stop(errors[0].message);
+    return fail(std::move(errors));
+  }
+  session.work_ = std::make_shared<RankWork>(options.plugin, options.setup);
+  session.options_ = std::move(options);
+  return session;
+}
+
+std::vector<std::string> Session::names() const {
+  std::vector<std::string> all;
+  for (std::size_t r = 0; r < hellos_.size(); ++r) all.push_back(fmt::format("rank {} ({})", r, hellos_[r].where()));
+  return all;
+}
+
+Result<std::vector<std::string>> Session::round(const std::string& task, const std::string& title, double deadline_s) {
+  return coordinator_->round(task, title, deadline_s, own_work(work_), names());
+}
+
+Result<std::vector<plan_probe_device>> Session::open_devices() {
+  const auto payloads = round(open_task(), "opening the GPU", kOpenSeconds + options_.times.silence_s);
+  if (!payloads) return tl::unexpected(payloads.error());
+  std::vector<plan_probe_device> devices;
+  for (std::size_t r = 0; r < payloads->size(); ++r) {
+    const Result<plan_probe_device> device = unpack_device((*payloads)[r]);
+    if (!device) {
+      Error error = device.error()[0];
+      error.message = fmt::format("{}: {}", names()[r], error.message);
+      coordinator_->stop(error.message);
+      return fail(std::move(error));
+    }
+    devices.push_back(*device);
+  }
+  return devices;
+}
+
+Result<void> Session::join_nccl() {
+  const std::shared_ptr<Device> device = work_->device();
+  const Result<std::string> id = device ? device->unique_id() : fail(Error{"no_nccl", "no device is open"});
+  if (!id) return tl::unexpected(id.error());
+  const auto payloads = round(join_task(*id), "making the NCCL communicator",
+                              60 + 0.1 * options_.identity.world + options_.times.silence_s);
+  if (!payloads) return tl::unexpected(payloads.error());
+  for (std::size_t r = 0; r < payloads->size(); ++r) {
+    const Result<RankResult> result = unpack_result((*payloads)[r]);
+    if (!result) return tl::unexpected(result.error());
+    if (result->status != PLAN_PROBE_OK)
+      return fail(Error{"no_nccl", fmt::format("{}: {}", names()[r], result->error)});
+  }
+  return {};
+}
+
+SessionOutcome Session::measure(const Sweep& sweep, double budget_s, const ShowProgress& show,
+                                const Interrupted& interrupted) {
+  SessionOutcome outcome;
+  outcome.skipped = sweep.skipped;
+  PulseWatch watch(options_.setup.device);
+  const auto begin = Clock::now();
+  double left = sweep.seconds;
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const SweepPoint& point = sweep.points[i];
+    if (interrupted && interrupted()) {
+      outcome.interrupted = true;
+      break;
+    }
+    left -= point.cost_s;
+    if (since(begin) > kOverBudget * budget_s && point.priority > 0) {
+      outcome.skipped.push_back({point.id, "budget"});
+      continue;
+    }
+    if (show) show({i, sweep.points.size(), point.id, left});
+    const double deadline = std::max(kLeastPoint, 10 * point.cost_s) + options_.times.silence_s;
+    const auto payloads = round(measure_task(point.point), point.id, deadline);
+    if (!payloads) {
+      outcome.failure = payloads.error();
+      break;
+    }
+    if (point.section == Section::Gemm) watch.look(outcome);
+    Gathered gathered = gather(point, *payloads, names());
+    if (gathered.observation) outcome.observations.push_back(*std::move(gathered.observation));
+    if (!gathered.skip.empty()) outcome.skipped.push_back({point.id, gathered.skip});
+    if (gathered.failure.empty()) continue;
+    outcome.failure = std::move(gathered.failure);
+    break;
+  }
+  coordinator_->stop(outcome.failure.empty() ? "" : outcome.failure[0].message);
+  return outcome;
+}
+
+Result<std::vector<double>> Session::check_transport(int count, int repetitions) {
+  std::vector<double> seconds, sum;
+  for (int i = 0; i < repetitions; ++i) {
+    const auto begin = Clock::now();
+    const auto payloads = round(transport_task(count, sum), "transport check", options_.times.silence_s + kLeastPoint);
+    if (!payloads) return tl::unexpected(payloads.error());
+    seconds.push_back(since(begin));
+    sum.assign(static_cast<std::size_t>(count), 0);
+    for (std::size_t r = 0; r < payloads->size(); ++r) {
+      const std::vector<double> numbers = unpack_numbers((*payloads)[r]);
+      if (numbers.size() != sum.size()) {
+        Error error{"wrong_sum", fmt::format("{} received a wrong sum: bytes change on the way", names()[r])};
+        coordinator_->stop(error.message);
+        return fail(std::move(error));
+      }
+      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += numbers[k];
+    }
+  }
+  coordinator_->stop("");
+  return seconds;
+}
+
+Result<std::string> serve_session(const SessionOptions& options) {
+  Result<Meeting> meeting = plan_meeting(request_of(options));
+  if (!meeting) return tl::unexpected(meeting.error());
+  std::string early;
+  const Result<int> descriptor =
+      connect_to_coordinator(*meeting, options.identity.rank, pack_hello(options.hello), options.times.join_s, early);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  return serve(*descriptor, early, own_work(std::make_shared<RankWork>(options.plugin, options.setup)), options.times);
+}
+
+}  // namespace plan

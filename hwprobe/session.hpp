@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hwprobe/assemble.hpp"
+#include "hwprobe/discover.hpp"
+#include "hwprobe/rank_work.hpp"
+#include "hwprobe/self_launch.hpp"
+#include "hwprobe/star.hpp"
+
+namespace plan {
+
+/// A job of ranks, seen from one of them.
+struct SessionOptions {
+  Identity identity{};
+  std::string rendezvous{}, secret{}, folder{"."};
+  StarTimes times{};
+  std::string plugin{};
+  DeviceSetup setup{};
+  RankHello hello{};
+};
+
+/// How far a probe is, for a line on the terminal.
+struct SessionProgress {
+  std::size_t done = 0, all = 0;
+  std::string what{};
+  double seconds_left = 0;
+};
+using ShowProgress = std::function<void(const SessionProgress&)>;
+/// Asked between points: has the user interrupted?
+using Interrupted = std::function<bool()>;
+
+/// What came of measuring: all of it, or what there was when it ended.
+struct SessionOutcome {
+  std::vector<Observation> observations{};
+  std::vector<ProfileSkip> skipped{};
+  Errors failure{};  ///< why it ended early
+  bool interrupted = false;
+  std::vector<double> sm_mhz{};  ///< after each GEMM
+  std::uint64_t throttle = 0;
+};
+
+/// Rank 0 of a job whose ranks have all joined.
+class Session {
+ public:
+  /// Meets the other ranks, starting them where no launcher did (`world` of `options.identity` above 1 without one).
+  [[nodiscard]] static Result<Session> begin(SessionOptions options);
+
+  [[nodiscard]] const std::vector<RankHello>& ranks() const { return hellos_; }
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+  /// Opens every rank's device. The error names the rank that cannot.
+  [[nodiscard]] Result<std::vector<plan_probe_device>> open_devices();
+  /// Makes one NCCL world of them; false with the reason where there is no NCCL.
+  [[nodiscard]] Result<void> join_nccl();
+  [[nodiscard]] SessionOutcome measure(const Sweep& sweep, double budget_s, const ShowProgress& show,
+                                       const Interrupted& interrupted);
+
+  /// Host buffers reduced over the control connections: seconds of each repetition of `count` numbers.
+  [[nodiscard]] Result<std::vector<double>> check_transport(int count, int repetitions);
+
+  void stop(const std::string& reason) { coordinator_->stop(reason); }
+
+ private:
+  Session() = default;
+  [[nodiscard]] Result<std::vector<std::string>> round(const std::string& task, const std::string& title,
+                                                       double deadline_s);
+  [[nodiscard]] std::vector<std::string> names() const;
+
+  SessionOptions options_{};
+  std::shared_ptr<RankWork> work_{};
+  std::optional<Children> children_{};
+  std::optional<Coordinator> coordinator_{};
+  std::vector<RankHello> hellos_{};
+  std::string note_{};
+};
+
+/// Another rank than 0: finds rank 0 and serves it. The result is why it was told to stop, empty if all went well.
+[[nodiscard]] Result<std::string> serve_session(const SessionOptions& options);
+
+}  // namespace plan
