@@ -63,7 +63,10 @@ void missing(Draft& draft, const char* flag, const char* example) {
 
 void resolve_files(Draft& draft) {
   if (draft.args.from.empty()) return;
-  draft.job = draft.take(read_launch_files(draft.args.from));
+  std::optional<Model> model;
+  if (draft.args.model)
+    if (Result<Found<Model>> found = load_model(*draft.args.model, draft.store)) model = std::move(found->value);
+  draft.job = draft.take(read_launch_files(draft.args.from, model));
   if (draft.job) draft.problem.fixed = draft.job->fixed;
 }
 

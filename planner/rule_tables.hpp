@@ -9,6 +9,7 @@
 /// The rules of each framework, one table a file; planner/rules.cpp joins them.
 namespace plan {
 
+[[nodiscard]] std::span<const Rule> megatron_rules();
 [[nodiscard]] std::span<const Rule> torchtitan_rules();
 [[nodiscard]] std::span<const Rule> deepspeed_rules();
 [[nodiscard]] std::span<const Rule> accelerate_rules();

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::Maxtext) + 1;
 
-constexpr FrameworkMask kMegatron = framework_bit(Framework::Megatron);
-
 using rule::all_kinds, rule::divides;
 
 bool heads_divide(const Problem& problem, std::int64_t ranks) {
@@ -66,17 +64,9 @@ bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses)
   });
 }
 
-bool has_latent(const Model& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& k) { return k.mixer == Mixer::Latent; });
-}
-
 bool recurrent(const Model& model) {
   return std::any_of(model.kinds.begin(), model.kinds.end(),
                      [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
-}
-
-bool megatron_schedule(Schedule schedule) {
-  return schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved;
 }
 
 constexpr Rule kRules[] = {
@@ -114,8 +104,6 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        return divides(static_cast<std::int64_t>(l.etp) * l.ep * l.pp, static_cast<std::int64_t>(p.gpus));
      }},
-    {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
-     [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
 
     {"micro_batch_divides", "micro_batch * dp divides the global batch", Level::MicroBatch, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
@@ -128,24 +116,14 @@ constexpr Rule kRules[] = {
        const int ulysses = l.cp_kind == CpKind::Ulysses ? l.cp : l.cp_ulysses;
        return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
      }},
-    {"sparse_attention_gathers", "sparse attention gathers its context", Level::Context, kMegatron,
-     [](const Problem& p, const Layout& l) {
-       const bool sparse = has_latent(p.model) && std::any_of(p.model.kinds.begin(), p.model.kinds.end(),
-                                                              [](const Layer& k) { return k.latent.index_heads > 0; });
-       return l.cp == 1 || !sparse || l.cp_kind == CpKind::AllGather;
-     }},
 
     {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.pp * l.vp <= p.model.depth() + 2; }},
-    {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
-     [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
 
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
-    {"zero_needs_pp_1", "Megatron shards gradients or weights only without pipeline stages", Level::Sharding, kMegatron,
-     [](const Problem&, const Layout& l) { return l.zero <= 1 || l.pp == 1; }},
 };
 
 }  // namespace
@@ -158,7 +136,7 @@ std::span<const Rule> rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all(std::begin(kRules), std::end(kRules));
     for (const std::span<const Rule> more :
-         {torchtitan_rules(), deepspeed_rules(), accelerate_rules(), maxtext_rules()})
+         {megatron_rules(), torchtitan_rules(), deepspeed_rules(), accelerate_rules(), maxtext_rules()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

@@ -1,6 +1,7 @@
 // Every kind of launch file, once. `plan emit`, `--from` and the manual read this table.
 #include <algorithm>
 
+#include "cli/launch/dialect_files.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/maxtext.hpp"
@@ -22,6 +23,13 @@ constexpr LaunchFormat kFormats[] = {
     {"accelerate", "accelerate: its YAML file for FSDP2, with the Trainer's arguments", Framework::Accelerate,
      write_accelerate, is_accelerate, read_accelerate},
     {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
+    {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
+     read_bridge},
+    {"verl", "verl with Megatron actors: hydra overrides", Framework::Megatron, write_verl, is_verl, read_verl},
+    {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl},
+    {"ms-swift", "ms-swift: `megatron pt`", Framework::Megatron, write_swift, is_swift, read_swift},
+    {"llama-factory", "LLaMA-Factory with Megatron-Bridge", Framework::Megatron, write_llama_factory, is_llama_factory,
+     read_llama_factory},
 };
 
 }  // namespace

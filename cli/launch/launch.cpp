@@ -106,15 +106,17 @@ void assume(LaunchJob& job, std::string key, std::string value, std::string why)
   job.inputs.push_back({std::move(key), std::move(value), Origin::Default, std::move(why), {}});
 }
 
-Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths) {
+Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const std::optional<Model>& model) {
   const Result<std::vector<LaunchSource>> files = load(paths);
   if (!files) return fail(files.error());
   LaunchFacts facts = launcher_facts(*files);
+  facts.model = model;
+  if (model) facts.model_where = "--model";
   for (const LaunchSource& source : *files) {
     if (!is_model_config(source)) continue;
-    Result<Model> model = read_config_json(source.text, source.path);
-    if (!model) return fail(model.error());
-    facts.model = std::move(*model);
+    Result<Model> config = read_config_json(source.text, source.path);
+    if (!config) return fail(config.error());
+    facts.model = std::move(*config);
     facts.model_where = source.path;
   }
   const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(*files);

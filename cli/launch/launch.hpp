@@ -31,7 +31,9 @@ struct LaunchJob {
 };
 
 /// Reads launch files, whatever framework they are for; several make one job (script, JSON, the model's config.json).
-[[nodiscard]] Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths);
+/// `model`, if given, is what files describe that leave it open.
+[[nodiscard]] Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths,
+                                                  const std::optional<Model>& model = std::nullopt);
 
 /// One file of a set to be written together.
 struct LaunchFile {

@@ -73,6 +73,22 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
   }
 }
 
+/// NNODES and NPROC_PER_NODE, which ms-swift and LLaMA-Factory hand to torchrun.
+void from_variables(const Script& script, const std::string& file, LaunchFacts& facts) {
+  const auto value = [&](const char* name) {
+    const auto found = script.exported.find(name);
+    if (found != script.exported.end()) return number(found->second.text);
+    for (const ShellCommand& command : script.commands)
+      if (const auto own = command.environment.find(name); own != command.environment.end()) return number(own->second);
+    return 0;
+  };
+  if (const int each = value("NPROC_PER_NODE"); each > 0 && facts.gpus_per_node == 0) {
+    facts.gpus_per_node = each;
+    if (facts.nodes == 0) facts.nodes = std::max(1, value("NNODES"));
+    if (facts.gpus_where.empty()) facts.gpus_where = file;
+  }
+}
+
 /// `numNodes: 128` of a TrainJob, `num_nodes: 4` of SkyPilot: the first value of a key.
 int yaml_number(const std::string& text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
@@ -133,6 +149,7 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       const Script script = follow_script(text, source.path);
       from_sbatch(script, source.path, facts);
       for (const ShellCommand& command : script.commands) from_command(command, source.path, facts);
+      from_variables(script, source.path, facts);
     }
   }
   return facts;

@@ -87,13 +87,13 @@ void stack(const MegatronArgs& args, Stack& stack) {
   if (args.has("use-torch-fsdp2")) stack.states = StateLayout::Fsdp2;
 }
 
-void training(Builder& builder, const Model& model) {
+void training(Builder& builder) {
   const MegatronArgs& args = builder.args;
   LaunchJob& job = builder.job;
   Training training;
   training.stack = framework_row(Framework::Megatron).stack;
   stack(args, training.stack);
-  training.seq = builder.count("seq-length", "seq", static_cast<int>(model.default_seq));
+  training.seq = builder.count("seq-length", "seq", job.model ? static_cast<int>(job.model->default_seq) : 4096);
   job.states_seq = args.has("seq-length");
   training.precision = precision(args);
   state(job, "precision", std::string(name(training.precision)),
@@ -123,7 +123,7 @@ void training(Builder& builder, const Model& model) {
   if (args.has("optimizer-cpu-offload"))
     training.optimizer_offload =
         args.has("optimizer-offload-fraction") ? std::atof(args.text("optimizer-offload-fraction").c_str()) : 1.0;
-  training.dropout = model.dropout;
+  training.dropout = job.model ? job.model->dropout : 0;
   job.training = training;
 }
 
@@ -193,68 +193,95 @@ void context(Builder& builder) {
   fixed.cp_ulysses = std::max(1, sizes.empty() ? 1 : std::atoi(sizes.front().c_str()));
 }
 
-/// Chunks of the pipeline: from a layout string, the two ends, or equal.
-void stages(Builder& builder, const Model& model) {
+/// Chunks per rank: stated, or from the layers of a chunk.
+int virtual_stages(Builder& builder, int pp, int depth) {
   const MegatronArgs& args = builder.args;
-  Fixed& fixed = builder.job.fixed;
-  const int pp = builder.count("pipeline-model-parallel-size", "pp", 1), depth = model.depth();
-  fixed.pp = pp;
-  int vp = 1;
-  if (args.has("num-virtual-stages-per-pipeline-rank")) {
-    vp = builder.count("num-virtual-stages-per-pipeline-rank", "vp", 1);
-  } else if (args.has("num-layers-per-virtual-pipeline-stage")) {
-    const int each = builder.count("num-layers-per-virtual-pipeline-stage", "layers_per_chunk", 1);
-    if (depth % pp == 0 && depth / pp % each == 0)
-      vp = depth / pp / each;
-    else
-      builder.wrong("num-layers-per-virtual-pipeline-stage",
-                    fmt::format("{} does not divide the {} layers of a stage", each, depth / std::max(1, pp)));
+  if (args.has("num-virtual-stages-per-pipeline-rank"))
+    return builder.count("num-virtual-stages-per-pipeline-rank", "vp", 1);
+  const char* flag = "num-layers-per-virtual-pipeline-stage";
+  if (!args.has(flag)) return 1;
+  const int each = builder.count(flag, "layers_per_chunk", 1);
+  if (depth % pp == 0 && depth / pp % each == 0) return depth / pp / each;
+  builder.wrong(flag, fmt::format("{} does not divide the {} layers of a stage", each, depth / std::max(1, pp)));
+  return 1;
+}
+
+/// `--pipeline-model-parallel-layout`; empty after a mistake.
+std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
+  const char* flag = "pipeline-model-parallel-layout";
+  const MegatronArgs& args = builder.args;
+  Result<std::vector<int>> read = read_pipeline_layout(args.text(flag), depth, mtp);
+  if (!read) {
+    read.error().front().message = args.where(flag) + ": " + read.error().front().message;
+    builder.errors.insert(builder.errors.end(), read.error().begin(), read.error().end());
+    return {};
+  }
+  if (static_cast<int>(read->size()) % pp != 0) {
+    builder.wrong(flag, fmt::format("has {} stages, no multiple of pp {}", read->size(), pp));
+    return {};
+  }
+  state(builder.job, "layers", stage_layers_text(*read), args.where(flag));
+  return *read;
+}
+
+/// First and last stage as stated, the others alike.
+std::vector<int> chunks_between_ends(Builder& builder, int pp, int vp, int depth) {
+  const char *first_flag = "decoder-first-pipeline-num-layers", *last_flag = "decoder-last-pipeline-num-layers";
+  const bool first = builder.args.has(first_flag), last = builder.args.has(last_flag);
+  const int front = first ? builder.count(first_flag, "first_stage_layers", 1) : 0;
+  const int back = last ? builder.count(last_flag, "last_stage_layers", 1) : 0;
+  const int middle = pp - (first ? 1 : 0) - (last ? 1 : 0), left = depth - front - back;
+  const bool fits = left >= 0 && (middle > 0 ? left % middle == 0 && left / middle % vp == 0 : left == 0) &&
+                    front % vp == 0 && back % vp == 0;
+  if (!fits) {
+    builder.wrong(first ? first_flag : last_flag,
+                  fmt::format("leaves {} layers for {} stages in the middle", left, middle));
+    return {};
   }
   std::vector<int> chunks;
-  if (args.has("pipeline-model-parallel-layout")) {
-    const char* flag = "pipeline-model-parallel-layout";
-    Result<std::vector<int>> read = read_pipeline_layout(args.text(flag), depth, model.mtp.depth);
-    if (!read) {
-      read.error().front().message = args.where(flag) + ": " + read.error().front().message;
-      builder.errors.insert(builder.errors.end(), read.error().begin(), read.error().end());
-    } else if (static_cast<int>(read->size()) % pp != 0) {
-      builder.wrong(flag, fmt::format("has {} stages, no multiple of pp {}", read->size(), pp));
-    } else {
-      chunks = *read;
-      vp = static_cast<int>(chunks.size()) / pp;
-      state(builder.job, "layers", stage_layers_text(chunks), args.where(flag));
-    }
-  } else if (args.has("decoder-first-pipeline-num-layers") || args.has("decoder-last-pipeline-num-layers")) {
-    const bool first = args.has("decoder-first-pipeline-num-layers"),
-               last = args.has("decoder-last-pipeline-num-layers");
-    const int front = first ? builder.count("decoder-first-pipeline-num-layers", "first_stage_layers", 1) : 0;
-    const int back = last ? builder.count("decoder-last-pipeline-num-layers", "last_stage_layers", 1) : 0;
-    const int middle = pp - (first ? 1 : 0) - (last ? 1 : 0), left = depth - front - back;
-    const bool fits = left >= 0 && (middle > 0 ? left % middle == 0 && left / middle % vp == 0 : left == 0) &&
-                      front % vp == 0 && back % vp == 0;
-    if (!fits)
-      builder.wrong(first ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers",
-                    fmt::format("leaves {} layers for {} stages in the middle", left, middle));
-    for (int chunk = 0; fits && chunk < pp * vp; ++chunk) {
-      const int stage = chunk % pp;
-      const int layers = first && stage == 0 ? front : last && stage == pp - 1 ? back : middle > 0 ? left / middle : 0;
-      chunks.push_back(layers / vp);
-    }
-  } else {
-    const bool embedding = args.has("account-for-embedding-in-pipeline-split"),
-               loss = args.has("account-for-loss-in-pipeline-split");
-    chunks = equal_chunks(depth, pp * vp, embedding, loss);
-    if (chunks.empty())
-      builder.errors.push_back({"uneven_stages",
-                                fmt::format("{}: {} layers{} do not divide into {} chunks (pp {} x vp {})",
-                                            args.where("pipeline-model-parallel-size"), depth,
-                                            embedding || loss ? ", embedding and loss counted," : "", pp * vp, pp, vp),
-                                {},
-                                {"state the stages with `--pipeline-model-parallel-layout`"}});
+  for (int chunk = 0; chunk < pp * vp; ++chunk) {
+    const int stage = chunk % pp;
+    const int layers = first && stage == 0 ? front : last && stage == pp - 1 ? back : middle > 0 ? left / middle : 0;
+    chunks.push_back(layers / vp);
   }
-  fixed.vp = vp;
-  fixed.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
-  if (pp > 1 && !chunks.empty()) fixed.chunk_layers = std::move(chunks);
+  return chunks;
+}
+
+/// Equal chunks, embedding and loss counted as layers where the flags say so.
+std::vector<int> divided_chunks(Builder& builder, int pp, int vp, int depth) {
+  const bool embedding = builder.args.has("account-for-embedding-in-pipeline-split"),
+             loss = builder.args.has("account-for-loss-in-pipeline-split");
+  std::vector<int> chunks = equal_chunks(depth, pp * vp, embedding, loss);
+  if (chunks.empty())
+    builder.errors.push_back({"uneven_stages",
+                              fmt::format("{}: {} layers{} do not divide into {} chunks (pp {} x vp {})",
+                                          builder.args.where("pipeline-model-parallel-size"), depth,
+                                          embedding || loss ? ", embedding and loss counted," : "", pp * vp, pp, vp),
+                              {},
+                              {"state the stages with `--pipeline-model-parallel-layout`"}});
+  return chunks;
+}
+
+/// The pipeline: stages, chunks and the layers that stand on them.
+void stages(Builder& builder) {
+  const MegatronArgs& args = builder.args;
+  LaunchJob& job = builder.job;
+  const int pp = builder.count("pipeline-model-parallel-size", "pp", 1), depth = job.model ? job.model->depth() : 0;
+  int vp = virtual_stages(builder, pp, depth);
+  std::vector<int> chunks;
+  if (job.model && pp <= 1 << 16 && vp <= 1 << 12) {
+    if (args.has("pipeline-model-parallel-layout")) {
+      chunks = listed_chunks(builder, pp, depth, job.model->mtp.depth);
+      if (!chunks.empty()) vp = static_cast<int>(chunks.size()) / pp;
+    } else if (args.has("decoder-first-pipeline-num-layers") || args.has("decoder-last-pipeline-num-layers")) {
+      chunks = chunks_between_ends(builder, pp, vp, depth);
+    } else {
+      chunks = divided_chunks(builder, pp, vp, depth);
+    }
+  }
+  job.fixed.pp = pp, job.fixed.vp = vp;
+  job.fixed.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
+  if (pp > 1 && !chunks.empty()) job.fixed.chunk_layers = std::move(chunks);
 }
 
 void recompute(Builder& builder) {
@@ -315,12 +342,14 @@ void batch(Builder& builder) {
   }
 }
 
-void experts(Builder& builder, const Model& model) {
+void experts(Builder& builder) {
+  const bool moe = builder.job.model && builder.job.model->moe();
   Fixed& fixed = builder.job.fixed;
-  fixed.ep = model.moe() || builder.args.has("expert-model-parallel-size")
-                 ? builder.count("expert-model-parallel-size", "ep", 1)
-                 : 1;
-  fixed.etp = model.moe() ? builder.count("expert-tensor-parallel-size", "etp", *fixed.tp) : 1;
+  fixed.ep =
+      moe || builder.args.has("expert-model-parallel-size") ? builder.count("expert-model-parallel-size", "ep", 1) : 1;
+  fixed.etp = moe || builder.args.has("expert-tensor-parallel-size")
+                  ? builder.count("expert-tensor-parallel-size", "etp", *fixed.tp)
+                  : 1;
 }
 
 }  // namespace
@@ -333,21 +362,24 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   job.gpus = facts.gpus();
   job.gpu = facts.gpu;
   if (job.gpus > 0) state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
-  Result<Model> model = megatron_model(args, facts, job.notes);
-  if (!model) return fail(model.error());
-  job.model = *model;
-  job.model_name = model->name;
-  state(job, "model", model->name, args.has("num-layers") ? args.where("num-layers") : facts.model_where);
-  training(builder, *model);
+  const bool names_model = args.states_environment || args.has("num-layers") || facts.model;
+  if (names_model) {  // a dialect's overrides may leave the model to a recipe
+    Result<Model> model = megatron_model(args, facts, job.notes);
+    if (!model) return fail(model.error());
+    job.model = std::move(*model);
+    job.model_name = job.model->name;
+    state(job, "model", job.model_name, args.has("num-layers") ? args.where("num-layers") : facts.model_where);
+  }
+  training(builder);
   job.fixed.tp = builder.count("tensor-model-parallel-size", "tp", 1);
   job.fixed.sequence_parallel = args.has("sequence-parallel") && *job.fixed.tp > 1;
   if (args.has("sequence-parallel"))
     state(job, "sp", *job.fixed.sequence_parallel ? "on" : "off", args.where("sequence-parallel"));
   else
     assume(job, "sp", "off", "Megatron-LM");
-  stages(builder, *model);
+  stages(builder);
   context(builder);
-  experts(builder, *model);
+  experts(builder);
   sharding(builder);
   recompute(builder);
   batch(builder);

@@ -116,6 +116,12 @@ constexpr Mistake kMistakes[] = {
      },
      "interleaved stages on pp 2 need overlapped point-to-point communication",
      "drop `--no-overlap-p2p-communication`"},
+    {"rank_order", "use-tp-pp-dp-mapping",  // 3
+     [](const Args& a, const Job& j) {
+       const int grid = tp(j) * cp(j), expert = j.fixed.etp.value_or(1) * j.fixed.ep.value_or(1);
+       return a.has("use-tp-pp-dp-mapping") && j.model->moe() && pp(j) > 1 && grid != expert;
+     },
+     "with `--use-tp-pp-dp-mapping` on a pipeline, tp x cp must equal etp x ep", "drop the flag"},
     {"experts_missing", "expert-model-parallel-size",  // 26
      [](const Args&, const Job& j) { return j.fixed.ep.value_or(1) > 1 && !j.model->moe(); },
      "expert parallelism needs experts", "drop `--expert-model-parallel-size`"},
@@ -314,6 +320,7 @@ void judge_connections(const Args& args, const Job& job, Errors& errors) {
 
 Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job) {
   Errors errors;
+  if (!job.model) return errors;  // a recipe decides the rest
   for (const Mistake& row : kMistakes) {
     if (!row.broken(args, job)) continue;
     const std::string where = args.where(row.flag);

@@ -144,6 +144,7 @@ std::optional<Model> preset_like(const Model& model) {
   const StoreOptions store = StoreOptions::from_environment();
   std::optional<Model> best;
   for (const PresetEntry& entry : list_presets(PresetKind::Model, store)) {
+    if (entry.text.find(fmt::format("hidden: {}", model.hidden)) == std::string::npos) continue;  // parsing takes time
     Result<Model> preset = parse_model(entry);
     if (!preset || !same_shape(model, *preset)) continue;
     const bool better = !best || (best->vocab != model.vocab && preset->vocab == model.vocab);

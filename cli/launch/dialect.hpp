@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/launch/megatron.hpp"
+
+namespace plan {
+
+/// How a dialect writes what is a flag to Megatron-LM.
+enum class KeyKind {
+  Value,   ///< key: value
+  Switch,  ///< key: true where the flag stands
+  Off,     ///< key: false where the flag stands
+  List,    ///< key: [a, b]
+  Full,    ///< key: true where the flag's value is `full` (activation checkpointing)
+};
+
+struct DialectKey {
+  std::string_view flag;  ///< of Megatron-LM, without dashes
+  std::string_view key;   ///< dotted; empty: the dialect settles it otherwise and it is left out
+  KeyKind kind = KeyKind::Value;
+};
+
+/// A tool around Megatron-LM with its own names.
+struct Dialect {
+  std::string_view format;
+  std::span<const DialectKey> keys;
+  std::string_view model;      ///< key that names the model; empty: dimensions under `model.`
+  std::string_view nodes;      ///< key of the number of nodes, if files state it
+  std::string_view gpus;       ///< key of GPUs per node, likewise
+  std::string_view precision;  ///< key of the number format
+  bool defaults_sequence_parallel = false;
+};
+
+[[nodiscard]] const Dialect& bridge_dialect();
+[[nodiscard]] const Dialect& verl_dialect();
+[[nodiscard]] const Dialect& nemo_rl_dialect();
+[[nodiscard]] const Dialect& swift_dialect();
+[[nodiscard]] const Dialect& llama_factory_dialect();
+
+/// Keys as written, dotted, with their values and lines.
+using DialectKeys = std::map<std::string, MegatronValue, std::less<>>;
+
+/// All keys of a YAML file, or the KEY=VALUE or --key value words of a script's command that starts `program`.
+[[nodiscard]] Result<DialectKeys> keys_of_yaml(const LaunchSource& source);
+[[nodiscard]] DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program);
+[[nodiscard]] DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program);
+
+/// The job that keys of a dialect describe.
+[[nodiscard]] Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts);
+
+/// A plan's settings under the dialect's keys, in the order of its table; what it cannot say is refused.
+struct DialectSetting {
+  std::string key{};
+  std::string value{};  ///< as YAML: 8, true, "a2a+p2p", [core_attn, mlp]
+};
+[[nodiscard]] Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, const Plan& plan,
+                                                                   const EmitOptions& options);
+/// Nested YAML of dotted keys.
+[[nodiscard]] std::string yaml_of(const std::vector<DialectSetting>& settings);
+/// Name of the model on Hugging Face, or the preset's.
+[[nodiscard]] std::string published_name(const Model& model);
+
+}  // namespace plan

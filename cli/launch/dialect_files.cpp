@@ -1,0 +1,270 @@
+// Files of Megatron-Bridge, verl, NeMo-RL, ms-swift and LLaMA-Factory. Tested by tests/launch/dialect_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/dialect.hpp"
+#include "cli/launch/dialect_files.hpp"
+#include "cli/launch/launcher.hpp"
+#include "cli/report/layout_text.hpp"
+
+namespace plan {
+namespace {
+
+std::string header(const Plan& plan, const std::vector<std::string>& more) {
+  std::string out = fmt::format("# {} on {} GPUs ({})\n# {}\n", plan.problem.model.name, plan.problem.gpus,
+                                plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
+  for (const std::string& line : more) out += fmt::format("# {}\n", line);
+  return out;
+}
+
+/// Recipe of Megatron-Bridge whose function starts with the stem; `vanilla_gpt` takes every dimension from the file.
+std::string recipe_stem(const std::string& model) {
+  static constexpr std::pair<std::string_view, std::string_view> kStems[] = {
+      {"llama3-405b", "llama31_405b"},
+      {"llama3-70b", "llama3_70b"},
+      {"llama3-8b", "llama3_8b"},
+      {"llama3.2-1b", "llama32_1b"},
+      {"llama3.2-3b", "llama32_3b"},
+      {"llama2-7b", "llama2_7b"},
+      {"deepseek-v3", "deepseek_v3"},
+      {"deepseek-v2", "deepseek_v2"},
+      {"deepseek-v2-lite", "deepseek_v2_lite"},
+      {"qwen3-8b", "qwen3_8b"},
+      {"qwen3-14b", "qwen3_14b"},
+      {"qwen3-32b", "qwen3_32b"},
+      {"qwen3-30b-a3b", "qwen3_30b_a3b"},
+      {"qwen3-235b-a22b", "qwen3_235b_a22b"},
+      {"kimi-k2", "kimi_k2"},
+      {"gpt-oss-20b", "gpt_oss_20b"},
+      {"gpt-oss-120b", "gpt_oss_120b"},
+      {"gpt3-175b", "gpt3_175b"},
+  };
+  for (const auto& [name, stem] : kStems)
+    if (model == name) return std::string(stem);
+  return "vanilla_gpt";
+}
+
+std::vector<std::string> words_of(const std::vector<DialectSetting>& settings) {
+  std::vector<std::string> out;
+  for (const DialectSetting& setting : settings) {
+    std::string value = setting.value;
+    if (value.starts_with('[')) std::erase(value, ' ');
+    out.push_back(shell_quoted(setting.key + "=" + value));
+  }
+  return out;
+}
+
+tl::unexpected<Errors> only_itself(const Dialect& dialect, const std::string& launcher) {
+  return fail(
+      {"not_expressible",
+       fmt::format("{} starts its own processes; `--launcher {}` does not go with it", dialect.format, launcher),
+       {},
+       {"leave `--launcher` out"}});
+}
+
+struct NodeText {
+  int nodes;
+  int gpus;
+};
+NodeText nodes_of(const Plan& plan) {
+  const int gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
+  return {std::max(1, plan.problem.gpus / gpus), gpus};
+}
+
+/// Variables that ms-swift and LLaMA-Factory hand to torchrun.
+std::string node_variables(const Plan& plan) {
+  const NodeText nodes = nodes_of(plan);
+  return fmt::format(
+      "export NNODES={} NPROC_PER_NODE={}\nexport NODE_RANK=\"${{NODE_RANK:-0}}\" "
+      "MASTER_ADDR=\"${{MASTER_ADDR:-127.0.0.1}}\" MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n",
+      nodes.nodes, nodes.gpus);
+}
+
+std::string environment(const Plan& plan) {
+  std::string out;
+  for (const auto& [name, value] : megatron_environment(plan))
+    out += fmt::format("export {}={}\n", name, shell_quoted(value));
+  return out;
+}
+
+std::string command(const std::string& start, const std::vector<std::string>& words) {
+  std::string out = start;
+  for (const std::string& word : words) out += " \\\n    " + word;
+  return out + "\n";
+}
+
+bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
+bool is_shell(const LaunchSource& source) { return source.text.starts_with("#!") || source.path.ends_with(".sh"); }
+
+/// Keys of every file of the dialect together.
+template <class Read>
+Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource> files, const LaunchFacts& facts,
+                           Read read) {
+  DialectKeys keys;
+  Errors errors;
+  for (const LaunchSource& source : files) {
+    Result<DialectKeys> own = read(source);
+    if (!own)
+      errors.insert(errors.end(), own.error().begin(), own.error().end());
+    else
+      keys.insert(own->begin(), own->end());
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return dialect_job(dialect, keys, facts);
+}
+
+}  // namespace
+
+Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions& options) {
+  const Result<std::vector<DialectSetting>> settings = dialect_settings(bridge_dialect(), plan, options);
+  if (!settings) return fail(settings.error());
+  const std::string stem = recipe_stem(plan.problem.model.name);
+  LaunchCommand launch;
+  launch.title =
+      fmt::format("{} on {} GPUs ({})", plan.problem.model.name, plan.problem.gpus, plan.problem.cluster.gpu.name);
+  launch.comments = {axes_text(plan.best, plan.problem.model.moe()),
+                     "Written by plan for Megatron-Bridge 0.6 or newer; the same keys stand in overrides.yaml.",
+                     "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
+  launch.environment = megatron_environment(plan);
+  launch.setup = {"BRIDGE_PATH=\"${BRIDGE_PATH:?set BRIDGE_PATH to a Megatron-Bridge checkout}\""};
+  launch.program = "\"$BRIDGE_PATH/scripts/training/run_recipe.py\"";
+  launch.plain_program = "scripts/training/run_recipe.py";
+  launch.groups = {
+      {"RECIPE_ARGS",
+       {fmt::format("--model {} --mode pretrain{}", stem, options.data_path.empty() ? " --dataset mock" : "")}},
+      {"OVERRIDES", words_of(*settings)}};
+  launch.stem = job_name(plan, options);
+  Result<std::vector<LaunchFile>> files = write_launcher(launch, plan, options);
+  if (!files) return files;
+  files->insert(
+      files->begin(),
+      {"overrides.yaml",
+       header(plan, {fmt::format("Overrides of Megatron-Bridge's recipe {}.", stem)}) + yaml_of(*settings), false});
+  return files;
+}
+
+bool is_bridge(const LaunchSource& source) {
+  if (has(source, "run_recipe.py")) return true;
+  return !is_shell(source) && !source.path.ends_with(".json") && has(source, "model:") &&
+         has(source, "tensor_model_parallel_size:") && !has(source, "megatron_cfg:") &&
+         !has(source, "actor_rollout_ref") &&
+         (has(source, "\ntrain:") || has(source, "\nddp:") || has(source, "\ndataset:"));
+}
+
+Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  return read_all(bridge_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
+    if (has(source, "run_recipe.py")) return keys_of_overrides(source, "run_recipe.py");
+    return keys_of_yaml(source);
+  });
+}
+
+Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& options) {
+  if (!options.launcher.empty()) return only_itself(verl_dialect(), options.launcher);
+  const Result<std::vector<DialectSetting>> settings = dialect_settings(verl_dialect(), plan, options);
+  if (!settings) return fail(settings.error());
+  std::string text =
+      "#!/bin/bash\n" +
+      header(plan, {"Written by plan for verl 0.7 (Megatron actor); run it on the head of a Ray cluster.",
+                    "Add your rewards, rollout and data: KEY=VALUE behind the script's name."});
+  text += "set -euo pipefail\n\n" + environment(plan);
+  std::vector<std::string> words = words_of(*settings);
+  words.emplace_back("\"$@\"");
+  text +=
+      command("python3 -m verl.trainer.main_ppo --config-path=config --config-name=ppo_megatron_trainer.yaml", words);
+  return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
+}
+bool is_verl(const LaunchSource& source) { return has(source, "actor_rollout_ref") && has(source, "megatron"); }
+Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  return read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
+    if (is_shell(source)) return keys_of_overrides(source, "verl.trainer");
+    return keys_of_yaml(source);
+  });
+}
+
+Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOptions& options) {
+  if (!options.launcher.empty()) return only_itself(nemo_rl_dialect(), options.launcher);
+  Result<std::vector<DialectSetting>> settings = dialect_settings(nemo_rl_dialect(), plan, options);
+  if (!settings) return fail(settings.error());
+  const Layout& layout = plan.best.layout;
+  settings->push_back({"policy.megatron_cfg.enabled", "true"});
+  settings->push_back({"policy.dtensor_cfg.enabled", "false"});
+  settings->push_back(
+      {"policy.make_sequence_length_divisible_by", fmt::format("{}", layout.tp * (layout.cp > 1 ? 2 * layout.cp : 1))});
+  const std::string text =
+      header(plan, {"Written by plan for NeMo-RL 0.7: uv run examples/run_sft.py --config <this file>, with",
+                    "`defaults:` naming the example that it extends."}) +
+      yaml_of(*settings);
+  return std::vector<LaunchFile>{{job_name(plan, options) + ".yaml", text, false}};
+}
+bool is_nemo_rl(const LaunchSource& source) { return has(source, "megatron_cfg:") && has(source, "policy:"); }
+Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  return read_all(nemo_rl_dialect(), files, facts, keys_of_yaml);
+}
+
+Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions& options) {
+  if (!options.launcher.empty() && options.launcher != "torchrun")
+    return only_itself(swift_dialect(), options.launcher);
+  const Result<std::vector<DialectSetting>> settings = dialect_settings(swift_dialect(), plan, options);
+  if (!settings) return fail(settings.error());
+  std::vector<std::string> words;
+  for (const DialectSetting& setting : *settings) {
+    std::string value = setting.value;
+    if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
+    if (value.starts_with('[')) {
+      value = value.substr(1, value.size() - 2);
+      std::erase(value, ',');
+      words.push_back("--" + setting.key + " " + value);
+    } else {
+      words.push_back("--" + setting.key + " " + shell_quoted(value));
+    }
+  }
+  if (options.data_path.empty()) words.emplace_back("\"$@\"");
+  std::string text =
+      "#!/bin/bash\n" +
+      header(plan, {"Written by plan for ms-swift 4; run it on every node with NODE_RANK and MASTER_ADDR set.",
+                    "Name your data behind the script's name: --dataset PATH."});
+  text += "set -euo pipefail\n\n" + environment(plan) + node_variables(plan) + command("megatron pt", words);
+  return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
+}
+bool is_swift(const LaunchSource& source) {
+  return is_shell(source) && has(source, "--tensor_model_parallel_size") &&
+         (has(source, "megatron sft") || has(source, "megatron pt") || has(source, "megatron rlhf"));
+}
+Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  return read_all(swift_dialect(), files, facts,
+                  [](const LaunchSource& source) -> Result<DialectKeys> { return keys_of_flags(source, "megatron"); });
+}
+
+Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const EmitOptions& options) {
+  if (!options.launcher.empty() && options.launcher != "torchrun")
+    return only_itself(llama_factory_dialect(), options.launcher);
+  Result<std::vector<DialectSetting>> settings = dialect_settings(llama_factory_dialect(), plan, options);
+  if (!settings) return fail(settings.error());
+  settings->push_back({"gradient_accumulation_steps", fmt::format("{}", plan.best.micro_batches)});
+  settings->insert(settings->begin() + 1, {"stage", "pt"});
+  settings->insert(settings->begin() + 2, {"do_train", "true"});
+  settings->insert(settings->begin() + 3, {"finetuning_type", "full"});
+  settings->insert(settings->begin() + 4, {"dataset", options.data_path.empty() ? "c4_demo" : options.data_path});
+  settings->insert(settings->begin() + 5,
+                   {"output_dir", options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir});
+  const std::string stem = job_name(plan, options);
+  std::string script =
+      "#!/bin/bash\n" +
+      header(plan, {"Written by plan for LLaMA-Factory 0.9.5 with Megatron-Bridge; run it on every node."});
+  script +=
+      "set -euo pipefail\n\nexport USE_MEGATRON_BRIDGE=1 FORCE_TORCHRUN=1\n" + environment(plan) + node_variables(plan);
+  script += fmt::format("llamafactory-cli train \"$(dirname \"$0\")/{}.yaml\"\n", stem);
+  return std::vector<LaunchFile>{
+      {stem + ".yaml", header(plan, {"Started by " + stem + ".sh."}) + yaml_of(*settings), false},
+      {stem + ".sh", script, true}};
+}
+bool is_llama_factory(const LaunchSource& source) {
+  return !is_shell(source) && has(source, "model_name_or_path:") && has(source, "finetuning_type:") &&
+         has(source, "model_parallel_size:");
+}
+Result<LaunchJob> read_llama_factory(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  return read_all(llama_factory_dialect(), files, facts, keys_of_yaml);
+}
+
+}  // namespace plan

@@ -1,0 +1,243 @@
+// From a dialect's keys to Megatron-LM's arguments. Tested by tests/launch/dialect_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/dialect.hpp"
+#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/shell.hpp"
+#include "presets/store.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+void walk(const yaml::Node& node, const std::string& path, const std::string& file, DialectKeys& out) {
+  if (node.kind == yaml::Kind::Map) {
+    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
+      walk(node.items[i + 1], path.empty() ? node.items[i].text : path + "." + node.items[i].text, file, out);
+    return;
+  }
+  MegatronValue value{{}, fmt::format("{}:{}", file, node.line)};
+  if (node.kind == yaml::Kind::Sequence)
+    for (const yaml::Node& item : node.items) value.values.push_back(item.text);
+  else if (node.kind == yaml::Kind::Scalar)
+    value.values.push_back(node.text);
+  else
+    return;  // null: not stated
+  if (!path.empty()) out[path] = std::move(value);
+}
+
+/// `[core_attn,mlp]` or one word.
+std::vector<std::string> listed(std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
+  std::vector<std::string> out;
+  text = text.substr(1, text.size() - 2);
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string item = text.substr(at, end - at);
+    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
+    if (!item.empty()) out.push_back(std::move(item));
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+bool is_true(const MegatronValue& value) {
+  return !value.values.empty() && (lower(value.values[0]) == "true" || value.values[0] == "1");
+}
+
+/// `mixed_precision: bf16_with_fp8_current_scaling_mixed`, `bfloat16` or `true` under a key called bf16, as flags.
+void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args, Errors& errors) {
+  const auto found = keys.find(dialect.precision);
+  const std::string word = found == keys.end() || found->second.values.empty() ? "" : lower(found->second.values[0]);
+  const auto set = [&](const char* flag, const char* value) {
+    args.given[flag] = {value[0] == '\0' ? std::vector<std::string>{} : std::vector<std::string>{value},
+                        found == keys.end() ? "" : found->second.where};
+  };
+  if (word.empty() || word == "true" || word.starts_with("bf16") || word == "bfloat16") set("bf16", "");
+  if (word == "float16" || word == "fp16" || word == "fp16_mixed") set("fp16", "");
+  if (dialect.precision != "mixed_precision") return;
+  if (word.find("fp8_delayed") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "delayed");
+  if (word.find("fp8_current") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "tensorwise");
+  if (word.find("fp8_subchannel") != std::string::npos) set("fp8-format", "e4m3"), set("fp8-recipe", "blockwise");
+  if (word.find("mxfp8") != std::string::npos) set("fp8-format", "e4m3"), set("fp8-recipe", "mxfp8");
+  if (word.find("nvfp4") != std::string::npos) set("fp4-format", "e2m1"), set("fp4-recipe", "nvfp4");
+  if (found != keys.end() && !args.has("bf16") && !args.has("fp16"))
+    errors.push_back(
+        {"unknown_precision",
+         fmt::format("{}: unknown `{}: {}`", found->second.where, dialect.precision, word),
+         {},
+         {"bf16_mixed, bf16_with_fp8_current_scaling_mixed, bf16_with_mxfp8_mixed and their like are known"}});
+}
+
+/// The last part of a key as a flag of Megatron-LM: `model.moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
+bool names_a_flag(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  std::string name(dot == std::string_view::npos ? key : key.substr(dot + 1));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return find_megatron_flag(name) != nullptr;
+}
+
+/// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
+void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& errors, std::vector<Note>& notes) {
+  std::vector<std::string_view> known;
+  std::vector<std::string> sections;
+  for (const DialectKey& row : dialect.keys)
+    if (!row.key.empty()) {
+      known.push_back(row.key);
+      sections.emplace_back(
+          row.key.substr(0, row.key.rfind('.') == std::string_view::npos ? 0 : row.key.rfind('.') + 1));
+    }
+  std::string unread;
+  for (const auto& [key, value] : keys) {
+    if (std::find(known.begin(), known.end(), key) != known.end() || key == dialect.model || key == dialect.nodes ||
+        key == dialect.gpus || key == dialect.precision || key == "gradient_accumulation_steps")
+      continue;
+    const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
+    const bool ours = std::find(sections.begin(), sections.end(), section) != sections.end();
+    const std::string near = nearest_name(key, known);
+    if (ours && !near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key)) {
+      errors.push_back({"unknown_key",
+                        fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
+                        {},
+                        {fmt::format("the nearest is `{}`", near)}});
+    } else if (ours) {
+      unread += (unread.empty() ? "" : ", ") + key;
+    }
+  }
+  if (!unread.empty()) notes.push_back({"keys_not_read", fmt::format("keys that change nothing here: {}", unread)});
+}
+
+void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& facts, std::string& model_name) {
+  const auto found = dialect.model.empty() ? keys.end() : keys.find(dialect.model);
+  if (found == keys.end() || found->second.values.empty()) return;
+  model_name = found->second.values[0];
+  if (facts.model) return;
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  for (std::string word = model_name;; word = word.substr(word.find('/') + 1)) {
+    if (Result<Found<Model>> model = load_model(word, store)) {
+      facts.model = std::move(model->value);
+      facts.model_where = found->second.where;
+    }
+    if (facts.model || word.find('/') == std::string::npos) return;
+  }
+}
+
+int number(const DialectKeys& keys, std::string_view key) {
+  const auto found = key.empty() ? keys.end() : keys.find(key);
+  return found == keys.end() || found->second.values.empty()
+             ? 0
+             : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
+}
+
+/// LLaMA-Factory states the steps of accumulation, not the global batch.
+void take_accumulation(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  const int steps = number(keys, "gradient_accumulation_steps");
+  const std::int64_t grid = args.integer("tensor-model-parallel-size", 1) *
+                            args.integer("pipeline-model-parallel-size", 1) * args.integer("context-parallel-size", 1);
+  if (steps == 0 || facts.gpus() == 0 || grid <= 0 || facts.gpus() % grid != 0) return;
+  const std::int64_t batch = steps * args.integer("micro-batch-size", 1) * (facts.gpus() / grid);
+  args.given["global-batch-size"] = {{fmt::format("{}", batch)},
+                                     keys.find("gradient_accumulation_steps")->second.where};
+}
+
+}  // namespace
+
+Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
+  const Result<yaml::Document> document = yaml::parse(source.text, source.path);
+  if (!document) return fail(document.error());
+  DialectKeys keys;
+  walk(document->root, "", source.path, keys);
+  return keys;
+}
+
+DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program) {
+  DialectKeys keys;
+  for (const ShellCommand& command : follow_script(source.text, source.path).commands) {
+    const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+      return word.text.find(program) != std::string::npos;
+    });
+    for (const ShellWord& word : command.words) {
+      const std::size_t equals = word.text.find('=');
+      std::string key = word.text.substr(0, equals);
+      while (key.starts_with('+')) key.erase(key.begin());
+      if (!starts || equals == std::string::npos || key.starts_with('-')) continue;
+      std::string value = word.text.substr(equals + 1);
+      if (value.size() > 1 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+      keys[key] = {listed(value), fmt::format("{}:{}", source.path, word.line)};
+    }
+  }
+  return keys;
+}
+
+DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) {
+  DialectKeys keys;
+  for (const ShellCommand& command : follow_script(source.text, source.path).commands) {
+    const auto start = std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+      return word.text == program || word.text.ends_with("/" + std::string(program));
+    });
+    for (auto word = start; word != command.words.end(); ++word) {
+      if (!word->text.starts_with("--")) continue;
+      MegatronValue value{{}, fmt::format("{}:{}", source.path, word->line)};
+      std::string key = word->text.substr(2);
+      while (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
+        value.values.push_back((++word)->text);
+      if (value.values.empty()) value.values.emplace_back("true");
+      keys[key] = std::move(value);
+    }
+  }
+  return keys;
+}
+
+Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {
+  MegatronArgs args;
+  args.format = std::string(dialect.format);
+  args.states_environment = false;
+  Errors errors;
+  std::vector<Note> notes;
+  for (const DialectKey& row : dialect.keys) {
+    const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
+    if (found == keys.end() || args.has(row.flag)) continue;
+    const bool on = is_true(found->second);
+    if (row.kind == KeyKind::Switch ? !on : row.kind == KeyKind::Off && on) continue;
+    const bool bare = row.kind == KeyKind::Switch || row.kind == KeyKind::Off;
+    args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};
+  }
+  std::string model_name;
+  take_model(dialect, keys, facts, model_name);
+  if (const int nodes = number(keys, dialect.nodes); nodes > 0) facts.nodes = nodes;
+  if (const int gpus = number(keys, dialect.gpus); gpus > 0) {
+    facts.gpus_per_node = gpus;
+    facts.gpus_where = keys.find(dialect.gpus)->second.where;
+  }
+  if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))
+    args.given["group-query-attention"] = {{}, args.where("num-query-groups")};
+  precision(dialect, keys, args, errors);
+  // All of these tools shard the optimizer unless told otherwise; verl also the sequence.
+  const auto stated = [&](std::string_view flag) {
+    return std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                       [&](const DialectKey& row) { return row.flag == flag && keys.find(row.key) != keys.end(); });
+  };
+  if (!stated("use-distributed-optimizer")) args.given["use-distributed-optimizer"] = {{}, ""};
+  if (dialect.defaults_sequence_parallel && !stated("sequence-parallel")) args.given["sequence-parallel"] = {{}, ""};
+  if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
+  args.given["moe-grouped-gemm"] = {{}, ""};
+  take_accumulation(keys, facts, args);
+  judge_unread(dialect, keys, errors, notes);
+  Result<LaunchJob> job = megatron_job(args, facts);
+  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  if (!errors.empty()) return fail(std::move(errors));
+  if (!model_name.empty()) job->model_name = model_name;
+  job->notes.insert(job->notes.end(), notes.begin(), notes.end());
+  return job;
+}
+
+}  // namespace plan

@@ -1,0 +1,149 @@
+// A plan under a dialect's keys. Tested by tests/launch/dialect_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/dialect.hpp"
+#include "cli/launch/megatron_model_facts.hpp"
+#include "formulas/names.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+const MegatronSetting* find(const std::vector<MegatronGroup>& groups, std::string_view flag) {
+  for (const MegatronGroup& group : groups)
+    for (const MegatronSetting& setting : group.settings)
+      if (setting.flag == flag) return &setting;
+  return nullptr;
+}
+
+/// A YAML scalar: quoted where YAML would read something else.
+std::string scalar(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_of(":#{}[]&*!|>'\"%@`, ") == std::string::npos && text[0] != '-';
+  if (plain) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  return out + "\"";
+}
+
+std::string value_of(const DialectKey& row, const MegatronSetting& setting) {
+  switch (row.kind) {
+    case KeyKind::Switch: return "true";
+    case KeyKind::Off: return "false";
+    case KeyKind::Full: return setting.values.empty() || setting.values[0] != "full" ? "false" : "true";
+    case KeyKind::List: return fmt::format("[{}]", fmt::join(setting.values, ", "));
+    case KeyKind::Value: break;
+  }
+  return scalar(fmt::format("{}", fmt::join(setting.values, " ")));
+}
+
+std::string bridge_precision(Precision precision) {
+  switch (precision) {
+    case Precision::Fp16: return "fp16_mixed";
+    case Precision::Fp8Delayed: return "bf16_with_fp8_delayed_scaling_mixed";
+    case Precision::Fp8Tensorwise: return "bf16_with_fp8_current_scaling_mixed";
+    case Precision::Fp8Blockwise: return "bf16_with_fp8_subchannel_scaling_mixed";
+    case Precision::Mxfp8: return "bf16_with_mxfp8_mixed";
+    case Precision::Nvfp4: return "bf16_with_nvfp4_mixed";
+    default: return "bf16_mixed";
+  }
+}
+
+Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& groups) {
+  Errors errors;
+  for (const MegatronGroup& group : groups)
+    for (const MegatronSetting& setting : group.settings) {
+      const bool known = std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                                     [&](const DialectKey& row) { return row.flag == setting.flag; });
+      if (known) continue;
+      // Where there is no key, Megatron's default stands: etp as tp.
+      const MegatronSetting* tp = find(groups, "tensor-model-parallel-size");
+      if (setting.flag == "expert-tensor-parallel-size" && tp != nullptr && setting.values == tp->values) continue;
+      errors.push_back({"not_expressible",
+                        fmt::format("{} has no key for Megatron-LM's `--{}{}{}`, which the plan needs", dialect.format,
+                                    setting.flag, setting.values.empty() ? "" : " ", fmt::join(setting.values, " ")),
+                        {},
+                        {"fix the axis with `--layout`, or write `plan emit megatron-lm`"}});
+    }
+  return errors;
+}
+
+/// Keys in the order of first appearance, one level of nesting at a time.
+void nest(const std::vector<DialectSetting>& settings, std::size_t prefix, int indent, std::string& out) {
+  std::vector<std::string> seen;
+  for (const DialectSetting& setting : settings) {
+    const std::string rest = setting.key.substr(prefix);
+    const std::size_t dot = rest.find('.');
+    if (dot == std::string::npos) {
+      out += fmt::format("{:{}}{}: {}\n", "", indent, rest, setting.value);
+      continue;
+    }
+    const std::string section = rest.substr(0, dot + 1);
+    if (std::find(seen.begin(), seen.end(), section) != seen.end()) continue;
+    seen.push_back(section);
+    std::vector<DialectSetting> inner;
+    const std::string whole = setting.key.substr(0, prefix) + section;
+    for (const DialectSetting& other : settings)
+      if (other.key.starts_with(whole)) inner.push_back(other);
+    out += fmt::format("{:{}}{}:\n", "", indent, rest.substr(0, dot));
+    nest(inner, whole.size(), indent + 2, out);
+  }
+}
+
+}  // namespace
+
+std::string published_name(const Model& model) {
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions::from_environment())) {
+    if (entry.name != model.name) continue;
+    for (const std::string& alias : entry.aliases)
+      if (alias.find('/') != std::string::npos) return alias;
+  }
+  return model.name;
+}
+
+Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, const Plan& plan,
+                                                     const EmitOptions& options) {
+  const Result<std::vector<MegatronGroup>> groups = megatron_settings(plan, options);
+  if (!groups) return fail(groups.error());
+  Errors errors = inexpressible(dialect, *groups);
+  const Precision precision = plan.problem.training.precision;
+  const bool fp16 = precision == Precision::Fp16;
+  if (precision == Precision::Fp32 || (fp16 && dialect.precision == "bf16"))
+    errors.push_back({"not_expressible",
+                      fmt::format("{} trains no {} here", dialect.format, name(precision)),
+                      {},
+                      {"plan with `--precision bf16`"}});
+  if (!errors.empty()) return fail(std::move(errors));
+  std::vector<DialectSetting> out;
+  if (!dialect.model.empty()) out.push_back({std::string(dialect.model), scalar(published_name(plan.problem.model))});
+  for (const DialectKey& row : dialect.keys) {
+    const MegatronSetting* setting = row.key.empty() ? nullptr : find(*groups, row.flag);
+    if (setting != nullptr) out.push_back({std::string(row.key), value_of(row, *setting)});
+    // What is on unless a file says otherwise must be said to be off.
+    const bool defaults_on = row.flag == "use-distributed-optimizer" ||
+                             (row.flag == "sequence-parallel" && dialect.defaults_sequence_parallel) ||
+                             row.key.ends_with("gated_linear_unit");
+    if (setting == nullptr && !row.key.empty() && defaults_on) out.push_back({std::string(row.key), "false"});
+  }
+  out.push_back({std::string(dialect.precision), dialect.precision == "bf16"              ? "true"
+                                                 : dialect.precision == "mixed_precision" ? bridge_precision(precision)
+                                                 : fp16                                   ? "float16"
+                                                                                          : "bfloat16"});
+  const int each = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
+  if (!dialect.nodes.empty())
+    out.push_back({std::string(dialect.nodes), fmt::format("{}", std::max(1, plan.problem.gpus / each))});
+  if (!dialect.gpus.empty()) out.push_back({std::string(dialect.gpus), fmt::format("{}", each)});
+  return out;
+}
+
+std::string yaml_of(const std::vector<DialectSetting>& settings) {
+  std::string out;
+  nest(settings, 0, 0, out);
+  return out;
+}
+
+}  // namespace plan

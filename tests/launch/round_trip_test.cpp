@@ -1,0 +1,127 @@
+// What is written is read back as the same plan, and written again as the same files: random legal plans of dense, MoE
+// and latent-attention models, fp8, uneven stages.
+#include <doctest/doctest.h>
+
+#include "cli/complete_layout.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/report/layout_text.hpp"
+#include "cli/resolve.hpp"
+#include "launch/random_plans.hpp"
+#include "launch/temporary.hpp"
+
+namespace plan {
+namespace {
+
+struct Case {
+  const char* model;
+  int gpus;
+  Precision precision;
+  const char* cluster;
+};
+constexpr Case kCases[] = {
+    {"llama3-405b", 16384, Precision::Bf16, "dgx-h100"},
+    {"llama3-8b", 64, Precision::Fp8Tensorwise, "dgx-h100"},
+    {"llama3-70b", 512, Precision::Fp8Delayed, "dgx-h100"},
+    {"gpt3-175b", 1024, Precision::Bf16, "dgx-a100"},
+    {"qwen3-32b", 256, Precision::Mxfp8, "dgx-b200"},
+    {"deepseek-v3", 2048, Precision::Fp8Blockwise, "dgx-h100"},
+    {"qwen3-235b-a22b", 512, Precision::Bf16, "dgx-h100"},
+    {"mixtral-8x7b", 64, Precision::Bf16, "dgx-h100"},
+    {"kimi-k2", 1024, Precision::Bf16, "dgx-b200"},
+    {"qwen3-30b-a3b", 128, Precision::Mxfp8, "gb200-nvl72-cluster"},
+};
+
+/// The layout with what has only one meaning written one way.
+Layout normal(Layout layout) {
+  if (layout.pp == 1) layout.chunk_layers.clear();
+  if (layout.cp == 1) layout.cp_kind = CpKind::Ring;
+  if (layout.cp_kind != CpKind::Hybrid) layout.cp_ulysses = 1;
+  if (layout.shard == layout.dense_group()) layout.shard = 0;
+  return layout;
+}
+
+struct Tried {
+  int written = 0;
+  int refused = 0;
+};
+
+/// Writes a plan, reads it, writes what was read. True if the format can express it.
+bool round_trip(const char* format, const Plan& plan, const EmitOptions& options, bool whole_model) {
+  const Result<std::vector<LaunchFile>> files = write_launch(format, plan, options);
+  if (!files) {
+    for (const Error& error : files.error()) CHECK(error.code == "not_expressible");
+    return false;
+  }
+  std::vector<std::unique_ptr<Temporary>> on_disk;
+  Args args;
+  for (const LaunchFile& file : *files) {
+    on_disk.push_back(std::make_unique<Temporary>(file.name, file.text));
+    args.from.push_back(on_disk.back()->path());
+  }
+  args.cluster = plan.problem.cluster.name;
+  if (!whole_model) {
+    args.model = plan.problem.model.name;
+    args.gpus = std::to_string(plan.problem.gpus);
+  }
+  Result<Problem> problem = resolve_problem(args);
+  if (!problem) FAIL_CHECK(problem.error().front().message << "\n" << files->back().text);
+  if (!problem) return true;
+  CHECK(problem->gpus == plan.problem.gpus);
+  CHECK(problem->training.seq == plan.problem.training.seq);
+  CHECK(problem->training.global_batch == plan.problem.training.global_batch);
+  CHECK(problem->training.precision == plan.problem.training.precision);
+  CHECK(problem->training.grad_bytes == plan.problem.training.grad_bytes);
+  CHECK(problem->model.name == plan.problem.model.name);
+  CHECK(layout_flag(normal(complete_layout(*problem))) == layout_flag(normal(plan.best.layout)));
+  const Result<Plan> again = plan_layout(*problem, complete_layout(*problem));
+  REQUIRE(again);
+  const Result<std::vector<LaunchFile>> twice = write_launch(format, *again, options);
+  REQUIRE(twice);
+  REQUIRE(twice->size() == files->size());
+  for (std::size_t i = 0; i < files->size(); ++i) CHECK((*twice)[i].text == (*files)[i].text);
+  return true;
+}
+
+Tried try_format(const char* format, int wanted, bool whole_model, bool plain = false) {
+  std::mt19937 random(20261121);
+  Tried tried;
+  for (int draw = 0; tried.written < wanted && draw < wanted * 40; ++draw) {
+    const Case& one = kCases[static_cast<std::size_t>(draw) % std::size(kCases)];
+    Problem problem = problem_of(one.model, one.gpus, one.precision, Framework::Megatron, one.cluster);
+    if (draw % 3 == 1) problem.training.grad_bytes = 2;
+    if (plain)
+      problem.fixed.cp = 1, problem.fixed.zero = 1, problem.fixed.shard = 0,
+      problem.training.precision = Precision::Bf16;
+    if (plain) problem.training.grad_bytes = 4;
+    std::optional<Layout> layout = random_layout(problem, random);
+    const bool moe = problem.model.moe(), divides = layout && problem.model.depth() % (layout->pp * layout->vp) == 0;
+    if (!layout || (plain && (!divides || (moe && layout->etp != layout->tp)))) continue;
+    if (plain)
+      layout->chunk_layers.assign(static_cast<std::size_t>(layout->pp) * static_cast<std::size_t>(layout->vp),
+                                  problem.model.depth() / (layout->pp * layout->vp));
+    const Result<Plan> plan = plan_layout(problem, *layout);
+    REQUIRE(plan);
+    CAPTURE(one.model);
+    CAPTURE(layout_flag(plan->best.layout));
+    ++(round_trip(format, *plan, {}, whole_model) ? tried.written : tried.refused);
+  }
+  return tried;
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-LM scripts come back as the plan that they were written from") {
+  const Tried tried = try_format("megatron-lm", 200, true);
+  CHECK(tried.written == 200);
+  CHECK(tried.refused == 0);  // what the framework's rules allow, its writer can say
+}
+
+TEST_CASE("so do the dialects' files, for every plan that the dialect has keys for") {
+  for (const char* format : {"megatron-bridge", "verl", "nemo-rl", "ms-swift", "llama-factory"}) {
+    CAPTURE(format);
+    const bool plain = std::string_view(format) == "llama-factory";  // it has keys for little else
+    CHECK(try_format(format, 200, false, plain).written == 200);
+  }
+}
+
+}  // namespace plan

@@ -1,0 +1,98 @@
+// What a script would run, followed without running it.
+#include <doctest/doctest.h>
+
+#include "cli/launch/shell.hpp"
+
+namespace plan {
+namespace {
+
+/// Words of the last command, with blanks between.
+std::string last(const std::string& text) {
+  const Script script = follow_script(text, "x.sh");
+  if (script.commands.empty()) return "";
+  std::string out;
+  for (const ShellWord& word : script.commands.back().words) out += (out.empty() ? "" : " ") + word.text;
+  return out;
+}
+
+struct Row {
+  const char* script;
+  const char* words;
+};
+constexpr Row kRows[] = {
+    {"run a b", "run a b"},
+    {"run 'a b' \"c d\" e\\ f", "run a b c d e f"},
+    {"A=1; run $A ${A}2 \"$A\" '$A'", "run 1 12 1 $A"},
+    {"A='x  y'; run $A \"$A\"", "run x y x  y"},
+    {"A=(--x 1\n --y 2 # note\n)\nrun \"${A[@]}\"", "run --x 1 --y 2"},
+    {"A=(\"--x 1\"); run ${A[@]}", "run --x 1"},
+    {"A=(a); A+=(b c); run ${A[@]} ${#A[@]} ${A[1]}", "run a b c 3 b"},
+    {"A=x; A+=y; run $A", "run xy"},
+    {"run ${B:-8} ${B-9} ${B:+no} ${C:=7} $C", "run 8 9 7 7"},
+    {"B=; run ${B:-8} \"${B-9}\"", "run 8 "},
+    {"N=4 G=8; run $((N*G)) $(( $N + ${G} / 2 - 1 )) $((N % 3)) $((-N))", "run 32 7 1 -4"},
+    {"run a \\\n  b \\\n  c", "run a b c"},
+    {"run $UNSET ${UNSET} $(date) `date`", "run $UNSET ${UNSET} $(date) `date`"},
+    {"if [ 1 -eq 1 ]; then run yes; else run no; fi", "run yes"},
+    {"A=fp8\nif [[ \"$A\" == \"bf16\" ]]; then\n run no\nelif [[ $A == fp* && -n $A ]]; then\n run yes\nfi", "run yes"},
+    {"if [ \"$UNSET\" = x ]; then run no; else run other; fi", "run other"},
+    {"for t in 2 4; do run $t; done", "run 4"},
+    {"case \"x1\" in\n a) run no ;;\n x*) run yes ;;\n *) run other ;;\nesac", "run yes"},
+    {"f() {\n  run \"$1\" \"${@:2}\"\n}\nf a b c", "run a b c"},
+    {"bash -c 'run \"$0\" \"$1\" \"${@:2}\"' a b c d", "run a b c d"},
+    {"C=\"run --a 1\"; eval $C", "run --a 1"},
+    {"run a > log 2>&1 < in", "run a"},
+    {"cat <<EOF > f\nnot a command\nEOF\nrun a", "run a"},
+    {"run a | tee log", "tee log"},
+    {"[ 1 = 2 ] && run no; run yes", "run yes"},
+    {"A=abc.tar.gz; run ${A%.gz} ${A%%.*} ${A#abc} ${A/abc/x} ${A^^}", "run abc.tar abc .tar.gz x.tar.gz ABC.TAR.GZ"},
+    {"#SBATCH --nodes=16\nrun $SLURM_NNODES", "run 16"},
+};
+
+}  // namespace
+
+TEST_CASE("words are expanded as bash expands them") {
+  for (const Row& row : kRows) {
+    CAPTURE(row.script);
+    CHECK(last(row.script) == row.words);
+  }
+}
+
+TEST_CASE("every word remembers the line that it was written on") {
+  const Script script = follow_script("A=(\n  --x 1\n  --y 2\n)\nN=\\\n7\nrun \"${A[@]}\" $N z\n", "x.sh");
+  REQUIRE(script.commands.size() == 1);
+  const std::vector<ShellWord>& words = script.commands[0].words;
+  REQUIRE(words.size() == 7);
+  CHECK(words[1].line == 2);
+  CHECK(words[3].line == 3);
+  CHECK(words[5].line == 6);
+  CHECK(words[6].line == 7);
+}
+
+TEST_CASE("exported variables and batch directives are kept") {
+  const Script script =
+      follow_script("#!/bin/bash\n#SBATCH -N 4 --gpus-per-node=h100:8\nexport A=1 B=2\nC=3 run x\n", "x.sh");
+  REQUIRE(script.sbatch.size() == 2);
+  CHECK(script.sbatch[0].name == "N");
+  CHECK(script.sbatch[1].value == "h100:8");
+  CHECK(script.exported.at("B").text == "2");
+  CHECK(script.exported.at("B").line == 3);
+  CHECK(script.commands.back().environment.at("C") == "3");
+  CHECK(script.commands.back().environment.at("A") == "1");
+}
+
+TEST_CASE("nothing hangs or grows without end") {
+  std::string bomb = "A=xxxxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) bomb += "A=$A$A$A$A\n";
+  CHECK(follow_script(bomb + "run $A", "x.sh").commands.size() == 1);
+  CHECK(follow_script("f() { f; }\nf", "x.sh").commands.empty());
+  CHECK(follow_script("A=B+B B=C+C C=D+D D=A+A; run $((A))", "x.sh").commands.size() == 1);
+  CHECK(follow_script("run " + std::string(100000, '('), "x.sh").commands.size() <= 2);
+  CHECK(follow_script(std::string(3000, '$') + "{" + std::string(3000, '{'), "x.sh").commands.size() <= 1);
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "${A:-";
+  (void)follow_script("run " + deep, "x.sh");
+  CHECK_FALSE(follow_script("while true; do run x; done", "x.sh").notes.empty());
+}
+
+}  // namespace plan
