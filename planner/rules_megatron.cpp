@@ -83,10 +83,11 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        return p.training.stack.grouped_gemm || !recomputes(l, kRecomputeMoeActivation);
      }},
+    // Rules of recomputation see nothing else of a layout: this one asks for experts where Megatron asks for ep > 1.
     {"expert_overlap_recompute", "overlapping expert communication excludes recomputing whole layers or experts",
      Level::Recompute, kMegatron,
      [](const Problem& p, const Layout& l) {
-       return !p.training.stack.ep_overlap || l.ep == 1 ||
+       return !p.training.stack.ep_overlap || !p.model.moe() ||
               (l.recompute.kind != RecomputeKind::Full && !recomputes(l, kRecomputeMoe));
      }},
 };

@@ -14,6 +14,13 @@ namespace {
 constexpr LaunchFormat kFormats[] = {
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
+    {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
+     read_bridge},
+    {"verl", "verl with Megatron actors: hydra overrides", Framework::Megatron, write_verl, is_verl, read_verl},
+    {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl},
+    {"ms-swift", "ms-swift: `megatron pt`", Framework::Megatron, write_swift, is_swift, read_swift},
+    {"llama-factory", "LLaMA-Factory with Megatron-Bridge", Framework::Megatron, write_llama_factory, is_llama_factory,
+     read_llama_factory},
     {"torchtitan", "torchtitan v0.2.2: its TOML file", Framework::Torchtitan, write_torchtitan, is_torchtitan,
      read_torchtitan},
     {"torchtitan-main", "torchtitan's main branch: a recipe in Python", Framework::Torchtitan, write_torchtitan_main,
@@ -23,13 +30,6 @@ constexpr LaunchFormat kFormats[] = {
     {"accelerate", "accelerate: its YAML file for FSDP2, with the Trainer's arguments", Framework::Accelerate,
      write_accelerate, is_accelerate, read_accelerate},
     {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
-    {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
-     read_bridge},
-    {"verl", "verl with Megatron actors: hydra overrides", Framework::Megatron, write_verl, is_verl, read_verl},
-    {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl},
-    {"ms-swift", "ms-swift: `megatron pt`", Framework::Megatron, write_swift, is_swift, read_swift},
-    {"llama-factory", "LLaMA-Factory with Megatron-Bridge", Framework::Megatron, write_llama_factory, is_llama_factory,
-     read_llama_factory},
 };
 
 }  // namespace

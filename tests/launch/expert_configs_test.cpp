@@ -148,6 +148,16 @@ Layout layout_of(const Row& row, const Problem& problem) {
 
 }  // namespace
 
+/// Recipes that Megatron itself refuses as they stand: 128 replicas do not divide their batch of 192, and 13 stages not
+/// the 32 micro-batches that an interleaved schedule goes through (launch.md 3.1.2, rules 4 and 24).
+std::string_view known_refusal(const Row& row) {
+  const std::string& source = row.at("source");
+  for (const char* recipe :
+       {"#nemotronh_56b_pretrain_256gpu_b200_bf16_config", "#nemotronh_56b_pretrain_256gpu_gb300_bf16_config"})
+    if (source.ends_with(recipe)) return "batch_divides";
+  return source.ends_with("#glm52_pretrain_416gpu_h100_bf16_config") ? "schedule_limits" : "";
+}
+
 TEST_CASE("published configurations of Megatron's family are legal") {
   const StoreOptions store;
   const Cluster cluster = load_cluster("dgx-h100", store)->value;
@@ -186,7 +196,7 @@ TEST_CASE("published configurations of Megatron's family are legal") {
     CAPTURE(layout.micro_batch);
     CAPTURE(row.at("precision"));
     const std::string_view code = broken < 0 ? "" : rules()[static_cast<std::size_t>(broken)].code;
-    CHECK(code == "");
+    CHECK(code == known_refusal(row));
     const std::string& stages = row.at("pp_layout");
     if (stages.starts_with('E') && row.at("model").find("w/o MTP") == std::string::npos) {
       const int mtp = static_cast<int>(std::count(stages.begin(), stages.end(), 'm'));

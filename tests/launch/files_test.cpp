@@ -44,7 +44,7 @@ TEST_CASE("the 405B batch script reads as Meta's layout, every value with its li
   CHECK(job->fixed.chunk_layers->front() == 0);
   CHECK(job->fixed.chunk_layers->back() == 0);
   REQUIRE(find(*job, "pp") != nullptr);
-  CHECK(find(*job, "pp")->where == kFiles + "llama31-405b.sbatch:30");
+  CHECK(find(*job, "pp")->where == kFiles + "llama31-405b.sbatch:29");
   CHECK(find(*job, "gpus")->where == kFiles + "llama31-405b.sbatch:3");
   REQUIRE(find(*job, "recompute") != nullptr);
   CHECK(find(*job, "recompute")->origin == Origin::Default);
