@@ -39,7 +39,7 @@ ask() {  # PYTHON DRIVER FORMAT: every file accepted, and a changed plan noticed
 }
 
 torch=$($here/venv.sh torch python3 torch==2.11.0 torchtitan==0.2.2 deepspeed==0.19.8 accelerate==1.15.0 \
-  transformers==5.23.0 numpy) || torch=
+  transformers==5.23.0 numpy megatron-core==0.16.1 einops) || torch=
 if [ -n "$torch" ]; then
   emit torchtitan torchtitan && ask "$torch" torchtitan_022.py torchtitan
   ask "$torch" torchrun_args.py torchtitan
@@ -48,6 +48,8 @@ if [ -n "$torch" ]; then
 else
   echo "skipped: torchtitan, DeepSpeed, accelerate, torchrun: the package index cannot be reached"
 fi
+
+$here/megatron.sh "$torch" "$samples" "$seed" || failed=1
 
 maxtext=$($here/venv.sh maxtext python3.12 maxtext==0.2.5 'jax[cpu]==0.12.0.1' flax pydantic omegaconf pyyaml absl-py \
   optax orbax-checkpoint packaging pathwaysutils jinja2) || maxtext=
