@@ -44,16 +44,20 @@ std::string sharding(const Plan& plan) {
   return out;
 }
 
-std::string config(const Plan& plan, const Machines& machines) {
-  const Layout& l = plan.best.layout;
-  const bool sharded = l.zero >= 2;
+/// What every file of accelerate's begins with. DeepSpeed's own file says the precision, and then accelerate must not.
+std::string head(const Plan& plan, const Machines& machines, std::string_view type) {
   std::string out = fmt::format("# {}\ncompute_environment: LOCAL_MACHINE\n", plan_line(plan));
-  out += fmt::format("distributed_type: {}\n", sharded ? "FSDP" : plan.problem.gpus > 1 ? "MULTI_GPU" : "NO");
-  out += fmt::format("mixed_precision: '{}'\n", mixed_precision(plan.problem.training.precision));
+  out += fmt::format("distributed_type: {}\n", type);
+  if (type != "DEEPSPEED")
+    out += fmt::format("mixed_precision: '{}'\n", mixed_precision(plan.problem.training.precision));
   out += fmt::format("num_machines: {}\nnum_processes: {}\nmachine_rank: 0\n", machines.count, plan.problem.gpus);
   out += "main_process_port: 29500\nrdzv_backend: static\nsame_network: true\nmain_training_function: main\n";
-  out += "use_cpu: false\ndebug: false\nenable_cpu_affinity: false\ndowncast_bf16: 'no'\n";
-  return sharded ? out + sharding(plan) : out;
+  return out + "use_cpu: false\ndebug: false\nenable_cpu_affinity: false\ndowncast_bf16: 'no'\n";
+}
+
+std::string config(const Plan& plan, const Machines& machines) {
+  if (plan.best.layout.zero >= 2) return head(plan, machines, "FSDP") + sharding(plan);
+  return head(plan, machines, plan.problem.gpus > 1 ? "MULTI_GPU" : "NO");
 }
 
 /// accelerate starts the processes of a machine itself: one call of it on every machine.
@@ -92,6 +96,13 @@ Result<LaunchFile> script(const Plan& plan, const EmitOptions& options, const Ma
 }
 
 }  // namespace
+
+LaunchFile hugging_face::accelerate_for_deepspeed(const Plan& plan) {
+  std::string out = head(plan, machines_of(plan), "DEEPSPEED");
+  out += "deepspeed_config:\n  deepspeed_config_file: ds_config.json\n  deepspeed_multinode_launcher: standard\n";
+  out += fmt::format("  zero3_init_flag: {}\n", plan.best.layout.zero == 3);
+  return {"accelerate.yaml", out, false};
+}
 
 Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOptions& options) {
   if (const Result<bool> fits = expressible(plan, Framework::Accelerate, "accelerate"); !fits)

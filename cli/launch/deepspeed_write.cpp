@@ -97,7 +97,9 @@ Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOpti
   command.stem = "deepspeed";
   Result<std::vector<LaunchFile>> files = write_launcher(command, plan, options);
   if (!files) return files;
-  files->insert(files->begin(), {{"ds_config.json", hugging_face::deepspeed_json(plan), false}, *arguments});
+  files->insert(files->begin(), {{"ds_config.json", hugging_face::deepspeed_json(plan), false},
+                                 *arguments,
+                                 hugging_face::accelerate_for_deepspeed(plan)});
   return files;
 }
 

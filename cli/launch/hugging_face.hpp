@@ -43,6 +43,9 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
 /// `"stage": 3` and its like of one DeepSpeed file.
 [[nodiscard]] std::string deepspeed_json(const Plan& plan);
 
+/// accelerate's file that starts a DeepSpeed job, for `accelerate launch`.
+[[nodiscard]] LaunchFile accelerate_for_deepspeed(const Plan& plan);
+
 /// One line of JSON: `"key": value`, the value as JSON writes it.
 [[nodiscard]] std::string quoted(std::string_view text);
 

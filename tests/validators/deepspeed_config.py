@@ -8,6 +8,18 @@ import common
 import deepspeed.comm as dist
 import deepspeed.runtime.config as runtime
 import trainer_arguments
+from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+
+
+def accelerate_starts(folder):
+    """accelerate's file for the same job: its loader and its launcher's validation."""
+    path = os.path.join(folder, "accelerate.yaml")
+    config = load_config_from_file(path)
+    arguments, _, _ = _validate_launch_command(
+        launch_command_parser().parse_args(["--config_file", path, "--main_process_ip", "10.0.0.1", "run_clm.py"]))
+    assert arguments.use_deepspeed and arguments.deepspeed_config_file == "ds_config.json"
+    return config.num_processes
 
 
 def check(folder, expected):
@@ -37,6 +49,7 @@ def check(folder, expected):
     trainer = trainer_arguments.read(os.path.join(folder, "run_clm.json"))
     for key in ("micro_batch", "micro_batches"):
         assert trainer[key] == found[key], f"the Trainer's {key}"
+    found["gpus"] = accelerate_starts(folder)
     return found | trainer
 
 

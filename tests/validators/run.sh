@@ -46,7 +46,7 @@ if [ -n "$torch" ]; then
   emit deepspeed deepspeed && ask "$torch" deepspeed_config.py deepspeed
   emit accelerate accelerate && ask "$torch" accelerate_config.py accelerate
 else
-  echo "skipped: torchtitan, DeepSpeed, accelerate, torchrun: the package index cannot be reached"
+  echo "skipped: torchtitan, DeepSpeed, accelerate, torchrun: the package index cannot be reached in time"
 fi
 
 $here/megatron.sh "$torch" "$samples" "$seed" || failed=1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # venv.sh NAME PYTHON PACKAGE...: a cached Python environment with the frameworks to ask; prints its python.
-# Nothing of it lies in the tree. Exit status 3: the package index cannot be reached or has no such package.
+# Nothing of it lies in the tree. Exit status 3: the package index cannot be reached, has no such
+# package, or takes too long.
 set -eu
 name=$1 python=$2
 shift 2
@@ -13,10 +14,10 @@ if [ ! -e "$folder/complete" ]; then
   "$python" -m venv "$folder" >&2 || exit 3
   # PyTorch's own index has builds without CUDA; where it cannot be reached, the package index's will do.
   if printf '%s\n' "$@" | grep -q '^torch='; then
-    timeout 300 "$folder/bin/pip" install -q --timeout 15 --retries 0 --index-url https://download.pytorch.org/whl/cpu \
+    timeout 300 "$folder/bin/pip" install -q --no-compile --timeout 15 --retries 0 --index-url https://download.pytorch.org/whl/cpu \
       "$(printf '%s\n' "$@" | grep '^torch=')" >&2 2> /dev/null || true
   fi
-  timeout "${VALIDATORS_INSTALL_SECONDS:-600}" "$folder/bin/pip" install -q --retries 1 "$@" >&2 || exit 3
+  timeout "${VALIDATORS_INSTALL_SECONDS:-480}" "$folder/bin/pip" install -q --no-compile --retries 1 "$@" >&2 || exit 3
   touch "$folder/complete"
 fi
 echo "$folder/bin/python"
