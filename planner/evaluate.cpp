@@ -137,9 +137,10 @@ double Evaluator::start_recompute(const Recompute& choice) {
   for (const Segment& segment : placement_->segments)
     if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
       slowest = work, bottleneck_ = segment.first;
-  if (pairs_micro_batches(layout_.schedule)) return 0;  // a pair of micro-batches may take less than their work
+  busy_ = 0;
+  if (pairs_micro_batches(layout_.schedule)) return busy_;  // a pair of micro-batches may take less than their work
   // A shade below, so that rounding never puts the bound above the value it bounds.
-  return 0.999999 * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
+  return busy_ = 0.999999 * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
 }
 
 void Evaluator::finish_recompute() {
@@ -175,6 +176,15 @@ void Evaluator::set_base() {
 }
 
 double Evaluator::least_time() const { return terms({}).total().value; }
+
+/// More work on any rank never shortens GPipe and 1F1B, nor interleaved pipelines with enough micro-batches. The laws
+/// of split backwards leave out the slowest rank's own wait, and recomputation may change which rank that is.
+double Evaluator::least_time_of_any() const {
+  const Schedule schedule = layout_.schedule;
+  const bool chunks = schedule == Schedule::Interleaved || schedule == Schedule::BreadthFirst;
+  if (splits_backward(schedule) || (chunks && pipeline_.micro_batches < 2 * layout_.pp)) return busy_;
+  return std::max(busy_, (1 - 1e-9) * least_time());
+}
 
 double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
 

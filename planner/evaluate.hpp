@@ -66,6 +66,8 @@ class Evaluator {
   void finish_recompute();
   /// Seconds that the step takes at least, however states are sharded.
   double least_time() const;
+  /// The same under any other recomputation too, after recompute({}).
+  double least_time_of_any() const;
 
   /// Data-parallel work of every content under one sharding; does not depend on recomputation or on
   /// schedules that place layers alike.
@@ -114,6 +116,7 @@ class Evaluator {
   std::vector<StageTime> times_{};        ///< by rank
   PipelineTime run_{};
   Terms base_{};       ///< of the step without data parallelism
+  double busy_ = 0;    ///< what start_recompute() returned
   double passes_ = 1;  ///< sharding_passes() of the schedule
   int bottleneck_ = 0;
   double hop_ = 0;        ///< seconds of one hand-over between stages

@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// The last choices of recomputation, with ever more layers.
+bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
+
 bool same(const std::vector<Sharding>& a, const std::vector<Sharding>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const Sharding& x, const Sharding& y) { return x.zero == y.zero && x.shard == y.shard; });
@@ -123,53 +126,49 @@ void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardi
   bool beaten = hopeless(evaluator_->start_recompute({}), 0);
   if (!beaten) {
     evaluator_->finish_recompute();
-    beaten = hopeless(evaluator_->least_time(), 0);
+    beaten = hopeless(evaluator_->least_time_of_any(), 0);
   }
   if (beaten) return prune(recomputes.size() * shardings.size());
   Table& table = table_of(layout);
-  if (find_alive(layout, table, recomputes) == 0) {
-    outcome_->too_big += static_cast<std::int64_t>(recomputes.size() * shardings.size());
-    return;
-  }
-  for (std::size_t i = 0; i < recomputes.size(); ++i) {
+  if (find_alive(layout, table, recomputes) == 0) return too_big(recomputes.size() * shardings.size());
+  const auto blocks = static_cast<std::size_t>(
+      std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& r) { return is_block(r); }) -
+      recomputes.begin());
+  first_fit_.assign(shardings.size(), 0);
+  for (std::size_t i = 0; i < blocks; ++i) {
     layout.recompute = recomputes[i];
-    const double busy = evaluator_->start_recompute(recomputes[i]);
-    if (hopeless(busy, 0)) {
-      // What follows a block of layers are larger blocks.
-      const bool rest = recomputes[i].kind == RecomputeKind::Full;
-      prune((rest ? recomputes.size() - i : 1) * shardings.size());
-      if (rest) return;
-      continue;
-    }
-    find_activities(layout, table);
-    const double least = peak_of(table.least);
-    if (least > capacity_) {
-      outcome_->too_big += static_cast<std::int64_t>(shardings.size());
-      continue;
-    }
-    if (hopeless(busy, least)) {
-      prune(shardings.size());
-      continue;
-    }
-    evaluator_->finish_recompute();
-    if (hopeless(evaluator_->least_time(), least))
+    if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))
       prune(shardings.size());
     else
-      search_shardings(layout, table);
+      search_recompute(layout, table, i);
+  }
+  const std::size_t first = find_first_fits(layout, table, recomputes);
+  too_big((first - blocks) * shardings.size());
+  for (std::size_t i = first; i < recomputes.size(); ++i) {
+    layout.recompute = recomputes[i];
+    if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))  // and so are larger blocks
+      return prune((recomputes.size() - i) * shardings.size());
+    search_recompute(layout, table, i);
   }
 }
 
-void FamilySearch::search_shardings(Layout& layout, Table& table) {
-  const double least = evaluator_->least_time();
-  outcome_->too_big += static_cast<std::int64_t>(table.shardings->size() - alive_.size());
+/// One recomputation, started already.
+void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t choice) {
+  const std::size_t shardings = table.shardings->size();
+  find_activities(layout, table);
+  const double least = least_peak(table.least);
+  if (bounds_ && least > capacity_) return too_big(shardings);
+  evaluator_->finish_recompute();
+  if (hopeless(evaluator_->least_time(), least)) return prune(shardings);
+  search_shardings(layout, table, choice);
+}
+
+void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice) {
+  too_big(table.shardings->size() - alive_.size());
   for (const std::size_t i : alive_) {
-    const double peak = peak_of(table.memory[i]);
-    if (peak > capacity_) {
-      ++outcome_->too_big;
-      continue;
-    }
-    if (hopeless(least, peak)) {
-      prune(1);
+    const double peak = first_fit_[i] > choice ? kNever : peak_of(table.memory[i]);
+    if (bounds_ && peak > capacity_) {
+      too_big(1);
       continue;
     }
     const Sharding& sharding = (*table.shardings)[i];
@@ -178,10 +177,12 @@ void FamilySearch::search_shardings(Layout& layout, Table& table) {
     const Score score{evaluator_->step_time(layout, table.prices[i]), peak};
     if (hopeless(score.step_time, peak)) {
       prune(1);
-      continue;
+    } else if (peak > capacity_) {  // without bounds everything is estimated in full
+      too_big(1);
+    } else {
+      ++outcome_->fit;
+      offer(layout, score);
     }
-    ++outcome_->fit;
-    offer(layout, score);
   }
 }
 
@@ -189,8 +190,7 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
   lowest_.clear();
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
     // What blocks leave is linear in their layers: the smallest and the largest say it all.
-    const auto block = [&](std::size_t at) { return recomputes[at].kind == RecomputeKind::Full; };
-    if (i > 0 && i + 1 < recomputes.size() && block(i - 1) && block(i) && block(i + 1)) continue;
+    if (i > 0 && i + 1 < recomputes.size() && is_block(recomputes[i - 1]) && is_block(recomputes[i])) continue;
     layout.recompute = recomputes[i];
     find_activities(layout, table);
     if (lowest_.empty()) lowest_ = activities_;
@@ -199,8 +199,38 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
   alive_.clear();
   activities_ = lowest_;
   for (std::size_t i = 0; i < table.memory.size(); ++i)
-    if (peak_of(table.memory[i]) <= capacity_) alive_.push_back(i);
+    if (!bounds_ || least_peak(table.memory[i]) <= capacity_) alive_.push_back(i);
   return alive_.size();
+}
+
+/// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for.
+std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
+  const auto begin = static_cast<std::size_t>(
+      std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& r) { return is_block(r); }) -
+      recomputes.begin());
+  const bool shrinks = std::all_of(table.sums.begin(), table.sums.end(),
+                                   [](const StageSums& sums) { return sums.checkpoint <= 0.999 * sums.saved; });
+  if (!bounds_ || !shrinks) return begin;
+  std::fill(first_fit_.begin(), first_fit_.end(), recomputes.size());
+  std::size_t first = recomputes.size();
+  const auto may_fit = [&](std::size_t sharding, std::size_t choice) {
+    layout.recompute = recomputes[choice];
+    find_activities(layout, table);
+    return least_peak(table.memory[sharding]) <= capacity_;
+  };
+  for (const std::size_t sharding : alive_) {
+    std::size_t low = begin, high = recomputes.size();
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (may_fit(sharding, middle))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    first_fit_[sharding] = low;
+    first = std::min(first, low);
+  }
+  return first;
 }
 
 void FamilySearch::find_activities(const Layout& layout, const Table& table) {
@@ -220,6 +250,13 @@ double FamilySearch::peak_of(const std::vector<ShardedMemory>& memory) const {
   Bytes peak{};
   for (std::size_t i = 0; i < memory.size(); ++i) peak = std::max(peak, memory_->total(memory[i], activities_[i]));
   return static_cast<double>(peak.value);
+}
+
+double FamilySearch::least_peak(const std::vector<ShardedMemory>& memory) const {
+  double peak = 0;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    peak = std::max(peak, memory_->least_total(memory[i], activities_[i]));
+  return peak;
 }
 
 void FamilySearch::offer(const Layout& layout, Score score) {

@@ -17,6 +17,10 @@ struct Costed {
   double bound = 0;  ///< seconds
 };
 
+/// Seconds that no layout of a family beats: its micro-batches' least work spread evenly over the pipeline, or the
+/// layers that the fullest rank has at least.
+[[nodiscard]] double least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
+
 /// What the search of one family found and did.
 struct FamilyOutcome {
   Ranking ranking;
@@ -57,14 +61,20 @@ class FamilySearch {
   const std::vector<Recompute>& recomputes_of(const Layout& run);
   Table& table_of(Layout layout);
   void search_run(Layout layout, const std::vector<Sharding>& shardings);
-  void search_shardings(Layout& layout, Table& table);
+  void search_recompute(Layout& layout, Table& table, std::size_t choice);
+  void search_shardings(Layout& layout, Table& table, std::size_t choice);
   /// Marks the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
+  std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
   void find_activities(const Layout& layout, const Table& table);
   double peak_of(const std::vector<ShardedMemory>& memory) const;
+  /// Never more than peak_of(), and no more for smaller parts.
+  double least_peak(const std::vector<ShardedMemory>& memory) const;
   void offer(const Layout& layout, Score score);
   /// Is everything that takes at least this long and this much memory beaten already?
   bool hopeless(double step_time, double peak) const;
+  void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
   void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
 
   const Problem& problem_;
@@ -86,6 +96,7 @@ class FamilySearch {
   std::vector<ActivityMemory> activities_{};  ///< by holder
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit
+  std::vector<std::size_t> first_fit_{};      ///< by sharding: with smaller blocks it surely does not fit
 };
 
 }  // namespace plan

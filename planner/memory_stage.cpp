@@ -7,6 +7,9 @@
 namespace plan {
 namespace {
 
+/// Rounds, and stops at an exbibyte: no GPU has it, and all parts of a stage together still fit in 64 bits.
+Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
+
 /// DeepSpeed's default buckets, in elements.
 constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kPrefetchBucket = 5e7;
 
@@ -46,9 +49,9 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   const double optimizer =
       (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
   const double quantised = layout.zero < 3 ? quantised_bytes_ * sums.gemm : 0;
-  memory.weights = round_bytes(base + weights + quantised);
-  memory.grads = round_bytes(grads);
-  memory.optimizer = round_bytes(share * optimizer * (1 - training.optimizer_offload));
+  memory.weights = whole_bytes(base + weights + quantised);
+  memory.grads = whole_bytes(grads);
+  memory.optimizer = whole_bytes(share * optimizer * (1 - training.optimizer_offload));
 }
 
 /// What the optimizer step adds for its own duration.
@@ -123,7 +126,7 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   ShardedMemory memory;
   const Shares shares = shares_of(layout);
   fill_states(memory, layout, sums, shares);
-  memory.communication = round_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
+  memory.communication = whole_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
   memory.head = memory.forward > 0 ? 2 * ends_.head_parameters : 0;
@@ -178,15 +181,26 @@ MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const Activ
 
 Bytes MemoryModel::reserve_of(Bytes states, const Instant& instant) const {
   const double usual = problem_->cluster.calibration.allocator_reserve;
-  return round_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations,
+  return whole_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations,
                                                instant.transient, problem_->training.stack.expandable_segments));
 }
 
 Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
   const Bytes states = sharded.states();
-  return states + round_bytes(instant.activations) + round_bytes(instant.transient) + reserve_of(states, instant) +
+  return states + whole_bytes(instant.activations) + whole_bytes(instant.transient) + reserve_of(states, instant) +
          sharded.communication + problem_->cluster.gpu.context;
+}
+
+double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
+  const Instant instant = peak(sharded, activity);
+  const double alive = instant.activations + instant.transient, states = static_cast<double>(sharded.states().value);
+  const bool expandable = problem_->training.stack.expandable_segments;
+  const double wasted =
+      std::min(allocator_reserve(states, alive, 0, expandable), allocator_reserve(states, 0, alive, expandable));
+  constexpr double kRounding = 4;  // bytes, of the parts that total() rounds
+  return states + alive + problem_->cluster.calibration.allocator_reserve * wasted - kRounding +
+         static_cast<double>((sharded.communication + problem_->cluster.gpu.context).value);
 }
 
 StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {
@@ -197,9 +211,9 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   memory.stage = rank;
   memory.layers = total.layers;
   memory.weights = states.weights, memory.grads = states.grads, memory.optimizer = states.optimizer;
-  memory.activations = round_bytes(instant.activations);
+  memory.activations = whole_bytes(instant.activations);
   memory.reserve = reserve_of(states.states(), instant);
-  memory.transient = round_bytes(instant.transient) + memory.reserve;
+  memory.transient = whole_bytes(instant.transient) + memory.reserve;
   memory.communication = states.communication;
   memory.context = problem_->cluster.gpu.context;
   return memory;

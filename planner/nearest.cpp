@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -157,28 +158,53 @@ void suggest(Error& error, const std::vector<Change>& changes) {
   }
 }
 
+/// "2^3 * 5^3"
+std::string factors_text(std::int64_t number) {
+  std::string text;
+  const auto add = [&](std::int64_t prime, int power) {
+    text += (text.empty() ? "" : " * ") + std::to_string(prime) + (power > 1 ? "^" + std::to_string(power) : "");
+  };
+  for (std::int64_t prime = 2; prime * prime <= number; ++prime) {
+    int power = 0;
+    for (; number % prime == 0; number /= prime) ++power;
+    if (power > 0) add(prime, power);
+  }
+  if (number > 1 || text.empty()) add(number, 1);
+  return text;
+}
+
+/// The part of the GPUs' number that no axis but pp can divide by.
+std::int64_t left_to_stages(const Problem& problem) {
+  std::int64_t heads = 0;  // that all layer kinds share
+  for (const Layer& kind : problem.model.kinds) {
+    if (kind.mixer == Mixer::Attention) heads = std::gcd(heads, kind.attention.heads);
+    if (kind.mixer == Mixer::Latent) heads = std::gcd(heads, kind.latent.heads);
+    if (kind.mixer == Mixer::Mamba2) heads = std::gcd(heads, kind.mamba.heads);
+    if (kind.mixer == Mixer::DeltaNet) heads = std::gcd(heads, std::gcd(kind.delta.key_heads, kind.delta.value_heads));
+  }
+  std::int64_t rest = problem.gpus;
+  for (const std::int64_t axis : {problem.training.global_batch, heads, problem.training.seq})
+    if (axis > 0) rest /= std::gcd(rest, axis);
+  return rest;
+}
+
 /// The rule that rejected most, and what it demands.
 void blame_rules(Error& error, const Problem& problem, const SearchResult& found) {
   auto rows = found.stats.rejected;
   std::stable_sort(rows.begin(), rows.end(), [](const Rejected& a, const Rejected& b) { return a.count > b.count; });
+  const std::string gpus = std::to_string(problem.gpus), factors = factors_text(problem.gpus);
+  error.facts.push_back(fmt::format("{}{}; global batch {}", gpus, factors == gpus ? " is prime" : " = " + factors,
+                                    problem.training.global_batch));
+  if (const std::int64_t rest = left_to_stages(problem); rest > 1)
+    error.facts.push_back(
+        fmt::format("{} divides neither {} sequences, the heads nor {} tokens: pp would be {} or more, for {} layers",
+                    rest, problem.training.global_batch, problem.training.seq, rest, problem.model.depth()));
   for (const Rejected& row : rows) {
-    if (error.facts.size() >= 3) break;
+    if (error.facts.size() >= 4) break;
     for (const Rule& rule : rules())
       if (rule.code == row.reason)
         error.facts.push_back(std::string(rule.text) + ": " + std::to_string(row.count) + " layouts break it");
   }
-  std::int64_t rest = problem.gpus;
-  std::string factors;
-  for (std::int64_t prime = 2; prime * prime <= rest; ++prime) {
-    int power = 0;
-    for (; rest % prime == 0; rest /= prime) ++power;
-    if (power > 0)
-      factors +=
-          (factors.empty() ? "" : " * ") + std::to_string(prime) + (power > 1 ? "^" + std::to_string(power) : "");
-  }
-  if (rest > 1) factors += (factors.empty() ? "" : " * ") + std::to_string(rest);
-  error.facts.insert(error.facts.begin(), std::to_string(problem.gpus) + " = " + factors + "; global batch " +
-                                              std::to_string(problem.training.global_batch));
 }
 
 /// The layout that comes closest to fitting, found by a search for the least memory without a limit.

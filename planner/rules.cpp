@@ -47,6 +47,10 @@ bool expert_widths_divide(const Problem& problem, std::int64_t ranks) {
                    [&](const Layer& kind) { return kind.ffn != Ffn::Moe || divides(ranks, kind.moe.expert_width); });
 }
 
+/// The fullest stage holds at most 3/2 of the mean. Frameworks run 126 layers on 125 stages; nobody who pays for the
+/// GPUs does, so a search leaves it to those who ask for that pp.
+bool stages_even(std::int64_t layers, std::int64_t pp) { return 2 * ((layers + pp - 1) / pp) * pp <= 3 * layers; }
+
 Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
   return {.schedule = layout.schedule,
           .pp = layout.pp,
@@ -78,6 +82,9 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return divides(l.dp, p.training.global_batch); }},
     {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }},
+    {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
+     kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.pp || stages_even(p.model.depth(), l.pp); }},
     {"heads_divide", "tp divides the attention heads", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }},
     {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,

@@ -17,18 +17,6 @@
 namespace plan {
 namespace {
 
-/// Least seconds that one micro-batch takes on the whole model: no recomputation, no bubble, expert
-/// exchange hidden wherever some schedule could hide it.
-double least_work(const Problem& problem, const CostModel& costs) {
-  const auto least = [](const LayerCost& cost) {
-    const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
-    return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
-  };
-  double sum = least(costs.embedding()) + least(costs.head());
-  for (const int kind : problem.model.layers) sum += least(costs.layer(kind));
-  return sum;
-}
-
 /// Runs `work(i, thread)` for i in [0, count) on `threads` threads.
 template <class Work>
 void in_parallel(std::size_t count, unsigned threads, const Work& work) {
@@ -63,17 +51,15 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   });
   for (auto& [split, model] : built) costs.emplace(split, std::move(*model));
 
-  const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
   std::vector<Costed> costed;
   costed.reserve(families.size());
   for (const Family& family : families) {
     const CostModel& model = costs.at(split_of(family.layout));
-    const double m =
-        static_cast<double>(micro_batches(problem.training.global_batch, family.layout.dp, family.layout.micro_batch));
-    const double busy = m * least_work(problem, model) / family.layout.pp;
-    // A shade below, so that rounding never puts the bound above the value it bounds.
-    costed.push_back({family.layout, &model, 0.999999 * straggler * busy});
+    costed.push_back({family.layout, &model, 0});
   }
+  in_parallel(costed.size(), thread_count(problem), [&](std::size_t i, unsigned) {
+    costed[i].bound = least_family_time(problem, *costed[i].costs, costed[i].layout);
+  });
   std::stable_sort(costed.begin(), costed.end(), [](const Costed& a, const Costed& b) { return a.bound < b.bound; });
   return costed;
 }

@@ -1,6 +1,7 @@
 #include "oracle/random_problem.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace plan::oracle {
 namespace {
@@ -40,6 +41,11 @@ void fix_some(Problem& problem, std::mt19937& random) {
 }
 
 }  // namespace
+
+int test_scale() {
+  const char* scale = std::getenv("PLAN_TEST_SCALE");
+  return scale != nullptr ? std::max(1, std::atoi(scale)) : 1;
+}
 
 Cluster plain_cluster(double memory_gib) {
   Cluster cluster;
@@ -89,7 +95,9 @@ Problem random_problem(std::mt19937& random, int most_gpus) {
   problem.training.stack.ep_overlap = chance(random, 30);
   problem.training.stack.overlap_grad_reduce = chance(random, 70);
   problem.framework = chance(random, 30) ? Framework::Megatron : Framework::Any;
-  problem.objective = chance(random, 20) ? Objective::Memory : Objective::StepTime;
+  problem.objective = chance(random, 20)   ? Objective::Memory
+                      : chance(random, 10) ? Objective::Cost
+                                           : Objective::StepTime;
   problem.top = 3;
   problem.threads = 1;
   fix_some(problem, random);

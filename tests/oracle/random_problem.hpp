@@ -6,6 +6,9 @@
 
 namespace plan::oracle {
 
+/// PLAN_TEST_SCALE, 1 by default: how many times as many random cases to try.
+[[nodiscard]] int test_scale();
+
 /// A small problem that can be searched exhaustively: at most `most_gpus` GPUs, a few layers, dense or
 /// mixture of experts, sometimes with axes fixed, memory sometimes too small.
 [[nodiscard]] Problem random_problem(std::mt19937& random, int most_gpus);

@@ -52,7 +52,8 @@ void check_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b
 TEST_CASE("search finds what brute force finds") {
   std::mt19937 random(20260101);
   int solved = 0, moe = 0, infeasible = 0;
-  for (int i = 0; i < 330; ++i) {
+  const int scale = oracle::test_scale();
+  for (int i = 0; i < 330 * scale; ++i) {
     Problem problem = oracle::random_problem(random, i % 10 == 0 ? 64 : 16);
     problem.pareto = i % 3 == 0;
     CAPTURE(i);
@@ -65,9 +66,9 @@ TEST_CASE("search finds what brute force finds") {
     moe += problem.model.moe() && !all.empty();
   }
   // The generator must not drift into trivial problems.
-  CHECK(solved >= 220);
-  CHECK(moe >= 60);
-  CHECK(infeasible >= 5);
+  CHECK(solved >= 220 * scale);
+  CHECK(moe >= 60 * scale);
+  CHECK(infeasible >= 5 * scale);
 }
 
 TEST_CASE("search finds what brute force finds under each framework's rules") {
@@ -75,7 +76,7 @@ TEST_CASE("search finds what brute force finds under each framework's rules") {
   for (const Framework framework :
        {Framework::Torchtitan, Framework::DeepSpeed, Framework::Accelerate, Framework::Maxtext}) {
     int solved = 0, sharded = 0;
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 60 * oracle::test_scale(); ++i) {
       Problem problem = oracle::random_problem(random, i % 10 == 0 ? 32 : 12);
       problem.framework = framework;
       problem.training.stack = framework_row(framework).stack;

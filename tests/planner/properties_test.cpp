@@ -1,0 +1,196 @@
+// What must hold for every problem: bounds bound, memory never hurts, order does not matter, parts add up, huge numbers
+// stay numbers. PLAN_TEST_SCALE multiplies how many random cases are tried.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "formulas/parameters.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/family_search.hpp"
+#include "planner/rules.hpp"
+#include "planner/search.hpp"
+
+using namespace plan;
+
+namespace {
+
+template <class T>
+const T& any_of(std::mt19937& random, const std::vector<T>& values) {
+  return values[random() % values.size()];
+}
+
+/// Random choices of one family, bounds on the way compared with what comes after them.
+struct PartialLayouts {
+  const Problem& problem;
+  std::mt19937& random;
+  int checked = 0, schedules_seen = 0;
+
+  void family(const Layout& family) {
+    const CostModel costs(problem, split_of(family));
+    const double bound = least_family_time(problem, costs, family);
+    Tally tally;
+    const std::vector<Run> runs = enumerate_runs(problem, family, tally);
+    if (runs.empty()) return;
+    Evaluator evaluator(problem, costs);
+    for (int i = 0; i < 4; ++i) {
+      Layout layout = family;
+      const Run& run = any_of(random, runs);
+      layout.schedule = run.schedule, layout.vp = run.vp;
+      schedules_seen |= 1 << static_cast<int>(run.schedule);
+      evaluator.place(layout);
+      const std::vector<Recompute> recomputes =
+          enumerate_recomputes(problem, costs.modules_present(), least_deepest(problem, layout));
+      const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
+      if (recomputes.empty() || shardings.empty()) continue;
+      const double busy = evaluator.start_recompute({});
+      evaluator.finish_recompute();
+      run_of(layout, evaluator, std::max({bound, busy, evaluator.least_time_of_any()}), any_of(random, recomputes),
+             any_of(random, shardings));
+    }
+  }
+
+  void run_of(Layout layout, Evaluator& evaluator, double bound, const Recompute& recompute, const Sharding& sharding) {
+    const double busy = evaluator.start_recompute(recompute);
+    evaluator.finish_recompute();
+    const double least = evaluator.least_time();
+    layout.recompute = recompute, layout.zero = sharding.zero, layout.shard = sharding.shard;
+    const MemoryModel memory(problem, layout);
+    std::vector<DataParallel> prices;
+    evaluator.price_sharding(layout, memory, prices);
+    const double time = evaluator.step_time(layout, prices);
+    CAPTURE(static_cast<int>(layout.schedule));
+    CAPTURE(layout.pp);
+    CAPTURE(layout.vp);
+    REQUIRE(bound <= least);
+    REQUIRE(busy <= least);
+    REQUIRE(least <= time);
+    ++checked;
+    if (recompute.kind != RecomputeKind::Full || recompute.layers == 0) return;
+    Layout more = layout;
+    ++more.recompute.layers;
+    for (const Segment& holder : evaluator.placement().holders) {
+      const StageContent& content = evaluator.stages().contents[static_cast<std::size_t>(holder.content)];
+      const StageSums sums = memory.sums(content);
+      const ShardedMemory sharded = memory.sharded(layout, holder.first, content, sums);
+      const double held = evaluator.held_by(holder.first);
+      const double floor = memory.least_total(sharded, memory.activity(layout, content, sums, held));
+      REQUIRE(memory.least_total(sharded, memory.activity(more, content, sums, held)) <= floor);
+      const StageMemory stage = memory.stage(layout, holder.first, content, held);
+      REQUIRE(floor <= static_cast<double>(stage.total().value));
+    }
+  }
+};
+
+bool finite(const Estimate& e) {
+  for (const double value : {e.step_time.value, e.step_time_low.value, e.step_time_high.value, e.mfu.model_causal,
+                             e.mfu.model_full, e.mfu.hardware, e.tokens_per_s, e.tokens_per_s_per_gpu})
+    if (!std::isfinite(value) || value < 0) return false;
+  for (const StageMemory& s : e.stages)
+    for (const Bytes part : {s.weights, s.grads, s.optimizer, s.activations, s.transient, s.communication, s.context})
+      if (part.value < 0 || part > s.total()) return false;
+  return e.peak.value > 0 && e.peak_low <= e.peak && e.peak <= e.peak_high;
+}
+
+}  // namespace
+
+TEST_CASE("no bound lies above what it bounds") {
+  std::mt19937 random(41);
+  const int wanted = 1'500 * oracle::test_scale();
+  int checked = 0, schedules = 0;
+  while (checked < wanted) {
+    Problem problem = oracle::random_problem(random, 64);
+    problem.fixed = {};
+    Tally tally;
+    const std::vector<Family> families = enumerate_families(problem, tally);
+    PartialLayouts partial{problem, random};
+    for (int i = 0; i < 25 && !families.empty(); ++i) partial.family(any_of(random, families).layout);
+    checked += partial.checked, schedules |= partial.schedules_seen;
+  }
+  CHECK(schedules == (1 << kSchedules) - 1);
+}
+
+TEST_CASE("more memory never makes the best step slower") {
+  std::mt19937 random(43);
+  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+    Problem problem = oracle::random_problem(random, 32);
+    problem.objective = Objective::StepTime;
+    const SearchResult tight = find_layouts(problem);
+    if (tight.ranking.best().empty() || tight.at_risk) continue;
+    problem.cluster.gpu.memory = Bytes(problem.cluster.gpu.memory.value / 2 * 3);
+    const SearchResult roomy = find_layouts(problem);
+    REQUIRE(!roomy.ranking.best().empty());
+    CHECK(roomy.ranking.best().front().score.step_time <= tight.ranking.best().front().score.step_time);
+  }
+}
+
+TEST_CASE("the order in which a model names its kinds of layer changes nothing") {
+  std::mt19937 random(47);
+  int moe = 0;
+  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+    const Problem problem = oracle::random_problem(random, 12);
+    if (problem.model.kinds.size() < 2) continue;
+    ++moe;
+    Problem turned = problem;
+    std::swap(turned.model.kinds[0], turned.model.kinds[1]);
+    for (int& kind : turned.model.layers) kind = 1 - kind;
+    const SearchResult a = find_layouts(problem), b = find_layouts(turned);
+    REQUIRE(a.ranking.best().size() == b.ranking.best().size());
+    CHECK(a.stats.considered == b.stats.considered);
+    for (std::size_t k = 0; k < a.ranking.best().size(); ++k)
+      CHECK(a.ranking.best()[k].score.step_time == doctest::Approx(b.ranking.best()[k].score.step_time).epsilon(1e-9));
+  }
+  CHECK(moe >= 10);
+}
+
+TEST_CASE("without tensor parallelism nothing is sent for it, and stages add up to the model") {
+  std::mt19937 random(53);
+  for (int i = 0; i < 25 * oracle::test_scale(); ++i) {
+    Problem problem = oracle::random_problem(random, 8);
+    problem.fixed = {};
+    problem.fixed.tp = 1, problem.fixed.zero = 0;
+    problem.cluster.gpu.memory = Bytes(std::int64_t{1} << 50);
+    const SearchResult found = find_layouts(problem);
+    for (const Candidate& candidate : found.ranking.best()) {
+      const Estimate e = estimate(problem, candidate.layout);
+      CHECK(e.terms.tp.value == 0);
+      for (const Communication& row : e.communication) CHECK(row.axis != Axis::Tp);
+      const int copies = candidate.layout.schedule == Schedule::DualPipe ? 2 : 1;
+      int layers = 0;
+      double grads = 0;
+      for (const StageMemory& stage : e.stages) {
+        layers += stage.layers;
+        grads += static_cast<double>(stage.grads.value);
+      }
+      CHECK(layers == copies * problem.model.depth());
+      if (candidate.layout.ep > 1) continue;
+      const double parameters = static_cast<double>(model_parameters(problem.model).total);
+      CHECK(grads == doctest::Approx(copies * parameters * problem.training.grad_bytes).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("10^15 parameters on 10^7 GPUs are numbers") {
+  Problem problem;
+  problem.model = oracle::dense_model(1100, 262144, 2048, 128, 1048576, 1 << 20);
+  problem.cluster = oracle::plain_cluster(192);
+  problem.gpus = 10'000'000;
+  problem.training.seq = 8192, problem.training.global_batch = 5'000'000;
+  problem.framework = Framework::Megatron;
+  CHECK(model_parameters(problem.model).total > 1'000'000'000'000'000);
+  const SearchResult found = find_layouts(problem);
+  CHECK(found.stats.legal > 0);
+  for (const Candidate& candidate : found.ranking.best()) CHECK(finite(estimate(problem, candidate.layout)));
+  // All of it on one GPU after another: nothing wraps, and nothing fits.
+  problem.gpus = 1;
+  problem.training.global_batch = 1'000'000'000, problem.training.seq = 1 << 30;
+  for (const int zero : {0, 1, 3}) {
+    Layout layout;
+    layout.zero = zero, layout.micro_batch = 1 << 20;
+    const Estimate e = estimate(problem, layout);
+    CHECK(finite(e));
+    CHECK(e.fits == Fits::No);
+  }
+}
