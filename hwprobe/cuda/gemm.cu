@@ -1,0 +1,213 @@
+// GEMMs through cuBLASLt in the three orientations of training. Row-major m x n results are column-major n x m ones, so
+// the operands change places: forward y = x W^T is cuBLAS's TN, the data gradient NN, the weight gradient NT with fp32
+// accumulation into its result.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "hwprobe/cuda/device.cuh"
+
+namespace plan_cuda {
+namespace {
+
+constexpr int kChecked = 64;  // results compared with a sum in fp32
+
+cudaDataType type_of(int format) {
+  switch (format) {
+    case PLAN_PROBE_FP32: return CUDA_R_32F;
+    case PLAN_PROBE_FP16: return CUDA_R_16F;
+    case PLAN_PROBE_BF16: return CUDA_R_16BF;
+    case PLAN_PROBE_NVFP4: return CUDA_R_4F_E2M1;
+    default: return CUDA_R_8F_E4M3;
+  }
+}
+size_t bytes_of(int format, size_t count) {
+  switch (format) {
+    case PLAN_PROBE_FP32: return 4 * count;
+    case PLAN_PROBE_FP16:
+    case PLAN_PROBE_BF16: return 2 * count;
+    case PLAN_PROBE_NVFP4: return count / 2;
+    default: return count;
+  }
+}
+size_t rounded(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+Status blas(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return ok();
+  const int code = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH
+                       ? PLAN_PROBE_UNSUPPORTED
+                       : PLAN_PROBE_FAILED;
+  return failed(std::string(what) + ": " + cublasLtGetStatusString(status), code);
+}
+
+__device__ float value(const void* data, size_t i, int format) {
+  switch (format) {
+    case PLAN_PROBE_FP32: return static_cast<const float*>(data)[i];
+    case PLAN_PROBE_FP16: return __half2float(static_cast<const __half*>(data)[i]);
+    case PLAN_PROBE_BF16: return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+    default: return static_cast<float>(static_cast<const __nv_fp8_e4m3*>(data)[i]);
+  }
+}
+
+/// Largest error of some results, over the root of the sum of squares of their terms.
+__global__ void compare(const void* a, const void* b, const void* d, int format, bool wide, bool trans_a, bool trans_b,
+                        int rows, int columns, int depth, float* worst) {
+  const int row = static_cast<int>((threadIdx.x * 7919ull) % rows),
+            column = static_cast<int>((threadIdx.x * 104729ull) % columns);
+  double sum = 0, squares = 0;
+  for (int k = 0; k < depth; ++k) {
+    const float x = value(a, trans_a ? size_t(row) * depth + k : size_t(k) * rows + row, format);
+    const float y = value(b, trans_b ? size_t(k) * columns + column : size_t(column) * depth + k, format);
+    sum += double(x) * y;
+    squares += double(x) * x * y * y;
+  }
+  const size_t at = size_t(column) * rows + row;
+  const float got = wide ? static_cast<const float*>(d)[at]
+                         : value(d, at, format == PLAN_PROBE_FP16 ? PLAN_PROBE_FP16 : PLAN_PROBE_BF16);
+  const float off = fabsf(got - float(sum)) / sqrtf(float(squares) + 1e-30f);
+  atomicMax(reinterpret_cast<int*>(worst), __float_as_int(off));  // positive floats order as integers
+}
+
+}  // namespace
+
+Gemm::~Gemm() {
+  cublasLtMatmulDescDestroy(operation_);
+  for (cublasLtMatrixLayout_t layout : {a_layout_, b_layout_, d_layout_}) cublasLtMatrixLayoutDestroy(layout);
+}
+
+Status Gemm::prepare(Device& device, const plan_probe_point& point) {
+  point_ = point;
+  const auto rows = static_cast<uint64_t>(point.number[1]), columns = static_cast<uint64_t>(point.number[0]),
+             depth = static_cast<uint64_t>(point.number[2]);
+  const bool narrow = point.format >= PLAN_PROBE_FP8;
+  if (narrow && point.orientation != 0)
+    return failed("this format is multiplied in one orientation alone", PLAN_PROBE_UNSUPPORTED);
+  const bool trans_a = point.orientation == 0, trans_b = point.orientation == 2;
+  const cudaDataType in = type_of(point.format);
+  const cudaDataType out = point.orientation == 2 || point.format == PLAN_PROBE_FP32 ? CUDA_R_32F
+                           : narrow                                                  ? CUDA_R_16BF
+                                                                                     : in;
+  beta_ = point.orientation == 2 ? 1.0f : 0.0f;
+  if (Status s = a_.allocate(bytes_of(point.format, rows * depth)); !s) return s;
+  if (Status s = b_.allocate(bytes_of(point.format, columns * depth)); !s) return s;
+  if (Status s = d_.allocate(rows * columns * (out == CUDA_R_32F ? 4 : 2)); !s) return s;
+  if (Status s = fill_random(a_.as(), rows * depth, point.format, device.stream, 5); !s) return s;
+  if (Status s = fill_random(b_.as(), columns * depth, point.format, device.stream, 6); !s) return s;
+  cudaMemsetAsync(d_.as(), 0, d_.size(), device.stream);
+  const cublasComputeType_t compute =
+      point.format == PLAN_PROBE_FP32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  if (Status s = blas(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F), "matmul descriptor"); !s) return s;
+  const cublasOperation_t op_a = trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+  cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+  cublasLtMatrixLayoutCreate(&a_layout_, in, trans_a ? depth : rows, trans_a ? rows : depth,
+                             static_cast<int64_t>(trans_a ? depth : rows));
+  cublasLtMatrixLayoutCreate(&b_layout_, in, trans_b ? columns : depth, trans_b ? depth : columns,
+                             static_cast<int64_t>(trans_b ? columns : depth));
+  cublasLtMatrixLayoutCreate(&d_layout_, out, rows, columns, static_cast<int64_t>(rows));
+  if (narrow) {
+    const bool blocks = point.format != PLAN_PROBE_FP8;
+    const size_t per = point.format == PLAN_PROBE_NVFP4 ? 16 : 32;
+    const auto scales = [&](Buffer& buffer, uint64_t lines) -> Status {
+      if (!blocks) {
+        const float one = 1;
+        if (Status s = buffer.allocate(sizeof one); !s) return s;
+        return check(cudaMemcpyAsync(buffer.as(), &one, sizeof one, cudaMemcpyHostToDevice, device.stream), "scale");
+      }
+      const size_t bytes = rounded(lines, 128) * rounded(depth / per, 4);
+      if (Status s = buffer.allocate(bytes); !s) return s;
+      return check(cudaMemsetAsync(buffer.as(), point.format == PLAN_PROBE_NVFP4 ? 0x38 : 0x7f, bytes, device.stream),
+                   "scales");  // 1 in UE4M3, UE8M0
+    };
+    if (Status s = scales(scale_a_, rows); !s) return s;
+    if (Status s = scales(scale_b_, columns); !s) return s;
+    const void *pa = scale_a_.as(), *pb = scale_b_.as();
+    cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &pa, sizeof pa);
+    cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &pb, sizeof pb);
+    if (blocks) {
+      const cublasLtMatmulMatrixScale_t mode = point.format == PLAN_PROBE_NVFP4
+                                                   ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3
+                                                   : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+      cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode);
+      cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode);
+    }
+  }
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulPreferenceCreate(&preference);
+  const size_t workspace = device.workspace.size();
+  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                       sizeof workspace);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(device.blas, operation_, a_layout_, b_layout_, d_layout_,
+                                                               d_layout_, preference, 1, &found, &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0)
+    return failed("cuBLASLt has no algorithm for this format on this GPU", PLAN_PROBE_UNSUPPORTED);
+  algorithm_ = found.algo;  // the first choice is what frameworks get
+  return device.wait(device.stream);
+}
+
+Status Gemm::launch(Device& device, cudaStream_t stream) const {
+  const float alpha = 1;
+  return blas(cublasLtMatmul(device.blas, operation_, &alpha, a_.as(), a_layout_, b_.as(), b_layout_, &beta_, d_.as(),
+                             d_layout_, d_.as(), d_layout_, &algorithm_, device.workspace.as(), device.workspace.size(),
+                             stream),
+              "matmul");
+}
+
+Status Gemm::verify(Device& device) {
+  if (point_.format == PLAN_PROBE_NVFP4) return ok();
+  Buffer worst;
+  if (Status s = worst.allocate(sizeof(float)); !s) return s;
+  cudaMemsetAsync(worst.as(), 0, sizeof(float), device.stream);
+  if (Status s = launch(device, device.stream); !s) return s;
+  const bool wide = point_.orientation == 2 || point_.format == PLAN_PROBE_FP32;
+  compare<<<1, kChecked, 0, device.stream>>>(a_.as(), b_.as(), d_.as(), point_.format, wide, point_.orientation == 0,
+                                             point_.orientation == 2, static_cast<int>(point_.number[1]),
+                                             static_cast<int>(point_.number[0]), static_cast<int>(point_.number[2]),
+                                             worst.as<float>());
+  if (Status s = device.wait(device.stream); !s) return s;
+  float off = 0;
+  cudaMemcpy(&off, worst.as(), sizeof off, cudaMemcpyDeviceToHost);
+  if (!(off < 0.05f)) return failed("results differ from a sum in fp32", PLAN_PROBE_WRONG_RESULT);
+  return ok();
+}
+
+Status measure_gemm(Device& device, const plan_probe_point& point, plan_probe_result& result) {
+  Gemm gemm;
+  if (Status s = gemm.prepare(device, point); !s) return s;
+  if (Status s = gemm.verify(device); !s) return s;
+  result.bytes = 2.0 * static_cast<double>(point.number[0]) * static_cast<double>(point.number[1]) *
+                 static_cast<double>(point.number[2]);
+  return sample(
+      device, point, [&] { return gemm.launch(device, device.stream); }, result);
+}
+
+/// The rate at once, and after seconds at the power limit.
+Status measure_sustained(Device& device, const plan_probe_point& point, plan_probe_result& result) {
+  Gemm gemm;
+  if (Status s = gemm.prepare(device, point); !s) return s;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  std::vector<double> first, last;
+  while (passed() < point.max_seconds) {
+    double seconds = 0;
+    if (Status s = device.time(
+            5, [&] { return gemm.launch(device, device.stream); }, seconds);
+        !s)
+      return s;
+    if (passed() < 0.05 || first.size() < 3) first.push_back(seconds);
+    if (passed() > 0.6 * point.max_seconds) last.push_back(seconds);
+  }
+  std::sort(first.begin(), first.end());
+  std::sort(last.begin(), last.end());
+  if (last.empty()) last = first;
+  result.took_part = 1;
+  result.value[0] = first[first.size() / 2];
+  result.value[1] = last[last.size() / 2];
+  return ok();
+}
+
+}  // namespace plan_cuda
