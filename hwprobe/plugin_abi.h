@@ -26,16 +26,17 @@ enum plan_probe_error {
 
 /* What a point measures; in brackets the meaning of its numbers. Times are seconds of one operation. */
 enum plan_probe_kind {
-  PLAN_PROBE_MEMORY = 1,       /* value[]: total, free, context, workspace; bytes */
-  PLAN_PROBE_COPY = 2,         /* [bytes] device to device */
-  PLAN_PROBE_TRIAD = 3,        /* [bytes] of one array; three are touched */
-  PLAN_PROBE_GEMM = 4,         /* [m, n, k] format, orientation */
-  PLAN_PROBE_ATTENTION = 5,    /* [batch, heads, kv heads, seq, head dim] orientation 0 forward, 1 backward */
-  PLAN_PROBE_KERNEL = 6,       /* [kernel, elements] */
-  PLAN_PROBE_HOST_LINK = 7,    /* [direction: 0 to device, 1 to host, 2 both; bytes] */
-  PLAN_PROBE_PAIR = 8,         /* [other device, bytes] a device in this process */
-  PLAN_PROBE_COLLECTIVE = 9,   /* [bytes of nccl-tests' size] op, format, group */
-  PLAN_PROBE_OVERLAP = 10,     /* [bytes of the collective] op, group; value[]: compute and comm alone, each beside the other */
+  PLAN_PROBE_MEMORY = 1,     /* value[]: total, free, context, workspace; bytes */
+  PLAN_PROBE_COPY = 2,       /* [bytes] device to device */
+  PLAN_PROBE_TRIAD = 3,      /* [bytes] of one array; three are touched */
+  PLAN_PROBE_GEMM = 4,       /* [m, n, k] format, orientation */
+  PLAN_PROBE_ATTENTION = 5,  /* [batch, heads, kv heads, seq, head dim] orientation 0 forward, 1 backward */
+  PLAN_PROBE_KERNEL = 6,     /* [kernel, elements] */
+  PLAN_PROBE_HOST_LINK = 7,  /* [direction: 0 to device, 1 to host, 2 both; bytes] */
+  PLAN_PROBE_PAIR = 8,       /* [other device, bytes] a device in this process */
+  PLAN_PROBE_COLLECTIVE = 9, /* [bytes of nccl-tests' size] op, format, group */
+  PLAN_PROBE_OVERLAP =
+      10, /* [bytes of the collective] op, group; value[]: compute and comm alone, each beside the other */
   PLAN_PROBE_NCCL_MEMORY = 11, /* op or -1 for a new communicator; value[0]: bytes taken */
   PLAN_PROBE_SUSTAINED = 12    /* [m, n, k] format: the GEMM for max_seconds; value[]: burst s, sustained s */
 };
