@@ -11,7 +11,7 @@
 namespace plan {
 namespace {
 
-constexpr double kTop = 14, kHeight = 320, kBottom = kTop + kHeight;  ///< px
+constexpr double kTop = 28, kHeight = 320, kBottom = kTop + kHeight;  ///< px
 constexpr double kLeft = 9, kRight = 96;                              ///< % of the width
 
 /// Values mapped to 0..1.
