@@ -231,6 +231,47 @@ TEST_CASE("a Megatron-LM script as it is: the right line of the right file, and 
   }
 }
 
+TEST_CASE("torchtitan, DeepSpeed and accelerate files as they are: a larger micro-batch fails at its line") {
+  struct Case {
+    const char *framework, *files, *file, *from, *to;
+  };
+  const Case cases[] = {{"torchtitan", "cfg/*", "cfg/torchtitan.toml", "local_batch_size = 1", "local_batch_size = 4"},
+                        {"deepspeed", "cfg/*", "cfg/ds_config.json", "\"train_micro_batch_size_per_gpu\": 1",
+                         "\"train_micro_batch_size_per_gpu\": 4"},
+                        {"accelerate", "[cfg/accelerate.yaml, cfg/run_clm.json]", "cfg/run_clm.json",
+                         "\"per_device_train_batch_size\": 1", "\"per_device_train_batch_size\": 4"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.framework);
+    const Folder folder;
+    REQUIRE(run({"emit", one.framework, "-o", "cfg", "--launcher", "torchrun", "--model", "8b", "--gpus", "64",
+                 "--global-batch", "256", "--layout", "mb1,pp1,tp1,cp1"})
+                .status == 0);
+    folder.write("b.yaml",
+                 std::string("budget: 1\nmodel: 8b\ngpus: 64 x h100-sxm\nglobal_batch: 256\nfrom: ") + one.files +
+                     "\nlimits: {memory.peak: at most 70 GiB}\nsince_baseline: {memory.peak: at most +2 %}\n");
+    const Ran main = run({"check", "--budget", "b.yaml", "--baseline", "none", "--json"});
+    CAPTURE(main.err);
+    REQUIRE(main.status == 0);
+    folder.write("main.json", main.out);
+    for (const char* file : {"cfg/ds_config.json", "cfg/run_clm.json"})  // the batch stays what it is
+      if (const std::string text = slurp(file); text.find("\"gradient_accumulation_steps\": 4") != std::string::npos)
+        folder.write(file, replaced(text, "\"gradient_accumulation_steps\": 4", "\"gradient_accumulation_steps\": 1"));
+    if (std::string(one.framework) == "deepspeed")
+      folder.write("cfg/run_clm.json", replaced(slurp("cfg/run_clm.json"), "\"per_device_train_batch_size\": 1",
+                                                "\"per_device_train_batch_size\": 4"));
+    folder.write(one.file, replaced(slurp(one.file), one.from, one.to));
+    const Ran failed = run({"check", "--budget", "b.yaml", "--baseline", "main.json", "--json"});
+    CAPTURE(failed.err);
+    REQUIRE(failed.status == 1);
+    const Json report = Json::parse(failed.out);
+    const Json cause = limit_of(report, "memory.peak")["causes"][0];
+    CHECK(cause["key"] == "micro_batch");
+    CHECK(cause["file"] == one.file);
+    CHECK(cause["line"] == line_with(slurp(one.file), one.to));
+    CHECK(report["jobs"][0]["suggestions"][0]["restores_baseline"] == true);
+  }
+}
+
 TEST_CASE("a launch file that states too little") {
   const Folder folder;
   folder.write("train.sh", "torchrun pretrain_gpt.py --micro-batch-size 1 --tensor-model-parallel-size 2\n");
