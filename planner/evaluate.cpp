@@ -177,13 +177,15 @@ void Evaluator::set_base() {
 
 double Evaluator::least_time() const { return terms({}).total().value; }
 
-/// More work on any rank never shortens GPipe and 1F1B, nor interleaved pipelines with enough micro-batches. The laws
-/// of split backwards leave out the slowest rank's own wait, and recomputation may change which rank that is.
+/// With free hand-overs more work on any rank never shortens GPipe and 1F1B, nor interleaved pipelines with enough
+/// micro-batches; slower ranks may hide more of the hand-overs. The laws of split backwards leave out the slowest
+/// rank's own wait, and recomputation may change which rank that is.
 double Evaluator::least_time_of_any() const {
   const Schedule schedule = layout_.schedule;
   const bool chunks = schedule == Schedule::Interleaved || schedule == Schedule::BreadthFirst;
   if (splits_backward(schedule) || (chunks && pipeline_.micro_batches < 2 * layout_.pp)) return busy_;
-  return std::max(busy_, (1 - 1e-9) * least_time());
+  const double still = base_.total().value - base_.pp.value;
+  return std::max(busy_, (1 - 1e-9) * still * (1 + straggler_));
 }
 
 double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
