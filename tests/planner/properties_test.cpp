@@ -179,6 +179,7 @@ TEST_CASE("10^15 parameters on 10^7 GPUs are numbers") {
   problem.gpus = 10'000'000;
   problem.training.seq = 8192, problem.training.global_batch = 5'000'000;
   problem.framework = Framework::Megatron;
+  problem.fixed.tp = 8, problem.fixed.micro_batch = 1, problem.fixed.zero = 1;  // what keeps the search short
   CHECK(model_parameters(problem.model).total > 1'000'000'000'000'000);
   const SearchResult found = find_layouts(problem);
   CHECK(found.stats.legal > 0);
