@@ -87,7 +87,7 @@ const Rule* find_rule(std::string_view name) {
   return nullptr;
 }
 
-Verdict batch_below_critical(const BatchCheck& in) { return at_most(in.tokens, critical_batch({in.loss})); }
+RuleVerdict batch_below_critical(const BatchCheck& in) { return at_most(in.tokens, critical_batch({in.loss})); }
 
 std::span<const CatalogEntry> rule_formulas() { return kEntries; }
 

@@ -162,33 +162,37 @@ struct Rule {
 [[nodiscard]] const Rule* find_rule(std::string_view name);
 
 /// Where a layout stands against a rule.
-struct Verdict {
+struct RuleVerdict {
   bool holds = true;
   double value = 0;
   double limit = 0;  ///< the value must not be on the wrong side of it
-  bool operator==(const Verdict&) const = default;
+  bool operator==(const RuleVerdict&) const = default;
 };
-[[nodiscard]] constexpr Verdict at_most(double value, double limit) { return {value <= limit, value, limit}; }
-[[nodiscard]] constexpr Verdict at_least(double value, double limit) { return {value >= limit, value, limit}; }
+[[nodiscard]] constexpr RuleVerdict at_most(double value, double limit) { return {value <= limit, value, limit}; }
+[[nodiscard]] constexpr RuleVerdict at_least(double value, double limit) { return {value >= limit, value, limit}; }
 
 struct TpDomainCheck {
   int tp = 1;
   int scale_up_size = 8;
 };
-[[nodiscard]] constexpr Verdict tp_inside_domain(const TpDomainCheck& in) { return at_most(in.tp, in.scale_up_size); }
+[[nodiscard]] constexpr RuleVerdict tp_inside_domain(const TpDomainCheck& in) {
+  return at_most(in.tp, in.scale_up_size);
+}
 
 struct TpLimitCheck {
   int tp = 1;
   TpLimitInput limit{};
 };
-[[nodiscard]] constexpr Verdict tp_below_limit(const TpLimitCheck& in) { return at_most(in.tp, tp_limit(in.limit)); }
+[[nodiscard]] constexpr RuleVerdict tp_below_limit(const TpLimitCheck& in) {
+  return at_most(in.tp, tp_limit(in.limit));
+}
 
 struct BubbleCheck {
   double micro_batches = 1;
   int pp = 1;
   int vp = 1;
 };
-[[nodiscard]] constexpr Verdict enough_micro_batches(const BubbleCheck& in) {
+[[nodiscard]] constexpr RuleVerdict enough_micro_batches(const BubbleCheck& in) {
   return at_least(in.micro_batches * in.vp, in.pp > 1 ? 4.0 * in.pp : 1.0);
 }
 
@@ -196,7 +200,7 @@ struct FsdpCheck {
   double tokens = 0;  ///< of one micro-batch on one rank
   FsdpLimitInput limit{};
 };
-[[nodiscard]] constexpr Verdict fsdp_hidden(const FsdpCheck& in) {
+[[nodiscard]] constexpr RuleVerdict fsdp_hidden(const FsdpCheck& in) {
   return at_least(in.tokens, fsdp_min_tokens(in.limit));
 }
 
@@ -204,7 +208,7 @@ struct RingCheck {
   double tokens = 0;  ///< of one micro-batch on one rank
   RingLimitInput limit{};
 };
-[[nodiscard]] constexpr Verdict ring_hidden(const RingCheck& in) {
+[[nodiscard]] constexpr RuleVerdict ring_hidden(const RingCheck& in) {
   return at_least(in.tokens, ring_min_tokens(in.limit));
 }
 
@@ -213,7 +217,7 @@ struct UlyssesCheck {
   int tp = 1;
   int kv_heads = 1;
 };
-[[nodiscard]] constexpr Verdict ulysses_fits_heads(const UlyssesCheck& in) {
+[[nodiscard]] constexpr RuleVerdict ulysses_fits_heads(const UlyssesCheck& in) {
   return at_most(in.cp, static_cast<double>(in.kv_heads) / in.tp);
 }
 
@@ -221,14 +225,14 @@ struct ShardCheck {
   int shard = 8;
   int scale_up_size = 8;
 };
-[[nodiscard]] constexpr Verdict shard_inside_domain(const ShardCheck& in) {
+[[nodiscard]] constexpr RuleVerdict shard_inside_domain(const ShardCheck& in) {
   return at_most(in.shard, in.scale_up_size);
 }
 
 /// Grouped GEMMs lose half of their rate below this many rows (measured on B200: 512 rows .37, 1024 rows .46
 /// of peak, 128 rows .21).
 inline constexpr double kExpertRows = 512;
-[[nodiscard]] constexpr Verdict enough_expert_rows(const RowsInput& in) {
+[[nodiscard]] constexpr RuleVerdict enough_expert_rows(const RowsInput& in) {
   return at_least(rows_per_expert(in), kExpertRows);
 }
 
@@ -237,13 +241,13 @@ inline constexpr double kGemmRows = 4096;
 struct GemmRowsCheck {
   double tokens = 0;  ///< of one micro-batch on one rank
 };
-[[nodiscard]] constexpr Verdict enough_gemm_rows(const GemmRowsCheck& in) { return at_least(in.tokens, kGemmRows); }
+[[nodiscard]] constexpr RuleVerdict enough_gemm_rows(const GemmRowsCheck& in) { return at_least(in.tokens, kGemmRows); }
 
 struct BatchCheck {
   double tokens = 0;  ///< of one optimizer step
   double loss = 0;    ///< expected
 };
-[[nodiscard]] Verdict batch_below_critical(const BatchCheck& in);
+[[nodiscard]] RuleVerdict batch_below_critical(const BatchCheck& in);
 
 [[nodiscard]] std::span<const CatalogEntry> rule_formulas();
 

@@ -116,9 +116,9 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
 Phase Evaluator::recompute_cost(const StageContent& content, const Recompute& choice) const {
   Phase sum;
   if (choice.kind == RecomputeKind::None) return sum;
-  double layers = 0;
+  int layers = 0;
   for (const int count : content.layers_of_kind) layers += count;
-  const double covered = choice.layers > 0 && layers > 0 ? std::min(1.0, choice.layers / layers) : 1.0;
+  const double covered = static_cast<double>(recomputed_layers(choice, layout_.vp, layers)) / std::max(1, layers);
   const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
   for (int kind = 0; kind < costs_.kinds(); ++kind) {
     const int count = content.layers_of_kind[static_cast<std::size_t>(kind)];

@@ -128,6 +128,9 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.pp * l.vp <= p.model.depth() + 2; }},
+    {"chunks_uneven", "no third of an interleaved pipeline idles because layers do not divide, unless vp is fixed",
+     Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.vp || stages_even(p.model.depth(), l.pp * l.vp); }},
 
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},

@@ -23,13 +23,14 @@ std::string recompute_text(const Recompute& recompute) {
 
 namespace {
 
-/// The same in words: "recompute 4 layers a stage in full".
-std::string recompute_words(const Recompute& recompute) {
+/// The same in words: "recompute 4 layers a stage in full", or a chunk where stages have several.
+std::string recompute_words(const Recompute& recompute, int vp) {
   const std::string text = recompute_text(recompute);
   if (text == "none") return "no recompute";
   if (recompute.kind != RecomputeKind::Full || text == "full") return fmt::format("recompute {}", text);
   if (recompute.layers > 0)
-    return fmt::format("recompute {} layer{} a stage in full", recompute.layers, recompute.layers == 1 ? "" : "s");
+    return fmt::format("recompute {} layer{} a {} in full", recompute.layers, recompute.layers == 1 ? "" : "s",
+                       vp > 1 ? "chunk" : "stage");
   return fmt::format("recompute full, {} layers at a time", recompute.uniform);
 }
 
@@ -66,7 +67,7 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   std::vector<std::string> out = {zero};
   if (layout.pp > 1) out.emplace_back(name(layout.schedule));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
-  out.push_back(recompute_words(layout.recompute));
+  out.push_back(recompute_words(layout.recompute, layout.vp));
   out.emplace_back(name(problem.training.precision));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));

@@ -73,6 +73,17 @@ TEST_CASE("terms add up to the step and categories to the stage, for whatever th
   }
 }
 
+TEST_CASE("block recomputation counts layers of each chunk, in time as in memory") {
+  const Problem problem = llama_405b();
+  Layout layout = llama_405b_layout();  // 8 chunks of one layer: a layer of each is all of them
+  layout.recompute = {.kind = RecomputeKind::Full, .layers = 1};
+  const Estimate block = estimate(problem, layout);
+  layout.recompute = {.kind = RecomputeKind::Full};
+  const Estimate full = estimate(problem, layout);
+  CHECK(block.terms.recompute.value == doctest::Approx(full.terms.recompute.value));
+  CHECK(block.peak == full.peak);
+}
+
 TEST_CASE("more of a resource never hurts") {
   const Layout layout = llama_405b_layout();
   const Problem problem = llama_405b();

@@ -14,7 +14,7 @@ if [ ! -e "$folder/complete" ]; then
   "$python" -m venv "$folder" >&2 || exit 3
   # PyTorch's own index has builds without CUDA; where it cannot be reached, the package index's will do.
   if printf '%s\n' "$@" | grep -q '^torch='; then
-    timeout 300 "$folder/bin/pip" install -q --no-compile --timeout 15 --retries 0 --index-url https://download.pytorch.org/whl/cpu \
+    timeout "${VALIDATORS_INSTALL_SECONDS:-300}" "$folder/bin/pip" install -q --no-compile --timeout 15 --retries 0 --index-url https://download.pytorch.org/whl/cpu \
       "$(printf '%s\n' "$@" | grep '^torch=')" >&2 2> /dev/null || true
   fi
   timeout "${VALIDATORS_INSTALL_SECONDS:-480}" "$folder/bin/pip" install -q --no-compile --retries 1 "$@" >&2 || exit 3
