@@ -96,6 +96,8 @@ std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, 
       found.push_back(above + i * step);
       break;
     }
+  std::stable_sort(found.begin(), found.end(),
+                   [value](std::int64_t a, std::int64_t b) { return std::abs(a - value) < std::abs(b - value); });
   return found;
 }
 

@@ -85,6 +85,12 @@ constexpr Rule kRules[] = {
     {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
      kAllFrameworks,
      [](const Problem& p, const Layout& l) { return p.fixed.pp || stages_even(p.model.depth(), l.pp); }},
+    {"replica_too_wide", "one copy of the model takes at most 4,096 GPUs, unless dp is fixed", Level::Grid,
+     kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       // The widest published is 2,048 (Llama 3 405B at 131,072 tokens, arXiv:2407.21783 table 4).
+       return p.fixed.dp || static_cast<std::int64_t>(l.tp) * l.cp * l.pp <= 4096;
+     }},
     {"heads_divide", "tp divides the attention heads", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }},
     {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,

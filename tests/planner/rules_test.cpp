@@ -41,6 +41,11 @@ TEST_CASE("each rule rejects what it names") {
   CHECK(broken(problem, layout) == "tp_leaves_scale_up");
   layout = good, layout.micro_batch = 64;
   CHECK(broken(problem, layout) == "micro_batch_divides");
+  Problem wide = problem;
+  wide.gpus = 8192, layout = good, layout.cp = 32, layout.tp = 8, layout.pp = 32, layout.dp = 1;
+  CHECK(broken(wide, layout) == "replica_too_wide");
+  wide.fixed.dp = 1;
+  CHECK(broken(wide, layout) != "replica_too_wide");
   layout = good, layout.schedule = Schedule::Interleaved;
   CHECK(broken(problem, layout) == "schedule_limits");
   layout = good, layout.schedule = Schedule::Interleaved, layout.vp = 32;
