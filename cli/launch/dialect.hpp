@@ -28,10 +28,11 @@ struct DialectKey {
 struct Dialect {
   std::string_view format;
   std::span<const DialectKey> keys;
-  std::string_view model;      ///< key that names the model; empty: dimensions under `model.`
-  std::string_view nodes;      ///< key of the number of nodes, if files state it
-  std::string_view gpus;       ///< key of GPUs per node, likewise
-  std::string_view precision;  ///< key of the number format
+  std::span<const std::string_view> elsewhere;  ///< further flags that it settles otherwise
+  std::string_view model;                       ///< key that names the model; empty: dimensions under `model.`
+  std::string_view nodes;                       ///< key of the number of nodes, if files state it
+  std::string_view gpus;                        ///< key of GPUs per node, likewise
+  std::string_view precision;                   ///< key of the number format
   bool defaults_sequence_parallel = false;
 };
 

@@ -57,8 +57,10 @@ Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& g
   Errors errors;
   for (const MegatronGroup& group : groups)
     for (const MegatronSetting& setting : group.settings) {
-      const bool known = std::any_of(dialect.keys.begin(), dialect.keys.end(),
-                                     [&](const DialectKey& row) { return row.flag == setting.flag; });
+      const bool known =
+          std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                      [&](const DialectKey& row) { return row.flag == setting.flag; }) ||
+          std::find(dialect.elsewhere.begin(), dialect.elsewhere.end(), setting.flag) != dialect.elsewhere.end();
       if (known) continue;
       // Where there is no key, Megatron's default stands: etp as tp.
       const MegatronSetting* tp = find(groups, "tensor-model-parallel-size");
