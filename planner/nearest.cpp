@@ -205,7 +205,9 @@ void blame_rules(Error& error, const Problem& problem, const SearchResult& found
     if (error.facts.size() >= 4) break;
     for (const Rule& rule : rules())
       if (rule.code == row.reason)
-        error.facts.push_back(std::string(rule.text) + ": " + std::to_string(row.count) + " layouts break it");
+        error.facts.push_back(
+            fmt::format("{}: {}", rule.text,
+                        row.count == 1 ? "1 layout breaks it" : fmt::format("{} layouts break it", row.count)));
   }
 }
 

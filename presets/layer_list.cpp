@@ -51,8 +51,12 @@ class LayerParser {
   std::size_t count() {
     if (skip().empty() || rest_.front() < '0' || rest_.front() > '9') return 1;
     const std::optional<std::int64_t> n = parse_integer(word());
-    if (!n || *n < 1 || *n > static_cast<std::int64_t>(kMostLayers) || word() != "x") {
+    if (!n || word() != "x") {
       problem_ = "a count is written `58 x`";
+      return 1;
+    }
+    if (*n < 1 || *n > static_cast<std::int64_t>(kMostLayers)) {
+      problem_ = fmt::format("a count is 1 to {}", kMostLayers);
       return 1;
     }
     return static_cast<std::size_t>(*n);
