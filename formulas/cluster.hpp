@@ -149,6 +149,17 @@ struct NetworkCurve {
   CollectiveFit fit{};
 };
 
+/// Device memory that NCCL was seen to take on this machine; what is 0 follows from its sources instead.
+struct NcclMemory {
+  int ranks = 0;         ///< of the group that was measured, inside one node
+  Bytes communicator{};  ///< making one
+  Bytes all_reduce{};    ///< the first all-reduce on it
+  Bytes all_to_all{};    ///< the first all-to-all on it
+  int channels = 0;      ///< for collectives, as NCCL's log says
+  int p2p_channels = 0;  ///< for send and receive
+  bool operator==(const NcclMemory&) const = default;
+};
+
 struct Cluster {
   std::string name{};
   Gpu gpu{};
@@ -161,6 +172,7 @@ struct Cluster {
   Calibration calibration{};
   bool measured = false;  ///< probed here rather than taken from a data sheet
   std::vector<NetworkCurve> network{};
+  NcclMemory nccl{};
   std::vector<std::string> measured_parts{};    ///< of a profile: what was measured
   std::vector<std::string> unmeasured_parts{};  ///< and what the data sheet or a default stands in for
 

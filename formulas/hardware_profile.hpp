@@ -179,7 +179,7 @@ struct ProfileCurve {
   GroupShape layout{};
   std::vector<CurvePoint> table{};
   double alpha_us = 0, busbw_gb_s = 0, p = 0.62;
-  std::string algo{};  ///< what NCCL said it used for the largest size
+  std::string algo{};  ///< what NCCL said it used: "RING/LL, from 2097152 bytes NVLS/SIMPLE"
   CurveQuality quality{};
   std::string prov{};
   bool operator==(const ProfileCurve&) const = default;
@@ -200,6 +200,26 @@ struct ProfileNcclMemory {
   double gib = 0;
   std::string prov{};
   bool operator==(const ProfileNcclMemory&) const = default;
+};
+
+/// Channels that NCCL's log states for the largest communicator.
+struct ProfileNcclChannels {
+  int collective = 0, nvls = 0, p2p = 0;
+  std::string prov{};
+  bool operator==(const ProfileNcclChannels&) const = default;
+};
+
+/// How the GPUs ran while one section was measured: NVML ten times a second, all ranks; and how far a fixed GEMM and
+/// copy, repeated every few seconds, moved meanwhile.
+struct ProfileConditions {
+  std::string section{};
+  int samples = 0;
+  double sm_clock_mhz_p50 = 0, memory_clock_mhz_p50 = 0, power_w_p50 = 0, temperature_c_max = 0;
+  double drift_pct = 0;
+  int passes = 1;  ///< times that every point of it was measured, in different orders
+  std::vector<std::string> throttle{};
+  std::string prov{};
+  bool operator==(const ProfileConditions&) const = default;
 };
 
 struct ProfileWarning {
@@ -233,6 +253,8 @@ struct HardwareProfile {
   std::vector<ProfileCurve> collectives{};
   std::vector<ProfileOverlap> overlap{};
   std::vector<ProfileNcclMemory> nccl_memory{};
+  ProfileNcclChannels nccl_channels{};
+  std::vector<ProfileConditions> conditions{};
   std::vector<ProfileWarning> warnings{};
   std::vector<ProfileSkip> skipped{};
   bool operator==(const HardwareProfile&) const = default;

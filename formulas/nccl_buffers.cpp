@@ -1,55 +1,94 @@
-#include <algorithm>
+// NCCL's device memory by group; hwprobe.md 1.1. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/nccl_buffers.hpp"
 
-#include "formulas/transient.hpp"
+#include <algorithm>
 
 namespace plan {
 namespace {
 
-constexpr double kMebi = 1 << 20;
-/// 10 MiB to receive (LL, LL128 and Simple FIFOs, rounded) and 2 MiB to send, per channel and peer.
-constexpr double kConnection = 12 * kMebi;
-/// Shared pool per direction of send and receive over the network: 32 channels * 16 * 128 KiB.
-constexpr double kNetworkPool = 64 * kMebi;
+/// What NCCL picks on NVSwitch nodes of eight.
+constexpr double usual_channels(GpuGeneration generation) { return generation == GpuGeneration::Ampere ? 24 : 16; }
+constexpr double kUsualP2pChannels = 32;
 
-struct Channels {
-  double collective;
-  double p2p;
+struct Groups {
+  int gpus_per_node;
+  bool multicast;
+  const NcclMemory& measured;
+  double channels, p2p_channels;
+
+  /// A ring, and an intra-node tree for all-reduces; NVLS adds its multicast buffers on Hopper and later.
+  NcclGroup collective(std::string_view what, int size, bool all_reduce, bool nvls) const {
+    NcclGroup group{.what = what, .ranks = size};
+    if (size <= 1) return group;
+    if (measured.all_reduce.value > 0 && size <= gpus_per_node && size <= measured.ranks) {
+      group.share = NcclShare::Measured;
+      group.bytes = static_cast<double>((measured.communicator + measured.all_reduce).value);
+      return group;
+    }
+    group.share = nvls && size > 2 ? NcclShare::Multicast : NcclShare::Ring;
+    group.channels = channels, group.rings = all_reduce ? 2 : 1;
+    group.bytes =
+        channels * (group.rings * kNcclConnection + (group.share == NcclShare::Multicast ? kNcclMulticast : 0));
+    return group;
+  }
+
+  /// Connections to every peer of the node, one pool for all others.
+  NcclGroup exchange(std::string_view what, int size) const {
+    NcclGroup group{.what = what, .ranks = size, .share = NcclShare::Exchange};
+    if (size <= 1) return group;
+    group.peers = std::min(size, gpus_per_node) - 1;
+    group.pools = size > gpus_per_node ? 2 : 0;
+    group.channels = p2p_channels;
+    group.bytes = group.peers * group.channels * kNcclConnection + group.pools * kNcclPool;
+    if (measured.all_to_all.value <= 0 || measured.ranks < 2) return group;
+    group.share = NcclShare::MeasuredPeers;
+    group.bytes =
+        static_cast<double>(measured.all_to_all.value) * group.peers / (measured.ranks - 1) + group.pools * kNcclPool;
+    return group;
+  }
 };
 
-/// What NCCL picks on NVSwitch nodes of eight.
-constexpr Channels channels(bool hopper) { return hopper ? Channels{16, 32} : Channels{24, 32}; }
-
-/// A ring, and an intra-node tree for all-reduces; NVLS adds its multicast buffers on Hopper and later.
-double collective(int size, bool all_reduce, bool multicast, Channels count) {
-  if (size <= 1) return 0;
-  constexpr double kHeads = 8;
-  const double ring = kConnection * count.collective * (all_reduce ? 2 : 1);
-  return ring + (multicast && size > 2 ? count.collective * 2 * kMebi * kHeads : 0);
+/// Hands every group of the layout to `take`.
+template <class Take>
+void for_each_group(const Layout& layout, const Groups& groups, const Take& take) {
+  const bool reduces = layout.zero == 0;
+  const bool node = layout.tp <= groups.gpus_per_node;
+  take(groups.collective("tp", layout.tp, !layout.sequence_parallel, groups.multicast && node));
+  take(groups.collective("dp", layout.dense_group(), reduces, false));
+  take(groups.collective("cp", layout.cp, false, false));
+  if (layout.ep > 1) {
+    take(groups.exchange("ep", layout.ep));
+    take(groups.collective("expert dp", layout.expert_dp(), reduces, false));
+  }
+  if (layout.pp > 1) {
+    take(NcclGroup{.what = "pp", .ranks = layout.pp, .share = NcclShare::Pool, .pools = 2, .bytes = 2 * kNcclPool});
+    take(groups.collective("gradient norm", layout.tp * layout.pp, true, false));
+  }
+  take(groups.collective("world", layout.world(), true, false));  // loss, barriers
 }
 
-/// All-to-all: connections to every peer of the node, one pool for all others.
-double all_to_all(int size, int gpus_per_node, Channels count) {
-  if (size <= 1) return 0;
-  const int local = std::min(size, gpus_per_node) - 1;
-  return local * count.p2p * kConnection + (size > gpus_per_node ? 2 * kNetworkPool : 0);
+Groups groups_of(int gpus_per_node, GpuGeneration generation, const NcclMemory& measured) {
+  return {gpus_per_node, generation != GpuGeneration::Ampere, measured,
+          measured.channels > 0 ? measured.channels : usual_channels(generation),
+          measured.p2p_channels > 0 ? measured.p2p_channels : kUsualP2pChannels};
 }
 
 }  // namespace
 
-double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation) {
-  const bool hopper = generation != GpuGeneration::Ampere;
-  const Channels count = channels(hopper);
-  const bool shards = layout.zero > 0;
-  double bytes = collective(layout.tp, !layout.sequence_parallel, hopper && layout.tp <= gpus_per_node, count);
-  bytes += collective(layout.dense_group(), !shards, false, count);
-  bytes += collective(layout.cp, false, false, count);
-  if (layout.ep > 1)
-    bytes += all_to_all(layout.ep, gpus_per_node, count) + collective(layout.expert_dp(), !shards, false, count);
-  if (layout.pp > 1) {
-    bytes += 2 * kNetworkPool;
-    bytes += collective(layout.tp * layout.pp, true, false, count);  // gradient norm over the model's ranks
-  }
-  return bytes + collective(layout.world(), true, false, count);  // loss, barriers
+double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation, const NcclMemory& measured) {
+  double bytes = 0;
+  for_each_group(layout, groups_of(gpus_per_node, generation, measured),
+                 [&](const NcclGroup& group) { bytes += group.bytes; });
+  return bytes;
+}
+
+std::vector<NcclGroup> nccl_groups(const Layout& layout, int gpus_per_node, GpuGeneration generation,
+                                   const NcclMemory& measured) {
+  std::vector<NcclGroup> all;
+  for_each_group(layout, groups_of(gpus_per_node, generation, measured), [&](const NcclGroup& group) {
+    if (group.bytes > 0) all.push_back(group);
+  });
+  return all;
 }
 
 }  // namespace plan

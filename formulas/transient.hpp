@@ -83,10 +83,6 @@ inline constexpr double kGroupedGemmStreams = 4;
 /// Megatron's measured static memory after states and workspaces: 2.0, 3.1 and 4.0 MiB on three stacks.
 inline constexpr double kStaticResidue = 3.0 * (1 << 20);
 
-/// Buffers that NCCL allocates outside the framework's allocator: rings of the collectives' groups and
-/// the point-to-point channels of pipeline and expert parallelism [NCCL].
-[[nodiscard]] double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation);
-
 /// What the caching allocator holds beyond what is allocated. Weights and optimizer states sit still and
 /// waste little; activations of changing sizes and short-lived giants leave holes. Fitted once to the
 /// reserved peaks of 15 dense runs (3-9 % of the peak); expandable segments map pages instead: 2 % of all.

@@ -14,12 +14,6 @@ constexpr unsigned kHeadOwner = 1u << kMaxLayerKinds;
 
 unsigned owner_of(std::size_t kind) { return 1u << kind; }
 
-/// fp8 tensor cores came with Hopper, fp4 with Blackwell.
-GpuGeneration generation_of(const Gpu& gpu) {
-  if (gpu.peak[static_cast<std::size_t>(DType::Fp4)].value > 0) return GpuGeneration::Blackwell;
-  return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0 ? GpuGeneration::Hopper : GpuGeneration::Ampere;
-}
-
 /// One bf16 tensor per weight shape stands for gradients that the GEMMs have already added up.
 bool caches_dummies(const Training& training) {
   const Stack& stack = training.stack;
@@ -100,6 +94,11 @@ EndMemory spread(EndMemory ends, int stages) {
 }
 
 }  // namespace
+
+GpuGeneration generation_of(const Gpu& gpu) {
+  if (gpu.peak[static_cast<std::size_t>(DType::Fp4)].value > 0) return GpuGeneration::Blackwell;
+  return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0 ? GpuGeneration::Hopper : GpuGeneration::Ampere;
+}
 
 MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     : problem_(&problem),

@@ -46,6 +46,9 @@ struct EndMemory {
 
 inline constexpr int kMaxLayerKinds = 16;
 
+/// fp8 tensor cores came with Hopper, fp4 with Blackwell.
+[[nodiscard]] GpuGeneration generation_of(const Gpu& gpu);
+
 /// What one pipeline rank holds: how many layers of each kind, and which ends.
 struct StageContent {
   std::array<int, kMaxLayerKinds> layers_of_kind{};  ///< indexed by model kind

@@ -1,6 +1,7 @@
 // Memory of one pipeline rank: which states it shares out, and the moment at which it peaks.
 #include <algorithm>
 
+#include "formulas/nccl_buffers.hpp"
 #include "formulas/transient.hpp"
 #include "planner/memory.hpp"
 
@@ -126,7 +127,8 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   ShardedMemory memory;
   const Shares shares = shares_of(layout);
   fill_states(memory, layout, sums, shares);
-  memory.communication = whole_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_));
+  memory.communication =
+      whole_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_, problem_->cluster.nccl));
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
   memory.head = memory.forward > 0 ? 2 * ends_.head_parameters : 0;

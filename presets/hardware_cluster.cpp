@@ -170,6 +170,19 @@ void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
   cluster.gpu.scale_up_size = cluster.tiers.front().size;
 }
 
+void apply_nccl(const HardwareProfile& profile, NcclMemory& nccl) {
+  for (const ProfileNcclMemory& m : profile.nccl_memory) {
+    if (m.ranks < 2 || m.gib <= 0) continue;
+    nccl.ranks = m.ranks;
+    const Bytes bytes = round_bytes(m.gib * kGiB);
+    if (m.what == "init") nccl.communicator = bytes;
+    if (m.what == "all_reduce") nccl.all_reduce = bytes;
+    if (m.what == "all_to_all") nccl.all_to_all = bytes;
+  }
+  nccl.channels = profile.nccl_channels.collective;
+  nccl.p2p_channels = profile.nccl_channels.p2p;
+}
+
 void tell_parts(const HardwareProfile& profile, std::vector<std::string> refused, Cluster& cluster) {
   const auto part = [&](bool measured, std::string what) {
     (measured ? cluster.measured_parts : cluster.unmeasured_parts).push_back(std::move(what));
@@ -186,6 +199,7 @@ void tell_parts(const HardwareProfile& profile, std::vector<std::string> refused
   bool inside = false;
   for (const CollectiveFit& fit : cluster.gpu.collectives) inside = inside || fit.provenance == Provenance::Measured;
   for (const ProfileCurve& curve : profile.collectives) inside = inside || curve.layout.nodes == 1;
+  part(cluster.nccl.all_reduce.value > 0, "NCCL's memory");
   part(inside, "collectives in a node");
   part(!cluster.network.empty(), "collectives across nodes");
   for (std::string& text : refused) cluster.unmeasured_parts.push_back(std::move(text));
@@ -263,6 +277,7 @@ Result<Cluster> cluster_of_profile(const HardwareProfile& profile, const Gpu& da
   apply_gemm(profile, cluster.gpu);
   apply_attention(profile, cluster.gpu);
   apply_tiers(profile, cluster);
+  apply_nccl(profile, cluster.nccl);
   std::vector<std::string> refused;
   apply_curves(usable_curves(profile, refused), cluster);
   tell_parts(profile, std::move(refused), cluster);

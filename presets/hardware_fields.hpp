@@ -193,6 +193,28 @@ void fields(V& v, ProfileNcclMemory& m) {
 }
 
 template <class V>
+void fields(V& v, ProfileNcclChannels& c) {
+  v.integer("collective", c.collective);
+  v.integer("nvls", c.nvls);
+  v.integer("p2p", c.p2p);
+  v.text("prov", c.prov);
+}
+
+template <class V>
+void fields(V& v, ProfileConditions& c) {
+  v.text("section", c.section);
+  v.integer("samples", c.samples);
+  v.number("sm_clock_mhz_p50", c.sm_clock_mhz_p50);
+  v.number("memory_clock_mhz_p50", c.memory_clock_mhz_p50);
+  v.number("power_w_p50", c.power_w_p50);
+  v.number("temperature_c_max", c.temperature_c_max);
+  v.number("drift_pct", c.drift_pct);
+  v.integer("passes", c.passes);
+  v.words("throttle", c.throttle);
+  v.text("prov", c.prov);
+}
+
+template <class V>
 void fields(V& v, ProfileWarning& w) {
   v.text("code", w.code);
   v.text("where", w.where);
@@ -226,6 +248,8 @@ void fields(V& v, HardwareProfile& p) {
   v.list("collectives", p.collectives);
   v.list("overlap", p.overlap);
   v.list("nccl_memory", p.nccl_memory);
+  v.group("nccl_channels", p.nccl_channels);
+  v.list("conditions", p.conditions);
   v.list("warnings", p.warnings);
   v.list("skipped", p.skipped);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "formulas/nccl_buffers.hpp"
 #include "formulas/transient.hpp"
 #include "tests/formulas/models.hpp"
 
@@ -201,6 +202,22 @@ TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over
   const Layout experts{.dp = 8, .ep = 8};
   CHECK(nccl_buffers(experts, 8, GpuGeneration::Hopper) - nccl_buffers({.dp = 8}, 8, GpuGeneration::Hopper) ==
         2688 * mib);
+}
+
+TEST_CASE("NCCL: what was measured of a node's groups replaces the law, and its channels the usual ones") {
+  constexpr double mib = 1 << 20;
+  NcclMemory seen{.ranks = 8, .communicator = Bytes(10 << 20), .all_reduce = Bytes(300 << 20)};
+  CHECK(nccl_buffers({.tp = 8}, 8, GpuGeneration::Hopper, seen) == 2 * 310 * mib);  // tp and world
+  seen.channels = 24;
+  const Layout wide{.dp = 64};
+  CHECK(nccl_buffers(wide, 8, GpuGeneration::Hopper, seen) == (24 + 2 * 24) * 12 * mib);
+  const Layout experts{.dp = 8, .ep = 4};
+  const double law = nccl_buffers(experts, 8, GpuGeneration::Hopper, seen);
+  seen.all_to_all = Bytes(700 << 20);
+  CHECK(nccl_buffers(experts, 8, GpuGeneration::Hopper, seen) - law == (3 * 100 - 3 * 32 * 12) * mib);
+  double sum = 0;
+  for (const NcclGroup& group : nccl_groups(experts, 8, GpuGeneration::Hopper, seen)) sum += group.bytes;
+  CHECK(sum == nccl_buffers(experts, 8, GpuGeneration::Hopper, seen));
 }
 
 }  // namespace
