@@ -177,13 +177,13 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   const JobFacts plain = facts_of(session_options, machine, *devices, session->ranks(), *expected);
   ProbeOutcome outcome;
   std::string no_nccl;
-  if (plain.ranks > 1)
-    if (const Result<void> joined = session->join_nccl(); !joined) {
-      no_nccl = joined.error()[0].message;
-      if (joined.error()[0].code == "rank_failed") return tl::unexpected(joined.error());
-    }
+  if (const Result<void> joined = session->join_nccl(); !joined) {
+    no_nccl = joined.error()[0].message;
+    if (joined.error()[0].code == "rank_failed") return tl::unexpected(joined.error());
+  }
   SweepRequest request =
       sweep_request(options, *expected, no_nccl.empty() ? plain.ranks : 1, no_nccl.empty() ? plain.ranks_per_node : 1);
+  request.nccl = no_nccl.empty();
   std::optional<HardwareProfile> earlier;
   if (args.resume) {
     Result<HardwareProfile> read = read_profile_file(*args.resume);
@@ -198,9 +198,7 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   JobFacts facts = plain;
   facts.source.budget_s = request.budget_s;
   if (earlier) facts.source.id = fmt::format("m{}", earlier->provenance.size() + 1);
-  std::sort(measured.sm_mhz.begin(), measured.sm_mhz.end());
-  if (!measured.sm_mhz.empty()) facts.sm_clock_mhz_p50 = measured.sm_mhz[measured.sm_mhz.size() / 2];
-  facts.throttle = throttle_words(measured.throttle);
+  facts.conditions = measured.conditions;
   outcome.profile = assemble(facts, measured.observations);
   outcome.profile.skipped = measured.skipped;
   if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});

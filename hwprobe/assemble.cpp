@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kSlowRank = 0.04;  // behind the median rank: worth a warning
 constexpr double kNoisy = 0.15;     // spread of a large operation
+constexpr double kDriftPct = 3;     // of a canary: figures of its section changed while they were taken
 constexpr std::size_t kFewestForRoofline = 4;
 
 const plan_probe_point& point(const Observation& o) { return o.planned.point; }
@@ -110,8 +111,9 @@ void take_gemms(const std::vector<const Observation*>& all, const JobFacts& fact
     if (const auto h = held.find(key.first); key.second == 0 && h != held.end() && h->second[1] > 0) {
       table.burst_tflops = kHeldFlops / h->second[0] / 1e12;
       table.sustained_tflops = kHeldFlops / h->second[1] / 1e12;
-      table.sm_clock_mhz_p50 = facts.sm_clock_mhz_p50;
-      table.throttle = facts.throttle;
+      for (const ProfileConditions& conditions : facts.conditions)
+        if (conditions.section == name(Section::Gemm))
+          table.sm_clock_mhz_p50 = conditions.sm_clock_mhz_p50, table.throttle = conditions.throttle;
     }
     profile.gemm.push_back(std::move(table));
   }
@@ -196,15 +198,29 @@ void take_pairs(const std::vector<const Observation*>& all, const JobFacts& fact
     }
 }
 
+/// "RING/LL, from 2097152 bytes NVLS/SIMPLE".
+std::string choice_text(const std::map<std::int64_t, std::string>& by_bytes) {
+  std::string text, last;
+  for (const auto& [bytes, choice] : by_bytes) {
+    if (choice != last) text += text.empty() ? choice : fmt::format(", from {} bytes {}", bytes, choice);
+    last = choice;
+  }
+  return text;
+}
+
 void take_collectives(const std::vector<const Observation*>& all, const JobFacts& facts, HardwareProfile& profile,
                       const std::string& prov) {
   const int per_node = std::max(1, facts.ranks_per_node);
   std::map<std::array<int, 5>, ProfileCurve> curves;
+  std::map<const ProfileCurve*, std::map<std::int64_t, std::string>> choices;  // by bytes
   for (const Observation* o : all) {
     const plan_probe_point& p = point(*o);
     if (p.kind == PLAN_PROBE_NCCL_MEMORY) {
       const std::string what = p.op < 0 ? "init" : std::string(name(static_cast<Collective>(p.op)));
       profile.nccl_memory.push_back({what, p.group_size, std::max(0.0, o->value[0]) / kGiB, prov});
+      if (o->value[1] > 0)
+        profile.nccl_channels = {static_cast<int>(o->value[1]), static_cast<int>(o->value[2]),
+                                 static_cast<int>(o->value[3]), prov};
       continue;
     }
     ProfileCurve& curve = curves[{p.op, p.format, p.group_size, p.group_stride, p.all_groups}];
@@ -214,12 +230,13 @@ void take_collectives(const std::vector<const Observation*>& all, const JobFacts
     curve.layout = {p.group_size, inside, std::max(1, p.group_size / inside), p.all_groups != 0};
     curve.prov = prov;
     curve.table.push_back({static_cast<double>(p.number[0]), o->summary.median * 1e6, o->summary.spread});
-    if (!o->text.empty()) curve.algo = o->text;
+    if (!o->text.empty()) choices[&curve][p.number[0]] = o->text;
     if (o->two_modes && (curve.quality.flags.empty() || curve.quality.flags.back() != "bimodal"))
       curve.quality.flags.emplace_back("bimodal");
   }
   for (auto& [key, curve] : curves) {
     fit_curve(curve);
+    curve.algo = choice_text(choices[&curve]);
     profile.collectives.push_back(std::move(curve));
   }
 }
@@ -272,6 +289,16 @@ void warn_slow_ranks(const std::vector<const Observation*>& all, const JobFacts&
   }
 }
 
+void take_conditions(const JobFacts& facts, HardwareProfile& profile, const std::string& prov) {
+  profile.conditions = facts.conditions;
+  for (ProfileConditions& c : profile.conditions) {
+    c.prov = prov;
+    if (c.drift_pct > kDriftPct)
+      profile.warnings.push_back(
+          {"DRIFT", c.section, fmt::format("a fixed operation moved by {:.1f} % meanwhile", c.drift_pct)});
+  }
+}
+
 void warn_noise(HardwareProfile& profile) {
   for (const ProfileCurve& c : profile.collectives) {
     if (!c.table.empty() && c.table.back().spread > kNoisy)
@@ -311,6 +338,7 @@ HardwareProfile assemble(const JobFacts& facts, const std::vector<Observation>& 
   take_tiers(facts, profile, prov);
   warn_slow_ranks(section(Section::Gemm), facts, profile);
   warn_noise(profile);
+  take_conditions(facts, profile, prov);
   return profile;
 }
 

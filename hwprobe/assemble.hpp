@@ -11,7 +11,8 @@ namespace plan {
 /// What the ranks made of one point of the sweep.
 struct Observation {
   SweepPoint planned{};
-  Summary summary{};              ///< of the slowest rank's times
+  std::vector<double> samples{};  ///< seconds of each repetition, on its slowest rank
+  Summary summary{};              ///< of them
   std::vector<double> medians{};  ///< of each rank that took part
   std::vector<int> ranks{};       ///< those ranks
   double value[8] = {};           ///< largest of the ranks
@@ -29,8 +30,7 @@ struct JobFacts {
   int ranks = 1, ranks_per_node = 1, nodes = 1;
   ProfileSource source{};
   Cluster expected{};
-  double sm_clock_mhz_p50 = 0;
-  std::vector<std::string> throttle{};
+  std::vector<ProfileConditions> conditions{};
   std::vector<std::string> where{};  ///< of each rank: host/GPU
 };
 

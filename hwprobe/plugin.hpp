@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "formulas/result.hpp"
+#include "hwprobe/nvml.hpp"
 #include "hwprobe/plugin_abi.h"
 
 namespace plan {
@@ -17,6 +18,7 @@ struct RankResult {
   int status = 0;  ///< PLAN_PROBE_ error
   std::string error{};
   plan_probe_result data{};
+  std::vector<GpuPulse> pulses{};  ///< looks at the GPU since its last result
 };
 
 /// What to open a device with.

@@ -37,7 +37,8 @@ enum plan_probe_kind {
   PLAN_PROBE_COLLECTIVE = 9, /* [bytes of nccl-tests' size] op, format, group */
   PLAN_PROBE_OVERLAP =
       10, /* [bytes of the collective] op, group; value[]: compute and comm alone, each beside the other */
-  PLAN_PROBE_NCCL_MEMORY = 11, /* op or -1 for a new communicator; value[0]: bytes taken */
+  PLAN_PROBE_NCCL_MEMORY = 11, /* op or -1 for a new communicator; value[]: bytes taken; channels of collectives, NVLS,
+                                  send and receive, 0 unknown */
   PLAN_PROBE_SUSTAINED = 12    /* [m, n, k] format: the GEMM for max_seconds; value[]: burst s, sustained s */
 };
 

@@ -18,6 +18,7 @@ namespace {
 
 enum Task : std::int64_t { kOpen = 1, kJoin, kMeasure, kTransport };
 constexpr int kMostNumbers = 7000;  // of a transport frame
+constexpr int kMostPulses = 100;    // of a result
 
 std::string printable(std::string text) {
   for (char& c : text)
@@ -145,7 +146,15 @@ std::string pack_result(const RankResult& r) {
   out.number(r.status).text(r.error.substr(0, 400)).number(r.data.took_part).number(r.data.count);
   for (int i = 0; i < r.data.count; ++i) out.real(r.data.seconds[i]);
   for (const double value : r.data.value) out.real(value);
-  return out.real(r.data.bytes).real(r.data.eager_seconds).text(r.data.text).take();
+  out.real(r.data.bytes).real(r.data.eager_seconds).text(r.data.text);
+  const std::size_t pulses = std::min<std::size_t>(r.pulses.size(), kMostPulses);
+  out.number(static_cast<std::int64_t>(pulses));
+  for (std::size_t i = 0; i < pulses; ++i) {
+    const GpuPulse& pulse = r.pulses[i];
+    out.real(pulse.sm_mhz).real(pulse.memory_mhz).real(pulse.watts).real(pulse.celsius);
+    out.number(static_cast<std::int64_t>(pulse.reasons));
+  }
+  return out.take();
 }
 
 Result<RankResult> unpack_result(const std::string& payload) {
@@ -166,6 +175,13 @@ Result<RankResult> unpack_result(const std::string& payload) {
   r.data.bytes = value();
   r.data.eager_seconds = value();
   copy_text(r.data.text, in.text());
+  const auto pulses = in.number_between(0, kMostPulses);
+  for (std::int64_t i = 0; i < pulses; ++i) {
+    GpuPulse pulse;
+    for (double* x : {&pulse.sm_mhz, &pulse.memory_mhz, &pulse.watts, &pulse.celsius}) *x = value();
+    pulse.reasons = static_cast<std::uint64_t>(in.number());
+    r.pulses.push_back(pulse);
+  }
   if (!in.complete() || !sane) return fail(Error{"bad_result", "a rank sent a result that is none"});
   return r;
 }
@@ -209,6 +225,11 @@ std::shared_ptr<Device> RankWork::device() {
   return device_;
 }
 
+std::shared_ptr<PulseSampler> RankWork::sampler() {
+  const std::lock_guard lock(mutex_);
+  return pulses_;
+}
+
 void RankWork::abort() {
   if (const std::shared_ptr<Device> open = device()) open->stop();
 }
@@ -235,6 +256,7 @@ std::string RankWork::run(const std::string& task) {
     if (!opened) return failure(PLAN_PROBE_FAILED, opened.error()[0].message);
     const std::lock_guard lock(mutex_);
     device_ = *opened;
+    pulses_ = std::make_shared<PulseSampler>(device_->facts().uuid);
     return pack_device(device_->facts());
   }
   const std::shared_ptr<Device> open = device();
@@ -247,7 +269,9 @@ std::string RankWork::run(const std::string& task) {
   for (std::int64_t& value : p.number) value = in.number();
   p.max_seconds = in.real();
   if (kind != kMeasure || !in.complete()) return failure(PLAN_PROBE_FAILED, "rank 0 gave a task that is none");
-  return pack_result(open->measure(p));
+  RankResult result = open->measure(p);
+  if (const std::shared_ptr<PulseSampler> pulses = sampler()) result.pulses = pulses->take();
+  return pack_result(result);
 }
 
 OwnWork own_work(std::shared_ptr<RankWork> work) {

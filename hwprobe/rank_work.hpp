@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwprobe/plugin.hpp"
+#include "hwprobe/pulse.hpp"
 #include "hwprobe/star.hpp"
 
 namespace plan {
@@ -52,10 +53,13 @@ class RankWork {
   [[nodiscard]] std::shared_ptr<Device> device();
 
  private:
+  std::shared_ptr<PulseSampler> sampler();
+
   std::string plugin_;
   DeviceSetup setup_;
   std::mutex mutex_;
   std::shared_ptr<Device> device_{};
+  std::shared_ptr<PulseSampler> pulses_{};
 };
 
 /// The same as callbacks that keep it alive.

@@ -17,74 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kOpenSeconds = 60, kLeastPoint = 5;
-constexpr double kOverBudget = 1.1;
 
 double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 MeetingRequest request_of(const SessionOptions& options) {
   return {options.identity, options.rendezvous, options.secret, options.folder};
 }
-
-/// The results of all ranks as one observation; a failed rank is an error or, where the point cannot be measured on
-/// this hardware, a reason to skip it.
-struct Gathered {
-  std::optional<Observation> observation{};
-  std::string skip{};
-  Errors failure{};
-};
-
-Gathered gather(const SweepPoint& planned, const std::vector<std::string>& payloads,
-                const std::vector<std::string>& names) {
-  Gathered out;
-  Observation o{.planned = planned};
-  std::vector<std::vector<double>> samples;
-  for (std::size_t r = 0; r < payloads.size(); ++r) {
-    const Result<RankResult> result = unpack_result(payloads[r]);
-    if (!result) {
-      out.failure = result.error();
-      return out;
-    }
-    if (result->status == PLAN_PROBE_UNSUPPORTED || result->status == PLAN_PROBE_NO_MEMORY) {
-      out.skip = result->error;
-      return out;
-    }
-    if (result->status != PLAN_PROBE_OK) {
-      out.failure = {{"point_failed", fmt::format("`{}` failed on {}: {}", planned.id, names[r], result->error)}};
-      return out;
-    }
-    const plan_probe_result& d = result->data;
-    for (std::size_t i = 0; i < std::size(o.value); ++i) o.value[i] = std::max(o.value[i], d.value[i]);
-    if (d.took_part == 0) continue;
-    samples.emplace_back(d.seconds, d.seconds + d.count);
-    o.ranks.push_back(static_cast<int>(r));
-    o.medians.push_back(median(samples.back()));
-    o.bytes = std::max(o.bytes, d.bytes);
-    if (o.text.empty()) o.text = d.text;
-  }
-  const std::vector<double> slowest = slowest_rank(samples);
-  o.summary = summarise(slowest);
-  o.two_modes = bimodal(slowest);
-  out.observation = std::move(o);
-  return out;
-}
-
-/// Looks at this rank's GPU after each GEMM point, while its clocks are those of the load.
-class PulseWatch {
- public:
-  explicit PulseWatch(int gpu) : gpu_(gpu) {
-    if (Result<Nvml> nvml = Nvml::load()) nvml_ = *std::move(nvml);
-  }
-  void look(SessionOutcome& outcome) {
-    if (!nvml_) return;
-    const GpuPulse now = nvml_->pulse(gpu_);
-    if (now.sm_mhz > 0) outcome.sm_mhz.push_back(now.sm_mhz);
-    outcome.throttle |= now.reasons;
-  }
-
- private:
-  int gpu_;
-  std::optional<Nvml> nvml_{};
-};
 
 }  // namespace
 
@@ -180,37 +118,11 @@ Result<void> Session::join_nccl() {
 
 SessionOutcome Session::measure(const Sweep& sweep, double budget_s, const ShowProgress& show,
                                 const Interrupted& interrupted) {
-  SessionOutcome outcome;
-  outcome.skipped = sweep.skipped;
-  PulseWatch watch(options_.setup.device);
-  const auto begin = Clock::now();
-  double left = sweep.seconds;
-  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
-    const SweepPoint& point = sweep.points[i];
-    if (interrupted && interrupted()) {
-      outcome.interrupted = true;
-      break;
-    }
-    left -= point.cost_s;
-    if (since(begin) > kOverBudget * budget_s && point.priority > 0) {
-      outcome.skipped.push_back({point.id, "budget"});
-      continue;
-    }
-    if (show) show({i, sweep.points.size(), point.id, left});
-    const double deadline = std::max(kLeastPoint, 10 * point.cost_s) + options_.times.silence_s;
-    const auto payloads = round(measure_task(point.point), point.id, deadline);
-    if (!payloads) {
-      outcome.failure = payloads.error();
-      break;
-    }
-    if (point.section == Section::Gemm) watch.look(outcome);
-    Gathered gathered = gather(point, *payloads, names());
-    if (gathered.observation) outcome.observations.push_back(*std::move(gathered.observation));
-    if (!gathered.skip.empty()) outcome.skipped.push_back({point.id, gathered.skip});
-    if (gathered.failure.empty()) continue;
-    outcome.failure = std::move(gathered.failure);
-    break;
-  }
+  const auto ask = [this](const SweepPoint& point) {
+    return round(measure_task(point.point), point.id,
+                 std::max(kLeastPoint, 10 * point.cost_s) + options_.times.silence_s);
+  };
+  SessionOutcome outcome = run_points(sweep, budget_s, {ask, names(), show, interrupted});
   coordinator_->stop(outcome.failure.empty() ? "" : outcome.failure[0].message);
   return outcome;
 }

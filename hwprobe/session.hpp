@@ -1,14 +1,13 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "hwprobe/assemble.hpp"
 #include "hwprobe/discover.hpp"
 #include "hwprobe/rank_work.hpp"
+#include "hwprobe/run_points.hpp"
 #include "hwprobe/self_launch.hpp"
 #include "hwprobe/star.hpp"
 
@@ -22,26 +21,6 @@ struct SessionOptions {
   std::string plugin{};
   DeviceSetup setup{};
   RankHello hello{};
-};
-
-/// How far a probe is, for a line on the terminal.
-struct SessionProgress {
-  std::size_t done = 0, all = 0;
-  std::string what{};
-  double seconds_left = 0;
-};
-using ShowProgress = std::function<void(const SessionProgress&)>;
-/// Asked between points: has the user interrupted?
-using Interrupted = std::function<bool()>;
-
-/// What came of measuring: all of it, or what there was when it ended.
-struct SessionOutcome {
-  std::vector<Observation> observations{};
-  std::vector<ProfileSkip> skipped{};
-  Errors failure{};  ///< why it ended early
-  bool interrupted = false;
-  std::vector<double> sm_mhz{};  ///< after each GEMM
-  std::uint64_t throttle = 0;
 };
 
 /// Rank 0 of a job whose ranks have all joined.

@@ -27,6 +27,7 @@ struct SweepRequest {
   double budget_s = 45;
   std::vector<std::string> formats{"bf16"};
   bool attention = true;
+  bool nccl = true;                 ///< the ranks share a communicator
   Model model{};                    ///< its shapes are measured exactly; no layers: none
   std::vector<int> tp{};            ///< tensor-parallel degrees of those shapes
   std::int64_t tokens = 0;          ///< of one micro-batch; 0: the model's sequence

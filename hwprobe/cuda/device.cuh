@@ -12,12 +12,17 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hwprobe/nccl_log.hpp"
 #include "hwprobe/plugin_abi.h"
 
+namespace plan_cuda::dnn {
+class Library;  // cudnn_graph.cuh
+}
 namespace plan_cuda {
 
 /// A plan_probe_error with its words.
@@ -72,6 +77,24 @@ struct Nccl {
   Status load(const char* path);
 };
 
+/// The log that a libnccl loaded from here on writes for us, unless the user has asked for one of his own.
+class NcclLog {
+ public:
+  NcclLog() = default;
+  NcclLog(const NcclLog&) = delete;
+  NcclLog& operator=(const NcclLog&) = delete;
+  ~NcclLog();
+  void ask_for();
+  /// Reads what has been written since the last call.
+  void read();
+  std::string choice{};  ///< algorithm and protocol of the last call
+  plan::NcclChannels channels{};
+
+ private:
+  std::string path_{}, rest_{};
+  int file_ = -1;
+};
+
 /// An open GPU of one rank.
 struct Device {
   plan_probe_setup setup{};
@@ -80,6 +103,8 @@ struct Device {
   cublasLtHandle_t blas = nullptr;
   Buffer workspace{};
   Nccl nccl{};
+  NcclLog nccl_log{};
+  std::shared_ptr<dnn::Library> cudnn{};
   ncclComm_t world = nullptr;
   std::map<std::pair<int, int>, ncclComm_t> groups{};  ///< by size and stride; null: in none
   std::atomic<bool> stopped{false};
@@ -97,6 +122,7 @@ Status sample(Device& device, const plan_probe_point& point, const std::function
 
 /// Normally distributed values of a format, the same on every run.
 Status fill_random(void* data, size_t count, int format, cudaStream_t stream, unsigned seed);
+Status fill_e5m2(void* data, size_t count, cudaStream_t stream, unsigned seed);
 
 // The kinds of points.
 Status measure_memory(Device&, const plan_probe_point&, plan_probe_result&);
@@ -105,6 +131,9 @@ Status measure_kernel(Device&, const plan_probe_point&, plan_probe_result&);
 Status measure_host_link(Device&, const plan_probe_point&, plan_probe_result&);
 Status measure_pair(Device&, const plan_probe_point&, plan_probe_result&);
 Status measure_gemm(Device&, const plan_probe_point&, plan_probe_result&);
+Status measure_attention(Device&, const plan_probe_point&, plan_probe_result&);
+/// Loads libcudnn; its version, empty where there is none.
+std::string cudnn_version(Device& device);
 Status measure_sustained(Device&, const plan_probe_point&, plan_probe_result&);
 Status measure_collective(Device&, const plan_probe_point&, plan_probe_result&);
 Status measure_nccl_memory(Device&, const plan_probe_point&, plan_probe_result&);
@@ -125,6 +154,8 @@ class Gemm {
   cublasLtMatmulAlgo_t algorithm_{};
   Buffer a_{}, b_{}, d_{}, scale_a_{}, scale_b_{};
   plan_probe_point point_{};
+  bool trans_a_ = true, trans_b_ = false;
+  int format_b_ = 0;
   float beta_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // GEMMs through cuBLASLt in the three orientations of training. Row-major m x n results are column-major n x m ones, so
 // the operands change places: forward y = x W^T is cuBLAS's TN, the data gradient NN, the weight gradient NT with fp32
-// accumulation into its result.
+// accumulation into its result. Tensor cores take 8 and 4 bits as TN alone, so that training transposes operands while
+// it casts them: the same three products, all as TN, gradients in e5m2.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,7 +12,8 @@
 namespace plan_cuda {
 namespace {
 
-constexpr int kChecked = 64;  // results compared with a sum in fp32
+constexpr int kChecked = 64;                 // results compared with a sum in fp32
+constexpr int kE5m2 = PLAN_PROBE_NVFP4 + 1;  // format of fp8 gradients, beside plan_probe_format's
 
 cudaDataType type_of(int format) {
   switch (format) {
@@ -19,6 +21,7 @@ cudaDataType type_of(int format) {
     case PLAN_PROBE_FP16: return CUDA_R_16F;
     case PLAN_PROBE_BF16: return CUDA_R_16BF;
     case PLAN_PROBE_NVFP4: return CUDA_R_4F_E2M1;
+    case kE5m2: return CUDA_R_8F_E5M2;
     default: return CUDA_R_8F_E4M3;
   }
 }
@@ -46,19 +49,25 @@ __device__ float value(const void* data, size_t i, int format) {
     case PLAN_PROBE_FP32: return static_cast<const float*>(data)[i];
     case PLAN_PROBE_FP16: return __half2float(static_cast<const __half*>(data)[i]);
     case PLAN_PROBE_BF16: return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+    case PLAN_PROBE_NVFP4: {
+      constexpr float kMagnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+      const unsigned nibble = static_cast<const unsigned char*>(data)[i / 2] >> (i % 2 * 4) & 15u;
+      return nibble & 8u ? -kMagnitudes[nibble & 7u] : kMagnitudes[nibble & 7u];
+    }
+    case kE5m2: return static_cast<float>(static_cast<const __nv_fp8_e5m2*>(data)[i]);
     default: return static_cast<float>(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   }
 }
 
 /// Largest error of some results, over the root of the sum of squares of their terms.
-__global__ void compare(const void* a, const void* b, const void* d, int format, bool wide, bool trans_a, bool trans_b,
-                        int rows, int columns, int depth, float* worst) {
+__global__ void compare(const void* a, const void* b, const void* d, int format, int format_b, bool wide, bool trans_a,
+                        bool trans_b, int rows, int columns, int depth, float* worst) {
   const int row = static_cast<int>((threadIdx.x * 7919ull) % rows),
             column = static_cast<int>((threadIdx.x * 104729ull) % columns);
   double sum = 0, squares = 0;
   for (int k = 0; k < depth; ++k) {
     const float x = value(a, trans_a ? size_t(row) * depth + k : size_t(k) * rows + row, format);
-    const float y = value(b, trans_b ? size_t(k) * columns + column : size_t(column) * depth + k, format);
+    const float y = value(b, trans_b ? size_t(k) * columns + column : size_t(column) * depth + k, format_b);
     sum += double(x) * y;
     squares += double(x) * x * y * y;
   }
@@ -81,9 +90,9 @@ Status Gemm::prepare(Device& device, const plan_probe_point& point) {
   const auto rows = static_cast<uint64_t>(point.number[1]), columns = static_cast<uint64_t>(point.number[0]),
              depth = static_cast<uint64_t>(point.number[2]);
   const bool narrow = point.format >= PLAN_PROBE_FP8;
-  if (narrow && point.orientation != 0)
-    return failed("this format is multiplied in one orientation alone", PLAN_PROBE_UNSUPPORTED);
-  const bool trans_a = point.orientation == 0, trans_b = point.orientation == 2;
+  trans_a_ = narrow || point.orientation == 0, trans_b_ = !narrow && point.orientation == 2;
+  format_b_ = point.format == PLAN_PROBE_FP8 && point.orientation != 0 ? kE5m2 : point.format;
+  const bool trans_a = trans_a_, trans_b = trans_b_;
   const cudaDataType in = type_of(point.format);
   const cudaDataType out = point.orientation == 2 || point.format == PLAN_PROBE_FP32 ? CUDA_R_32F
                            : narrow                                                  ? CUDA_R_16BF
@@ -93,7 +102,10 @@ Status Gemm::prepare(Device& device, const plan_probe_point& point) {
   if (Status s = b_.allocate(bytes_of(point.format, columns * depth)); !s) return s;
   if (Status s = d_.allocate(rows * columns * (out == CUDA_R_32F ? 4 : 2)); !s) return s;
   if (Status s = fill_random(a_.as(), rows * depth, point.format, device.stream, 5); !s) return s;
-  if (Status s = fill_random(b_.as(), columns * depth, point.format, device.stream, 6); !s) return s;
+  if (Status s = format_b_ == kE5m2 ? fill_e5m2(b_.as(), columns * depth, device.stream, 6)
+                                    : fill_random(b_.as(), columns * depth, point.format, device.stream, 6);
+      !s)
+    return s;
   cudaMemsetAsync(d_.as(), 0, d_.size(), device.stream);
   const cublasComputeType_t compute =
       point.format == PLAN_PROBE_FP32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -103,7 +115,7 @@ Status Gemm::prepare(Device& device, const plan_probe_point& point) {
   cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
   cublasLtMatrixLayoutCreate(&a_layout_, in, trans_a ? depth : rows, trans_a ? rows : depth,
                              static_cast<int64_t>(trans_a ? depth : rows));
-  cublasLtMatrixLayoutCreate(&b_layout_, in, trans_b ? columns : depth, trans_b ? depth : columns,
+  cublasLtMatrixLayoutCreate(&b_layout_, type_of(format_b_), trans_b ? columns : depth, trans_b ? depth : columns,
                              static_cast<int64_t>(trans_b ? columns : depth));
   cublasLtMatrixLayoutCreate(&d_layout_, out, rows, columns, static_cast<int64_t>(rows));
   if (narrow) {
@@ -158,16 +170,14 @@ Status Gemm::launch(Device& device, cudaStream_t stream) const {
 }
 
 Status Gemm::verify(Device& device) {
-  if (point_.format == PLAN_PROBE_NVFP4) return ok();
   Buffer worst;
   if (Status s = worst.allocate(sizeof(float)); !s) return s;
   cudaMemsetAsync(worst.as(), 0, sizeof(float), device.stream);
   if (Status s = launch(device, device.stream); !s) return s;
   const bool wide = point_.orientation == 2 || point_.format == PLAN_PROBE_FP32;
-  compare<<<1, kChecked, 0, device.stream>>>(a_.as(), b_.as(), d_.as(), point_.format, wide, point_.orientation == 0,
-                                             point_.orientation == 2, static_cast<int>(point_.number[1]),
-                                             static_cast<int>(point_.number[0]), static_cast<int>(point_.number[2]),
-                                             worst.as<float>());
+  compare<<<1, kChecked, 0, device.stream>>>(
+      a_.as(), b_.as(), d_.as(), point_.format, format_b_, wide, trans_a_, trans_b_, static_cast<int>(point_.number[1]),
+      static_cast<int>(point_.number[0]), static_cast<int>(point_.number[2]), worst.as<float>());
   if (Status s = device.wait(device.stream); !s) return s;
   float off = 0;
   cudaMemcpy(&off, worst.as(), sizeof off, cudaMemcpyDeviceToHost);

@@ -172,6 +172,11 @@ Status fill_random(void* data, size_t count, int format, cudaStream_t stream, un
   return check(cudaGetLastError(), "random data");
 }
 
+Status fill_e5m2(void* data, size_t count, cudaStream_t stream, unsigned seed) {
+  fill<<<blocks_for(count), kThreads, 0, stream>>>(static_cast<__nv_fp8_e5m2*>(data), count, seed);
+  return check(cudaGetLastError(), "random data");
+}
+
 Status measure_bandwidth(Device& device, const plan_probe_point& point, plan_probe_result& result) {
   const auto bytes = static_cast<size_t>(point.number[0]) / 16 * 16;
   const bool three = point.kind == PLAN_PROBE_TRIAD;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "hwprobe/cuda/device.cuh"
@@ -171,6 +172,7 @@ Status Nccl::load(const char* path) {
 }
 
 Status join_world(Device& device, const unsigned char id[PLAN_PROBE_ID_BYTES]) {
+  device.nccl_log.ask_for();
   if (Status s = device.nccl.load(device.setup.nccl_library); !s) return s;
   ncclUniqueId same{};
   std::copy(id, id + PLAN_PROBE_ID_BYTES, reinterpret_cast<unsigned char*>(&same));
@@ -199,6 +201,8 @@ Status measure_collective(Device& device, const plan_probe_point& point, plan_pr
     if (Status s = device.time(1, launch, seconds); !s) return s;
   result.count =
       std::clamp(point.least_samples, 3, PLAN_PROBE_SAMPLES);  // the same on every rank, or they would wait for ever
+  device.nccl_log.read();                                      // the last call so far was one of these
+  std::snprintf(result.text, sizeof result.text, "%s", device.nccl_log.choice.c_str());
   for (int i = 0; i < result.count; ++i) {
     if (Status s = verify_sum(device, comm, point.group_size); !s) return s;  // lines the ranks up, too
     if (Status s = device.time(batch, launch, seconds); !s) return s;
@@ -230,6 +234,9 @@ Status measure_nccl_memory(Device& device, const plan_probe_point& point, plan_p
   }
   result.took_part = comm != nullptr ? 1 : 0;
   result.value[0] = before > after ? static_cast<double>(before - after) : 0;
+  device.nccl_log.read();
+  const plan::NcclChannels& channels = device.nccl_log.channels;
+  result.value[1] = channels.collective, result.value[2] = channels.nvls, result.value[3] = channels.p2p;
   if (comm != nullptr) device.nccl.abort(comm);
   return ok();
 }

@@ -230,7 +230,9 @@ Status open_device(Device& device, plan_probe_device& facts) {
   facts.l2_bytes = properties.l2CacheSize;
   facts.sm_count = properties.multiProcessorCount;
   cudaGetDeviceCount(&facts.devices);
+  std::snprintf(facts.cudnn, sizeof facts.cudnn, "%s", cudnn_version(device).c_str());
   int version = 0;
+  device.nccl_log.ask_for();
   if (device.nccl.load(device.setup.nccl_library) && device.nccl.version(&version) == ncclSuccess)
     std::snprintf(facts.nccl, sizeof facts.nccl, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
   return ok();
@@ -249,7 +251,8 @@ Status measure_point(Device& device, const plan_probe_point& point, plan_probe_r
     case PLAN_PROBE_COLLECTIVE: return measure_collective(device, point, result);
     case PLAN_PROBE_NCCL_MEMORY: return measure_nccl_memory(device, point, result);
     case PLAN_PROBE_OVERLAP: return measure_overlap(device, point, result);
-    default: return failed("this plugin does not measure attention", PLAN_PROBE_UNSUPPORTED);
+    case PLAN_PROBE_ATTENTION: return measure_attention(device, point, result);
+    default: return failed("this plugin knows no such measurement", PLAN_PROBE_UNSUPPORTED);
   }
 }
 
@@ -269,11 +272,11 @@ int open_entry(const plan_probe_setup* setup, void** state, plan_probe_device* f
   return told(opened, error, size);
 }
 
-int supports_entry(void*, const plan_probe_point* point, char* error, size_t size) {
-  return told(point->kind == PLAN_PROBE_ATTENTION
-                  ? failed("this plugin does not measure attention", PLAN_PROBE_UNSUPPORTED)
-                  : ok(),
-              error, size);
+int supports_entry(void* state, const plan_probe_point* point, char* error, size_t size) {
+  auto& device = *static_cast<Device*>(state);
+  if (point->kind == PLAN_PROBE_ATTENTION && cudnn_version(device).empty())
+    return told(failed("there is no libcudnn.so.9", PLAN_PROBE_UNSUPPORTED), error, size);
+  return PLAN_PROBE_OK;
 }
 
 int unique_id_entry(void* state, unsigned char id[PLAN_PROBE_ID_BYTES], char* error, size_t size) {

@@ -1,6 +1,7 @@
 // A measuring plugin for tests: times follow known laws, so that what the probe finds can be checked against them.
-// PLUGIN_DOUBLE=die:2 makes rank 2 end without a word at its third GEMM, hang:2 makes it stop answering there,
-// fail:2 makes it report an error.
+// PLUGIN_DOUBLE=die:2 makes rank 2 end without a word at its third GEMM, hang:2 makes it never come to an end there,
+// stop:2 stops its whole process, fail:2 makes it report an error.
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -76,6 +77,7 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
   if (p->kind == PLAN_PROBE_GEMM && ++state->gemms == 3) {
     const std::string what = fault(state->setup.rank);
     if (what == "die") _exit(9);
+    if (what == "stop") raise(SIGSTOP);
     if (what == "hang")
       while (!state->stopped) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (what == "fail")
@@ -92,7 +94,10 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
   if (p->kind == PLAN_PROBE_MEMORY)
     r->value[0] = 85520809984.0, r->value[1] = 84930000000.0, r->value[2] = 558345748, r->value[3] = 33554432;
   if (p->kind == PLAN_PROBE_SUSTAINED) r->value[0] = 1.5e-3, r->value[1] = 1.65e-3;
-  if (p->kind == PLAN_PROBE_NCCL_MEMORY) r->value[0] = p->op < 0 ? 5e7 : 4e8;
+  if (p->kind == PLAN_PROBE_NCCL_MEMORY)
+    r->value[0] = p->op < 0 ? 5e7 : 4e8, r->value[1] = 16, r->value[2] = 16, r->value[3] = 32;
+  if (p->kind == PLAN_PROBE_COLLECTIVE)
+    std::snprintf(r->text, sizeof r->text, "%s", p->number[0] < 2097152 ? "RING/LL" : "NVLS/SIMPLE");
   return PLAN_PROBE_OK;
 }
 

@@ -97,6 +97,11 @@ TEST_CASE("eight ranks measure, write a profile, and plan with it") {
   CHECK(profile.find("op: all_reduce") != std::string::npos);
   CHECK(profile.find("reason: \"overlap is not measured here\"") != std::string::npos);
   CHECK(profile.find("partial") == std::string::npos);
+  for (const char* seen : {"section: gemm", "sm_clock_mhz_p50: 1755", "sw_power_cap", "passes: 2", "collective: 16",
+                           "algo: \"RING/LL, from 2097152 bytes NVLS/SIMPLE\"", "what: all_to_all"}) {
+    CAPTURE(seen);
+    CHECK(profile.find(seen) != std::string::npos);
+  }
   const Outcome planned =
       run(bench, std::string(PLAN_BINARY) + " estimate --model 8b --gpus 64 --layout tp2,zero1 --profile node.yaml");
   CHECK(planned.status == 0);
@@ -105,11 +110,14 @@ TEST_CASE("eight ranks measure, write a profile, and plan with it") {
   CHECK(same.out.find("0 of ") != std::string::npos);
 }
 
-TEST_CASE("a rank that dies, hangs or fails is named; what was measured is kept and taken up again") {
+TEST_CASE("a rank that dies, hangs, is stopped or fails is named; what was measured is kept and taken up again") {
   const Bench bench;
   const struct {
     const char *fault, *words;
-  } cases[] = {{"die:2", "rank 2 ("}, {"hang:2", "rank 2 ("}, {"fail:2", "failed on rank 2 ("}};
+  } cases[] = {{"die:2", "ended during"},
+               {"hang:2", "is not done with"},
+               {"stop:2", "has not answered for"},
+               {"fail:2", "failed on rank 2 ("}};
   for (const auto& c : cases) {
     CAPTURE(c.fault);
     const Outcome done = run(bench, "PLUGIN_DOUBLE=" + std::string(c.fault) + " " + bench.with_gpus() + kPlan +
@@ -118,6 +126,7 @@ TEST_CASE("a rank that dies, hangs or fails is named; what was measured is kept 
     CHECK(done.status == 3);
     CHECK(done.out.empty());
     CHECK(done.err.find(c.words) != std::string::npos);
+    CHECK(done.err.find("rank 2 (") != std::string::npos);
     CHECK(done.err.find("`gemm ") != std::string::npos);
     CHECK(done.seconds < 20);
     CHECK(read(bench.folder / "part.yaml").find("partial: yes") != std::string::npos);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "hwprobe/wire.hpp"
+
+namespace plan {
+
+using SteadyClock = std::chrono::steady_clock;
+[[nodiscard]] inline double since(SteadyClock::time_point then) {
+  return std::chrono::duration<double>(SteadyClock::now() - then).count();
+}
+
+/// A connection and what is known of its other end.
+struct Peer {
+  int fd = -1;
+  FrameReader reader{};
+  SteadyClock::time_point heard = SteadyClock::now();
+  std::optional<std::string> result{};
+  std::string member_nonce{}, own_nonce{};  ///< of a handshake under way
+};
+
+/// Reads what has arrived; false when the other end is gone or talks nonsense.
+[[nodiscard]] bool drain(Peer& peer);
+
+}  // namespace plan

@@ -1,0 +1,105 @@
+// The order of a probe's points: canaries, a second pass, and what of them the profile says.
+#include "hwprobe/run_points.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "hwprobe/rank_work.hpp"
+
+using namespace plan;
+
+namespace {
+
+Sweep sweep_of_one_gpu() {
+  SweepRequest request{.budget_s = 1000};
+  Gpu& gpu = request.expected.gpu;
+  gpu.memory = round_bytes(80 * kGiB);
+  gpu.peak.fill(FlopsPerSecond(9.9e14));
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  return plan_sweep(request);
+}
+
+/// A GPU whose GEMMs take `growth` longer with every call.
+struct FakeGpu {
+  double growth = 0;
+  int calls = 0, status = PLAN_PROBE_OK, fail_at = 0;
+  std::map<std::string, int> seen{};
+
+  Result<std::vector<std::string>> operator()(const SweepPoint& point) {
+    ++seen[point.id], ++calls;
+    RankResult result;
+    if (calls == fail_at) result.status = status, result.error = "an illegal memory access was encountered";
+    result.data.took_part = 1, result.data.count = 9;
+    const double slower = point.section == Section::Gemm ? 1 + growth * calls : 1;
+    for (int i = 0; i < 9; ++i) result.data.seconds[i] = 1e-3 * slower * (1 + 1e-4 * i);
+    result.pulses = {{.sm_mhz = 1700, .watts = 690, .celsius = 60, .reasons = 4}, {.sm_mhz = 1800, .celsius = 64}};
+    return std::vector<std::string>{pack_result(result)};
+  }
+};
+
+SessionOutcome run(FakeGpu& gpu, const Sweep& sweep, double budget_s) {
+  return run_points(sweep, budget_s, {[&](const SweepPoint& p) { return gpu(p); }, {"rank 0 (here)"}});
+}
+
+const ProfileConditions& of(const SessionOutcome& outcome, std::string_view section) {
+  for (const ProfileConditions& c : outcome.conditions)
+    if (c.section == section) return c;
+  FAIL("no such section");
+  return outcome.conditions.front();
+}
+
+}  // namespace
+
+TEST_CASE("points of one GPU are measured twice where there is time, beside canaries") {
+  const Sweep sweep = sweep_of_one_gpu();
+  FakeGpu gpu;
+  const SessionOutcome outcome = run(gpu, sweep, 1000);
+  CHECK(outcome.failure.empty());
+  CHECK(outcome.observations.size() == sweep.points.size());
+  for (const SweepPoint& point : sweep.points) {
+    CAPTURE(point.id);
+    const bool once =
+        point.section == Section::Memory || point.section >= Section::Pairs || point.point.kind == PLAN_PROBE_SUSTAINED;
+    CHECK(gpu.seen[point.id] == (once ? 1 : 2));
+  }
+  CHECK(gpu.seen["canary gemm"] >= 4);  // GEMMs, attention, kernels, host link
+  CHECK(of(outcome, "kernels").passes == 2);
+  CHECK(of(outcome, "kernels").drift_pct < 0.1);
+  CHECK(of(outcome, "gemm").sm_clock_mhz_p50 == 1750);
+  CHECK(of(outcome, "gemm").temperature_c_max == 64);
+  CHECK(of(outcome, "gemm").throttle == std::vector<std::string>{"sw_power_cap"});
+}
+
+TEST_CASE("a GPU that slows down shows as drift of its section") {
+  const Sweep sweep = sweep_of_one_gpu();
+  FakeGpu gpu{.growth = 1e-3};
+  const SessionOutcome outcome = run(gpu, sweep, 1000);
+  CHECK(of(outcome, "gemm").drift_pct > 3);
+  CHECK(of(outcome, "kernels").drift_pct < 0.1);
+}
+
+TEST_CASE("without time left there is one pass, and a failing point ends the probe") {
+  const Sweep sweep = sweep_of_one_gpu();
+  FakeGpu once;
+  CHECK(of(run(once, sweep, 1e-9), "memory").passes == 1);
+  FakeGpu broken{.status = PLAN_PROBE_FAILED, .fail_at = 7};
+  const SessionOutcome outcome = run(broken, sweep, 1000);
+  REQUIRE(outcome.failure.size() == 1);
+  CHECK(outcome.failure[0].message.find("failed on rank 0 (here): an illegal memory access") != std::string::npos);
+  CHECK(outcome.observations.size() < 7);
+}
+
+TEST_CASE("canaries that the GPU cannot run are left out, and nothing else is") {
+  const Sweep sweep = sweep_of_one_gpu();
+  FakeGpu gpu;
+  const auto ask = [&](const SweepPoint& p) -> Result<std::vector<std::string>> {
+    if (p.id != "canary gemm") return gpu(p);
+    ++gpu.seen[p.id];
+    return std::vector<std::string>{pack_result({.status = PLAN_PROBE_UNSUPPORTED, .error = "no bf16 here"})};
+  };
+  const SessionOutcome outcome = run_points(sweep, 1000, {ask, {"rank 0 (here)"}});
+  CHECK(gpu.seen["canary gemm"] == 1);
+  CHECK(outcome.observations.size() == sweep.points.size());
+}
