@@ -47,8 +47,11 @@ std::string whole(const std::vector<Explanation>& all, const Args& args, const T
   for (const Explanation& e : all) {
     if (args.format == "markdown")
       out += markdown_explanation(e);
+    else if (args.all)
+      each_explanation(
+          e, [&](const Explanation& one) { out += (out.empty() ? "" : "\n") + human_explanation(one, terminal); });
     else
-      out += (out.empty() ? "" : "\n") + human_explanation(e, terminal);
+      out += human_explanation(e, terminal);
   }
   return out;
 }

@@ -46,6 +46,32 @@ constexpr Term kTerms[] = {
     {"peak_high", "upper end of the peak memory's interval", explain_peak_high},
 };
 
+/// Names an explanation and its parts, and says at each symbol that has one where it is explained.
+void name_parts(Explanation& e, const std::string& name) {
+  e.name = name;
+  for (Explanation& part : e.parts) {
+    const std::string symbol = part.name;
+    name_parts(part, fmt::format("{}.{}", name, symbol));
+    for (ExplainedSymbol& s : e.symbols)
+      if (s.name == symbol) s.origin = "plan explain " + part.name;
+  }
+}
+
+/// The explanation of that name: the whole term's, or one of its parts'.
+Result<Explanation> part_of(const Explanation& whole, std::string_view name) {
+  const Explanation* found = nullptr;
+  std::string known;
+  each_explanation(whole, [&](const Explanation& e) {
+    if (e.name == name) found = &e;
+    if (&e != &whole) known += (known.empty() ? "" : ", ") + e.name;
+  });
+  if (found != nullptr) return *found;
+  Error error{"unknown_term", fmt::format("`{}` has no part `{}`", whole.name, name), {}, {}};
+  error.help.push_back(known.empty() ? fmt::format("`plan explain {}` has no parts", whole.name)
+                                     : fmt::format("its parts: {}", known));
+  return fail(error);
+}
+
 }  // namespace
 
 std::span<const Term> terms() { return kTerms; }
@@ -55,11 +81,13 @@ Result<Explanation> explain(const Plan& plan, std::string_view term, int stage) 
   if (stage >= stages)
     return fail(
         {"out_of_range", fmt::format("there is no stage {}: the layout has stages 0 to {}", stage, stages - 1)});
+  const std::string_view word = term.substr(0, term.find('.'));
   for (const Term& row : kTerms) {
-    if (row.name != term) continue;
+    if (row.name != word) continue;
     Result<Explanation> explanation = row.explain(plan, stage);
-    if (explanation) explanation->name = std::string(term);
-    return explanation;
+    if (!explanation) return explanation;
+    name_parts(*explanation, std::string(word));
+    return part_of(*explanation, term);
   }
   std::vector<std::string_view> names;
   for (const Term& row : kTerms) names.push_back(row.name);

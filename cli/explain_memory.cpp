@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/explain_parts.hpp"
 #include "cli/explain_terms.hpp"
 #include "cli/report/format.hpp"
 #include "formulas/activation.hpp"
@@ -57,6 +58,65 @@ Counts trained(const Plan& plan, const Rank& rank) {
   return counts;
 }
 
+/// Trained parameters of one layer kind on a rank: its weights, shape by shape.
+Explanation layer_parameters(const Plan& plan, const Rank& rank, int kind, bool experts) {
+  const Model& model = plan.problem.model;
+  const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+  Layer mixer = layer;
+  mixer.ffn = Ffn::None;
+  const LinearShapes shapes = linear_shapes(model, layer, plan.best.layout);
+  const int first = layer.ffn == Ffn::Moe ? linear_shapes(model, mixer, plan.best.layout).size : shapes.size;
+  const LayerMemory& memory = rank.model.layer(kind);
+  const double value = experts ? memory.trained_expert : memory.trained_dense;
+  ExplainedSum sum;
+  double covered = 0;
+  for (int i = 0; i < shapes.size && !plan.problem.training.adapters(); ++i) {
+    const LinearShape& s = shapes.shapes[static_cast<std::size_t>(i)];
+    if ((i >= first && i < first + 2) != experts) continue;
+    const std::string n = fmt::format("{}", i + 1);
+    sum.give({"r_" + n, s.rows, "rows of a weight on the rank", kModel});
+    if (s.count != 1) sum.give({"n_" + n, s.count, "experts of the rank", kLayout});
+    sum.add(fmt::format("{}r_{}*", s.count != 1 ? "n_" + n + "*" : "", n),
+            {"c_" + n, s.columns, "its columns", "model"});
+    covered += s.numel() * s.count;
+  }
+  const double rest = value - covered;
+  if (std::fabs(rest) > 0.5)
+    sum.add(
+        {"o", rest, plan.problem.training.adapters() ? "weights of the adapters" : "norms, biases, router", "model"});
+  Explanation out =
+      explained(experts ? "expert parameters of one layer on a rank" : "parameters of one layer on a rank",
+                sum.equation, value, "", std::move(sum.symbols), "shapes of the model's weights");
+  out.name = fmt::format("p_{}", kind);
+  return out;
+}
+
+/// Trained parameters of a stage on one rank, layer kinds and ends.
+Explanation stage_parameters(const Plan& plan, const Rank& rank, bool experts, double value) {
+  ExplainedSum sum;
+  for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
+    const int count = rank.content.layers_of_kind[kind];
+    Explanation layer = layer_parameters(plan, rank, static_cast<int>(kind), experts);
+    if (count == 0 || layer.value == 0) continue;
+    const std::string factor = fmt::format("l_{}", kind);
+    sum.give({factor, static_cast<double>(count), "layers of this kind on the stage", kLayout});
+    const std::string title = layer.title;
+    sum.add(factor + "*", title, std::move(layer));
+  }
+  const EndMemory& ends = rank.model.ends();
+  if (!experts && !plan.problem.training.adapters()) {
+    if (rank.content.embedding) sum.add({"E", ends.embedding_parameters, "embedding on the rank", kModel});
+    if (rank.content.head) sum.add({"H", ends.head_parameters, "output projection and last norm on the rank", kModel});
+    if (rank.content.embedding && rank.content.head)
+      sum.add({"x", -ends.shared_parameters, "what a tied head shares", "model"});
+  }
+  Explanation out =
+      explained(experts ? "expert parameters of the stage on a rank" : "parameters of the stage on a rank",
+                sum.equation, value, "", std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = experts ? "P_e" : "P";
+  return out;
+}
+
 /// `bytes*(P/d + P_e/d_e)` for one state, and the rest that the plain form does not cover.
 Explanation explain_state(const Plan& plan, int stage, const char* what, double bytes_per_parameter, bool sharded,
                           Bytes reported, const char* bytes_meaning) {
@@ -78,12 +138,14 @@ Explanation explain_state(const Plan& plan, int stage, const char* what, double 
       {"P", counts.dense, "parameters on a rank", kModel},
       {"d", d, sharded ? "ranks that share them" : "ranks that share them (not sharded)", kLayout}};
   out.symbols[0].origin = "precision and optimizer";
+  out.parts.push_back(stage_parameters(plan, rank, false, counts.dense));
   double covered = bytes_per_parameter * counts.dense / d;
   if (counts.expert > 0) {
     out.equation = "k*(P/d + P_e/d_e)";
     out.symbols[1].meaning = "parameters on a rank, experts not counted";
     out.symbols.push_back({"P_e", counts.expert, "expert parameters on a rank", kModel});
     out.symbols.push_back({"d_e", d_expert, "ranks that share the experts", kLayout});
+    out.parts.push_back(stage_parameters(plan, rank, true, counts.expert));
     covered += bytes_per_parameter * counts.expert / d_expert;
   }
   const double rest = out.value - covered;
@@ -91,35 +153,6 @@ Explanation explain_state(const Plan& plan, int stage, const char* what, double 
     out.equation += " + r";
     out.symbols.push_back({"r", rest, "prediction modules, frozen weights, quantised copies, offload", kModel});
   }
-  return out;
-}
-
-/// What one layer keeps, largest first: "ffn 416 MiB, ...".
-std::string ledger_text(const Plan& plan, const Layer& layer) {
-  const LayerLedger ledger = layer_ledger(plan.problem.model, layer, plan.problem.training, plan.best.layout);
-  struct Part {
-    const char* name;
-    double bytes;
-  };
-  std::vector<Part> parts = {{"mixer input", ledger.mixer_input},
-                             {"its norm", ledger.mixer_norm},
-                             {"mixer", ledger.mixer},
-                             {"latent up-projections", ledger.latent_up},
-                             {"attention core", ledger.core},
-                             {"FFN input", ledger.ffn_input},
-                             {"its norm", ledger.ffn_norm},
-                             {"dense FFN", ledger.mlp},
-                             {"router", ledger.router},
-                             {"experts", ledger.routed + ledger.routed_activation},
-                             {"expert outputs", ledger.routed_output},
-                             {"shared experts", ledger.shared},
-                             {"statistics", ledger.statistics},
-                             {"dropout masks", ledger.masks}};
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.bytes > b.bytes; });
-  std::string out;
-  for (const Part& part : parts)
-    if (part.bytes > 0)
-      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", part.name, memory_text(round_bytes(part.bytes)));
   return out;
 }
 
@@ -141,6 +174,57 @@ double kept_per_layer(const Plan& plan, const Rank& rank) {
   return checkpoint / std::max(1, recompute.uniform) / layers;
 }
 
+/// What selective recomputation drops of a layer kind, or all but its input under full recomputation.
+Explanation kept_of_kind(const Plan& plan, const Rank& rank, int kind, const std::string& name) {
+  const Recompute& recompute = plan.best.layout.recompute;
+  const LayerMemory& layer = rank.model.layer(kind);
+  if (recompute.kind == RecomputeKind::None) return explain_ledger(plan, name, kind);
+  Explanation all = explain_ledger(plan, "a", kind);
+  const bool full = recompute.kind == RecomputeKind::Full;
+  const double kept = full ? layer.checkpoint : layer.kept;
+  Explanation out =
+      explained("bytes that one layer keeps of a micro-batch under recomputation", "a - d", kept, "bytes",
+                {{"a", layer.saved, "kept without recomputation", {}},
+                 {"d", layer.saved - kept,
+                  full ? "dropped: everything but the layer's input" : "dropped: what the chosen modules compute again",
+                  "recompute"}},
+                {}, {std::move(all)});
+  out.name = name;
+  return out;
+}
+
+/// `kept` as the average of the stage's layer kinds.
+Explanation kept_of_layer(const Plan& plan, const Rank& rank, double kept) {
+  const Recompute& recompute = plan.best.layout.recompute;
+  ExplainedSum sum;
+  double covered = 0;
+  for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
+    const int count = rank.content.layers_of_kind[kind];
+    if (count == 0) continue;
+    const std::string suffix = fmt::format("{}", kind);
+    Explanation part = kept_of_kind(plan, rank, static_cast<int>(kind), "k_" + suffix);
+    covered += count * part.value / std::max(1, rank.layers);
+    sum.give({"l_" + suffix, static_cast<double>(count), "layers of this kind on the stage", kLayout});
+    const std::string title = part.title;
+    sum.add("l_" + suffix + "*", title, std::move(part));
+  }
+  std::string equation = fmt::format("({})/l", sum.equation);
+  sum.give({"l", static_cast<double>(std::max(1, rank.layers)), "layers of the stage", kLayout});
+  if (recompute.uniform > 1 && recompute.kind == RecomputeKind::Full && recompute.layers <= 0) {
+    equation = fmt::format("({})/(l*u)", sum.equation);
+    sum.give({"u", static_cast<double>(recompute.uniform), "layers from one kept input to the next", "recompute"});
+    covered /= recompute.uniform;
+  }
+  if (std::fabs(kept - covered) > 0.5) {
+    equation += " + x";
+    sum.give({"x", kept - covered, "of layers that are not recomputed", "recompute"});
+  }
+  Explanation out = explained("bytes that a layer keeps per micro-batch, average of the stage", equation, kept, "bytes",
+                              std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = "k";
+  return out;
+}
+
 }  // namespace
 
 Result<Explanation> explain_weights(const Plan& plan, int stage) {
@@ -157,9 +241,19 @@ Result<Explanation> explain_grads(const Plan& plan, int stage) {
 
 Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   const StateBytes bytes = state_bytes(plan.problem.training, plan.best.layout.zero);
-  return explain_state(plan, stage, "optimizer states", bytes.master + bytes.moments + bytes.optimizer_grads,
-                       plan.best.layout.zero >= 1, memory_of(plan, stage).optimizer,
-                       "bytes per parameter: fp32 weights and moments");
+  const double each = bytes.master + bytes.moments + bytes.optimizer_grads;
+  Explanation out = explain_state(plan, stage, "optimizer states", each, plan.best.layout.zero >= 1,
+                                  memory_of(plan, stage).optimizer, "bytes per parameter: fp32 weights and moments");
+  constexpr const char* kFrom = "precision and optimizer";
+  ExplainedSum sum;
+  sum.add({"m", bytes.master, "of the fp32 weights, or the low 16 bits of them", kFrom});
+  sum.add({"v", bytes.moments, "of the moments", kFrom});
+  sum.add({"g", bytes.optimizer_grads, "of gradients that the optimizer keeps", kFrom});
+  if (sum.symbols.empty()) return out;
+  out.parts.push_back(
+      explained("bytes of optimizer state per parameter", sum.equation, each, "", std::move(sum.symbols)));
+  out.parts.back().name = "k";
+  return out;
 }
 
 Result<Explanation> explain_activations(const Plan& plan, int stage) {
@@ -184,17 +278,13 @@ Result<Explanation> explain_activations(const Plan& plan, int stage) {
   out.symbols = {{"held", in_flight, "micro-batches held at once", "schedule"},
                  {"l", static_cast<double>(rank.layers), "layers of the stage", kLayout},
                  {"k", kept, "bytes that a layer keeps per micro-batch", kModel}};
-  if (embedding > 0) out.symbols.push_back({"e", embedding, "bytes that the embedding keeps", kModel});
+  out.parts.push_back(kept_of_layer(plan, rank, kept));
+  if (embedding > 0) out.symbols.push_back({"e", embedding, "bytes that the embedding keeps: 8 a token", kModel});
   const double rest = out.value - covered;
   if (std::fabs(rest) > 1) {
     out.equation += " + z";
-    out.symbols.push_back({"z", rest, "head, loss and prediction modules", kModel});
+    out.symbols.push_back({"z", rest, "inputs of head and loss, prediction modules", kModel});
   }
-  std::size_t most = 0;
-  for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind)
-    if (rank.content.layers_of_kind[kind] > rank.content.layers_of_kind[most]) most = kind;
-  out.notes.push_back(
-      fmt::format("a layer without recompute keeps: {}", ledger_text(plan, plan.problem.model.kinds[most])));
   return out;
 }
 
@@ -206,11 +296,12 @@ Result<Explanation> explain_other(const Plan& plan, int stage) {
                   .value = static_cast<double>((memory.transient + memory.communication + memory.context).value),
                   .unit = "bytes",
                   .source = "TransformerEngine, Megatron-LM and NCCL sources; measured peaks"};
-  out.symbols = {
-      {"t", static_cast<double>((memory.transient - memory.reserve).value), "alive only at the peak", "memory model"},
-      {"r", static_cast<double>(memory.reserve.value), "what the allocator cannot hand out", "memory model"},
-      {"n", static_cast<double>(memory.communication.value), "NCCL buffers", "layout"},
-      {"c", static_cast<double>(memory.context.value), "CUDA context and modules", "cluster"}};
+  out.symbols = {{"t", static_cast<double>((memory.transient - memory.reserve).value), "alive only at the peak",
+                  "plan explain transient.a"},
+                 {"r", static_cast<double>(memory.reserve.value), "what the allocator cannot hand out",
+                  "plan explain transient.r"},
+                 {"n", static_cast<double>(memory.communication.value), "NCCL buffers", "plan explain communication"},
+                 {"c", static_cast<double>(memory.context.value), "CUDA context and modules", "GPU preset"}};
   return out;
 }
 

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 
+#include "cli/explain_parts.hpp"
 #include "cli/explain_terms.hpp"
 #include "cli/report/csv.hpp"
 #include "cli/report/format.hpp"
+#include "cli/report/tables.hpp"
+#include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
+#include "formulas/nccl_buffers.hpp"
+#include "formulas/transient.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
@@ -19,33 +24,9 @@ constexpr double kTrillion = 1e12;
 double value(Bytes bytes) { return static_cast<double>(bytes.value); }
 const StageMemory& memory_of(const Plan& plan, int stage) { return plan.best.stages[static_cast<std::size_t>(stage)]; }
 
-/// Seconds that one micro-batch of the slowest stage recomputes.
-double recomputed(const Plan& plan) {
-  const CostModel costs(plan.problem, split_of(plan.best.layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(plan.best.layout);
-  evaluator.recompute(plan.best.layout.recompute);
-  int slowest = 0;
-  for (int rank = 1; rank < plan.best.layout.pp; ++rank)
-    if (evaluator.cost(rank).total() > evaluator.cost(slowest).total()) slowest = rank;
-  return evaluator.cost(slowest).recompute.total();
-}
-
-Explanation sum(std::string title, std::string equation, double result, std::string unit,
-                std::vector<ExplainedSymbol> symbols, std::string source = {}, std::vector<std::string> notes = {}) {
-  return {.name = {},
-          .title = std::move(title),
-          .equation = std::move(equation),
-          .symbols = std::move(symbols),
-          .value = result,
-          .unit = std::move(unit),
-          .source = std::move(source),
-          .notes = std::move(notes)};
-}
-
 /// An end of an interval: the middle times a factor.
 Explanation bound(const char* title, double whole, double end, const char* unit, const char* term) {
-  return sum(
+  return explained(
       title, "v*f", end, unit,
       {{"v", whole, "the value in the middle", std::string("plan explain ") + term},
        {"f", whole > 0 ? end / whole : 1, "end of the 90 % interval over the middle", "residuals of published runs"}},
@@ -54,69 +35,263 @@ Explanation bound(const char* title, double whole, double end, const char* unit,
 
 }  // namespace
 
-Result<Explanation> explain_recompute(const Plan& plan, int) {
-  const double time = plan.best.terms.recompute.value, each = recomputed(plan);
-  if (time <= 0 || each <= 0) return fail(Error{"nothing_to_explain", "the layout recomputes nothing"});
-  return sum("time that recomputation takes", "n*r", time, "s",
-             {{"n", time / each, "micro-batches that the slowest stage runs one after another", "layout"},
-              {"r", each, "seconds to repeat what one micro-batch did not keep", "kernels of the recomputed modules"}},
-             "Korthikanti et al. 2022, arXiv:2205.05198; kernel times from the GPU's measured rates");
+namespace {
+
+/// Seconds that one layer kind repeats: its whole forward pass, or the chosen modules'.
+Explanation repeated_of_kind(const Plan& plan, const CostModel& costs, int kind, const std::string& name) {
+  const Recompute& recompute = plan.best.layout.recompute;
+  const bool full = recompute.kind == RecomputeKind::Full;
+  const Phase phase = full ? costs.full_recompute(kind) : costs.selective_recompute(kind, recompute.modules);
+  ExplainedSum sum;
+  if (full) {
+    std::vector<KernelTime> forward = layer_kernels(plan.problem, split_of(plan.best.layout), kind);
+    std::erase_if(forward, [](const KernelTime& k) { return k.pass != KernelTime::Pass::Forward; });
+    sum.add("", "kernels of the forward pass",
+            explain_kernels(plan, "f", "kernels of the forward pass", forward, phase.compute));
+  } else {
+    sum.add({"f", phase.compute, "kernels of the recomputed modules, as in plan explain compute", "recompute"});
+  }
+  sum.add({"tp", phase.tp, "tensor-parallel messages of it", "layout"});
+  sum.add({"cp", phase.cp, "context-parallel messages of it", "layout"});
+  sum.add({"ep", phase.ep, "expert-parallel messages of it", "layout"});
+  Explanation out = explained("seconds that recomputing one layer takes", sum.equation, phase.total(), "s",
+                              std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = name;
+  return out;
 }
+
+/// Seconds to repeat what one micro-batch did not keep.
+Explanation repeated(const Plan& plan, const SlowestStage& slowest) {
+  const CostModel costs(plan.problem, split_of(plan.best.layout));
+  ExplainedSum sum;
+  double covered = 0;
+  for (int kind = 0; kind < costs.kinds(); ++kind) {
+    const double layers = slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)];
+    if (layers == 0) continue;
+    Explanation part = repeated_of_kind(plan, costs, kind, fmt::format("r_{}", kind));
+    covered += layers * part.value;
+    sum.give({fmt::format("l_{}", kind), layers, "layers of this kind that a micro-batch meets", "layout"});
+    const std::string title = part.title;
+    sum.add(fmt::format("l_{}*", kind), title, std::move(part));
+  }
+  const double each = slowest.cost.recompute.total(), share = covered > 0 ? each / covered : 1;
+  sum.give({"s", share, "share of the layers that are recomputed", "recompute"});
+  Explanation out = explained("seconds to repeat what one micro-batch did not keep", "s*(" + sum.equation + ")", each,
+                              "s", std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = "r";
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain_recompute(const Plan& plan, int) {
+  const double time = plan.best.terms.recompute.value;
+  if (time <= 0) return fail(Error{"nothing_to_explain", "the layout recomputes nothing"});
+  Explanation each = repeated(plan, slowest_stage(plan));
+  const double seconds = each.value;
+  return explained("time that recomputation takes", "n*r", time, "s",
+                   {{"n", time / seconds, "micro-batches that the slowest stage runs one after another", "layout"},
+                    {"r", seconds, "seconds to repeat what one micro-batch did not keep", {}}},
+                   "Korthikanti et al. 2022, arXiv:2205.05198; kernel times from the GPU's measured rates",
+                   {std::move(each)});
+}
+
+namespace {
+
+Explanation other_terms(const Plan& plan) {
+  ExplainedSum sum;
+  for (const NamedTerm& term : named_terms(plan.best.terms)) {
+    if (std::string_view(term.word) == "straggler") continue;
+    std::string symbol(term.name);
+    symbol = symbol.substr(0, symbol.find(' '));
+    sum.add({symbol, term.time.value, term.name, std::string("plan explain ") + term.word});
+  }
+  Explanation out = explained("seconds of all terms but the straggler's", sum.equation,
+                              (plan.best.terms.total() - plan.best.terms.straggler).value, "s", std::move(sum.symbols));
+  out.name = "t";
+  return out;
+}
+
+}  // namespace
 
 Result<Explanation> explain_straggler(const Plan& plan, int) {
   const Terms& terms = plan.best.terms;
   if (terms.straggler.value <= 0) return fail(Error{"nothing_to_explain", "one GPU waits for no other"});
   const int ranks = plan.best.layout.world();
-  return sum(
+  return explained(
       "waiting for the slowest rank", "sigma*z*t", terms.straggler.value, "s",
       {{"sigma", plan.problem.cluster.calibration.jitter, "deviation of one rank's step, share of the step",
         "cluster's constants"},
        {"z", slowest_of(ranks), fmt::format("expected maximum of {} standard normal variables", ranks), "layout"},
-       {"t", (terms.total() - terms.straggler).value, "seconds of all other terms", "plan explain step_time"}},
-      "order statistics of the normal distribution; sigma fitted to published runs");
+       {"t", (terms.total() - terms.straggler).value, "seconds of all other terms", {}}},
+      "order statistics of the normal distribution; sigma fitted to published runs", {other_terms(plan)});
 }
 
 Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
-  const double fixed = plan.problem.cluster.calibration.fixed_step_ms * 1e-3;
-  return sum(
-      "time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
-      {{"o", plan.best.terms.optimizer.value - fixed,
-        "seconds to read and write gradients and states: 4 + 34/d bytes a parameter at the memory's rate, d as in "
-        "plan explain optimizer",
-        "memory bandwidth of the GPU"},
-       {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
-      "bytes of Adam in fp32; f fitted to published runs");
+  const Cluster& cluster = plan.problem.cluster;
+  const double fixed = cluster.calibration.fixed_step_ms * 1e-3, states = plan.best.terms.optimizer.value - fixed;
+  const double rate = cluster.gpu.memory_efficiency *
+                      (cluster.gpu.memory_bandwidth.value > 0 ? cluster.gpu.memory_bandwidth.value : 1e12);
+  constexpr double kKernels = 20;
+  const double bytes = (states * cluster.calibration.memory_bound - kKernels * cluster.gpu.kernel_floor.value) * rate;
+  Explanation part = explained(
+      "seconds to read and write gradients and states", "(B/(e*W) + n*f)/c", states, "s",
+      {{"B", bytes, "4 + 34/d bytes of every parameter of the rank, P and d as in plan explain optimizer", "layout"},
+       {"e", cluster.gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset"},
+       {"W", rate / cluster.gpu.memory_efficiency, "bytes a second of memory", "GPU preset"},
+       {"n", kKernels, "kernels", "stack"},
+       {"f", cluster.gpu.kernel_floor.value, "least seconds of one", "GPU preset"},
+       {"c", cluster.calibration.memory_bound, "share of that rate that training reaches", "cluster's constants"}},
+      "bytes of Adam in fp32; plan formula memory-bound-time");
+  part.name = "o";
+  return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
+                   {{"o", states, "seconds to read and write gradients and states", {}},
+                    {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
+                   "f fitted to published runs", {std::move(part)});
 }
+
+namespace {
+
+/// What is alive at the instant at which the stage peaks.
+Explanation alive_at_peak(const Plan& plan, int stage) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  const Stages stages = plan_stages(plan.problem, costs, layout);
+  const auto rank = static_cast<std::size_t>(stage);
+  const StageContent& content = stages.contents[static_cast<std::size_t>(stages.content_of[rank])];
+  const MemoryModel model(plan.problem, layout);
+  const double held_here = held(pipeline_of(plan.problem, layout), stage);
+  const StageSums sums = model.sums(content);
+  const ShardedMemory sharded = model.sharded(layout, stage, content, sums);
+  const ActivityMemory activity = model.activity(layout, content, sums, held_here);
+  const std::string_view instant = model.peak_instant(layout, stage, content, held_here);
+  constexpr const char* kShape = "model and layout";
+  ExplainedSum sum;
+  if (instant == "optimizer step") {
+    sum.add({"s", sharded.step, "added by the optimizer for its own duration", "optimizer"});
+  } else if (instant == "layer backward") {
+    sum.add({"b", activity.backward, "gradients and rebuilt tensors of one layer", kShape});
+    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+  } else if (instant == "loss" || instant == "head backward") {
+    const EndMemory& ends = model.ends();
+    sum.add({"b", instant == "loss" ? ends.loss_transient : ends.head_backward,
+             instant == "loss" ? "logits in all copies" : "gradients of logits and of the head's input", kShape});
+    sum.add({"w", sharded.forward + sharded.head, "weights gathered for it", kShape});
+  } else if (instant == "embedding backward") {
+    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
+    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+  } else {
+    sum.add({"b", activity.forward, "alive while one layer's forward runs", kShape});
+    sum.add({"w", sharded.forward, "weights gathered for it", kShape});
+  }
+  sum.add({"r", sharded.resident, "workspaces, cached gradients, gathered inputs: there at every instant", "stack"});
+  const StageMemory& memory = memory_of(plan, stage);
+  Explanation out = explained(fmt::format("alive at the peak of the stage: {}", instant), sum.equation,
+                              value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols),
+                              "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks");
+  out.name = "a";
+  return out;
+}
+
+/// What the allocator holds and cannot hand out.
+Explanation allocator_holds(const Plan& plan, int stage) {
+  const StageMemory& memory = memory_of(plan, stage);
+  const bool pages = plan.problem.training.stack.expandable_segments;
+  Explanation out = explained(
+      "what the allocator holds but cannot hand out", pages ? "u*0.02*(S + A + T)" : "u*(0.04*S + 0.09*A + 0.29*T)",
+      value(memory.reserve), "bytes",
+      {{"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
+       {"S", value(memory.weights + memory.grads + memory.optimizer), "weights, gradients and optimizer states",
+        "plan explain memory"},
+       {"A", value(memory.activations), "activations", "plan explain activations"},
+       {"T", value(memory.transient - memory.reserve), "alive at the peak", "plan explain transient.a"}},
+      pages ? "2 % with expandable segments" : "fitted to the reserved peaks of 15 runs");
+  out.name = "r";
+  return out;
+}
+
+/// One group's share of NCCL's buffers.
+Explanation nccl_group(const NcclGroup& group, const NcclMemory& measured, const std::string& name) {
+  constexpr const char* kSource = "NCCL sources";
+  const ExplainedSymbol channels{"c", group.channels, "channels", measured.channels > 0 ? "profile" : kSource};
+  const ExplainedSymbol link{"q", kNcclConnection, "bytes of a connection: 10 MiB in, 2 MiB out", kSource};
+  const ExplainedSymbol pools{"o", group.pools, "pools for peers outside the node, one a direction", "layout"};
+  const ExplainedSymbol pool{"y", kNcclPool, "bytes of a pool", kSource};
+  const ExplainedSymbol rings{"r", group.rings, "ring, and tree of all-reduces", kSource};
+  const ExplainedSymbol peers{"k", group.peers, "peers in the node", "layout"};
+  const auto made = [&]() -> std::pair<std::string, std::vector<ExplainedSymbol>> {
+    switch (group.share) {
+      case NcclShare::Ring: return {"c*r*q", {channels, rings, link}};
+      case NcclShare::Multicast:
+        return {"c*(r*q + m)", {channels, rings, link, {"m", kNcclMulticast, "NVLS buffers of a channel", kSource}}};
+      case NcclShare::Exchange: return {"k*c*q + o*y", {peers, channels, link, pools, pool}};
+      case NcclShare::Pool: return {"o*y", {pools, pool}};
+      case NcclShare::Measured:
+        return {"i + f",
+                {{"i", value(measured.communicator), "bytes of a communicator", "profile"},
+                 {"f", value(measured.all_reduce), "bytes of its first all-reduce", "profile"}}};
+      case NcclShare::MeasuredPeers:
+        return {"f*k/z + o*y",
+                {{"f", value(measured.all_to_all), "bytes of the first all-to-all", "profile"},
+                 peers,
+                 {"z", measured.ranks - 1.0, "peers when it was measured", "profile"},
+                 pools,
+                 pool}};
+    }
+    return {};
+  };
+  auto [equation, symbols] = made();
+  Explanation out = explained(fmt::format("NCCL's buffers of the {} group, {} ranks", group.what, group.ranks),
+                              equation, group.bytes, "bytes", std::move(symbols), "NCCL 2.30.7, src/transport");
+  out.name = name;
+  return out;
+}
+
+/// Every group that a rank is in.
+ExplainedSum nccl_sum(const Plan& plan) {
+  const Cluster& cluster = plan.problem.cluster;
+  ExplainedSum sum;
+  for (const NcclGroup& group :
+       nccl_groups(plan.best.layout, cluster.gpus_per_node, generation_of(cluster.gpu), cluster.nccl)) {
+    std::string symbol(group.what);
+    std::replace(symbol.begin(), symbol.end(), ' ', '_');
+    Explanation part = nccl_group(group, cluster.nccl, symbol);
+    const std::string title = part.title;
+    sum.add("", title, std::move(part));
+  }
+  return sum;
+}
+
+}  // namespace
 
 Result<Explanation> explain_transient(const Plan& plan, int stage) {
   const StageMemory& memory = memory_of(plan, stage);
-  return sum(fmt::format("memory of stage {} that lives for an instant", stage), "a + r", value(memory.transient),
-             "bytes",
-             {{"a", value(memory.transient - memory.reserve),
-               stage == plan.best.peak_stage ? "alive at the peak: " + plan.best.peak_instant : "alive at the peak",
-               "memory model"},
-              {"r", value(memory.reserve), "what the allocator holds but cannot hand out", "memory model"}},
-             "TransformerEngine and Megatron-LM sources; measured peaks");
+  return explained(fmt::format("memory of stage {} that lives for an instant", stage), "a + r", value(memory.transient),
+                   "bytes",
+                   {{"a", value(memory.transient - memory.reserve), "alive at the peak", {}},
+                    {"r", value(memory.reserve), "what the allocator holds but cannot hand out", {}}},
+                   {}, {alive_at_peak(plan, stage), allocator_holds(plan, stage)});
 }
 
 Result<Explanation> explain_communication(const Plan& plan, int stage) {
-  const double bytes = value(memory_of(plan, stage).communication);
-  return sum(fmt::format("buffers of communicators on stage {}", stage), "n", bytes, "bytes",
-             {{"n", bytes, "NCCL's buffers of every group that the rank is in", "layout"}},
-             "NCCL sources; plan list formulas");
+  ExplainedSum sum = nccl_sum(plan);
+  if (sum.symbols.empty()) return fail(Error{"nothing_to_explain", "one GPU needs no communicator"});
+  return explained(fmt::format("buffers of communicators on stage {}", stage), sum.equation,
+                   value(memory_of(plan, stage).communication), "bytes", std::move(sum.symbols), "NCCL sources",
+                   std::move(sum.parts));
 }
 
 Result<Explanation> explain_context(const Plan& plan, int stage) {
   const double bytes = value(memory_of(plan, stage).context);
-  return sum("CUDA context and loaded modules", "c", bytes, "bytes",
-             {{"c", bytes, "outside the allocator", "GPU preset"}}, "measured");
+  return explained("CUDA context and loaded modules", "c", bytes, "bytes",
+                   {{"c", bytes, "outside the allocator", "GPU preset"}}, "measured");
 }
 
 Result<Explanation> explain_share(const Plan& plan, int) {
-  return sum("peak memory over the GPU's", "p/c", plan.best.peak / plan.best.capacity, "ratio",
-             {{"p", value(plan.best.peak), fmt::format("peak of stage {}, the highest", plan.best.peak_stage),
-               "plan explain memory"},
-              {"c", value(plan.best.capacity), "memory of the GPU that programs can use", "GPU preset"}});
+  return explained("peak memory over the GPU's", "p/c", plan.best.peak / plan.best.capacity, "ratio",
+                   {{"p", value(plan.best.peak), fmt::format("peak of stage {}, the highest", plan.best.peak_stage),
+                     "plan explain memory"},
+                    {"c", value(plan.best.capacity), "memory of the GPU that programs can use", "GPU preset"}});
 }
 
 Result<Explanation> explain_peak_low(const Plan& plan, int) {
@@ -135,31 +310,31 @@ Result<Explanation> explain_step_time_high(const Plan& plan, int) {
 }
 
 Result<Explanation> explain_throughput_per_gpu(const Plan& plan, int) {
-  return sum("tokens per second and GPU", "v/n", plan.best.tokens_per_s_per_gpu, "tokens/s",
-             {{"v", plan.best.tokens_per_s, "tokens per second", "plan explain throughput"},
-              {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")}});
+  return explained("tokens per second and GPU", "v/n", plan.best.tokens_per_s_per_gpu, "tokens/s",
+                   {{"v", plan.best.tokens_per_s, "tokens per second", "plan explain throughput"},
+                    {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")}});
 }
 
 Result<Explanation> explain_gpu_hours(const Plan& plan, int) {
-  return sum("GPU-hours of a trillion tokens", "N*n/(v*3600)", gpu_hours(plan.best, plan.problem.gpus, kTrillion),
-             "GPU-hours",
-             {{"N", kTrillion, "tokens", "a trillion"},
-              {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")},
-              {"v", plan.best.tokens_per_s, "tokens per second, no failures counted", "plan explain throughput"}});
+  return explained(
+      "GPU-hours of a trillion tokens", "N*n/(v*3600)", gpu_hours(plan.best, plan.problem.gpus, kTrillion), "GPU-hours",
+      {{"N", kTrillion, "tokens", "a trillion"},
+       {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")},
+       {"v", plan.best.tokens_per_s, "tokens per second, no failures counted", "plan explain throughput"}});
 }
 
 Result<Explanation> explain_pipeline_wait(const Plan& plan) {
   const Terms& t = plan.best.terms;
   const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
   const double whole = busy + t.bubble.value + t.pp.value;
-  return sum("waiting for other pipeline stages", "t - w - h", t.bubble.value, "s",
-             {{"t", whole,
-               fmt::format("seconds of the pipeline under {}, first forward to last gradient",
-                           name(plan.best.layout.schedule)),
-               "schedule"},
-              {"w", busy, "seconds that the slowest stage works", kReport},
-              {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"}},
-             "closed form of the schedule, checked by simulation; --timeline and --format trace draw it");
+  return explained("waiting for other pipeline stages", "t - w - h", t.bubble.value, "s",
+                   {{"t", whole,
+                     fmt::format("seconds of the pipeline under {}, first forward to last gradient",
+                                 name(plan.best.layout.schedule)),
+                     "schedule"},
+                    {"w", busy, "seconds that the slowest stage works", kReport},
+                    {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"}},
+                   "closed form of the schedule, checked by simulation; --timeline and --format trace draw it");
 }
 
 }  // namespace plan

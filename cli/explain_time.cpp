@@ -1,8 +1,10 @@
 // Terms of the step time and what follows from it. Tested by tests/cli/explain_test.cpp.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "cli/explain_parts.hpp"
 #include "cli/explain_terms.hpp"
 #include "cli/report/format.hpp"
 #include "cli/report/tables.hpp"
@@ -13,7 +15,6 @@ namespace plan {
 namespace {
 
 constexpr const char* kBest = "layout";
-constexpr const char* kReport = "estimate";
 
 /// Peak against which utilisation is quoted: the 16-bit one.
 DType quoted_dtype(const Gpu& gpu) {
@@ -39,7 +40,63 @@ ExplainedSymbol step(const Plan& plan) {
   return {"T", plan.best.step_time.value, "seconds per step", "plan explain step_time"};
 }
 ExplainedSymbol work(const Plan& plan) {
-  return {"F", flops_per_token(plan), "FLOPs of a token, forward and backward, causal", "model"};
+  return {"F", flops_per_token(plan), "FLOPs of a token, forward and backward, causal", {}};
+}
+
+/// Forward FLOPs of one layer for one token: two a weight that it meets, and those of attention.
+Explanation explain_layer_flops(const std::string& name, const std::string& title, const LayerFlops& flops) {
+  ExplainedSum sum;
+  const auto add = [&](const char* symbol, double value, const char* what) { sum.add({symbol, value, what, "model"}); };
+  add("m", flops.mixer, "projections of the mixer: 2 a weight");
+  add("d", flops.dense, "dense FFN: 2 a weight");
+  add("e", flops.experts, "routed experts of a token: 2 a weight");
+  add("s", flops.shared, "shared experts: 2 a weight");
+  add("r", flops.router, "router: 2 a weight");
+  add("a", flops.core, "attention or scan over what the mask leaves");
+  Explanation out =
+      explained(title, sum.equation, flops.total(), "", std::move(sum.symbols), "plan list formulas, group flops");
+  out.name = name;
+  return out;
+}
+
+/// FLOPs of a token: three forwards, since backward is twice the forward.
+Explanation explain_flops(const Plan& plan, Mask mask) {
+  const Model& model = plan.problem.model;
+  const Training& training = plan.problem.training;
+  const double seq = training.packed_length > 0 ? training.packed_length : static_cast<double>(training.seq);
+  const ModelFlops flops = model_flops(model, seq, mask);
+  ExplainedSum sum;
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    const auto count = std::count(model.layers.begin(), model.layers.end(), static_cast<int>(kind));
+    const std::string title = fmt::format("forward FLOPs of one layer of kind {}", kind);
+    if (count == 0) continue;
+    sum.give({fmt::format("l_{}", kind), static_cast<double>(count), "layers of this kind", "model"});
+    sum.add(fmt::format("l_{}*", kind), title,
+            explain_layer_flops(fmt::format("f_{}", kind), title, layer_flops(model, model.kinds[kind], seq, mask)));
+  }
+  if (model.mtp.depth > 0)
+    sum.add("", "layers of the prediction modules",
+            explain_layer_flops("p", "forward FLOPs of the prediction modules' layers", flops.mtp_layers));
+  sum.add({"H", flops.head + flops.mtp_heads + flops.mtp_projections, "output projections: 2 a weight", "model"});
+  Explanation out =
+      explained("FLOPs of a token, forward and backward", "3*(" + sum.equation + ")", 3 * flops.total(), "",
+                std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts));
+  out.name = "F";
+  return out;
+}
+
+/// The same with what recomputation repeats.
+Explanation explain_hardware_flops(const Plan& plan, double value) {
+  Explanation useful = explain_flops(plan, Mask::Causal);
+  useful.name = "u";
+  const double repeated = value - useful.value;
+  Explanation out = explained("FLOPs of a token, recomputed ones counted too", repeated != 0 ? "u + r" : "u", value, "",
+                              {{"u", useful.value, "forward and backward", {}}}, {}, {});
+  if (repeated != 0)
+    out.symbols.push_back({"r", repeated, "forward FLOPs of the recomputed modules, average of all layers", "layout"});
+  out.parts.push_back(std::move(useful));
+  out.name = "F";
+  return out;
 }
 ExplainedSymbol gpus(const Plan& plan) {
   return {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")};
@@ -48,53 +105,6 @@ ExplainedSymbol peak(const Plan& plan) {
   const Gpu& gpu = plan.problem.cluster.gpu;
   return {"C", quoted_peak(gpu), fmt::format("peak FLOP/s of {}, {} dense", gpu.name, name(quoted_dtype(gpu))),
           "cluster"};
-}
-
-/// "all_gather" -> "ag": the initials, numbered when taken.
-std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& taken) {
-  std::string out;
-  for (std::size_t i = 0; i < op.size(); ++i)
-    if (i == 0 || op[i - 1] == '_') out += op[i];
-  const auto used = [&](const std::string& word) {
-    for (const ExplainedSymbol& symbol : taken)
-      if (symbol.name == word) return true;
-    return false;
-  };
-  if (!used(out)) return out;
-  for (int i = 2;; ++i) {
-    std::string word = fmt::format("{}_{}", out, i);
-    if (!used(word)) return word;
-  }
-}
-
-Result<Explanation> explain_axis(const Plan& plan, Axis axis, Seconds exposed, std::string_view what) {
-  Explanation out{.name = {},
-                  .title = fmt::format("{} communication that stays exposed", what),
-                  .equation = {},
-                  .value = exposed.value,
-                  .unit = "s",
-                  .source = "volumes: formulas of `plan list formulas`, group traffic; rates: the cluster's fits",
-                  .notes = {"messages of the slowest stage; what computation hides is not counted"}};
-  double sum = 0;
-  for (const Communication& c : plan.best.communication) {
-    if (c.axis != axis) continue;
-    const std::string symbol = short_name(name(c.op), out.symbols);
-    out.symbols.push_back(
-        {symbol, c.exposed.value,
-         fmt::format("{} over {} on {}, {} times, {} sent, {} on the wire", name(c.op), c.group, c.tier,
-                     count_text(std::round(c.count)), traffic_text(c.per_step), seconds_text(c.time)),
-         kReport});
-    out.equation += (out.equation.empty() ? "" : " + ") + symbol;
-    sum += c.exposed.value;
-  }
-  if (out.symbols.empty())
-    return fail(Error{"nothing_to_explain", fmt::format("the layout has no {} communication", what)});
-  const double rest = exposed.value - sum;
-  if (std::fabs(rest) > 1e-9 * std::max(1e-9, std::fabs(exposed.value))) {
-    out.symbols.push_back({"x", rest, "waiting that the overlap of several messages adds or saves", kReport});
-    out.equation += " + x";
-  }
-  return out;
 }
 
 }  // namespace
@@ -112,26 +122,49 @@ Result<Explanation> explain_step_time(const Plan& plan, int) {
     std::string symbol(term.name);
     symbol = symbol.substr(0, symbol.find(' '));
     out.equation += (out.equation.empty() ? "" : " + ") + symbol;
-    out.symbols.push_back({symbol, term.time.value, term.name, kReport});
+    out.symbols.push_back({symbol, term.time.value, term.name, std::string("plan explain ") + term.word});
   }
   return out;
 }
 
-Result<Explanation> explain_compute(const Plan& plan, int) {
-  const double time = plan.best.terms.compute.value;
-  Explanation out{.name = {},
-                  .title = "time that the slowest stage spends in kernels",
-                  .equation = "B*s*F/(n*C*e)",
-                  .value = time,
-                  .unit = "s",
-                  .source = "e: each kernel's time from the GPU's measured rates by shape",
-                  .notes = {"e is an average over all kernels, memory-bound ones included"}};
-  out.symbols = {sequences(plan), tokens(plan), work(plan), gpus(plan), peak(plan)};
-  const double ideal = static_cast<double>(plan.problem.training.tokens_per_step()) * flops_per_token(plan) /
-                       (plan.problem.gpus * quoted_peak(plan.problem.cluster.gpu));
-  out.symbols.push_back({"e", ideal / time, "share of the peak that the kernels reach", "efficiency tables"});
+namespace {
+
+/// Seconds that the slowest stage works, by what they go to.
+Explanation work_of_stage(const Plan& plan) {
+  const Terms& t = plan.best.terms;
+  ExplainedSum sum;
+  for (const auto& [word, seconds] : {std::pair("compute", t.compute), std::pair("recompute", t.recompute),
+                                      std::pair("tp", t.tp), std::pair("cp", t.cp), std::pair("ep", t.ep)})
+    sum.add({word, seconds.value, "of it", std::string("plan explain ") + word});
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  Explanation out = explained("seconds that the slowest stage works", sum.equation, busy, "s", std::move(sum.symbols));
+  out.name = "w";
   return out;
 }
+
+/// What the schedule waits beyond the law of equal stages.
+Explanation unequal_stages(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const Terms& t = plan.best.terms;
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  const double chunks = static_cast<double>(plan.best.micro_batches) * layout.vp;
+  const double whole = busy + t.bubble.value + t.pp.value;
+  Explanation out =
+      explained("waiting beyond what equal stages have", "T - h - w*(1 + (p - 1)/(m*v))",
+                t.bubble.value - (layout.pp - 1.0) / chunks * busy, "s",
+                {{"T", whole, "seconds from the first forward to the last gradient, all stages", "schedule"},
+                 {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"},
+                 {"w", busy, "seconds that the slowest stage works", "plan explain bubble.w"},
+                 {"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
+                 {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
+                 {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest}},
+                "T: closed form of the schedule over every stage's time, checked by simulation; "
+                "--timeline draws it");
+  out.name = "u";
+  return out;
+}
+
+}  // namespace
 
 Result<Explanation> explain_bubble(const Plan& plan, int) {
   const Layout& layout = plan.best.layout;
@@ -151,25 +184,10 @@ Result<Explanation> explain_bubble(const Plan& plan, int) {
   out.symbols = {{"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
                  {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
                  {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest},
-                 {"w", busy, "seconds that the slowest stage works", kReport},
-                 {"u", terms.bubble.value - equal, "difference that unequal stages make", kReport}};
+                 {"w", busy, "seconds that the slowest stage works", {}},
+                 {"u", terms.bubble.value - equal, "difference that unequal stages make", {}}};
+  out.parts = {work_of_stage(plan), unequal_stages(plan)};
   return out;
-}
-
-Result<Explanation> explain_tp(const Plan& plan, int) {
-  return explain_axis(plan, Axis::Tp, plan.best.terms.tp, "tensor-parallel");
-}
-Result<Explanation> explain_cp(const Plan& plan, int) {
-  return explain_axis(plan, Axis::Cp, plan.best.terms.cp, "context-parallel");
-}
-Result<Explanation> explain_ep(const Plan& plan, int) {
-  return explain_axis(plan, Axis::Ep, plan.best.terms.ep, "expert-parallel");
-}
-Result<Explanation> explain_pp(const Plan& plan, int) {
-  return explain_axis(plan, Axis::Pp, plan.best.terms.pp, "pipeline");
-}
-Result<Explanation> explain_dp(const Plan& plan, int) {
-  return explain_axis(plan, Axis::Dp, plan.best.terms.dp, "data-parallel");
 }
 
 Result<Explanation> explain_throughput(const Plan& plan, int) {
@@ -194,7 +212,7 @@ Explanation utilisation(const Plan& plan, double value, const char* title, const
                   .source = "Chowdhery et al. 2022, arXiv:2204.02311"};
   const double per_flop = static_cast<double>(plan.problem.training.tokens_per_step()) /
                           (plan.best.step_time.value * plan.problem.gpus * quoted_peak(plan.problem.cluster.gpu));
-  out.symbols = {sequences(plan), tokens(plan), {"F", value / per_flop, meaning, "model"},
+  out.symbols = {sequences(plan), tokens(plan), {"F", value / per_flop, meaning, {}},
                  step(plan),      gpus(plan),   peak(plan)};
   return out;
 }
@@ -206,19 +224,24 @@ Result<Explanation> explain_mfu(const Plan& plan, int) {
   Explanation out = utilisation(plan, mfu.model_causal, "model FLOPs utilisation", "");
   out.source += ", with attention under the causal mask";
   out.symbols[2] = work(plan);
+  out.parts.push_back(explain_flops(plan, Mask::Causal));
   out.notes = {fmt::format("attention counted in full: {}; recomputed work counted too: {}", percent(mfu.model_full),
                            percent(mfu.hardware))};
   return out;
 }
 
 Result<Explanation> explain_mfu_full(const Plan& plan, int) {
-  return utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
-                     "FLOPs of a token, forward and backward, no mask");
+  Explanation out = utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
+                                "FLOPs of a token, forward and backward, no mask");
+  out.parts.push_back(explain_flops(plan, Mask::Full));
+  return out;
 }
 
 Result<Explanation> explain_mfu_hardware(const Plan& plan, int) {
-  return utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
-                     "FLOPs of a token, forward, backward and recomputed, causal");
+  Explanation out = utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
+                                "FLOPs of a token, forward, backward and recomputed, causal");
+  out.parts.push_back(explain_hardware_flops(plan, out.symbols[2].value));
+  return out;
 }
 
 }  // namespace plan

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 
 namespace plan {
@@ -155,21 +156,20 @@ double all_to_all_alpha(double domains) {
   return kNetworkLatencyFactor * (kRingBase + std::log2(domains) * kTreeNetworkHop);
 }
 
-double network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
     const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
     const double inside = bytes * (span.inside - 1) / group.size / local_rate;
-    return soft_sum(all_to_all_alpha(span.domains), std::max(wire, inside), kNetworkP);
+    return {all_to_all_alpha(span.domains), std::max(wire, inside), kNetworkP};
   }
   const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
   const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
-  const double ring = soft_sum(ring_alpha(op, group.size, span.domains), std::max(wire, inside), kNetworkP);
+  const CollectiveLaw ring{ring_alpha(op, group.size, span.domains), std::max(wire, inside), kNetworkP};
   if (op != Collective::AllReduce) return ring;
-  const double tree =
-      soft_sum(tree_alpha(span.inside, span.domains), std::max(wire / kTreeBandwidth, inside), kNetworkP);
-  return std::min(ring, tree);
+  const CollectiveLaw tree{tree_alpha(span.inside, span.domains), std::max(wire / kTreeBandwidth, inside), kNetworkP};
+  return tree.seconds() < ring.seconds() ? tree : ring;
 }
 
 double domains_of(const NetworkCurve& curve) { return ceil_div(curve.fit.ranks, std::max(1, curve.inside)); }
@@ -189,12 +189,13 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// exists).
 double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
-  if (curve == nullptr) return network_law(cluster, op, bytes, group, span);
+  const double here = network_law(cluster, op, bytes, group, span).seconds();
+  if (curve == nullptr) return here;
   const int ranks = curve->fit.ranks;
   const double measured = curve_time(curve->fit, bytes, ranks).value;
   if (ranks == group.size) return measured;
-  const double here = network_law(cluster, op, bytes, group, span);
-  return here * measured / network_law(cluster, op, bytes, {ranks, group.stride}, {span.inside, domains_of(*curve)});
+  const Span there{span.inside, domains_of(*curve)};
+  return here * measured / network_law(cluster, op, bytes, {ranks, group.stride}, there).seconds();
 }
 
 }  // namespace
@@ -210,6 +211,8 @@ double wire_factor(Collective op, double ranks) {
   }
   return 1;
 }
+
+double CollectiveLaw::seconds() const { return soft_sum(alpha, transfer, p); }
 
 double soft_sum(double alpha, double transfer, double p) {
   const double larger = std::max(alpha, transfer), smaller = std::min(alpha, transfer);
@@ -270,15 +273,27 @@ Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Gro
   return scale_up_time(cluster.gpu, op, bytes, group.size);
 }
 
-Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
-  if (bytes <= 0) return Seconds(0);
-  const Group pipeline{std::max(2, ranks), std::max(1, stride)};
-  const int span = pipeline.size * pipeline.stride;
-  if (span <= cluster.scale_up_size()) return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2);
+CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group) {
+  const Span span = span_of(cluster, group);
+  if (span.crosses()) return network_law(cluster, op, bytes, group, span);
+  const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
+  return {fit.alpha.value, bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
+}
+
+CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
+  const int span = std::max(2, ranks) * std::max(1, stride);
+  if (span <= cluster.scale_up_size()) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   std::size_t tier = 1;
   while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
-  const double alpha = kNetworkLatencyFactor * (kRingBase + kRingNetworkHop);
-  return Seconds(soft_sum(alpha, bytes / network_rate(cluster, tier, 1).value, kNetworkP));
+  return {kNetworkLatencyFactor * (kRingBase + kRingNetworkHop), bytes / network_rate(cluster, tier, 1).value,
+          kNetworkP};
+}
+
+Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
+  if (bytes <= 0) return Seconds(0);
+  if (std::max(2, ranks) * std::max(1, stride) <= cluster.scale_up_size())
+    return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2);
+  return Seconds(send_law(cluster, bytes, stride, ranks).seconds());
 }
 
 const Tier& group_tier(const Cluster& cluster, Group group) {

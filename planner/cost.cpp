@@ -6,6 +6,20 @@
 
 namespace plan {
 
+namespace {
+
+/// The output projection and its loss, once more with the layers of every prediction module.
+void build_head(const Model& model, LayerBuilder& builder) {
+  builder.head();
+  for (int depth = 0; depth < model.mtp.depth; ++depth) {
+    builder.mtp_projection();
+    for (const int kind : model.mtp.kinds) builder.layer(model.kinds[static_cast<std::size_t>(kind)]);
+    builder.head();
+  }
+}
+
+}  // namespace
+
 Split split_of(const Layout& layout) {
   return {.tp = layout.tp,
           .cp = layout.cp,
@@ -15,6 +29,25 @@ Split split_of(const Layout& layout) {
           .micro_batch = layout.micro_batch,
           .cp_kind = layout.cp > 1 ? layout.cp_kind : CpKind::Ring,
           .sequence_parallel = layout.sequence_parallel && layout.tp > 1};
+}
+
+std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind) {
+  std::vector<KernelTime> kernels;
+  LayerBuilder(problem, split, &kernels).layer(problem.model.kinds[static_cast<std::size_t>(kind)]);
+  return kernels;
+}
+
+std::vector<KernelTime> embedding_kernels(const Problem& problem, const Split& split) {
+  std::vector<KernelTime> kernels;
+  LayerBuilder(problem, split, &kernels).embedding();
+  return kernels;
+}
+
+std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split) {
+  std::vector<KernelTime> kernels;
+  LayerBuilder builder(problem, split, &kernels);
+  build_head(problem.model, builder);
+  return kernels;
 }
 
 CostModel::CostModel(const Problem& problem, const Split& split) {
@@ -30,12 +63,7 @@ CostModel::CostModel(const Problem& problem, const Split& split) {
   embedding_ = embedding.cost();
 
   LayerBuilder head(problem, split);
-  head.head();
-  for (int depth = 0; depth < problem.model.mtp.depth; ++depth) {
-    head.mtp_projection();
-    for (const int kind : problem.model.mtp.kinds) head.layer(problem.model.kinds[static_cast<std::size_t>(kind)]);
-    head.head();
-  }
+  build_head(problem.model, head);
   head_ = head.cost();
 }
 

@@ -16,7 +16,7 @@ double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
-LayerBuilder::LayerBuilder(const Problem& problem, const Split& split)
+LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told)
     : problem_(problem),
       model_(problem.model),
       training_(problem.training),
@@ -28,7 +28,8 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split)
       tokens_(as_double(problem.training.seq) * split.micro_batch / split.cp),
       shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
       dtype_(gemm_dtype(problem.training.precision)),
-      trains_base_(!problem.training.adapters()) {}
+      trains_base_(!problem.training.adapters()),
+      told_(told) {}
 
 void LayerBuilder::layer(const Layer& layer) {
   switch (layer.mixer) {
@@ -103,12 +104,23 @@ void LayerBuilder::mamba(const Mamba2Shape& shape) {
   const double states = 2 * as_double(shape.groups * shape.state) / t;
   const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
   // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
-  const double scan = 7 * inner * as_double(shape.state) * tokens_;
-  add_forward({.compute = scan / scan_rate()}, 0);
-  cost_.backward_input.compute += 2 * scan / scan_rate();
+  add_scan(7 * inner * as_double(shape.state) * tokens_);
   add_memory(tokens_ * (inner + states) * 12, tokens_ * (inner + states) * 24, 6);
   add_linear(tokens_, h, inner, dtype_);
   tensor_messages(h, h, in);
+}
+
+void LayerBuilder::add_scan(double flops) {
+  const double rate = scan_rate();
+  add_forward({.compute = flops / rate}, 0);
+  cost_.backward_input.compute += 2 * flops / rate;
+  for (const double times : {1.0, 2.0})
+    tell({.law = KernelTime::Law::Scan,
+          .pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
+          .seconds = times * flops / rate,
+          .runs = times,
+          .flops = flops,
+          .rate = rate});
 }
 
 double LayerBuilder::scan_rate() const {
@@ -123,9 +135,7 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
   const double keys = as_double(shape.key_heads * shape.key_dim) / t;
   const double values = as_double(shape.value_heads * shape.value_dim) / t;
   const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
-  const double scan = 2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_;
-  add_forward({.compute = scan / scan_rate()}, 0);
-  cost_.backward_input.compute += 2 * scan / scan_rate();
+  add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
   add_memory(tokens_ * (2 * keys + 2 * values) * 8, tokens_ * (2 * keys + 2 * values) * 16, 6);
   add_linear(tokens_, h, values, dtype_);
   tensor_messages(h, h, in);
@@ -244,26 +254,65 @@ LayerBuilder::Linear LayerBuilder::linear(double m, double n, double k, DType dt
 
 LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DType dtype, std::uint16_t module) {
   Linear cost = linear(m, n, k, dtype);
+  tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
   if (!trains_base_) {  // adapters: two thin GEMMs beside the frozen one
     const double rank = as_double(training_.lora.rank);
     const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
     cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
     cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
     cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
+    tell_adapters(m, n, k);
   }
-  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0)
+  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
     // The gradient is written, read, and added to its sum in a pass of its own.
-    cost.weight += memory_bound_time(gpu_, (4 + 2 * training_.grad_bytes) * n * k, 1).value / fit_.memory_bound;
+    const double bytes = (4 + 2 * training_.grad_bytes) * n * k;
+    const double seconds = memory_bound_time(gpu_, bytes, 1).value / fit_.memory_bound;
+    cost.weight += seconds;
+    tell({.law = KernelTime::Law::Memory,
+          .pass = KernelTime::Pass::WeightGrad,
+          .seconds = seconds,
+          .share = fit_.memory_bound,
+          .bytes = bytes,
+          .kernels = 1});
+  }
   add_linear_cost(cost, module);
   return cost;
+}
+
+void LayerBuilder::tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const {
+  using Pass = KernelTime::Pass;
+  const auto one = [&](Pass pass, GemmShape shape, Orientation orientation, double seconds) {
+    tell(
+        {.pass = pass, .seconds = seconds, .share = share, .shape = shape, .dtype = dtype, .orientation = orientation});
+  };
+  one(Pass::Forward, {m, n, k}, Orientation::Forward, cost.forward);
+  one(Pass::Backward, {m, k, n}, Orientation::DataGrad, cost.data);
+  one(Pass::WeightGrad, {n, k, m}, Orientation::WeightGrad, cost.weight);
+}
+
+void LayerBuilder::tell_adapters(double m, double n, double k) const {
+  if (told_ == nullptr) return;
+  const double rank = as_double(training_.lora.rank);
+  for (const auto& [out, in] : {std::pair(rank, k), std::pair(n, rank)}) {
+    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
+    tell_linear(m, out, in, DType::Bf16,
+                {time({m, out, in}, Orientation::Forward), time({m, in, out}, Orientation::DataGrad),
+                 time({out, in, m}, Orientation::WeightGrad)},
+                1);
+  }
 }
 
 void LayerBuilder::wait_for_launches() {
   if (stack_.cuda_graphs) return;
   const double gap = (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
+  const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
+    const double idle = std::max(0.0, gap * kernels - busy);
+    phase.compute += idle;
+    tell({.law = KernelTime::Law::Launches, .pass = pass, .seconds = idle, .kernels = kernels, .rate = gap});
+  };
   const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
-  cost_.forward.compute += std::max(0.0, gap * forward_kernels_ - cost_.forward.total());
-  cost_.backward_input.compute += std::max(0.0, gap * backward_kernels_ - backward);
+  wait(cost_.forward, KernelTime::Pass::Forward, forward_kernels_, cost_.forward.total());
+  wait(cost_.backward_input, KernelTime::Pass::Backward, backward_kernels_, backward);
 }
 
 void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
@@ -278,8 +327,18 @@ void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, doubl
   forward_kernels_ += kernels, backward_kernels_ += kernels;
   if (!stack_.fused_pointwise && unfused == Unfused::Chain)
     forward_bytes *= fit_.eager_traffic, backward_bytes *= fit_.eager_traffic;
-  add_forward({.compute = memory_bound_time(gpu_, forward_bytes, kernels).value / fit_.memory_bound}, module);
-  cost_.backward_input.compute += memory_bound_time(gpu_, backward_bytes, kernels).value / fit_.memory_bound;
+  const auto time = [&](double bytes, KernelTime::Pass pass) {
+    const double seconds = memory_bound_time(gpu_, bytes, kernels).value / fit_.memory_bound;
+    tell({.law = KernelTime::Law::Memory,
+          .pass = pass,
+          .seconds = seconds,
+          .share = fit_.memory_bound,
+          .bytes = bytes,
+          .kernels = kernels});
+    return seconds;
+  };
+  add_forward({.compute = time(forward_bytes, KernelTime::Pass::Forward)}, module);
+  cost_.backward_input.compute += time(backward_bytes, KernelTime::Pass::Backward);
 }
 
 void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {

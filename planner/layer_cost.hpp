@@ -5,6 +5,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
+#include "planner/kernels.hpp"
 #include "planner/problem.hpp"
 
 namespace plan {
@@ -12,7 +13,8 @@ namespace plan {
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
 class LayerBuilder {
  public:
-  LayerBuilder(const Problem& problem, const Split& split);
+  /// Every kernel is told to `told`, where there is one.
+  LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr);
 
   /// Whole layer: mixer, norms, feed-forward.
   void layer(const Layer& layer);
@@ -53,12 +55,18 @@ class LayerBuilder {
   Linear linear(double m, double n, double k, DType dtype) const;
   Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
+  void tell(const KernelTime& kernel) const {
+    if (told_ != nullptr && kernel.seconds > 0) told_->push_back(kernel);
+  }
+  void tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const;
+  void tell_adapters(double m, double n, double k) const;
   void add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module = 0,
                   Unfused unfused = Unfused::Chain);
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
   double attention_rate() const;
+  void add_scan(double flops);
   double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
   /// Rate of GEMMs inside a training step / rate measured alone.
   double gemm_rate(DType dtype) const;
@@ -82,6 +90,7 @@ class LayerBuilder {
   std::array<Phase, kRecomputeModules> modules_{};
   std::uint16_t present_ = 0;
   double forward_kernels_ = 0, backward_kernels_ = 0;
+  std::vector<KernelTime>* told_;
 };
 
 }  // namespace plan

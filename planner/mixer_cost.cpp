@@ -34,6 +34,13 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
   const double forward = ring * attention_forward_time(gpu_, work).value / attention_rate();
   const double backward = ring * attention_backward_time(gpu_, work).value / attention_rate();
   forward_kernels_ += ring, backward_kernels_ += ring;
+  for (const bool back : {false, true})
+    tell({.law = KernelTime::Law::Attention,
+          .pass = back ? KernelTime::Pass::Backward : KernelTime::Pass::Forward,
+          .seconds = back ? backward : forward,
+          .share = attention_rate(),
+          .runs = static_cast<double>(ring),
+          .work = work});
   add_forward({.compute = forward}, kRecomputeCoreAttention);
   cost_.backward_input.compute += backward;
   context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);
@@ -59,8 +66,16 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   const auto time = [&](GemmShape shape, Orientation o) {
     return gemm_time(gpu_, shape, DType::Bf16, o).value / gemm_rate(DType::Bf16);
   };
-  const double scores = time({rows, seq, qk_dim, batch}, Orientation::Forward);
-  const double values = time({rows, v_dim, seq, batch}, Orientation::Forward);
+  const GemmShape score_shape{rows, seq, qk_dim, batch}, value_shape{rows, v_dim, seq, batch};
+  const double scores = time(score_shape, Orientation::Forward);
+  const double values = time(value_shape, Orientation::Forward);
+  for (const double times : {1.0, 2.0})
+    for (const auto& [shape, seconds] : {std::pair(score_shape, scores), std::pair(value_shape, values)})
+      tell({.pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
+            .seconds = times * seconds,
+            .share = gemm_rate(DType::Bf16),
+            .runs = times,
+            .shape = shape});
   add_forward({.compute = scores + values}, kRecomputeCoreAttention);
   cost_.backward_input.compute += 2 * (scores + values);
   forward_kernels_ += 2, backward_kernels_ += 4;
@@ -133,8 +148,17 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const double routed = tokens_ / split_.tp * as_double(shape.top_k) * split_.etp * stack_.routing_imbalance;
   const double rows = routed / local;
 
+  const double share = fit_.gemm * fit_.grouped_gemm;
   const auto time = [&](double n, double k, Orientation o) {
-    return grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / (fit_.gemm * fit_.grouped_gemm);
+    const double seconds = grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / share;
+    tell({.law = KernelTime::Law::GroupedGemm,
+          .pass = static_cast<KernelTime::Pass>(o),
+          .seconds = seconds,
+          .share = share,
+          .shape = {rows, n, k, local},
+          .dtype = dtype_,
+          .orientation = o});
+    return seconds;
   };
   const auto expert_linear = [&](double n, double k) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),

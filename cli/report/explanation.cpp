@@ -103,8 +103,13 @@ Json explanation_json(const Explanation& e) {
     symbols.push_back({{"name", s.name}, {"value", s.value}, {"meaning", s.meaning}, {"origin", s.origin}});
   Json notes = Json::array();
   for (const std::string& note : e.notes) notes.push_back(note);
-  return {{"name", e.name},   {"title", e.title}, {"equation", e.equation}, {"symbols", std::move(symbols)},
-          {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", std::move(notes)}};
+  Json json = {{"name", e.name},   {"title", e.title}, {"equation", e.equation}, {"symbols", std::move(symbols)},
+               {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", std::move(notes)}};
+  if (e.parts.empty()) return json;
+  Json parts = Json::array();
+  for (const Explanation& part : e.parts) parts.push_back(explanation_json(part));
+  json["parts"] = std::move(parts);
+  return json;
 }
 
 }  // namespace

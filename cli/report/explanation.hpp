@@ -25,7 +25,15 @@ struct Explanation {
   std::string unit{};  ///< of the value: "bytes", "s", ...
   std::string source{};
   std::vector<std::string> notes{};
+  std::vector<Explanation> parts{};  ///< how symbols that are no input come about; named TERM.SYMBOL
 };
+
+/// Hands out an explanation and, behind it, its parts with theirs.
+template <class F>
+void each_explanation(const Explanation& explanation, const F& take) {
+  take(explanation);
+  for (const Explanation& part : explanation.parts) each_explanation(part, take);
+}
 
 /// The value with its unit as people read it: "45 634 027 520 B = 42.5 GiB".
 [[nodiscard]] std::string value_text(double value, const std::string& unit);

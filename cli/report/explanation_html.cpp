@@ -29,6 +29,9 @@ std::string html_explanation(const Explanation& e) {
   out += fmt::format("<pre>= {}\n= {}</pre>\n", escape_html(substituted(e)), escape_html(value_text(e.value, e.unit)));
   if (!e.source.empty()) out += fmt::format("<p><small>source: {}</small></p>\n", escape_html(e.source));
   for (const std::string& note : e.notes) out += fmt::format("<p><small>{}</small></p>\n", escape_html(note));
+  for (const Explanation& part : e.parts)
+    out += fmt::format("<details><summary><code>{}</code></summary>{}</details>\n", escape_html(part.name),
+                       html_explanation(part));
   return out + "</div>\n";
 }
 
@@ -40,6 +43,7 @@ std::string markdown_explanation(const Explanation& e) {
   out += fmt::format("\n    = {}\n    = {}\n\n", substituted(e), value_text(e.value, e.unit));
   if (!e.source.empty()) out += fmt::format("Source: {}\n\n", cell(e.source));
   for (const std::string& note : e.notes) out += fmt::format("Note: {}\n\n", cell(note));
+  for (const Explanation& part : e.parts) out += markdown_explanation(part);
   return out;
 }
 

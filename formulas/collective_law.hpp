@@ -1,0 +1,21 @@
+#pragma once
+
+#include "formulas/cluster.hpp"
+
+namespace plan {
+
+/// The law under the time of one collective, before what was measured corrects it:
+/// (alpha^p + transfer^p)^(1/p).
+struct CollectiveLaw {
+  double alpha = 0;     ///< seconds of a message without bytes
+  double transfer = 0;  ///< seconds of these bytes at the rate that large messages approach
+  double p = 0.62;
+  [[nodiscard]] double seconds() const;
+};
+
+/// Law of `collective_time`: the fit of a group inside one scale-up domain, NCCL's ring or tree over the network.
+[[nodiscard]] CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group);
+/// Law of `send_time`.
+[[nodiscard]] CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks = 2);
+
+}  // namespace plan

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formulas/efficiency.hpp"
+#include "planner/cost.hpp"
+#include "planner/problem.hpp"
+
+namespace plan {
+
+/// One kernel of a layer, or a run of equal ones, as its time comes about.
+struct KernelTime {
+  enum class Law : std::uint8_t { Gemm, GroupedGemm, Attention, Memory, Scan, Launches };
+  enum class Pass : std::uint8_t { Forward, Backward, WeightGrad };
+  Law law = Law::Gemm;
+  Pass pass = Pass::Forward;
+  double seconds = 0;  ///< of all of them, per micro-batch
+  double share = 1;    ///< of the rate measured alone that training reaches
+  double runs = 1;     ///< equal kernels
+  GemmShape shape{};   ///< Gemm; GroupedGemm: rows, n and k of one expert, batch of them
+  DType dtype = DType::Bf16;
+  Orientation orientation = Orientation::Forward;
+  AttentionWork work{};
+  double bytes = 0, kernels = 0;  ///< Memory
+  double flops = 0, rate = 0;     ///< Scan
+};
+
+/// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to
+/// LayerCost's.
+[[nodiscard]] std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind);
+/// The same of what stands at the ends of the pipeline; the head's with prediction modules.
+[[nodiscard]] std::vector<KernelTime> embedding_kernels(const Problem& problem, const Split& split);
+[[nodiscard]] std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split);
+
+}  // namespace plan
