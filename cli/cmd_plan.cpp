@@ -6,8 +6,15 @@
 #include "cli/plan_report.hpp"
 #include "cli/progress.hpp"
 #include "cli/resolve.hpp"
+#include "planner/memory_front.hpp"
 
 namespace plan {
+
+namespace {
+
+constexpr int kFrontPoints = 12;  // that a page draws where `--pareto` does not ask for all of them
+
+}  // namespace
 
 int run_plan(const Args& args, Streams& streams) {
   Result<Problem> problem = resolve_problem(args);
@@ -23,6 +30,7 @@ int run_plan(const Args& args, Streams& streams) {
     plan = search_with_progress(*problem, streams);
   }
   if (!plan) return report_errors(plan.error(), streams);
+  if (args.format == "html" && plan->front.empty()) plan->front = memory_front(*problem, kFrontPoints);
   add_launch_notes(args, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);

@@ -149,9 +149,11 @@ std::string front_html(const Plan& plan) {
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
     add(plan.runners_up[i].estimate, 3, fmt::format("{}", i + 2), false);
   add(plan.best, 6, "best", true);
-  std::string out = fmt::format("<p class=\"dim\">{}</p>\n",
-                                whole ? "No other layout is both faster and smaller than one on the line."
-                                      : "The best and the runners-up; <code>--pareto</code> adds the whole front.");
+  std::string out =
+      fmt::format("<p class=\"dim\">{}</p>\n",
+                  whole ? "No other layout is both faster and smaller than one on the line; each is the fastest of "
+                          "those that need no more memory."
+                        : "The best and the runners-up.");
   out += svg_plot(plot);
   if (whole)
     out += fmt::format("<details><summary>the {} layouts of the front</summary><div>{}</div></details>\n",

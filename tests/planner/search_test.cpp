@@ -7,6 +7,7 @@
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/frameworks.hpp"
+#include "planner/memory_front.hpp"
 #include "planner/rules.hpp"
 #include "planner/search.hpp"
 
@@ -110,6 +111,30 @@ TEST_CASE("threads do not change the answer or the counts") {
     CHECK(one.stats.pruned == eight.stats.pruned);
     CHECK(one.stats.fit == eight.stats.fit);
   }
+}
+
+TEST_CASE("searches under ever less memory give points of the whole front") {
+  std::mt19937 random(29);
+  std::size_t several = 0;
+  for (int i = 0; i < 30; ++i) {
+    Problem problem = oracle::random_problem(random, 32);
+    const std::vector<Estimate> some = memory_front(problem, 6);
+    problem.pareto = true;
+    const SearchResult whole = find_layouts(problem);
+    CHECK(some.empty() == whole.front.members().empty());
+    several += some.size() > 1;
+    for (const Estimate& point : some) {
+      CHECK(std::any_of(whole.front.members().begin(), whole.front.members().end(), [&](const Candidate& member) {
+        return member.score.step_time <= point.step_time.value * (1 + 1e-12) &&
+               member.score.peak <= static_cast<double>(point.peak.value);
+      }));
+      CHECK(std::none_of(whole.front.members().begin(), whole.front.members().end(), [&](const Candidate& member) {
+        return member.score.step_time < point.step_time.value * (1 - 1e-9) &&
+               member.score.peak < static_cast<double>(point.peak.value);
+      }));
+    }
+  }
+  CHECK(several >= 5);
 }
 
 TEST_CASE("bounds only save work") {

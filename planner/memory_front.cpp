@@ -1,0 +1,28 @@
+// Some points of the front of memory against step time. Tested by tests/planner/search_test.cpp.
+#include "planner/memory_front.hpp"
+
+#include "planner/search.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kStep = 0.93;  // of the memory that the point before needs
+
+}  // namespace
+
+std::vector<Estimate> memory_front(const Problem& problem, int most_points) {
+  std::vector<Estimate> front;
+  Problem limited = problem;
+  limited.objective = Objective::StepTime, limited.top = 1, limited.pareto = false;
+  while (static_cast<int>(front.size()) < most_points) {
+    const SearchResult found = find_layouts(limited);
+    if (found.ranking.best().empty()) break;
+    Estimate next = estimate(problem, found.ranking.best().front().layout);
+    if (!front.empty() && next.peak >= front.back().peak) break;  // only at risk does anything fit still
+    limited.cluster.gpu.memory = round_bytes(kStep * static_cast<double>(next.peak_high.value));
+    front.push_back(std::move(next));
+  }
+  return front;
+}
+
+}  // namespace plan

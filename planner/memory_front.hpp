@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/plan.hpp"
+
+namespace plan {
+
+/// The fastest layouts under ever less memory, fastest first: points of the front of memory against step time, a step
+/// of memory apart. Each is a search of its own, far cheaper than keeping the whole front (Problem::pareto).
+[[nodiscard]] std::vector<Estimate> memory_front(const Problem& problem, int most_points);
+
+}  // namespace plan
