@@ -6,46 +6,18 @@
 #include <algorithm>
 #include <map>
 
-#include "formulas/names.hpp"
-#include "planner/enumerate.hpp"
-#include "presets/store.hpp"
+#include "scheduled_plans.hpp"
 
 namespace plan {
 namespace {
 
 using doctest::Approx;
 
-Problem problem_of(const char* model, int gpus, std::int64_t batch) {
-  Problem problem;
-  problem.model = load_model(model, StoreOptions{}).value().value;
-  problem.cluster = load_cluster("dgx-h100", StoreOptions{}).value().value;
-  problem.training.seq = 4096;
-  problem.training.global_batch = batch;
-  problem.gpus = gpus;
-  return problem;
-}
-
-struct Case {
-  const char* model;
-  Layout layout;
-};
-
-/// Every schedule on one dense and one sparse model; 126 layers on 4 stages are uneven.
-std::vector<Case> cases() {
-  std::vector<Case> out;
-  for (const char* model : {"405b", "mixtral-8x7b"})
-    for (int k = 0; k < kSchedules; ++k) {
-      const auto schedule = static_cast<Schedule>(k);
-      const bool chunks = v_shaped(schedule) || schedule == Schedule::Interleaved || schedule == Schedule::BreadthFirst;
-      Layout layout{.tp = 8, .pp = 4, .vp = chunks ? 2 : 1, .dp = 4, .schedule = schedule, .sequence_parallel = true};
-      if (model[0] == 'm') layout.ep = 4;
-      out.push_back({model, layout});
-    }
-  return out;
-}
+using scheduled::Case;
+using scheduled::cases;
 
 Plan plan_of(const Case& row) {
-  const Plan plan = plan_layout(problem_of(row.model, 128, 64), row.layout).value();
+  const Plan plan = scheduled::plan_of(row.model, row.layout);
   REQUIRE(plan.best.micro_batches == 16);
   return plan;
 }
@@ -110,7 +82,7 @@ TEST_CASE("what a rank holds begins and ends with nothing") {
 }
 
 TEST_CASE("a step too long to draw is refused") {
-  Problem problem = problem_of("8b", 8, 1 << 20);
+  const Problem problem = scheduled::problem_of("8b", 8, 1 << 20);
   const Plan plan = plan_layout(problem, Layout{.pp = 8}).value();
   CHECK(replay(plan).error()[0].code == "too_long");
 }

@@ -73,6 +73,25 @@ TEST_CASE("every point is the plan of a run of its own") {
   }
 }
 
+TEST_CASE("405b from 256 to 65,536 GPUs is nine searches, point by point") {
+  Args args;
+  args.verb = "sweep", args.model = "405b", args.gpus = "256..65536";
+  const PlanSweep sweep = sweep_of(args);
+  REQUIRE(sweep.points.size() == 9);
+  for (const SweptPlan& point : sweep.points) {
+    Args alone = args;
+    alone.verb = "plan", alone.gpus = sweep.axes[0].values[point.at[0]].text;
+    const Result<Plan> expected = search(resolve_problem(alone).value());
+    CAPTURE(*alone.gpus);
+    REQUIRE(point.plan.has_value() == expected.has_value());
+    if (!expected) continue;
+    CHECK(point.plan->best.layout == expected->best.layout);
+    CHECK(point.plan->best.step_time == expected->best.step_time);
+    CHECK(point.plan->best.terms == expected->best.terms);
+    CHECK(point.plan->best.stages == expected->best.stages);
+  }
+}
+
 TEST_CASE("more of one resource never makes the best layout slower") {
   Args args = args_of("64");
   for (const auto flag : {&Args::inter_bandwidth, &Args::intra_bandwidth, &Args::memory}) {

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "cli/report/timeline.hpp"
-#include "formulas/names.hpp"
-#include "presets/store.hpp"
+#include "scheduled_plans.hpp"
 
 namespace plan {
 namespace {
@@ -20,28 +19,15 @@ namespace {
 using doctest::Approx;
 using nlohmann::json;
 
-Plan plan_of(const char* model, const Layout& layout, std::int64_t batch = 64) {
-  Problem problem;
-  problem.model = load_model(model, StoreOptions{}).value().value;
-  problem.cluster = load_cluster("dgx-h100", StoreOptions{}).value().value;
-  problem.training.seq = 4096;
-  problem.training.global_batch = batch;
-  problem.gpus = layout.world();
-  return plan_layout(problem, layout).value();
-}
+using scheduled::plan_of;
 
 /// Every schedule, dense and sparse, with and without recomputation.
 std::vector<Plan> plans() {
   std::vector<Plan> out;
-  for (const char* model : {"405b", "mixtral-8x7b"})
-    for (int k = 0; k < kSchedules; ++k) {
-      const auto schedule = static_cast<Schedule>(k);
-      const bool chunks = v_shaped(schedule) || schedule == Schedule::Interleaved || schedule == Schedule::BreadthFirst;
-      Layout layout{.tp = 8, .pp = 4, .vp = chunks ? 2 : 1, .dp = 4, .schedule = schedule, .sequence_parallel = true};
-      if (model[0] == 'm') layout.ep = 4;
-      if (k % 2 == 0) layout.recompute.kind = RecomputeKind::Full;
-      out.push_back(plan_of(model, layout));
-    }
+  for (scheduled::Case row : scheduled::cases()) {
+    if (static_cast<int>(row.layout.schedule) % 2 == 0) row.layout.recompute.kind = RecomputeKind::Full;
+    out.push_back(plan_of(row.model, row.layout));
+  }
   out.push_back(plan_of("8b", Layout{.tp = 8, .dp = 1}));
   return out;
 }
@@ -108,11 +94,8 @@ TEST_CASE("the memory counter of every stage peaks at the estimate's total, wher
 }
 
 TEST_CASE("slices of the slowest stage add up to the estimate's terms") {
-  // A pair saves communication by overlap, which the parts share.
   for (const Plan& plan : plans()) {
-    const Schedule schedule = plan.best.layout.schedule;
-    if (schedule == Schedule::DualPipe || schedule == Schedule::DualPipeV) continue;
-    CAPTURE(name(schedule));
+    CAPTURE(name(plan.best.layout.schedule));
     const StepReplay step = replay(plan).value();
     const json trace = json::parse(trace_report(plan, step));
     std::map<int, double> compute, tp, ep;
@@ -128,7 +111,9 @@ TEST_CASE("slices of the slowest stage add up to the estimate's terms") {
     double most = 0;
     for (const auto& [stage, seconds] : compute) most = std::max(most, seconds + tp[stage] + ep[stage]);
     const Terms& terms = plan.best.terms;
-    CHECK(most == Approx((terms.compute + terms.recompute + terms.tp + terms.ep).value).epsilon(1e-5));
+    // DualPipeV pairs chunks of unequal length, which its closed form takes at their average.
+    const bool unequal = plan.best.layout.schedule == Schedule::DualPipeV;
+    CHECK(most == Approx((terms.compute + terms.recompute + terms.tp + terms.ep).value).epsilon(unequal ? 2e-3 : 1e-5));
   }
 }
 
