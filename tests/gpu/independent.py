@@ -1,4 +1,4 @@
-"""Measures copy and GEMM with PyTorch and compares a profile with them: independent.py node.yaml"""
+"""Measures copy, GEMM and PCIe with PyTorch and compares a profile with them: independent.py node.yaml"""
 import re
 import sys
 
@@ -46,5 +46,9 @@ shapes = grid(text, "bf16", "tn")
 for m, n, k in sorted(shapes, key=lambda s: s[0] * s[1] * s[2])[-5:]:
     x, w = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda").bfloat16()
     compare(f"bf16 {m}x{n}x{k}, us", shapes[m, n, k] * 1e6, median_seconds(lambda: torch.nn.functional.linear(x, w)) * 1e6)
+host, there = torch.empty(2**28, dtype=torch.uint8, pin_memory=True), torch.empty(2**28, dtype=torch.uint8, device="cuda")
+for key, move in (("h2d", lambda: there.copy_(host, non_blocking=True)), ("d2h", lambda: host.copy_(there, non_blocking=True))):
+    rate = float(re.search(key + r"_gb_s: \[?([\d.e+]+)", text).group(1))
+    compare(f"{key}, GB/s", rate, 2**28 / median_seconds(move) / 1e9)
 print(f"worst {100 * worst:.1f} %")
 sys.exit(0 if shapes and worst <= 0.03 else 1)

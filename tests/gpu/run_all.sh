@@ -30,6 +30,9 @@ repeats() { # a second look differs by noise alone in the big figures
   "$plan" probe -o "$out/second.yaml" --budget 45s && "$plan" probe "$out/second.yaml" --diff "$out/node.yaml"
 }
 plans() { "$plan" estimate --model 8b --gpus 8 --layout tp1,zero1 --profile "$out/node.yaml" | grep -q 'measured GEMM'; }
+one_rank_nccl() { # a communicator of one: NCCL loads, meets itself and reduces
+  PLAN_RANK=0 PLAN_WORLD=1 timeout 120 "$plan" probe -o "$out/nccl.yaml" --budget 20s --allow-busy && grep -q 'what: init' "$out/nccl.yaml"
+}
 two_ranks() { # two processes on one GPU: by two host names over sockets (hwprobe.md 4.5); times mean nothing
   local token=$RANDOM$RANDOM pids=
   for rank in 0 1; do
@@ -43,6 +46,12 @@ two_ranks() { # two processes on one GPU: by two host names over sockets (hwprob
   [ $status -eq 0 ] && grep -q 'op: all_reduce' "$out/two.yaml" && grep -q 'synthetic_topology: yes' "$out/two.yaml" &&
     ! "$plan" estimate --model 8b --gpus 8 --layout tp1,zero1 --profile "$out/two.yaml"
 }
+keeps_profile() { # with its provenance, among the published files, for a commit
+  local name
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr 'A-Z ' 'a-z-')
+  mkdir -p tests/published/profiles && cp "$out/node.yaml" "tests/published/profiles/$name.yaml" &&
+    grep -q 'date_utc' "tests/published/profiles/$name.yaml"
+}
 sanitizer() {
   command -v compute-sanitizer > /dev/null || { skip "no compute-sanitizer"; return; }
   compute-sanitizer --tool "$1" --error-exitcode 9 "$plan" probe --budget 5s --timeout 120s --allow-busy
@@ -55,9 +64,11 @@ check "figures within 3 % of PyTorch" with_torch tests/gpu/independent.py "$out/
 check "resume" resumes
 check "second probe against the first" repeats
 check "plans with what was measured" plans
+check "one rank of NCCL" one_rank_nccl
 check "two ranks on one GPU" two_ranks
 for tool in memcheck racecheck initcheck; do check "compute-sanitizer $tool" sanitizer $tool; done
 check "planner against PyTorch at six settings" with_torch tests/gpu/train_step.py "$plan" "$out/node.yaml"
+check "measured profile as a fixture" keeps_profile
 cp "$out"/*.yaml "$build"/ 2> /dev/null
 echo "$passed passed, $failed failed, $skipped skipped; profiles are in $build"
 [ "$failed" -eq 0 ]
