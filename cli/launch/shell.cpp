@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/launch/shell_statements.hpp"
 #include "cli/launch/shell_text.hpp"
 #include "cli/launch/shell_words.hpp"
 
@@ -37,10 +38,6 @@ struct Block {
   std::string name{};          ///< for: variable
   std::vector<Text> values{};  ///< for: those still to come, last first
   std::size_t body = 0;        ///< for: token where the body starts
-};
-
-struct Function {
-  std::vector<Token> body{};
 };
 
 class Follower {
@@ -91,26 +88,10 @@ class Follower {
   /// `name() {` ... `}` and `function name {`: remembers the body. True if there was one.
   bool function_starts(const std::vector<Token>& words, const std::string& op, const std::vector<Token>& tokens,
                        std::size_t& at) {
-    const bool keyword = words.size() >= 2 && words[0].raw.chars == "function";
-    const bool bare = words.size() == 1 && op == "(" && at + 1 < tokens.size() && tokens[at + 1].raw.chars == ")";
-    if (!keyword && !bare) return false;
-    const std::string name = keyword ? words[1].raw.chars : words[0].raw.chars;
-    std::size_t open = at;
-    const bool opened = keyword && words.back().raw.chars == "{";
-    if (!opened) {
-      while (open < tokens.size() && tokens[open].raw.chars != "{") ++open;
-      ++open;
-    }
-    int depth = 1;
-    std::size_t close = open;
-    for (; close < tokens.size(); ++close) {
-      if (tokens[close].raw.chars == "{") ++depth;
-      if (tokens[close].raw.chars == "}" && --depth == 0) break;
-    }
-    if (active() && open < tokens.size())
-      functions_[name].body.assign(tokens.begin() + static_cast<std::ptrdiff_t>(open),
-                                   tokens.begin() + static_cast<std::ptrdiff_t>(std::min(close, tokens.size())));
-    at = std::min(close + 1, tokens.size());
+    const std::optional<shell::FunctionText> found = shell::function_at(words, op, tokens, at);
+    if (!found) return false;
+    if (active()) functions_[found->name] = found->body;
+    at = found->end;
     joined_.clear();
     return true;
   }
@@ -202,9 +183,7 @@ class Follower {
       at = block.body;
       return Truth::Yes;
     }
-    blocks_.pop_back();
-    in_case_ = in(Block::Kind::Case);
-    return Truth::Yes;
+    return close_block();
   }
 
   /// `case WORD in`: what follows are patterns.
@@ -244,31 +223,6 @@ class Follower {
     script_.exported[name] = {text.chars, text.line()};
   }
 
-  /// `NAME=value`, `NAME+=value`, `NAME=(a b)`, `NAME+=(a b)`; nothing if the word is none of these.
-  std::optional<std::pair<std::string, Value>> assignment(const Token& token) {
-    const std::string_view raw = token.raw.chars;
-    std::size_t end = 0;
-    while (end < raw.size() && (std::isalnum(static_cast<unsigned char>(raw[end])) != 0 || raw[end] == '_')) ++end;
-    if (end == 0 || end >= raw.size() || std::isdigit(static_cast<unsigned char>(raw[0])) != 0) return std::nullopt;
-    const bool append = raw[end] == '+' && end + 1 < raw.size() && raw[end + 1] == '=';
-    if (!append && raw[end] != '=') return std::nullopt;
-    const std::string name(raw.substr(0, end));
-    const Text right = token.raw.part(end + (append ? 2 : 1));
-    Value value;
-    const Value* old = scope.variables.contains(name) ? &scope.variables[name] : nullptr;
-    if (right.chars.starts_with('(')) {
-      value.array = true;
-      if (append && old != nullptr) value.items = old->items;
-      for (const Token& item : shell::words_of(right.part(1, right.chars.size() - 2)))
-        for (Text& text : shell::expand(item.raw, scope)) value.items.push_back(std::move(text));
-    } else {
-      Text text = append && old != nullptr && !old->items.empty() ? old->items.front() : Text{};
-      text.add(shell::expand_one(right, scope));
-      value.items = {std::move(text)};
-    }
-    return std::pair{name, std::move(value)};
-  }
-
   /// A simple command or a test.
   Truth test(const std::vector<Token>& words) {
     condition_line_ = words.front().line;
@@ -284,6 +238,7 @@ class Follower {
   }
 
   Truth simple(std::vector<Token> words) {
+    std::vector<shell::Assignment> assigned;
     std::map<std::string, std::string> before;
     bool exports = false;
     while (!words.empty()) {
@@ -294,13 +249,11 @@ class Follower {
         while (!words.empty() && words.front().raw.chars.starts_with('-')) words.erase(words.begin());
         return declare(words, exports);
       }
-      std::optional<std::pair<std::string, Value>> set_to = assignment(words.front());
+      std::optional<shell::Assignment> set_to = shell::assignment(words.front(), scope);
       if (!set_to) break;
       words.erase(words.begin());
-      pending_.push_back(std::move(*set_to));
+      assigned.push_back(std::move(*set_to));
     }
-    std::vector<std::pair<std::string, Value>> assigned = std::move(pending_);
-    pending_.clear();
     if (words.empty()) {
       for (auto& [name, value] : assigned) set(name, std::move(value));
       return Truth::Yes;
@@ -313,9 +266,9 @@ class Follower {
   /// `export A=1 B`, `local C=2`.
   Truth declare(const std::vector<Token>& words, bool exports) {
     for (const Token& word : words) {
-      if (std::optional<std::pair<std::string, Value>> set_to = assignment(word)) {
-        set_to->second.exported = exports;
-        set(set_to->first, std::move(set_to->second));
+      if (std::optional<shell::Assignment> set_to = shell::assignment(word, scope)) {
+        set_to->value.exported = exports;
+        set(set_to->name, std::move(set_to->value));
       } else if (exports && scope.variables.contains(word.raw.chars)) {
         Value& value = scope.variables[word.raw.chars];
         value.exported = true;
@@ -351,10 +304,9 @@ class Follower {
     return follow_dash_c(words);
   }
 
-  Truth call(const Function& function, const std::vector<Text>& words) {
+  Truth call(const std::vector<Token> body, const std::vector<Text>& words) {
     std::vector<Text> outer = std::exchange(scope.positional, words);
     const bool knew = std::exchange(scope.knows_positional, true);
-    const std::vector<Token> body = function.body;
     follow(body);
     scope.positional = std::move(outer);
     scope.knows_positional = knew;
@@ -424,8 +376,7 @@ class Follower {
   const std::string& file_;
   Script& script_;
   std::vector<Block> blocks_{};
-  std::map<std::string, Function> functions_{};
-  std::vector<std::pair<std::string, Value>> pending_{};
+  std::map<std::string, std::vector<Token>> functions_{};
   std::string joined_{};
   bool condition_ = false;
   int condition_line_ = 0;
@@ -435,51 +386,13 @@ class Follower {
   int commands_ = 0;
 };
 
-/// `#SBATCH --nodes=8`, `#SBATCH -N 8`.
-std::vector<ShellDirective> directives(std::string_view text) {
-  std::vector<ShellDirective> out;
-  int number = 0;
-  while (!text.empty()) {
-    ++number;
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-    if (!line.starts_with("#SBATCH")) continue;
-    line.remove_prefix(7);
-    std::vector<std::string> words;
-    for (const Token& token : shell::words_of(Text{std::string(line), std::vector<int>(line.size(), number)}))
-      words.push_back(token.raw.chars);
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (!words[i].starts_with('-')) continue;
-      const std::size_t dashes = words[i].starts_with("--") ? 2 : 1, equals = words[i].find('=');
-      ShellDirective directive{words[i].substr(dashes, equals == std::string::npos ? equals : equals - dashes), "",
-                               number};
-      if (equals != std::string::npos)
-        directive.value = words[i].substr(equals + 1);
-      else if (i + 1 < words.size() && !words[i + 1].starts_with('-'))
-        directive.value = words[++i];
-      out.push_back(std::move(directive));
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 Script follow_script(std::string_view text, const std::string& file) {
   Script script;
-  script.sbatch = directives(text);
+  script.sbatch = shell::sbatch_directives(text);
   Follower follower(file, script);
-  for (const ShellDirective& directive : script.sbatch) {
-    const auto set = [&](const char* name) {
-      Text value;
-      value.add(directive.value, directive.line);
-      follower.scope.variables[name] = {{value}, false, false};
-    };
-    if (directive.name == "nodes" || directive.name == "N") set("SLURM_NNODES"), set("SLURM_JOB_NUM_NODES");
-    if (directive.name == "gpus-per-node") set("SLURM_GPUS_ON_NODE"), set("SLURM_GPUS_PER_NODE");
-    if (directive.name == "ntasks-per-node") set("SLURM_NTASKS_PER_NODE");
-  }
+  shell::set_slurm_variables(script.sbatch, follower.scope);
   follower.run(text, 1);
   return script;
 }

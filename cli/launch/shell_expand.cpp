@@ -290,7 +290,7 @@ class Expander {
     if (colon) return slice(name, std::move(value), rest.part(1), from);
     if (!value) return as_written(from);
     for (Text& item : value->items)
-      if (!edit(item, rest)) return as_written(from);
+      if (!edit(item, rest, scope_)) return as_written(from);
     return *value;
   }
 
@@ -314,48 +314,6 @@ class Expander {
     return out;
   }
 
-  bool edit(Text& item, const Text& rest) {
-    const std::string_view op = rest.chars;
-    const bool twice = op.size() > 1 && op[0] == op[1];
-    if (op[0] == '^' || op[0] == ',') {
-      for (std::size_t i = 0; i < item.chars.size() && (twice || i == 0); ++i) {
-        const unsigned char c = static_cast<unsigned char>(item.chars[i]);
-        item.chars[i] = static_cast<char>(op[0] == '^' ? std::toupper(c) : std::tolower(c));
-      }
-      return true;
-    }
-    const std::string pattern = expand_one(rest.part(twice ? 2 : 1), scope_).chars;
-    if (op[0] == '%' || op[0] == '#') {
-      trim(item, pattern, op[0] == '%', twice);
-      return true;
-    }
-    if (op[0] != '/') return false;
-    const std::size_t slash = pattern.find('/');
-    const std::string old = pattern.substr(0, slash);
-    const std::string fresh = slash == std::string::npos ? "" : pattern.substr(slash + 1);
-    if (old.empty() || old.find('*') != std::string::npos) return false;
-    for (std::size_t at = item.chars.find(old); at != std::string::npos; at = item.chars.find(old, at + fresh.size())) {
-      Text out = item.part(0, at);
-      out.add(fresh, item.lines[at]);
-      out.add(item.part(at + old.size()));
-      item = std::move(out);
-      if (!twice) break;
-    }
-    return true;
-  }
-
-  /// Drops the shortest (or longest) end that matches.
-  static void trim(Text& item, std::string_view pattern, bool back, bool longest) {
-    const std::size_t size = item.chars.size();
-    for (std::size_t i = 0; i <= size; ++i) {
-      const std::size_t length = longest ? size - i : i;
-      const std::string_view text = item.chars;
-      if (!matches(pattern, back ? text.substr(size - length) : text.substr(0, length))) continue;
-      item = back ? item.part(0, size - length) : item.part(length);
-      return;
-    }
-  }
-
   const Text& raw_;
   Scope& scope_;
   bool split_;
@@ -367,37 +325,11 @@ class Expander {
 
 }  // namespace
 
-Text Text::part(std::size_t from, std::size_t count) const {
-  Text out;
-  from = std::min(from, chars.size());
-  out.chars = chars.substr(from, count);
-  out.lines.assign(lines.begin() + static_cast<std::ptrdiff_t>(from),
-                   lines.begin() + static_cast<std::ptrdiff_t>(from + out.chars.size()));
-  return out;
-}
-
 std::vector<Text> expand(const Text& raw, Scope& scope) { return Expander(raw, scope, true).run(); }
 
 Text expand_one(const Text& raw, Scope& scope) {
   const std::vector<Text> words = Expander(raw, scope, false).run();
   return words.empty() ? Text{} : words.front();
-}
-
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] != '*' && pattern[p] == text[t]))) {
-      ++p, ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++, mark = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1, t = ++mark;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
 }
 
 }  // namespace plan::shell

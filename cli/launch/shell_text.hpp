@@ -51,6 +51,10 @@ struct Scope {
 /// The same as one text, as on the right of an assignment.
 [[nodiscard]] Text expand_one(const Text& raw, Scope& scope);
 
+/// Does to `item` what stands behind a name in `${...}`: `#prefix`, `%suffix`, `/old/new`, `^`, `,`, each also doubled.
+/// False, and `item` as it was, if it cannot be followed.
+bool edit(Text& item, const Text& operation, Scope& scope);
+
 /// Whether `text` matches a pattern of `*` and `?`.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view text);
 

@@ -1,0 +1,98 @@
+// The parts of a bash script that are recognised as a whole: assignments, functions, the directives of sbatch.
+// Tested by tests/launch/shell_test.cpp.
+#include "cli/launch/shell_statements.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace plan::shell {
+
+std::optional<Assignment> assignment(const Token& token, Scope& scope) {
+  const std::string_view raw = token.raw.chars;
+  std::size_t end = 0;
+  while (end < raw.size() && (std::isalnum(static_cast<unsigned char>(raw[end])) != 0 || raw[end] == '_')) ++end;
+  if (end == 0 || end >= raw.size() || std::isdigit(static_cast<unsigned char>(raw[0])) != 0) return std::nullopt;
+  const bool append = raw[end] == '+' && end + 1 < raw.size() && raw[end + 1] == '=';
+  if (!append && raw[end] != '=') return std::nullopt;
+  Assignment out{std::string(raw.substr(0, end)), {}};
+  const Text right = token.raw.part(end + (append ? 2 : 1));
+  const auto old = scope.variables.find(out.name);
+  const bool extends = append && old != scope.variables.end();
+  if (right.chars.starts_with('(')) {
+    out.value.array = true;
+    if (extends) out.value.items = old->second.items;
+    for (const Token& item : words_of(right.part(1, right.chars.size() - 2)))
+      for (Text& text : expand(item.raw, scope)) out.value.items.push_back(std::move(text));
+  } else {
+    Text text = extends && !old->second.items.empty() ? old->second.items.front() : Text{};
+    text.add(expand_one(right, scope));
+    out.value.items = {std::move(text)};
+  }
+  return out;
+}
+
+std::optional<FunctionText> function_at(const std::vector<Token>& words, std::string_view op,
+                                        const std::vector<Token>& tokens, std::size_t at) {
+  const bool keyword = words.size() >= 2 && words[0].raw.chars == "function";
+  const bool bare = words.size() == 1 && op == "(" && at + 1 < tokens.size() && tokens[at + 1].raw.chars == ")";
+  if (!keyword && !bare) return std::nullopt;
+  std::size_t open = at;
+  if (!keyword || words.back().raw.chars != "{") {
+    while (open < tokens.size() && tokens[open].raw.chars != "{") ++open;
+    ++open;
+  }
+  int depth = 1;
+  std::size_t close = open;
+  for (; close < tokens.size(); ++close) {
+    if (tokens[close].raw.chars == "{") ++depth;
+    if (tokens[close].raw.chars == "}" && --depth == 0) break;
+  }
+  FunctionText out{keyword ? words[1].raw.chars : words[0].raw.chars, {}, std::min(close + 1, tokens.size())};
+  if (open < tokens.size())
+    out.body.assign(tokens.begin() + static_cast<std::ptrdiff_t>(open),
+                    tokens.begin() + static_cast<std::ptrdiff_t>(std::min(close, tokens.size())));
+  return out;
+}
+
+std::vector<ShellDirective> sbatch_directives(std::string_view text) {
+  std::vector<ShellDirective> out;
+  int number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    if (!line.starts_with("#SBATCH")) continue;
+    line.remove_prefix(7);
+    std::vector<std::string> words;
+    for (const Token& token : words_of(Text{std::string(line), std::vector<int>(line.size(), number)}))
+      words.push_back(token.raw.chars);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (!words[i].starts_with('-')) continue;
+      const std::size_t dashes = words[i].starts_with("--") ? 2 : 1, equals = words[i].find('=');
+      ShellDirective directive{words[i].substr(dashes, equals == std::string::npos ? equals : equals - dashes), "",
+                               number};
+      if (equals != std::string::npos)
+        directive.value = words[i].substr(equals + 1);
+      else if (i + 1 < words.size() && !words[i + 1].starts_with('-'))
+        directive.value = words[++i];
+      out.push_back(std::move(directive));
+    }
+  }
+  return out;
+}
+
+void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope) {
+  for (const ShellDirective& directive : directives) {
+    const auto set = [&](const char* name) {
+      Text value;
+      value.add(directive.value, directive.line);
+      scope.variables[name] = {{value}, false, false};
+    };
+    if (directive.name == "nodes" || directive.name == "N") set("SLURM_NNODES"), set("SLURM_JOB_NUM_NODES");
+    if (directive.name == "gpus-per-node") set("SLURM_GPUS_ON_NODE"), set("SLURM_GPUS_PER_NODE");
+    if (directive.name == "ntasks-per-node") set("SLURM_NTASKS_PER_NODE");
+  }
+}
+
+}  // namespace plan::shell

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/shell.hpp"
+#include "cli/launch/shell_text.hpp"
+#include "cli/launch/shell_words.hpp"
+
+namespace plan::shell {
+
+struct Assignment {
+  std::string name{};
+  Value value{};
+};
+/// `NAME=value`, `NAME+=value`, `NAME=(a b)`, `NAME+=(a b)`; nothing if the word is none of these.
+[[nodiscard]] std::optional<Assignment> assignment(const Token& token, Scope& scope);
+
+struct FunctionText {
+  std::string name{};
+  std::vector<Token> body{};
+  std::size_t end = 0;  ///< token behind it
+};
+/// `name() {` ... `}` and `function name {`: `words` and `op` are what stands before token `at` and at it.
+[[nodiscard]] std::optional<FunctionText> function_at(const std::vector<Token>& words, std::string_view op,
+                                                      const std::vector<Token>& tokens, std::size_t at);
+
+/// `#SBATCH --nodes=8`, `#SBATCH -N 8`.
+[[nodiscard]] std::vector<ShellDirective> sbatch_directives(std::string_view text);
+/// SLURM_NNODES and its like, as sbatch would set them.
+void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope);
+
+}  // namespace plan::shell
