@@ -42,6 +42,8 @@ Errors judge(const Args& args) {
     error.help.push_back(known);
     errors.push_back(std::move(error));
   }
+  if (args.megatron_version && !args.words.empty() && args.words[0] != "megatron-lm")
+    errors.push_back({"conflicting_flags", "`--megatron-version` goes with `plan emit megatron-lm` alone", {}, {}});
   if (!args.output)
     errors.push_back({"missing_flag", "`--output` is missing", {}, {"write `-o FOLDER`: the files go there"}});
   return errors;

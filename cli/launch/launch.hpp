@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct LaunchJob {
   Fixed fixed{};      ///< every axis that the files state or their framework defaults
   std::vector<Input> inputs{};
   std::vector<Note> notes{};  ///< unknown flags, defaults taken: nothing is passed over in silence
+  /// Where a value that no file states would stand ("run.sh:12"): the command, or the section of its key.
+  std::map<std::string, std::string, std::less<>> homes{};
 };
 
 /// Reads launch files, whatever framework they are for; several make one job (script, JSON, the model's config.json).

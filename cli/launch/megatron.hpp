@@ -67,11 +67,29 @@ struct MegatronGroup {
 
 /// `Et*3|(tt|)*29,m|L`: layers of each chunk in model order, embedding and loss at the ends.
 [[nodiscard]] std::string pipeline_layout_text(std::span<const int> chunk_layers, int mtp);
-/// Layers of each chunk, or an error that says what the layout breaks.
-[[nodiscard]] Result<std::vector<int>> read_pipeline_layout(std::string_view text, int layers, int mtp);
+/// What a layout string says.
+struct PipelineLayout {
+  std::vector<int> chunks{};  ///< decoder layers of each, in model order
+  int mtp = -1;               ///< chunk that holds the prediction layers; -1: there are none
+};
+/// The layout, or an error that says what it breaks. `pp` 0: whatever the ranks.
+[[nodiscard]] Result<PipelineLayout> read_pipeline_layout(std::string_view text, int layers, int mtp, int pp = 0);
 
 /// Stages of equal chunks, or with embedding and loss counted as a layer each; empty if they do not divide.
 [[nodiscard]] std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss);
+
+/// The releases of Megatron core that take all of some arguments, by the number behind `0.`.
+struct MegatronReleases {
+  int first = 0;
+  int last = 0;
+};
+/// `0.16`, `0.16.1` or `core_v0.16.1` as 16; empty: the newest.
+[[nodiscard]] Result<int> read_megatron_release(std::string_view word);
+/// The arguments under the names that `release` has for them, or every one that it has no name for.
+[[nodiscard]] Result<std::vector<MegatronGroup>> for_megatron_release(std::vector<MegatronGroup> groups, int release);
+[[nodiscard]] MegatronReleases megatron_releases(const std::vector<MegatronGroup>& groups);
+/// `0.14 or newer`, `0.12 to 0.13`.
+[[nodiscard]] std::string releases_text(MegatronReleases releases);
 
 [[nodiscard]] bool is_megatron_script(const LaunchSource& source);
 [[nodiscard]] Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts);

@@ -110,6 +110,9 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
       judge_unknown(name, where, errors, notes);
       continue;
     }
+    if (known->until < kNewestMegatron)
+      notes.push_back(
+          {"flag_gone", fmt::format("{}: `--{}` is gone from Megatron core 0.{} on", where, name, known->until + 1)});
     if (known->values > 0 && value.values.size() < wanted)
       errors.push_back({"missing_value", fmt::format("{}: `--{}` needs a value", where, name), {}, {}});
     if (args.has(name) && args.given[name].values != value.values)

@@ -210,18 +210,19 @@ int virtual_stages(Builder& builder, int pp, int depth) {
 std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
   const char* flag = "pipeline-model-parallel-layout";
   const MegatronArgs& args = builder.args;
-  Result<std::vector<int>> read = read_pipeline_layout(args.text(flag), depth, mtp);
+  Result<PipelineLayout> read = read_pipeline_layout(args.text(flag), depth, mtp, pp);
   if (!read) {
     read.error().front().message = args.where(flag) + ": " + read.error().front().message;
     builder.errors.insert(builder.errors.end(), read.error().begin(), read.error().end());
     return {};
   }
-  if (static_cast<int>(read->size()) % pp != 0) {
-    builder.wrong(flag, fmt::format("has {} stages, no multiple of pp {}", read->size(), pp));
-    return {};
-  }
-  state(builder.job, "layers", stage_layers_text(*read), args.where(flag));
-  return *read;
+  const int last = static_cast<int>(read->chunks.size()) - 1;
+  if (read->mtp >= 0 && read->mtp < last)
+    builder.job.notes.push_back(
+        {"mtp_stage", fmt::format("{}: the MTP layers of stage {} are counted on the last stage", args.where(flag),
+                                  read->mtp % pp)});
+  state(builder.job, "layers", stage_layers_text(read->chunks), args.where(flag));
+  return read->chunks;
 }
 
 /// First and last stage as stated, the others alike.
@@ -312,6 +313,11 @@ void recompute(Builder& builder) {
   } else if (!granularity.empty()) {
     builder.wrong("recompute-granularity", fmt::format("takes full or selective, not `{}`", granularity));
   }
+  for (const char* flag : {"fine-grained-activation-offloading", "cpu-offloading-num-layers"})
+    if (args.has(flag) && args.text(flag) != "0")
+      builder.job.notes.push_back(
+          {"offload_not_modelled", fmt::format("{}: activations that `--{}` moves to the host are counted on the GPU",
+                                               args.where(flag), flag)});
   builder.job.fixed.recompute = out;
   if (!granularity.empty()) {
     const char* flag = args.has("recompute-granularity") ? "recompute-granularity" : "recompute-activations";

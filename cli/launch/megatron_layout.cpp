@@ -86,23 +86,24 @@ std::string pipeline_layout_text(std::span<const int> chunk_layers, int mtp) {
   return out + std::string(static_cast<std::size_t>(std::max(0, mtp)), 'm') + "L";
 }
 
-Result<std::vector<int>> read_pipeline_layout(std::string_view text, int layers, int mtp) {
+Result<PipelineLayout> read_pipeline_layout(std::string_view text, int layers, int mtp, int pp) {
   const std::optional<std::string> flat = Unroll(text).whole();
   if (!flat) return fail(broken(text, "only E, t, m, L, `|`, `,`, parentheses and `*n` may stand in it"));
   if (flat->empty() || flat->front() != 'E' || std::count(flat->begin(), flat->end(), 'E') != 1)
     return fail(broken(text, "the embedding E comes first, once"));
   if (flat->back() != 'L' || std::count(flat->begin(), flat->end(), 'L') != 1)
     return fail(broken(text, "the loss L comes last, once"));
-  std::vector<int> chunks{0};
-  int predictions = 0, predicting = -1;
+  PipelineLayout out{{0}};
+  std::vector<int>& chunks = out.chunks;
+  int predictions = 0;
   for (const char c : *flat) {
     if (c == '|') chunks.push_back(0);
     if (c == 't' && predictions > 0) return fail(broken(text, "MTP layers come behind all decoder layers"));
     if (c == 't') ++chunks.back();
     if (c == 'm') {
-      if (predictions++ > 0 && predicting != static_cast<int>(chunks.size()))
-        return fail(broken(text, "all MTP layers stand on one stage"));
-      predicting = static_cast<int>(chunks.size());
+      const int here = static_cast<int>(chunks.size()) - 1;
+      if (predictions++ > 0 && out.mtp != here) return fail(broken(text, "all MTP layers stand on one stage"));
+      out.mtp = here;
     }
   }
   const auto decoders = std::count(flat->begin(), flat->end(), 't');
@@ -110,7 +111,14 @@ Result<std::vector<int>> read_pipeline_layout(std::string_view text, int layers,
     return fail(broken(text, fmt::format("it holds {} decoder layers, the model {}", decoders, layers)));
   if (predictions != mtp)
     return fail(broken(text, fmt::format("it holds {} MTP layers, the model {}", predictions, mtp)));
-  return chunks;
+  const int count = static_cast<int>(chunks.size());
+  if (pp > 0 && count % pp != 0)
+    return fail(broken(text, fmt::format("it has {} stages, no multiple of pp {}", count, pp)));
+  if (pp > 1 && out.mtp >= 0 && out.mtp < count - pp)
+    return fail(broken(text, "MTP layers stand in the last chunk of a rank"));
+  if (pp > 1 && out.mtp >= 0 && out.mtp % pp == 0)
+    return fail(broken(text, "MTP layers do not stand on the first rank"));
+  return out;
 }
 
 }  // namespace plan

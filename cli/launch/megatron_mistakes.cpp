@@ -256,7 +256,7 @@ constexpr Mistake kMistakes[] = {
      "`--use-precision-aware-optimizer` needs adam", ""},
     {"fsdp_checkpoint", "use-megatron-fsdp",  // 40
      [](const Args& a, const Job&) {
-       return fsdp(a) && a.states_environment && a.text("ckpt-format") != "fsdp_dtensor";
+       return a.has("use-megatron-fsdp") && a.states_environment && a.text("ckpt-format") != "fsdp_dtensor";
      },
      "Megatron-FSDP needs `--ckpt-format fsdp_dtensor`", ""},
     {"fsdp_optimizer", "use-megatron-fsdp",

@@ -132,6 +132,9 @@ Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, con
     if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
     if (!errors.empty()) return fail(std::move(errors));
     job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
+    const std::string command = fmt::format("{}:{}", source.path, launch.command.words.front().line);
+    for (const Input& input : job->inputs)
+      if (input.origin == Origin::Default) job->homes[input.key] = command;
     return job;
   }
   return fail({"no_launch",

@@ -30,41 +30,22 @@ ArgumentGroup lines_of(const MegatronGroup& group) {
   return out;
 }
 
-struct Since {
-  std::string_view flag;
-  std::string_view release;
-};
-/// First release of flags that came after core 0.12 (launch.md 3.1.1).
-constexpr Since kSince[] = {
-    {"pipeline-model-parallel-layout", "0.13"},
-    {"use-megatron-fsdp", "0.14"},
-    {"overlap-moe-expert-parallel-comm", "0.14"},
-    {"softmax-type", "0.14"},
-    {"fp4-format", "0.15"},
-    {"moe-flex-dispatcher-backend", "0.16"},
-};
-
-std::string least_release(const std::vector<MegatronGroup>& groups) {
-  std::string_view least = "0.12";
-  for (const MegatronGroup& group : groups)
-    for (const MegatronSetting& setting : group.settings)
-      for (const Since& row : kSince)
-        if (setting.flag == row.flag && row.release > least) least = row.release;
-  return std::string(least);
-}
-
 }  // namespace
 
 Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options) {
-  const Result<std::vector<MegatronGroup>> groups = megatron_settings(plan, options);
+  const Result<int> release = read_megatron_release(options.version);
+  if (!release) return fail(release.error());
+  const Result<std::vector<MegatronGroup>> newest = megatron_settings(plan, options);
+  if (!newest) return fail(newest.error());
+  const Result<std::vector<MegatronGroup>> groups = for_megatron_release(*newest, *release);
   if (!groups) return fail(groups.error());
   LaunchCommand command;
   command.title =
       fmt::format("{} on {} GPUs ({})", plan.problem.model.name, plan.problem.gpus, plan.problem.cluster.gpu.name);
-  command.comments = {
-      axes_text(plan.best, plan.problem.model.moe()),
-      fmt::format("Written by plan for Megatron-LM; needs Megatron core {} or newer.", least_release(*groups)),
-      "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
+  command.comments = {axes_text(plan.best, plan.problem.model.moe()),
+                      fmt::format("Written by plan for Megatron-LM; needs Megatron core {}.",
+                                  releases_text(megatron_releases(*groups))),
+                      "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
   if (megatron_model_facts(plan.problem.model.name).rotary_base == 0 && plan.problem.model.positions == 0)
     command.comments.emplace_back("The rotary base is not known here: Megatron's default of 10000 stands.");
   command.environment = megatron_environment(plan);

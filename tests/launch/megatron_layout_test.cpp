@@ -1,0 +1,66 @@
+// Megatron's layout string (launch.md 3.1.2, rule 23): what is written comes back, what Megatron refuses is refused.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "cli/launch/launch.hpp"
+#include "cli/launch/megatron.hpp"
+#include "launch/temporary.hpp"
+
+namespace plan {
+
+TEST_CASE("a layout string comes back with its chunks and its MTP layers") {
+  std::mt19937 random(7);
+  for (int draw = 0; draw < 500; ++draw) {
+    std::vector<int> chunks(2 + random() % 40);
+    int layers = 0;
+    for (int& chunk : chunks) layers += chunk = static_cast<int>(random() % 4);
+    const int mtp = static_cast<int>(random() % 3);
+    const std::string text = pipeline_layout_text(chunks, mtp);
+    CAPTURE(text);
+    const Result<PipelineLayout> read = read_pipeline_layout(text, layers, mtp);
+    REQUIRE(read);
+    CHECK(read->chunks == chunks);
+    CHECK(read->mtp == (mtp > 0 ? static_cast<int>(chunks.size()) - 1 : -1));
+  }
+}
+
+TEST_CASE("MTP layers stand together in the last chunk of a rank that is not the first") {
+  const auto read = [](const char* text, int mtp, int pp) { return read_pipeline_layout(text, 6, mtp, pp); };
+  CHECK(read("Ett|tt|tt|mL", 1, 4)->mtp == 3);
+  CHECK(read("Ett|tt|ttm|L", 1, 4)->mtp == 2);
+  CHECK(read("Ett|tt|ttm|L", 1, 4)->chunks == std::vector<int>{2, 2, 2, 0});
+  CHECK(read("Et|t|t|t|tt|mL", 1, 2)->mtp == 5);
+  CHECK(!read("Et|t|t|tttm|L|", 1, 3));    // the loss comes last
+  CHECK(!read("Ett|tt|ttm|mL", 2, 4));     // apart
+  CHECK(!read("Ett|tt|mtt|L", 1, 4));      // before a decoder layer
+  CHECK(!read("Ett|tt|tt|L", 1, 4));       // none
+  CHECK(!read("Ett|tt|ttm|L", 0, 4));      // the model has none
+  CHECK(!read("Et|t|t|tttm|||L", 1, 4));   // not the last chunk of its rank
+  CHECK(!read("Et|t|t|t|ttm|||L", 1, 4));  // the first rank
+  CHECK(!read("Ett|tt|ttL", 0, 2));        // stages that the ranks do not share evenly
+}
+
+TEST_CASE("what a script says that the estimate cannot follow is noted") {
+  const std::string base =
+      "torchrun --nproc-per-node 8 --nnodes 8 pretrain_gpt.py --num-layers 6 --hidden-size 4096 --num-attention-heads "
+      "32 "
+      "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --eval-interval 10 "
+      "--train-iters 10 --vocab-size 32000 --bf16 ";
+  const auto notes = [&](const std::string& more) {
+    const Temporary file("run.sh", base + more + "\n");
+    const Result<LaunchJob> job = read_launch_files({file.path()});
+    REQUIRE(job);
+    std::string codes;
+    for (const Note& note : job->notes) codes += note.code + " ";
+    return codes;
+  };
+  CHECK(notes("").empty());
+  CHECK(notes("--fine-grained-activation-offloading --offload-modules core_attn") == "offload_not_modelled ");
+  CHECK(notes("--cpu-offloading-num-layers 2") == "offload_not_modelled ");
+  CHECK(notes("--use-custom-fsdp --ckpt-format fsdp_dtensor").find("flag_gone") == 0);
+  CHECK(notes("--mtp-num-layers 1 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Ett|tt|ttm|L'") ==
+        "mtp_stage ");
+}
+
+}  // namespace plan
