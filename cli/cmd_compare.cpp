@@ -54,7 +54,9 @@ Args asked_as(Args args, const std::vector<Input>& inputs) {
   return args;
 }
 
-Result<ComparedPlan> read_side(const std::string& word, const Args& args, const Streams& streams) {
+/// `launch`: the launch file that is the other side, whose model, GPUs and training this one is asked for; or empty.
+Result<ComparedPlan> read_side(const std::string& word, const Args& args, const std::string& launch,
+                               const Streams& streams) {
   Args asked = args;
   if (is_file(word)) {
     Result<std::string> text = file_text(word);
@@ -74,8 +76,12 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
     }
     asked.layout = word;
   }
-  const Result<Problem> problem = resolve_problem(asked);
+  const bool other = !launch.empty() && !is_file(word);
+  if (other) asked.from = {launch};
+  Result<Problem> problem = resolve_problem(asked);
   if (!problem) return fail(problem.error());
+  // What the file decides is what it is compared in.
+  if (other) problem->fixed = asked.layout ? read_layout(*asked.layout).value() : Fixed{};
   Result<Plan> plan =
       word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem, complete_layout(*problem));
   if (!plan) return fail(plan.error());
@@ -93,6 +99,16 @@ std::vector<Input> stated_inputs(const std::vector<std::string>& words) {
   return {};
 }
 
+/// The launch file among the two; empty if there is none.
+std::string launch_file(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!is_file(word)) continue;
+    const Result<std::string> text = file_text(word);
+    if (text && !is_earlier_plan(*text)) return word;
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_compare(const Args& args, Streams& streams) {
@@ -104,8 +120,9 @@ int run_compare(const Args& args, Streams& streams) {
           {"each is a plan that `plan --json` wrote, a launch file, a layout such as tp8,pp16, or `best`"}}},
         streams);
   const Args asked = asked_as(args, stated_inputs(args.words));
-  Result<ComparedPlan> a = read_side(args.words[0], asked, streams);
-  Result<ComparedPlan> b = read_side(args.words[1], asked, streams);
+  const std::string launch = launch_file(args.words);
+  Result<ComparedPlan> a = read_side(args.words[0], asked, launch, streams);
+  Result<ComparedPlan> b = read_side(args.words[1], asked, launch, streams);
   Errors errors = a ? Errors{} : a.error();
   if (!b)
     for (const Error& error : b.error())

@@ -241,18 +241,25 @@ Result<Problem> resolve_problem(const Args& args) {
   return std::move(draft.problem);
 }
 
+std::vector<Note> launch_notes(const LaunchJob& job) {
+  std::vector<Note> notes;
+  std::string assumed;
+  for (const Input& input : job.inputs)
+    if (input.origin == Origin::Default)
+      assumed += fmt::format("{}{} {}", assumed.empty() ? "" : ", ", input.key, input.value);
+  if (!assumed.empty())
+    notes.push_back(
+        {"defaults_taken", fmt::format("no file states these, so {}'s defaults stand: {}", job.format, assumed)});
+  notes.insert(notes.end(), job.notes.begin(), job.notes.end());
+  return notes;
+}
+
 void add_launch_notes(const Args& args, Plan& plan) {
   if (args.from.empty()) return;
   const Result<LaunchJob> job = read_launch_files(args.from);
   if (!job) return;
-  std::string assumed;
-  for (const Input& input : job->inputs)
-    if (input.origin == Origin::Default)
-      assumed += fmt::format("{}{} {}", assumed.empty() ? "" : ", ", input.key, input.value);
-  if (!assumed.empty())
-    plan.notes.push_back(
-        {"defaults_taken", fmt::format("no file states these, so {}'s defaults stand: {}", job->format, assumed)});
-  plan.notes.insert(plan.notes.end(), job->notes.begin(), job->notes.end());
+  const std::vector<Note> notes = launch_notes(*job);
+  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
 }
 
 Result<RunOptions> resolve_run(const Args& args) {

@@ -13,7 +13,11 @@ namespace plan {
 /// What was typed, made into a problem; every resolved input remembers where it came from. All mistakes at once.
 [[nodiscard]] Result<Problem> resolve_problem(const Args& args);
 
-/// What --from files left open or misspelt, as notes of the plan that was made from them.
+struct LaunchJob;
+
+/// What launch files left open or misspelt.
+[[nodiscard]] std::vector<Note> launch_notes(const LaunchJob& job);
+/// The same of --from files, as notes of the plan that was made from them.
 void add_launch_notes(const Args& args, Plan& plan);
 
 /// --tokens and --price.

@@ -111,9 +111,11 @@ constexpr Rule kRules[] = {
 
     {"torchtitan_recompute", "torchtitan recomputes nothing, whole layers, or all but the ops it saves",
      Level::Recompute, kTorchtitan,
-     [](const Problem&, const Layout& l) {
+     [](const Problem& p, const Layout& l) {
        const Recompute ops{.kind = RecomputeKind::Selective, .modules = kRecomputeOps};
-       return rule::full_or_none(l.recompute) || l.recompute == ops;
+       // Every n-th layer, torchtitan's default, is a block of as many here: where it is asked for, not proposed.
+       const bool asked = l.recompute.kind == RecomputeKind::Full && p.fixed.recompute == l.recompute;
+       return rule::full_or_none(l.recompute) || l.recompute == ops || asked;
      }},
 };
 

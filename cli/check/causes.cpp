@@ -20,8 +20,8 @@ constexpr std::pair<const char*, Bytes StageMemory::*> kCategories[] = {
     {"context", &StageMemory::context}};
 
 /// Inputs that do not change what a job needs, or that other keys say better.
-constexpr std::array<std::string_view, 7> kIgnored = {"layout",  "objective", "top", "pareto",
-                                                      "threads", "tokens",    "dp"};
+constexpr std::array<std::string_view, 8> kIgnored = {"layout",  "objective", "top", "pareto",
+                                                      "threads", "tokens",    "dp",  "micro_batches"};
 
 const StageMemory& worst(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
 
@@ -53,8 +53,8 @@ Cause cause_at(const ResolvedJob& job, std::string key) {
                                      : std::string(origin_text(job, cause.key));
   const Input* input = find_input(job.problem.inputs, cause.key);
   if (cause.place.line == 0 && !job.budget->from.empty() && (input == nullptr || input->origin == Origin::Default)) {
-    cause.place = {job.budget->from.front().text, 1, 1, 1, {}};  // no line states it: the file that could
-    cause.where = "not stated in " + cause.place.file;
+    cause.place = home_of_input(job, cause.key);
+    cause.where = fmt::format("not stated in {}:{}", cause.place.file, cause.place.line);
   }
   return cause;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ struct ResolvedJob {
   std::optional<Layout> layout{};  ///< empty: the best one is searched
   RunLength run{};
   std::vector<Note> notes{};
+  std::map<std::string, std::string, std::less<>> homes{};  ///< where what no launch file states would stand
 };
 
 /// All mistakes at once, each with its place in the budget or the launch file.
@@ -112,6 +114,9 @@ struct CheckReport {
 
 /// Where an input of the job stands: its file and line, or nothing.
 [[nodiscard]] Place place_of_input(const ResolvedJob& job, std::string_view key);
+
+/// Where an input that nothing states would stand: in the launch file, or in the budget.
+[[nodiscard]] Place home_of_input(const ResolvedJob& job, std::string_view key);
 
 /// Findings of a job that could be estimated.
 [[nodiscard]] std::vector<Finding> find_findings(const ResolvedJob& job, const Plan& now, const EarlierPlan* baseline,

@@ -34,6 +34,11 @@ const ChoiceRow kRows[] = {
     {"shard",
      [](const Problem&, const Layout& l) { return l.shard > 0 ? fmt::format("{}", l.shard) : std::string("all"); }},
     {"micro_batch", degree<&Layout::micro_batch>},
+    {"layers", [](const Problem&, const Layout& l) { return stage_layers_text(l.chunk_layers); }},
+    {"micro_batches",
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("{}", micro_batches(p.training.global_batch, l.dp, l.micro_batch));
+     }},
     {"schedule", [](const Problem&, const Layout& l) { return std::string(l.pp > 1 ? name(l.schedule) : ""); }},
     {"recompute", [](const Problem&, const Layout& l) { return recompute_text(l.recompute); }},
     {"sequence_parallel",
@@ -70,6 +75,13 @@ const std::vector<std::string>& choice_keys() {
     return keys;
   }();
   return kKeys;
+}
+
+Place home_of_input(const ResolvedJob& job, std::string_view key) {
+  const auto home = job.homes.find(key);
+  if (home != job.homes.end())
+    if (const Place place = parse_where(home->second); place.line > 0) return place;
+  return job.budget->from.empty() ? Place{} : Place{job.budget->from.front().text, 1, 1, 1, {}};
 }
 
 Place place_of_input(const ResolvedJob& job, std::string_view key) {

@@ -6,6 +6,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/complete_layout.hpp"
+#include "cli/launch/launch.hpp"
 #include "cli/resolve.hpp"
 #include "presets/yaml.hpp"
 
@@ -137,9 +138,12 @@ Result<ResolvedJob> resolve_job(const BudgetJob& job, const Args& typed) {
   ResolvedJob out{.budget = &job, .problem = std::move(*problem), .run = job.budget.run};
   name_origins(job, out.problem.inputs);
   if (find_word(job, "layout") != nullptr || !job.from.empty()) out.layout = complete_layout(out.problem);
-  Plan noted;  // the notes alone: what the launch files left to defaults
-  add_launch_notes(job_arguments(job, typed), noted);
-  out.notes = std::move(noted.notes);
+  if (!job.from.empty()) {
+    if (Result<LaunchJob> launch = read_launch_files(job_arguments(job, typed).from)) {
+      out.notes = launch_notes(*launch);
+      out.homes = std::move(launch->homes);
+    }
+  }
   if (!(out.run.price > 0)) out.run.price = out.problem.cluster.gpu.price_per_hour;
   Errors errors;
   for (const Limit& limit : job.budget.limits)

@@ -192,6 +192,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   if (!builder.settings.states(kMicro)) return;
   const int micro = builder.degree(kMicro, 8), steps = builder.degree(kSteps, 1);
   builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+  if (builder.settings.states(kSteps)) builder.origin("micro_batches", fmt::format("{}", steps), kSteps);
   if (d.dp) builder.global_batch(builder.product({micro, steps, *d.dp}), kSteps);
 }
 
@@ -265,7 +266,8 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   read_precision(builder);
   read_batch(builder, degrees);
   constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";
-  hugging_face::read_checkpointing(builder, kCheckpointing, settings->boolean(kCheckpointing).value_or(false));
+  const bool own = settings->boolean(kCheckpointing).value_or(false);
+  hugging_face::read_checkpointing(builder, settings->has_section("acc.fsdp_config.") ? kCheckpointing : "", own);
   read_unknown(builder);
   return builder.finish();
 }

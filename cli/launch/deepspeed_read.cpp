@@ -148,8 +148,23 @@ std::optional<std::int64_t> number(Settings& settings, std::string_view key, std
   if (setting == nullptr || setting->value == "auto") return settings.integer(argument);
   return settings.integer(key);
 }
-std::string_view stated(const Settings& settings, std::string_view key, std::string_view argument) {
-  return settings.states(key) ? key : argument;
+std::string_view stated(Settings& settings, std::string_view key, std::string_view argument) {
+  const Setting* setting = settings.get(key);
+  return setting != nullptr && setting->value != "auto" ? key : argument;
+}
+
+/// transformers does not start where DeepSpeed's number and the Trainer's differ.
+void must_agree(JobBuilder& builder, std::string_view key, std::string_view argument) {
+  Settings& settings = builder.settings;
+  const Setting* setting = settings.get(key);
+  if (setting == nullptr || setting->value == "auto") return;
+  const std::optional<std::int64_t> own = settings.integer(key), trainer = settings.integer(argument);
+  if (!own || !trainer || *own == *trainer) return;
+  builder.errors.push_back({"conflicting_keys",
+                            fmt::format("{}: `{}` is {}, but {}: `{}` is {}", settings.where(key), shown_key(key), *own,
+                                        settings.where(argument), shown_key(argument), *trainer),
+                            {"transformers refuses to start when they differ"},
+                            {"write `\"auto\"` into DeepSpeed's file, and the number into the Trainer's alone"}});
 }
 
 bool enabled(Settings& settings, std::string_view key, std::string_view argument) {
@@ -252,6 +267,8 @@ void read_batch(JobBuilder& builder, Degrees d) {
     if (value && *value < 1)
       return builder.errors.push_back(
           {"wrong_value", fmt::format("`{}` is {}, but must be at least 1", key.substr(3), *value)});
+  must_agree(builder, kMicro, kMicroArgument);
+  must_agree(builder, kSteps, kStepsArgument);
   const int inner = d.tp * d.cp;
   if (builder.job.gpus == 0 && batch && micro && steps) {
     // DeepSpeed's own equation counts every rank, those of AutoTP as well.
@@ -268,6 +285,8 @@ void read_batch(JobBuilder& builder, Degrees d) {
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
   if (micro && *micro > 0 && *micro <= (1 << 24))
     builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(*micro), stated(settings, kMicro, kMicroArgument));
+  if (steps && *steps <= (1 << 24))
+    builder.origin("micro_batches", fmt::format("{}", *steps), stated(settings, kSteps, kStepsArgument));
   std::int64_t real = 0;
   if (d.dp && micro && steps)
     real = builder.product({*micro, *steps, *d.dp});

@@ -55,10 +55,9 @@ std::int64_t JobBuilder::product(std::initializer_list<std::int64_t> factors) {
 }
 
 void JobBuilder::origin(const char* name, std::string_view value, std::string_view key) {
-  if (!key.empty() && settings.states(key))
-    state(job, name, std::string(value), settings.where(key));
-  else
-    assume(job, name, std::string(value), fmt::format("default of {}", job.format));
+  if (!key.empty() && settings.states(key)) return state(job, name, std::string(value), settings.where(key));
+  assume(job, name, std::string(value), fmt::format("default of {}", job.format));
+  job.homes[name] = settings.home(key);
 }
 
 void JobBuilder::fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key) {

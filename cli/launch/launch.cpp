@@ -32,7 +32,11 @@ bool is_model_config(const LaunchSource& source) {
          source.text.find("\"num_hidden_layers\"") != std::string::npos;
 }
 
-bool is_launcher(const LaunchSource& source) { return launcher_facts(std::span(&source, 1)).gpus() > 0; }
+/// States nodes and GPUs, or leaves them to accelerate's own file.
+bool is_launcher(const LaunchSource& source) {
+  return launcher_facts(std::span(&source, 1)).gpus() > 0 ||
+         (source.text.starts_with("#!") && source.text.find("accelerate launch") != std::string::npos);
+}
 
 template <class T>
 void merge_axis(std::optional<T>& into, const std::optional<T>& from, bool& clash) {

@@ -87,6 +87,7 @@ std::optional<std::int64_t> to_integer(std::string_view word) {
 void Settings::append(const Settings& other) {
   all_.insert(all_.end(), other.all_.begin(), other.all_.end());
   sources_.insert(sources_.end(), other.sources_.begin(), other.sources_.end());
+  sections_.insert(other.sections_.begin(), other.sections_.end());
 }
 
 const Setting* Settings::find(std::string_view key) const {
@@ -101,6 +102,23 @@ const Setting* Settings::get(std::string_view key) {
 
 bool Settings::has_section(std::string_view prefix) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Setting& s) { return s.key.rfind(prefix, 0) == 0; });
+}
+
+std::string Settings::home(std::string_view key) const {
+  for (std::string_view section = key; !section.empty();) {
+    const std::size_t dot = section.rfind('.');
+    section = dot == std::string_view::npos ? std::string_view{} : section.substr(0, dot);
+    if (const auto named = sections_.find(section); named != sections_.end())
+      return fmt::format("{}:{}", named->second.file, named->second.line);
+    const std::string prefix = section.empty() ? std::string() : std::string(section) + ".";
+    const Setting* first = nullptr;
+    for (const Setting& one : all_)
+      if (one.key.starts_with(prefix) &&
+          (first == nullptr || (one.place.file == first->place.file && one.place.line < first->place.line)))
+        first = &one;
+    if (first != nullptr) return first->where();
+  }
+  return {};
 }
 
 std::string Settings::where(std::string_view key) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -30,6 +31,8 @@ class Settings {
  public:
   void add(Setting setting) { all_.push_back(std::move(setting)); }
   void append(const Settings& other);
+  /// Where a section starts, in files that name it on a line of its own.
+  void add_section(std::string key, Place place) { sections_.emplace(std::move(key), std::move(place)); }
   /// Keeps the text of a file, for the line above the caret.
   void remember(const LaunchSource& source) { sources_.push_back(source); }
   [[nodiscard]] std::span<const Setting> all() const { return all_; }
@@ -43,6 +46,8 @@ class Settings {
   std::optional<std::string> text(std::string_view key);
   /// `file:line` of a key that is stated, empty otherwise.
   [[nodiscard]] std::string where(std::string_view key) const;
+  /// `file:line` where a key that no file states would stand: in front of its section, else of its file.
+  [[nodiscard]] std::string home(std::string_view key) const;
   [[nodiscard]] bool states(std::string_view key) const { return find(key) != nullptr; }
   /// Does any key start so?
   [[nodiscard]] bool has_section(std::string_view prefix) const;
@@ -56,6 +61,7 @@ class Settings {
   [[nodiscard]] const Setting* find(std::string_view key) const;
 
   std::vector<Setting> all_{};
+  std::map<std::string, Place, std::less<>> sections_{};
   std::vector<LaunchSource> sources_{};
   std::set<std::string, std::less<>> asked_{};
   Errors errors_{};

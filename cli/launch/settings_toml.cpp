@@ -34,6 +34,7 @@ Place place_of(const toml::node& node, const std::string& file) {
 // NOLINTNEXTLINE(misc-no-recursion)
 void flatten(const toml::node& node, const std::string& key, const std::string& file, Settings& out) {
   if (const toml::table* table = node.as_table()) {
+    if (!key.empty()) out.add_section(key, place_of(node, file));
     for (const auto& [name, value] : *table)
       flatten(value, key.empty() ? std::string(name.str()) : fmt::format("{}.{}", key, name.str()), file, out);
     return;

@@ -196,7 +196,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     }
   } else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = static_cast<int>(builder.job.gpus / inner);
-    builder.fix("dp", &Fixed::dp, *d.dp, kShard);
+    builder.fix("dp", &Fixed::dp, *d.dp, "");  // -1: what the other axes leave
   }
   builder.fix("tp", &Fixed::tp, d.tp, "parallelism.tensor_parallel_degree");
   builder.fix("cp", &Fixed::cp, d.cp, "parallelism.context_parallel_degree");

@@ -60,6 +60,14 @@ std::string parts(const Values& v, std::string_view head, std::string_view inden
   return out + fmt::format("{}]", indent);
 }
 
+/// `n` for every n-th layer of a chunk, where that is as many as the plan recomputes; 0: there is no such number.
+int every_nth(const Plan& plan, const Values& v) {
+  const int layers = plan.best.layout.recompute.layers;
+  const int deepest =
+      v.chunks.empty() ? plan.problem.model.depth() : *std::max_element(v.chunks.begin(), v.chunks.end());
+  return layers > 0 && deepest / layers > 1 && deepest / (deepest / layers) == layers ? deepest / layers : 0;
+}
+
 Result<Values> checked(const Plan& plan, std::string_view format) {
   if (const Result<bool> fits = expressible(plan, Framework::Torchtitan, format); !fits)
     return tl::unexpected(fits.error());
@@ -74,6 +82,10 @@ Result<Values> checked(const Plan& plan, std::string_view format) {
     return cannot(format, fmt::format("has no flavor with the layers of {}: its models are names, not numbers",
                                       plan.problem.model.name));
   if (plan.best.layout.pp > 1 && v.chunks.empty()) return cannot(format, "needs the layers of every stage");
+  const int block = plan.best.layout.recompute.layers;
+  if (block > 0 && (every_nth(plan, v) == 0 || format != "torchtitan"))
+    return cannot(format, fmt::format("has no word for recomputing {} layers of a chunk", block),
+                  "add `--layout recompute=full` or `recompute=op`");
   return v;
 }
 
@@ -137,8 +149,10 @@ std::string toml_training(const Plan& plan, const EmitOptions& options, const Va
   return out;
 }
 
-std::string toml_recompute(const Recompute& recompute) {
-  switch (recompute.kind) {
+std::string toml_recompute(const Plan& plan, const Values& v) {
+  if (const int nth = every_nth(plan, v); nth > 0)
+    return fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", nth);
+  switch (plan.best.layout.recompute.kind) {
     case RecomputeKind::None: return "mode = \"none\"\n";
     case RecomputeKind::Full: return "mode = \"full\"\n";
     case RecomputeKind::Selective: return "mode = \"selective\"\nselective_ac_option = \"op\"\n";
@@ -175,7 +189,7 @@ Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOpt
   if (const std::string_view name = converter(training.precision); !name.empty())
     out += fmt::format("converters = [{}]\n", name);
   out += toml_training(plan, options, *v) + toml_parallelism(plan.best.layout, *v);
-  out += "\n[activation_checkpoint]\n" + toml_recompute(plan.best.layout.recompute);
+  out += "\n[activation_checkpoint]\n" + toml_recompute(plan, *v);
   out += fmt::format("\n[compile]\nenable = {}\n", on(v->compile));
   out += toml_precision(plan);
   if (!options.checkpoint_dir.empty())

@@ -101,9 +101,11 @@ void read_trainer(JobBuilder& builder) {
 
 void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own) {
   constexpr std::string_view kKey = "args.gradient_checkpointing";
-  const bool on = builder.settings.boolean(kKey).value_or(false) || own;
-  const Recompute recompute{.kind = on ? RecomputeKind::Full : RecomputeKind::None};
-  builder.fix("recompute", &Fixed::recompute, recompute, on ? "full" : "none", own ? own_key : kKey);
+  const bool trainers = builder.settings.boolean(kKey).value_or(false);
+  const Recompute recompute{.kind = trainers || own ? RecomputeKind::Full : RecomputeKind::None};
+  // Off in both: the framework's own is where it would be switched on, and the Trainer's advice under FSDP.
+  const std::string_view key = own || (!trainers && !own_key.empty()) ? own_key : kKey;
+  builder.fix("recompute", &Fixed::recompute, recompute, trainers || own ? "full" : "none", key);
 }
 
 }  // namespace plan::hugging_face
