@@ -1,5 +1,5 @@
 // Writes launch files of plans drawn by chance, each with the plan beside it, for the frameworks' own parsers:
-//     emit_samples FORMAT COUNT SEED FOLDER
+//     emit_samples FORMAT COUNT SEED FOLDER [LAUNCHER [MEGATRON-RELEASE]]
 // makes FOLDER/0000/, FOLDER/0001/, ... with the files and expect.json. Run by tests/validators/run.sh.
 #include <fmt/format.h>
 
@@ -42,8 +42,9 @@ std::string expectation(const plan::Plan& plan, std::string_view format) {
   return out.dump(1) + "\n";
 }
 
-bool write_sample(const std::string& folder, const plan::Plan& plan, const plan::LaunchFormat& format) {
-  const auto files = format.write(plan, {});
+bool write_sample(const std::string& folder, const plan::Plan& plan, const plan::LaunchFormat& format,
+                  const plan::EmitOptions& options) {
+  const auto files = format.write(plan, options);
   if (!files) return false;
   std::filesystem::create_directories(folder);
   for (const plan::LaunchFile& file : *files)
@@ -54,16 +55,19 @@ bool write_sample(const std::string& folder, const plan::Plan& plan, const plan:
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 5) {
-    std::fputs("usage: emit_samples FORMAT COUNT SEED FOLDER\n", stderr);
+  if (count < 5 || count > 7) {
+    std::fputs("usage: emit_samples FORMAT COUNT SEED FOLDER [LAUNCHER [MEGATRON-RELEASE]]\n", stderr);
     return 2;
   }
+  plan::EmitOptions options;
+  if (count > 5) options.launcher = words[5];
+  if (count > 6) options.version = words[6];
   for (const plan::LaunchFormat& format : plan::launch_formats()) {
     if (format.name != words[1]) continue;
     std::mt19937 random(static_cast<unsigned>(std::atoi(words[3])));
     for (int written = 0, tries = 0; written < std::atoi(words[2]) && tries < 100000; ++tries)
       written += write_sample(fmt::format("{}/{:04}", words[4], written),
-                              plan::oracle::random_plan(random, format.framework), format);
+                              plan::oracle::random_plan(random, format.framework), format, options);
     return 0;
   }
   std::fprintf(stderr, "no format %s\n", words[1]);

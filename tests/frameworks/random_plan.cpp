@@ -19,6 +19,8 @@ std::vector<std::string> models_of(Framework framework) {
   switch (framework) {
     case Framework::Torchtitan:
       return {"llama3-8b", "llama3-70b", "llama3-405b", "deepseek-v2-lite", "qwen3-32b", "qwen3-30b-a3b"};
+    case Framework::Megatron:
+      return {"llama3-8b", "llama3-70b", "llama3-405b", "qwen3-32b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"};
     case Framework::Maxtext: return {"llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "qwen3-14b"};
     default: return {"llama3-8b", "llama3-70b", "mixtral-8x7b", "qwen3-30b-a3b", "mistral-7b"};
   }
@@ -28,6 +30,9 @@ std::vector<Precision> precisions_of(Framework framework) {
   switch (framework) {
     case Framework::Torchtitan:
       return {Precision::Bf16, Precision::Bf16, Precision::Fp8Tensorwise, Precision::Mxfp8, Precision::Fp32};
+    case Framework::Megatron:
+      return {Precision::Bf16,          Precision::Bf16,         Precision::Fp16, Precision::Fp8Delayed,
+              Precision::Fp8Tensorwise, Precision::Fp8Blockwise, Precision::Mxfp8};
     case Framework::Maxtext: return {Precision::Bf16, Precision::Bf16, Precision::Fp8Delayed, Precision::Mxfp8};
     default: return {Precision::Bf16, Precision::Bf16, Precision::Fp16};
   }
@@ -53,7 +58,8 @@ std::vector<int> random_chunks(std::mt19937& random, int layers, int chunks) {
 
 Layout random_layout(std::mt19937& random, const Problem& problem) {
   Layout l;
-  const bool stages = problem.framework == Framework::Torchtitan || problem.framework == Framework::Maxtext;
+  const bool stages = problem.framework == Framework::Torchtitan || problem.framework == Framework::Maxtext ||
+                      problem.framework == Framework::Megatron;
   if (stages && problem.gpus % 2 == 0 && random() % 2) l.pp = 2 * divisor(random, problem.gpus / 2);
   l.tp = divisor(random, std::min(8, problem.gpus / l.pp));
   l.cp = divisor(random, problem.gpus / l.tp / l.pp);
@@ -89,13 +95,14 @@ Plan random_plan(std::mt19937& random, Framework framework) {
   for (;;) {
     Problem problem;
     problem.model = load_model(pick(random, models_of(framework)), store)->value;
-    problem.model.mtp = {};
-    problem.cluster = load_cluster("dgx-h100", store)->value;
+    if (framework != Framework::Megatron) problem.model.mtp = {};
     problem.framework = framework;
     problem.gpus = pick<int>(random, {1, 8, 16, 64, 128, 256, 1024});
     problem.training.seq = pick<std::int64_t>(random, {2048, 4096, 8192, 32768});
     problem.training.global_batch = pick<std::int64_t>(random, {64, 128, 512, 1024, 4096, 16384});
     problem.training.precision = pick(random, precisions_of(framework));
+    const bool blackwell = framework == Framework::Megatron && problem.training.precision == Precision::Mxfp8;
+    problem.cluster = load_cluster(blackwell ? "dgx-b200" : "dgx-h100", store)->value;
     problem.training.stack = framework_row(framework).stack;
     for (int i = 0; i < 200; ++i) {
       Layout layout = random_layout(random, problem);

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# megatron.sh PYTHON [SAMPLES [SEED]]: asks megatron-core, slurmctld and shellcheck about what `plan emit megatron-lm`
-# writes: plans drawn by chance, and the best plan of 405B. PYTHON has megatron-core; empty: that part is skipped.
+# megatron.sh PYTHON [SAMPLES [SEED]]: asks megatron-core, Kubeflow's TrainJob, slurmctld and shellcheck about what `plan
+# emit megatron-lm` writes: plans drawn by chance, and the best plans of 70B and 405B. PYTHON has megatron-core; empty:
+# that part is skipped. Megatron-LM's own parser is in no package: MEGATRON_LM names a checkout, or several of different
+# releases, `0.16=/src/megatron-0.16 0.20=/src/megatron`, each asked about files written for it.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 python=$1 samples=${2:-40} seed=${3:-1}
 here=tests/validators work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-build/tests/frameworks/emit_samples megatron-lm "$samples" "$seed" "$work/chance" || exit 2
-build/plan emit megatron-lm --model 405b --gpus 16384 -o "$work/best" > /dev/null || failed=1
-for launcher in torchrun k8s skypilot hostfile; do
+. $here/asking.sh
+
+BEST=405b:16384:126 emit megatron-lm megatron
+for launcher in torchrun skypilot hostfile; do
   build/plan emit megatron-lm --model 70b --gpus 256 --launcher "$launcher" -o "$work/$launcher" > /dev/null || failed=1
 done
 for format in megatron-bridge verl ms-swift; do
@@ -17,17 +20,26 @@ for format in megatron-bridge verl ms-swift; do
 done
 
 if [ -n "$python" ]; then
-  timeout 400 "$python" $here/megatron_core.py "$work/chance" > "$work/log" 2> "$work/err" ||
-    { cat "$work/log"; tail -n 5 "$work/err"; failed=1; }
-  tail -n 1 "$work/log"
-  mkdir "$work/changed" && cp -r "$work/chance/0000" "$work/changed/"
-  sed -i -E 's/"gpus": ([0-9]+)/"gpus": 3\1/' "$work/changed/0000/expect.json"
-  if timeout 200 "$python" $here/megatron_core.py "$work/changed" > /dev/null 2>&1; then
-    echo "megatron_core.py does not notice a changed plan"
-    failed=1
-  fi
+  ask "$python" megatron_core.py megatron-lm
 else
   echo "skipped: megatron-core: the package index cannot be reached"
+fi
+
+for checkout in ${MEGATRON_LM:-}; do  # PATH or RELEASE=PATH
+  release=${checkout%%=*}
+  [ "$release" != "$checkout" ] || release=0.20
+  emit megatron-lm megatron slurm "$release"
+  echo "Megatron-LM $release:"
+  MEGATRON_LM=${checkout#*=} ask "${MEGATRON_PYTHON:-$python}" megatron_training.py megatron-lm-slurm-"$release"
+done
+[ -n "${MEGATRON_LM:-}" ] || echo "skipped: Megatron-LM's own parser and validator: MEGATRON_LM names no checkout"
+
+kubeflow=$($here/venv.sh trainjob python3 kubeflow-trainer-api==2.3.0 pyyaml) || kubeflow=
+if [ -n "$kubeflow" ]; then
+  emit megatron-lm megatron k8s
+  ask "$kubeflow" trainjob.py megatron-lm-k8s
+else
+  echo "skipped: the TrainJob's schema: the package index cannot be reached"
 fi
 
 if command -v shellcheck > /dev/null; then
@@ -35,6 +47,6 @@ if command -v shellcheck > /dev/null; then
 else
   echo "skipped: shellcheck is not installed"
 fi
-timeout 200 $here/slurm.sh "$work"/best/*.sbatch "$work"/chance/*/*.sbatch
+timeout 200 $here/slurm.sh "$work"/megatron-lm/*/*.sbatch "$work"/megatron-lm-best/*/*.sbatch
 [ $? -ne 1 ] || failed=1
 exit $failed

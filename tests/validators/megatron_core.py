@@ -1,13 +1,9 @@
-"""Asks the released megatron-core about emitted batch scripts: the script runs under stand-ins for scontrol, srun and
-torchrun; its arguments make a TransformerConfig, process groups at the full world size (no process is started: PyTorch's
-fake group), the layers of every stage, DDP and optimizer configurations. megatron.training, whose parser is in no
-package, is asked only if MEGATRON_LM names a checkout."""
+"""Asks the released megatron-core about emitted batch scripts: their arguments make a TransformerConfig, process groups at
+the full world size (no process is started: PyTorch's fake group), the layers of every stage, DDP and optimizer
+configurations. The parser and its checks are in no package: megatron_training.py asks a checkout."""
 import glob
-import json
+import inspect
 import os
-import subprocess
-import sys
-import tempfile
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -24,39 +20,9 @@ from megatron.core.transformer import MLATransformerConfig, TransformerConfig  #
 from megatron.core.transformer.transformer_block import get_num_layers_to_build  # noqa: E402
 
 from common import run  # noqa: E402
+from megatron_script import argv_of, flags_of  # noqa: E402
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.uint8}
-
-
-def argv_of(script):
-    """Words that torchrun would get."""
-    with tempfile.TemporaryDirectory() as shims:
-        def shim(name, text):
-            path = os.path.join(shims, name)
-            with open(path, "w") as file:
-                file.write(text)
-            os.chmod(path, 0o755)
-        shim("scontrol", "#!/bin/sh\necho node0\n")
-        shim("srun", "#!/bin/bash\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n")
-        shim("torchrun", f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-        env = dict(os.environ, PATH=shims + ":" + os.environ["PATH"], SLURM_JOB_NODELIST="node[0-9]", SLURM_NODEID="0",
-                   MEGATRON_PATH="/megatron")
-        for line in open(script):
-            if line.startswith("#SBATCH --nodes="):
-                env["SLURM_NNODES"] = line.split("=")[1].strip()
-        out = subprocess.run(["bash", script], env=env, capture_output=True, text=True, check=True)
-        return json.loads(out.stdout)
-
-
-def flags_of(words):
-    flags, name = {}, None
-    for word in words:
-        if word.startswith("--"):
-            name = word[2:]
-            flags[name] = []
-        else:
-            flags[name].append(word)
-    return flags
 
 
 def number(flags, name, default=None):
@@ -134,28 +100,58 @@ def groups(config, world, instances):
         num_distributed_optimizer_instances=instances, create_gloo_process_groups=False)
 
 
+def layers_of(config, pp, chunk):
+    """Layers of one chunk. Up to 0.14 the rank is taken from the process groups, in 0.12 the chunk, too."""
+    parallel_state.set_pipeline_model_parallel_rank(pp)
+    parallel_state.set_virtual_pipeline_model_parallel_rank(chunk)
+    known = inspect.signature(get_num_layers_to_build).parameters
+    return get_num_layers_to_build(config, **{name: value for name, value in (("vp_stage", chunk), ("pp_rank", pp))
+                                              if name in known})
+
+
+def chunks_of(config):
+    """Layers of each chunk in model order."""
+    layout, chunks = getattr(config, "pipeline_model_parallel_layout", None), []
+    for vp in range(config.virtual_pipeline_model_parallel_size or 1):
+        for pp in range(config.pipeline_model_parallel_size):
+            if layout is None:
+                chunk = vp if config.virtual_pipeline_model_parallel_size else None
+                chunks.append(layers_of(config, pp, chunk))
+            else:
+                stage = layout.layout[pp][vp]
+                chunks.append(sum(1 for layer in stage if layer.name == "decoder"))
+    return chunks
+
+
+def layout_of(config, world, instances, global_batch, micro_batch, expected):
+    """The layout that Megatron ends up with, from its process groups."""
+    groups(config, world, instances)
+    chunks = chunks_of(config)
+    assert sum(chunks) == config.num_layers, (chunks, config.num_layers)
+    dp = parallel_state.get_data_parallel_world_size()
+    moe = config.num_moe_experts is not None
+    return {"gpus": world, "tp": parallel_state.get_tensor_model_parallel_world_size(),
+            "cp": parallel_state.get_context_parallel_world_size(),
+            "pp": parallel_state.get_pipeline_model_parallel_world_size(),
+            "vp": config.virtual_pipeline_model_parallel_size or 1, "dp": dp,
+            "ep": parallel_state.get_expert_model_parallel_world_size() if moe else 1,
+            "etp": parallel_state.get_expert_tensor_parallel_world_size() if moe else 1,
+            "micro_batches": ConstantNumMicroBatchesCalculator(global_batch, micro_batch, dp, False, 0).get(),
+            "micro_batch": micro_batch, "global_batch": global_batch, "depth": sum(chunks),
+            "chunk_layers": chunks if len(chunks) > 1 else expected.get("chunk_layers")}
+
+
 def check(folder, expected):
     script, = glob.glob(os.path.join(folder, "*.sbatch"))
     words = argv_of(script)
     at = next(i for i, word in enumerate(words) if word.endswith("pretrain_gpt.py"))
     launch, _, _ = config_from_args(parse_args(words[:at + 1]))
-    world = launch.max_nodes * launch.nproc_per_node
     flags = flags_of(words[at + 1:])
     assert "eval-interval" in flags and number(flags, "max-position-embeddings") >= number(flags, "seq-length")
     config = transformer_config(flags)
     instances = number(flags, "num-distributed-optimizer-instances", 1)
-    groups(config, world, instances)
-    layers, chunks = 0, []
-    for vp in range(config.virtual_pipeline_model_parallel_size or 1):
-        for pp in range(config.pipeline_model_parallel_size):
-            chunk = vp if config.virtual_pipeline_model_parallel_size else None
-            if config.pipeline_model_parallel_layout is None:
-                chunks.append(get_num_layers_to_build(config, vp_stage=chunk, pp_rank=pp))
-            else:
-                stage = config.pipeline_model_parallel_layout.layout[pp][vp]
-                chunks.append(sum(1 for layer in stage if layer.name == "decoder"))
-    layers = sum(chunks)
-    assert layers == config.num_layers, (layers, config.num_layers)
+    found = layout_of(config, launch.max_nodes * launch.nproc_per_node, instances, number(flags, "global-batch-size"),
+                      number(flags, "micro-batch-size"), expected)
     DistributedDataParallelConfig(
         use_distributed_optimizer="use-distributed-optimizer" in flags, overlap_grad_reduce="overlap-grad-reduce" in flags,
         overlap_param_gather="overlap-param-gather" in flags, num_distributed_optimizer_instances=instances,
@@ -164,18 +160,8 @@ def check(folder, expected):
         optimizer=flags["optimizer"][0], bf16="bf16" in flags, use_distributed_optimizer="use-distributed-optimizer" in flags,
         **{flag.replace("-", "_"): DTYPES[flags[flag][0]] for flag in
            ("main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype") if flag in flags})
-    dp = parallel_state.get_data_parallel_world_size()
-    batches = ConstantNumMicroBatchesCalculator(
-        number(flags, "global-batch-size"), number(flags, "micro-batch-size"), dp, False, 0).get()
-    moe = config.num_moe_experts is not None
-    return {"gpus": world, "tp": parallel_state.get_tensor_model_parallel_world_size(),
-            "cp": parallel_state.get_context_parallel_world_size(), "pp": parallel_state.get_pipeline_model_parallel_world_size(),
-            "vp": config.virtual_pipeline_model_parallel_size or 1, "dp": dp,
-            "ep": parallel_state.get_expert_model_parallel_world_size() if moe else 1,
-            "etp": parallel_state.get_expert_tensor_parallel_world_size() if moe else 1, "micro_batches": batches,
-            "micro_batch": number(flags, "micro-batch-size"), "global_batch": number(flags, "global-batch-size"),
-            "seq": number(flags, "seq-length"), "sp": config.sequence_parallel, "depth": layers,
-            "chunk_layers": chunks if len(chunks) > 1 else expected["chunk_layers"]}
+    return found | {"seq": number(flags, "seq-length"), "sp": config.sequence_parallel}
 
 
-run("megatron-core", check)
+if __name__ == "__main__":
+    run("megatron-core", check)

@@ -1,0 +1,32 @@
+# Sourced by run.sh and megatron.sh: samples of emitted files, and a driver that is asked about them. Wants $here, $work,
+# $samples and $seed, sets $failed.
+
+emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best of a few models
+  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder n=0
+  build/tests/frameworks/emit_samples "$1" "$samples" "$seed" "$into" ${3:+"$3"} ${4:+"$4"} || exit 2
+  for row in 8b:8:32 8b:64:32 70b:64:80 70b:512:80 405b:512:126 ${BEST:-}; do
+    IFS=: read -r model gpus depth <<< "$row"
+    folder=$into-best/$((n++))
+    build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} ${4:+--megatron-version "$4"} \
+      -o "$folder" > /dev/null 2> "$work/error" || {
+      grep -q -e 'no layout fits' -e 'cannot run this plan: `--' "$work/error" || { cat "$work/error"; failed=1; }
+      rm -rf "$folder"
+      continue
+    }
+    build/plan --model "$model" --gpus "$gpus" --framework "$2" --json > "$work/plan.json" &&
+      python3 $here/from_plan.py "$work/plan.json" "$depth" "$folder/expect.json" || failed=1
+  done
+  mkdir -p "$into-best"
+}
+
+ask() {  # PYTHON DRIVER SAMPLES: every file accepted, and a changed plan noticed
+  timeout 400 "$1" "$here/$2" "$work/$3" "$work/$3-best" > "$work/log" 2> "$work/err" ||
+    { cat "$work/log"; tail -n 5 "$work/err"; failed=1; return; }
+  tail -n 1 "$work/log"
+  rm -rf "$work/changed" && mkdir "$work/changed" && cp -r "$work/$3/0000" "$work/changed/"
+  sed -i -E 's/"gpus": ([0-9]+)/"gpus": 3\1/; s/"(micro_batch|global_batch)": ([0-9]+)/"\1": 3\2/' "$work/changed/0000/expect.json"
+  if timeout 200 "$1" "$here/$2" "$work/changed" > /dev/null 2>&1; then
+    echo "$2 does not notice a changed plan"
+    failed=1
+  fi
+}
