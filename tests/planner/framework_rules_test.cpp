@@ -151,6 +151,7 @@ TEST_CASE("a framework offers no recomputation that it cannot run") {
     CHECK(options.size() >= 2);
     for (const Recompute& option : options) CHECK(broken_rule(problem, option) < 0);
     problem.fixed.recompute = Recompute{.kind = RecomputeKind::Full, .layers = 3};
-    CHECK(enumerate_recomputes(problem, kRecomputeNorm, 8).empty());
+    // torchtitan's every n-th layer is a block of as many here: taken where it is asked for, never proposed.
+    CHECK(enumerate_recomputes(problem, kRecomputeNorm, 8).size() == (framework == Framework::Torchtitan ? 1 : 0));
   }
 }
