@@ -41,7 +41,7 @@ Explanation by_rate(const Gpu& gpu, const KernelTime& k) {
   symbols.push_back({"R", k.runs * flops / (k.seconds * k.share), "FLOP/s of this shape alone", tables_of(gpu)});
   symbols.push_back(share_of(k));
   return explained({}, equation, k.seconds, "s", std::move(symbols),
-                   "hwprobe: rates interpolated between measured shapes, in logarithms");
+                   "rates between measured shapes are interpolated in logarithms");
 }
 
 Explanation grouped(const Gpu& gpu, const KernelTime& k) {
@@ -156,8 +156,8 @@ Explanation explain_kernels(const Plan& plan, std::string name, std::string titl
     const auto pass = static_cast<std::size_t>(kernel.pass);
     Explanation part = of(plan.problem.cluster.gpu, kernel);
     part.name = fmt::format("{}_{}", kPassNames[pass], ++count[pass]);
-    part.title = what(kernel);
-    sum.add("", part.title, std::move(part));
+    const std::string title = part.title = what(kernel);
+    sum.add("", title, std::move(part));
   }
   Explanation out = explained(std::move(title), sum.equation, value, "s", std::move(sum.symbols),
                               "kernels one after another", std::move(sum.parts));

@@ -46,7 +46,7 @@ Explanation by_law(std::string title, const CollectiveLaw& law, double size, dou
   Explanation out = explained(
       std::move(title), "(a^p + (w*S/b)^p)^(1/p)*k/c", seconds, "s",
       {{"a", law.alpha, "seconds of a message without bytes", where},
-       {"w", wire, "bytes on the wire per byte of size", "formula wire_factor"},
+       {"w", wire, "bytes on the wire per byte of size", "nccl-tests"},
        {"S", size, "bytes of the tensor", kShape},
        {"b", law.transfer > 0 ? wire * size / law.transfer : 1, "bytes a second that large messages approach", where},
        {"p", law.p, "sharpness of the knee between the two", where},

@@ -152,6 +152,36 @@ Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
 
 namespace {
 
+/// What is there at every instant beside states and activations.
+Explanation always_there(const Plan& plan, const MemoryModel& model, const StageContent& content, int stage, bool moe,
+                         double bytes) {
+  const Training& training = plan.problem.training;
+  const Stack& stack = training.stack;
+  const GpuGeneration generation = generation_of(plan.problem.cluster.gpu);
+  const double kernels = stack.transformer_engine ? gemm_workspace(generation) : 0;
+  ExplainedSum sum;
+  sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
+  sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
+  if (content.head || moe)
+    sum.add(
+        {"t", torch_workspaces(generation, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
+  if (moe && stack.grouped_gemm)
+    sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
+  if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
+  if (stage > 0)
+    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout),
+             "gradient that was sent to the stage before", "model and layout"});
+  double covered = 0;
+  for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;
+  if (bytes - covered > 0.5)
+    sum.add({"g", bytes - covered, "cached gradients, one of each weight's shape; buckets; the loader's mask",
+             "model and stack"});
+  Explanation out = explained("there at every instant", sum.equation, bytes, "bytes", std::move(sum.symbols),
+                              "TransformerEngine and PyTorch sources");
+  out.name = "r";
+  return out;
+}
+
 /// What is alive at the instant at which the stage peaks.
 Explanation alive_at_peak(const Plan& plan, int stage) {
   const Layout& layout = plan.best.layout;
@@ -184,11 +214,13 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
     sum.add({"b", activity.forward, "alive while one layer's forward runs", kShape});
     sum.add({"w", sharded.forward, "weights gathered for it", kShape});
   }
-  sum.add({"r", sharded.resident, "workspaces, cached gradients, gathered inputs: there at every instant", "stack"});
+  sum.add("", "workspaces, cached gradients, gathered inputs",
+          always_there(plan, model, content, stage, sums.moe, sharded.resident));
   const StageMemory& memory = memory_of(plan, stage);
-  Explanation out = explained(fmt::format("alive at the peak of the stage: {}", instant), sum.equation,
-                              value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols),
-                              "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks");
+  Explanation out =
+      explained(fmt::format("alive at the peak of the stage: {}", instant), sum.equation,
+                value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols),
+                "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks", std::move(sum.parts));
   out.name = "a";
   return out;
 }
