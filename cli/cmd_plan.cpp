@@ -12,7 +12,7 @@ namespace plan {
 
 namespace {
 
-constexpr int kFrontPoints = 12;  // that a page draws where `--pareto` does not ask for all of them
+constexpr int kFrontPoints = 7;  // that a page draws where `--pareto` does not ask for all of them
 
 }  // namespace
 

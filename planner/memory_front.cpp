@@ -6,7 +6,7 @@
 namespace plan {
 namespace {
 
-constexpr double kStep = 0.93;  // of the memory that the point before needs
+constexpr double kStep = 0.85;  // of the memory that the point before needs
 
 }  // namespace
 
