@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace plan {
 namespace {
@@ -114,9 +115,8 @@ bool Gathering::let_in(Peer& peer, int rank, const std::string& hello) {
   if (joined_[r].fd >= 0) return refuse(peer, fmt::format("rank {} has joined already", rank));
   if (!send_all(peer.fd, encode({Message::Welcome, {}}))) return false;
   hellos_[r] = hello;
-  joined_[r] = std::move(peer);
+  joined_[r] = std::exchange(peer, Peer{});
   joined_[r].heard = SteadyClock::now();
-  peer.fd = -1;
   return false;  // no longer pending
 }
 

@@ -274,7 +274,7 @@ std::string RankWork::run(const std::string& task) {
   return pack_result(result);
 }
 
-OwnWork own_work(std::shared_ptr<RankWork> work) {
+OwnWork own_work(const std::shared_ptr<RankWork>& work) {
   return {[work](const std::string& task) { return work->run(task); }, [work] { work->abort(); }};
 }
 

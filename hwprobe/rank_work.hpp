@@ -63,6 +63,6 @@ class RankWork {
 };
 
 /// The same as callbacks that keep it alive.
-[[nodiscard]] OwnWork own_work(std::shared_ptr<RankWork> work);
+[[nodiscard]] OwnWork own_work(const std::shared_ptr<RankWork>& work);
 
 }  // namespace plan
