@@ -17,13 +17,20 @@ std::string cell(std::string_view text) {
   return out;
 }
 
+/// On a page the explanation itself is near: its name is enough.
+std::string html_origin(std::string_view origin) {
+  constexpr std::string_view kCommand = "plan explain ";
+  if (!origin.starts_with(kCommand)) return escape_html(origin);
+  return "<code>" + escape_html(origin.substr(kCommand.size())) + "</code>";
+}
+
 }  // namespace
 
 std::string html_explanation(const Explanation& e) {
   HtmlTable symbols{.head = {"symbol", "value", "what", "from"}, .rows = {}, .text_columns = 9};
   for (const ExplainedSymbol& symbol : e.symbols)
     symbols.rows.push_back({"<code>" + escape_html(symbol.name) + "</code>", symbol_value(symbol.value),
-                            escape_html(symbol.meaning), escape_html(symbol.origin)});
+                            escape_html(symbol.meaning), html_origin(symbol.origin)});
   std::string out = fmt::format("<div><p>{}</p><pre>{}</pre>\n{}", escape_html(e.title), escape_html(e.equation),
                                 html_table(symbols));
   out += fmt::format("<pre>= {}\n= {}</pre>\n", escape_html(substituted(e)), escape_html(value_text(e.value, e.unit)));

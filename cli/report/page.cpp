@@ -29,6 +29,7 @@ svg{display:block;width:100%;overflow:visible}svg text{font-size:12px;fill:var(-
 details>summary{cursor:pointer;padding:.2rem 0;border-bottom:1px solid var(--line)}
 details[open]>div{background:var(--soft);padding:.5rem .8rem;margin-bottom:.5rem}
 details[open]>div table{font-size:.85rem}details[open]>div td{overflow-wrap:anywhere}
+details[open]>div .t9 td:nth-child(2){white-space:nowrap}
 .row>summary{display:grid;grid-template-columns:1rem 8rem 6.5rem 4rem 1fr;gap:.5rem;align-items:center;list-style:none}
 .row>summary::-webkit-details-marker{display:none}.row>summary::before{content:"\25B8";color:var(--dim)}.row[open]>summary::before{content:"\25BE"}
 .row>summary>:nth-child(n+2):not(svg):not(.words){text-align:right;font-variant-numeric:tabular-nums}
