@@ -42,6 +42,26 @@ std::vector<std::string> measured_points(const HardwareProfile& profile) {
   return ids;
 }
 
+namespace {
+
+/// Points of both; the fit of the one that has more.
+void merge_attention(std::vector<ProfileAttention>& all, const ProfileAttention& old) {
+  const auto same = std::find_if(all.begin(), all.end(), [&](const ProfileAttention& a) {
+    return a.backward == old.backward && a.head_dim == old.head_dim;
+  });
+  if (same == all.end()) {
+    all.push_back(old);
+    return;
+  }
+  const ProfileAttention rest = *same;
+  if (old.grid.size() > rest.grid.size()) *same = old;
+  const ProfileAttention& other = old.grid.size() > rest.grid.size() ? rest : old;
+  add_missing(same->grid, other.grid,
+              [](const AttentionPoint& p) { return std::tie(p.batch, p.heads, p.kv_heads, p.seq); });
+}
+
+}  // namespace
+
 void merge_profile(HardwareProfile& profile, const HardwareProfile& earlier) {
   add_missing(profile.provenance, earlier.provenance, [](const ProfileSource& s) { return s.id; });
   if (profile.memory.context_gib <= 0) profile.memory = earlier.memory;
@@ -72,12 +92,14 @@ void merge_profile(HardwareProfile& profile, const HardwareProfile& earlier) {
     add_missing(same->table, old.table, [](const CurvePoint& p) { return p.bytes; });
     fit_curve(*same);
   }
-  if (profile.attention.empty()) profile.attention = earlier.attention;
+  for (const ProfileAttention& old : earlier.attention) merge_attention(profile.attention, old);
   add_missing(profile.memory_bound, earlier.memory_bound, [](const ProfileKernel& k) { return k.op; });
   add_missing(profile.pairs, earlier.pairs, [](const ProfilePair& p) { return std::pair(p.from, p.to); });
   if (profile.tiers.empty()) profile.tiers = earlier.tiers;
   if (profile.overlap.empty()) profile.overlap = earlier.overlap;
   add_missing(profile.nccl_memory, earlier.nccl_memory, [](const ProfileNcclMemory& m) { return m.what; });
+  if (profile.nccl_channels.collective <= 0) profile.nccl_channels = earlier.nccl_channels;
+  add_missing(profile.conditions, earlier.conditions, [](const ProfileConditions& c) { return c.section; });
 }
 
 }  // namespace plan
