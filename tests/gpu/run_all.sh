@@ -25,6 +25,7 @@ probes() { # within its budget, start-up and joining aside
   local begin=$SECONDS
   "$plan" probe -o "$out/node.yaml" --model 8b --tp 1 --budget 120s && [ $((SECONDS - begin)) -le 180 ] && ! grep -q '^partial' "$out/node.yaml"
 }
+measures_attention() { grep -q 'pass: fwd' "$out/node.yaml" && grep -q 'pass: bwd' "$out/node.yaml"; }
 resumes() { "$plan" probe --resume "$out/node.yaml" -o "$out/again.yaml" --budget 30s; }
 repeats() { # a second look differs by noise alone in the big figures
   "$plan" probe -o "$out/second.yaml" --budget 45s && "$plan" probe "$out/second.yaml" --diff "$out/node.yaml"
@@ -61,6 +62,7 @@ nvidia-smi -L > /dev/null 2>&1 || { echo "no GPU here: nothing was checked"; exi
 check "builds with PLAN_CUDA=ON" builds
 check "probe within its budget" probes
 check "figures within 3 % of PyTorch" with_torch tests/gpu/independent.py "$out/node.yaml"
+check "attention through cuDNN, forward and backward" measures_attention
 check "resume" resumes
 check "second probe against the first" repeats
 check "plans with what was measured" plans
