@@ -72,6 +72,11 @@ constexpr Rule kRules[] = {
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},
     {"fsdp_optimizer", "Megatron-FSDP needs adam or sgd", Level::Sharding, kMegatron,
      [](const Problem& p, const Layout& l) { return l.zero <= 1 || p.training.optimizer != Optimizer::Muon; }},
+    {"copies_divide_experts", "copies of the optimizer states divide the ranks that share an expert", Level::Sharding,
+     kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return !p.model.moe() || l.zero == 0 || rule::divides(l.dense_group() / l.shard_group(), l.expert_dp());
+     }},
     {"recompute_unknown", "Megatron recomputes modules or layers, not single operations", Level::Recompute, kMegatron,
      [](const Problem&, const Layout& l) { return !recomputes(l, kRecomputeOps); }},
     {"recompute_delayed_scaling", "norms and expert activations are not recomputed under fp8 with delayed scaling",

@@ -20,12 +20,12 @@ emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best 
 }
 
 ask() {  # PYTHON DRIVER SAMPLES: every file accepted, and a changed plan noticed
-  timeout 400 "$1" "$here/$2" "$work/$3" "$work/$3-best" > "$work/log" 2> "$work/err" ||
+  timeout "${ASK_SECONDS:-400}" "$1" "$here/$2" "$work/$3" "$work/$3-best" > "$work/log" 2> "$work/err" ||
     { cat "$work/log"; tail -n 5 "$work/err"; failed=1; return; }
   tail -n 1 "$work/log"
   rm -rf "$work/changed" && mkdir "$work/changed" && cp -r "$work/$3/0000" "$work/changed/"
   sed -i -E 's/"gpus": ([0-9]+)/"gpus": 3\1/; s/"(micro_batch|global_batch)": ([0-9]+)/"\1": 3\2/' "$work/changed/0000/expect.json"
-  if timeout 200 "$1" "$here/$2" "$work/changed" > /dev/null 2>&1; then
+  if timeout "${ASK_SECONDS:-200}" "$1" "$here/$2" "$work/changed" > /dev/null 2>&1; then
     echo "$2 does not notice a changed plan"
     failed=1
   fi

@@ -45,6 +45,7 @@ def parsed(script):
     at = next(i for i, word in enumerate(words) if word.endswith("pretrain_gpt.py"))
     launch, _, _ = config_from_args(parse_args(words[:at + 1]))
     world = launch.max_nodes * launch.nproc_per_node
+    os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)  # the script before this one may have set it
     os.environ.update(environment_of(script), RANK="0", WORLD_SIZE=str(world), LOCAL_RANK="0")
     sys.argv = ["pretrain_gpt.py", *words[at + 1:], "--no-rope-fusion"]
     args = arguments.parse_args()
