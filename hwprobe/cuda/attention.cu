@@ -74,17 +74,15 @@ Inputs forward_graph(Graph& g, const Shape& shape) {
 }
 
 struct Gradients {
-  int q, keys, values, statistics, d_out, row_sums, d_q, d_q_sum, d_keys, d_values;
+  int q, keys, values, out, statistics, d_out, row_sums, d_q, d_q_sum, d_keys, d_values;
 };
 
-/// sum(dO * O) of every row, which comes first, in a graph of its own.
-void row_sum_graph(Graph& g, const Shape& shape, int& out, int& d_out, int& sums) {
-  out = g.tensor(shape.q(), Shape::strides(shape.q()), kBf16, false);
-  d_out = g.tensor(shape.q(), Shape::strides(shape.q()), kBf16, false);
-  sums = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
-  const int product = g.scratch(shape.q());
-  g.pointwise(kMultiply, out, d_out, product);
-  g.reduce(kSum, product, sums);
+/// sum(dO * O) of every row. cuDNN wants it scaled by what dropout kept: by one.
+void row_sums(Graph& g, const Shape& shape, int out, int d_out, int sums) {
+  const int product = g.scratch(shape.q()), sum = g.scratch(shape.rows());
+  g.pointwise(kMultiply, d_out, out, product);
+  g.reduce(kSum, product, sum);
+  g.pointwise(kMultiply, sum, g.scalar(1), sums);
 }
 
 /// Sums over the query heads that share a key head, where they do.
@@ -109,6 +107,7 @@ Gradients backward_graph(Graph& g, const Shape& shape) {
   in.q = g.tensor(shape.q(), q, kBf16, false);
   in.keys = g.tensor(transposed(shape.kv()), across, kBf16, false);
   in.values = g.tensor(transposed(shape.kv()), across, kBf16, false);
+  in.out = g.tensor(shape.q(), q, kBf16, false);
   in.d_out = g.tensor(shape.q(), q, kBf16, false);
   in.statistics = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
   in.row_sums = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
@@ -116,6 +115,7 @@ Gradients backward_graph(Graph& g, const Shape& shape) {
   in.d_keys = g.tensor(shape.kv(), kv, kBf16, false);
   in.d_q_sum = g.tensor(shape.q(), packed(shape.q()), kFloat, false);
   in.d_q = g.tensor(shape.q(), q, kBf16, false);
+  row_sums(g, shape, in.out, in.d_out, in.row_sums);
   const int shifted = g.scratch(shape.scores()), probabilities = g.scratch(shape.scores());
   g.pointwise(kSubtract, scaled_scores(g, shape, in.q, in.keys), in.statistics, shifted);
   g.pointwise(kExp, causal(g, shape, shifted), -1, probabilities);
@@ -218,7 +218,7 @@ Status measure_attention(Device& device, const plan_probe_point& point, plan_pro
   if (Status s = t.fill(device, shape, backward); !s) return s;
   Graph forward(library);
   const Inputs in = forward_graph(forward, shape);
-  size_t bytes = 0, more = 0;
+  size_t bytes = 0;
   if (Status s = forward.build(bytes); !s) return s;
   if (Status s = t.workspace.allocate(bytes); !s) return s;
   const std::map<int, void*> once = {{in.q, t.q.as()},
@@ -233,17 +233,14 @@ Status measure_attention(Device& device, const plan_probe_point& point, plan_pro
     return sample(
         device, point, [&] { return forward.run(once, t.workspace.as()); }, result);
 
-  Graph sums(library), gradients(library);
-  int out = 0, d_out = 0, row_sums = 0;
-  row_sum_graph(sums, shape, out, d_out, row_sums);
+  Graph gradients(library);
   const Gradients g = backward_graph(gradients, shape);
-  if (Status s = sums.build(bytes); !s) return s;
-  if (Status s = gradients.build(more); !s) return s;
-  if (Status s = t.workspace.allocate(std::max(bytes, more)); !s) return s;
-  const std::map<int, void*> first = {{out, t.out.as()}, {d_out, t.d_out.as()}, {row_sums, t.row_sums.as()}};
+  if (Status s = gradients.build(bytes); !s) return s;
+  if (Status s = t.workspace.allocate(bytes); !s) return s;
   const std::map<int, void*> then = {{g.q, t.q.as()},
                                      {g.keys, t.k.as()},
                                      {g.values, t.v.as()},
+                                     {g.out, t.out.as()},
                                      {g.d_out, t.d_out.as()},
                                      {g.statistics, t.statistics.as()},
                                      {g.row_sums, t.row_sums.as()},
@@ -256,7 +253,6 @@ Status measure_attention(Device& device, const plan_probe_point& point, plan_pro
       device, point,
       [&]() -> Status {
         cudaMemsetAsync(t.d_q_sum.as(), 0, accumulated, device.stream);
-        if (Status s = sums.run(first, t.workspace.as()); !s) return s;
         return gradients.run(then, t.workspace.as());
       },
       result);
