@@ -151,8 +151,7 @@ void Evaluator::finish_recompute() {
     StageTime time{.forward = Seconds(cost.forward.total()),
                    .backward_input = Seconds(cost.backward_input.total() + cost.recompute.total()),
                    .backward_weight = Seconds(cost.backward_weight.total())};
-    if (pairs && cost.forward.ep > 0)
-      time.pair = Seconds(cost.total() - cost.forward.ep - cost.backward_input.ep + cost.paired_ep);
+    if (pairs && cost.forward.ep > 0) time.pair = Seconds(cost.pair().total() + cost.recompute.total());
     times_.insert(times_.end(), static_cast<std::size_t>(segment.ranks), time);
   }
   run_ = pipeline_time(pipeline_, times_, Seconds(hop_));
@@ -162,8 +161,8 @@ void Evaluator::finish_recompute() {
 /// The busy time splits as the bottleneck's own micro-batches do.
 void Evaluator::set_base() {
   const StageCost& cost = stage_costs_[content_of(bottleneck_)];
-  const double share = run_.busy.value / cost.total();
-  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
+  const Phase work = pairs_micro_batches(layout_.schedule) ? cost.pair() : cost.work();
+  const double share = run_.busy.value / (work.total() + cost.recompute.total());
   base_ = {};
   base_.compute = Seconds(share * work.compute);
   base_.recompute = Seconds(share * cost.recompute.total());

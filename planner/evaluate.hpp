@@ -17,6 +17,14 @@ namespace plan {
 struct StageCost {
   Phase forward{}, backward_input{}, backward_weight{}, recompute{};
   double paired_ep = 0;
+  /// Forward and backward without recomputation: of one micro-batch after the other, or of two at once, of which one
+  /// computes while the other sends to its experts.
+  Phase work() const { return forward + backward_input + backward_weight; }
+  Phase pair() const {
+    Phase both = work();
+    if (forward.ep > 0) both.ep = paired_ep;
+    return both;
+  }
   double backward() const { return backward_input.total() + backward_weight.total() + recompute.total(); }
   double total() const { return forward.total() + backward(); }
 };

@@ -141,10 +141,7 @@ OpParts parts_of(const StepReplay& step, const ReplayedOp& replayed) {
     case Work::Backward: out.work = cost.backward_input + cost.backward_weight; break;
     case Work::InputGradient: out.work = cost.backward_input; break;
     case Work::WeightGradient: out.work = cost.backward_weight; break;
-    case Work::Pair:
-      out.work = cost.forward + cost.backward_input + cost.backward_weight;
-      if (cost.forward.ep > 0) out.work.ep = cost.paired_ep;
-      break;
+    case Work::Pair: out.work = cost.pair(); break;
   }
   if (replayed.op.work != Work::Forward && replayed.op.work != Work::WeightGradient)
     out.recompute = share * cost.recompute.total();

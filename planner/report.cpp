@@ -59,6 +59,17 @@ void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Grou
   estimate.communication.push_back(std::move(row));
 }
 
+/// Rows know what one layer leaves exposed by itself; pairs of micro-batches and a spread vocabulary change that for
+/// the whole axis, which is the step's term.
+void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
+  Seconds sum{};
+  for (const Communication& row : estimate.communication)
+    if (row.axis == axis) sum += row.exposed;
+  if (sum.value <= 0) return;
+  for (Communication& row : estimate.communication)
+    if (row.axis == axis) row.exposed = Seconds(row.exposed.value * (term / sum));
+}
+
 }  // namespace
 
 void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
@@ -106,6 +117,9 @@ void Evaluator::report_layers(Estimate& estimate) const {
       add(costs_.layer(kind), count);
   if (content.embedding) add(costs_.embedding(), 1);
   if (content.head) add(costs_.head(), 1);
+  settle_exposed(estimate, Axis::Tp, base_.tp);
+  settle_exposed(estimate, Axis::Cp, base_.cp);
+  settle_exposed(estimate, Axis::Ep, base_.ep);
 }
 
 void Evaluator::report_pipeline(Estimate& estimate) const {

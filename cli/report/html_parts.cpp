@@ -135,26 +135,28 @@ std::string front_html(const Plan& plan) {
             .joined = static_cast<int>(plan.front.size()),
             .x_limit = static_cast<double>(plan.best.capacity.value) / kGiB,
             .x_limit_title = "the GPU's memory"};
-  const auto add = [&](const Estimate& e, int colour, const std::string& label, bool strong) {
+  const auto add = [&](const Estimate& e, int colour, bool strong = false) {
     const std::string title =
         fmt::format("{}, {} GiB: {}", step_text(plan, e.step_time), gib(e.peak), layout_flag(e.layout));
     plot.points.push_back(
-        {static_cast<double>(e.peak.value) / kGiB, e.step_time.value * scale.factor, colour, title, label, strong});
+        {static_cast<double>(e.peak.value) / kGiB, e.step_time.value * scale.factor, colour, title, "", strong});
   };
   HtmlTable table{.head = {"step", "memory", "layout"}, .rows = {}, .text_columns = 9};
   for (const Estimate& e : plan.front) {
-    add(e, 0, "", false);
+    add(e, 0);
     table.rows.push_back({step_text(plan, e.step_time), gib(e.peak) + " GiB", degrees(plan, e.layout)});
   }
-  for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
-    add(plan.runners_up[i].estimate, 3, fmt::format("{}", i + 2), false);
-  add(plan.best, 6, "best", true);
+  for (const RunnerUp& runner : plan.runners_up) add(runner.estimate, 3);
+  add(plan.best, 6, true);
   std::string out =
       fmt::format("<p class=\"dim\">{}</p>\n",
                   whole ? "No other layout is both faster and smaller than one on the line; each is the fastest of "
                           "those that need no more memory."
                         : "The best and the runners-up.");
-  out += svg_plot(plot);
+  std::vector<std::pair<int, std::string>> legend = {{6, "best"}};
+  if (!plan.runners_up.empty()) legend.emplace_back(3, "next best");
+  if (whole) legend.emplace_back(0, "the front");
+  out += html_legend(legend) + svg_plot(plot);
   if (whole)
     out += fmt::format("<details><summary>the {} layouts of the front</summary><div>{}</div></details>\n",
                        plan.front.size(), html_table(table));

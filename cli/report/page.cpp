@@ -37,6 +37,7 @@ details[open]>div .t9 td:nth-child(2){white-space:nowrap}
 .tile{background:var(--soft);padding:.6rem .8rem}.tile b{display:block;font-size:1.45rem;font-variant-numeric:tabular-nums}
 .bars{margin:.3rem 0 .8rem;display:grid;grid-template-columns:max-content max-content 1fr;gap:.15rem .7rem;align-items:center;font-variant-numeric:tabular-nums}
 .bars>:nth-child(3n+1),.bars>:nth-child(3n+2){text-align:right}
+@media (min-width:601px){.t1 td:nth-child(n+2),.t2 td:nth-child(n+3),.t3 td:nth-child(n+4){white-space:nowrap}}
 @media (max-width:600px){.row>summary>:nth-child(2){overflow-wrap:anywhere}body{font-size:14px;padding:.7rem}td,th{padding:.2rem .22rem}table{font-size:.78rem}
 .t2 td:nth-child(-n+2),.t3 td:nth-child(-n+3),.t9 td{overflow-wrap:anywhere}
 .row>summary{grid-template-columns:1rem 6rem 5.2rem 2.8rem 1fr;gap:.25rem}.tile b{font-size:1.2rem}.tiles{grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.5rem}}

@@ -145,6 +145,29 @@ TEST_CASE("the order in which a model names its kinds of layer changes nothing")
   CHECK(moe >= 10);
 }
 
+TEST_CASE("what the messages of an axis leave exposed is the axis's term of the step") {
+  std::mt19937 random(59);
+  int axes = 0;
+  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+    Problem problem = oracle::random_problem(random, i % 2 == 0 ? 8 : 64);
+    problem.cluster.gpu.memory = Bytes(std::int64_t{1} << 50);
+    const SearchResult found = find_layouts(problem);
+    for (const Candidate& candidate : found.ranking.best()) {
+      const Estimate e = estimate(problem, candidate.layout);
+      const auto compare = [&](Axis axis, Seconds term) {
+        Seconds sum{};
+        for (const Communication& row : e.communication)
+          if (row.axis == axis) sum += row.exposed;
+        if (term.value > 0) ++axes;
+        CHECK(sum.value == doctest::Approx(term.value).epsilon(1e-9));
+      };
+      compare(Axis::Tp, e.terms.tp), compare(Axis::Cp, e.terms.cp), compare(Axis::Ep, e.terms.ep);
+      compare(Axis::Pp, e.terms.pp), compare(Axis::Dp, e.terms.dp);
+    }
+  }
+  CHECK(axes >= 40);
+}
+
 TEST_CASE("without tensor parallelism nothing is sent for it, and stages add up to the model") {
   std::mt19937 random(53);
   for (int i = 0; i < 25 * oracle::test_scale(); ++i) {
