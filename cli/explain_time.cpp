@@ -234,6 +234,7 @@ Result<Explanation> explain_mfu_full(const Plan& plan, int) {
   Explanation out = utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
                                 "FLOPs of a token, forward and backward, no mask");
   out.parts.push_back(explain_flops(plan, Mask::Full));
+  out.symbols[2].value = out.parts.back().value;  // not by way of the step time, which rounds
   return out;
 }
 

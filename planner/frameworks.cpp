@@ -92,6 +92,16 @@ Stack tuned() {  // NVIDIA's own recipes: everything overlapped
   return stack;
 }
 
+/// DeepSeek's own stack: DeepEP sends one copy of a token to at most four nodes, in fp8, under compute of another
+/// micro-batch (arXiv:2412.19437, section 3.2).
+Stack hai_llm() {
+  Stack stack = tuned();
+  stack.framework = "hai-llm";
+  stack.dedup_dispatch = stack.fp8_dispatch = stack.ep_overlap = true;
+  stack.node_limit = 4;
+  return stack;
+}
+
 /// Megatron-Bridge's recipes dispatch with DeepEP or HybridEP: one copy of a token per node.
 Stack bridge() {
   Stack stack = tuned();
@@ -99,27 +109,51 @@ Stack bridge() {
   return stack;
 }
 
+/// Megatron Core as its README's tables ran it: "overlapping with PP (enabled by default)" is on when virtual stages
+/// are (transformer/moe/README.md, P2P Comm Overlap).
+FrameworkDefaults megatron_core(std::string_view keyword) {
+  FrameworkDefaults row{keyword, tuned(), 1, 4, true};
+  row.interleaves = true;
+  return row;
+}
+
+/// Llama 3, arXiv:2407.21783 section 3.3.2: a chunk is one layer; the first holds the embedding alone, the last the
+/// loss.
+FrameworkDefaults meta() {
+  Stack stack = tuned();
+  stack.tp_overlap = false;  // its tensor parallelism stays inside a node because it is exposed
+  FrameworkDefaults row{"Meta", stack, 2, 4, true, true, CpKind::AllGather, false};
+  row.interleaves = true;
+  return row;
+}
+
+/// DeepSpeed's batch arithmetic: a `train_batch_size` alone is one micro-batch per rank, without accumulation.
+FrameworkDefaults whole_batches(FrameworkDefaults row) {
+  row.accumulates = false;
+  return row;
+}
+
 const std::vector<FrameworkDefaults>& run_table() {
   static const std::vector<FrameworkDefaults> rows = {
       {"Megatron-DeepSpeed", deepspeed_era()},
       {"DeepSpeed 3D", deepspeed_era(), 1},
-      {"GPT-NeoX", deepspeed_era(), 1},
+      whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
       {"Composer", composer(), 3},
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
       {"FSDP2", fsdp("fsdp2", true), 3},
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP", fsdp("fsdp", false), 3},
       {"LitGPT", fsdp("fsdp", false), 3},
-      {"Bridge", bridge(), 1, 4, true, false},
-      {"NeMo", tuned(), 1, 4, true},
-      {"Megatron-Core", tuned(), 1, 4, true},
+      {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
+      {"NeMo", tuned(), 1, 2, true},
+      megatron_core("Megatron-Core"),
       {"MaxText", fsdp("maxtext", true), 3},
       {"InternEvo", fsdp("internevo", false), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},
-      {"HAI-LLM", tuned(), 1, 4, false, true, CpKind::Ring, false},
-      {"Meta", tuned(), 2, 4, true, true, CpKind::AllGather, false},
-      {"DeepSpeed", deepspeed_era(), 3, 2},
+      {"HAI-LLM", hai_llm(), 1, 4, false, true, CpKind::Ring, false},
+      meta(),
+      whole_batches({"DeepSpeed", deepspeed_era(), 3, 2}),
   };
   return rows;
 }

@@ -33,6 +33,8 @@ struct FrameworkDefaults {
   CpKind cp_kind = CpKind::Ring;
   bool equal_stages = true;  ///< as many layers on every stage, where they divide
   bool flash_fp16 = true;    ///< flash attention in fp16 too: off for stacks of the years before it
+  bool interleaves = false;  ///< pipelines take one layer at a time unless `vp` is stated
+  bool accumulates = true;   ///< micro-batches of one sequence unless stated; false: the whole batch in one
 };
 
 /// The first row whose keyword stands in `framework`; Megatron-LM's if none does.

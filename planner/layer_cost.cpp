@@ -208,20 +208,22 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
+  // What an fp8 GEMM will read is quantised before it is gathered (TransformerEngine, torchao's Float8ColwiseParallel).
+  const double narrow = is_fp8(training_.precision) ? 0.5 : 1;
   const double chunks = stack_.tp_overlap ? 1.0 / split_.tp : 1.0;  // userbuffers: one chunk stays exposed
   if (split_.sequence_parallel) {
-    const double gather = message_time(Collective::AllGather, in, group);
+    const double gather = message_time(Collective::AllGather, narrow * in, group);
     const double scatter = message_time(Collective::ReduceScatter, out, group);
-    const double gather_grad = message_time(Collective::AllGather, out, group);
+    const double gather_grad = message_time(Collective::AllGather, narrow * out, group);
     const double scatter_grad = message_time(Collective::ReduceScatter, in, group);
     const double hidden_gather = hidden_under(gather, column.data);
     const double hidden_scatter = hidden_under(scatter_grad, column.weight);
     cost_.forward.tp += chunks * (gather + scatter);
     cost_.backward_input.tp += chunks * gather_grad + hidden_gather + hidden_scatter;
     cost_.split_penalty += scatter_grad - hidden_scatter;
-    add_message(Axis::Tp, Collective::AllGather, group, in, 2, gather, chunks * gather + hidden_gather);
+    add_message(Axis::Tp, Collective::AllGather, group, narrow * in, 2, gather, chunks * gather + hidden_gather);
     add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter, chunks * scatter);
-    add_message(Axis::Tp, Collective::AllGather, group, out, 1, gather_grad, chunks * gather_grad);
+    add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunks * gather_grad);
     add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad, hidden_scatter);
   } else {
     const double forward = message_time(Collective::AllReduce, out, group);

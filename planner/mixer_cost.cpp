@@ -8,6 +8,16 @@
 namespace plan {
 namespace {
 
+/// Longest sequence of Megatron's fused softmax (scaled_upper_triang_masked_softmax.h).
+constexpr std::int64_t kFusedSoftmax = 4096;
+
+/// Calls from Python that route the tokens of one layer and drive its two grouped products: scores, choice, map,
+/// counts, loss, exchanges, quantisers (Megatron's router.py and token_dispatcher.py, TransformerEngine's
+/// GroupedLinear); and what one of them costs, in bare launches.
+constexpr double kRoutingCalls = 115, kLaunchesPerCall = 4;
+/// Launches from C++ that multiply one expert's tokens, or quantise and multiply them, in each product.
+constexpr double kExpertLaunches = 1, kQuantisedExpertLaunches = 4;
+
 double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
@@ -60,7 +70,7 @@ double LayerBuilder::attention_rate() const {
 }
 
 void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) {
-  // Two batched GEMMs and four passes (scale, mask, softmax, dropout) over the s x s scores of every head.
+  // Two batched GEMMs around passes over the s x s scores of every head.
   const double seq = as_double(training_.seq), batch = split_.micro_batch * heads;
   const double rows = seq / split_.cp;
   const auto time = [&](GemmShape shape, Orientation o) {
@@ -80,7 +90,13 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   cost_.backward_input.compute += 2 * (scores + values);
   forward_kernels_ += 2, backward_kernels_ += 4;
   const double elements = batch * rows * seq;
-  add_memory(11 * elements, 12 * elements, 4, kRecomputeCoreAttention);
+  // Megatron's softmax scales and masks too and reads the lower triangle alone, for sequences up to 4096; its dropout,
+  // the random state of that and the copy that puts heads beside each other again are calls of their own.
+  const bool fused = stack_.fused_pointwise && training_.seq <= kFusedSoftmax;
+  if (fused)
+    add_memory((3 + 5) * elements, (4 + 5) * elements, 4, kRecomputeCoreAttention);
+  else  // scale, mask, softmax, dropout
+    add_memory(11 * elements, 12 * elements, 4, kRecomputeCoreAttention);
 }
 
 void LayerBuilder::context_messages(double q_width, double kv_width, double forward_core, double backward_core) {
@@ -148,7 +164,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   const double routed = tokens_ / split_.tp * as_double(shape.top_k) * split_.etp * stack_.routing_imbalance;
   const double rows = routed / local;
 
-  const double share = fit_.gemm * fit_.grouped_gemm;
+  const double share = gemm_rate(dtype_) * fit_.grouped_gemm;
   const auto time = [&](double n, double k, Orientation o) {
     const double seconds = grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / share;
     tell({.law = KernelTime::Law::GroupedGemm,
@@ -164,6 +180,9 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
+  const double launches = kRoutingCalls * kLaunchesPerCall +
+                          2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
+  forward_kernels_ += launches, backward_kernels_ += 2 * launches;
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
   add_memory((shape.gated ? 6 : 4) * routed * f, (shape.gated ? 10 : 6) * routed * f, 1, kRecomputeMoeActivation);

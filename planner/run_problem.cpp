@@ -132,10 +132,10 @@ Result<Recompute> recompute_of(const Run& run, int stage_layers) {
   return recompute;
 }
 
-Result<Schedule> schedule_of(const Run& run) {
-  if (run.schedule.empty()) return count(run.vp) > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
+Result<Schedule> schedule_of(const Run& run, int vp) {
+  if (run.schedule.empty()) return vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
   if (const auto known = parse(kScheduleNames, run.schedule))
-    return *known == Schedule::Interleaved && count(run.vp) == 1 ? Schedule::OneFOneB : *known;
+    return *known == Schedule::Interleaved && vp == 1 ? Schedule::OneFOneB : *known;
   return skip("unknown_schedule", fmt::format("schedule `{}` is not modelled", run.schedule));
 }
 
@@ -149,6 +149,18 @@ int vocab_barriers_of(const Run& run) {
 enum class Placement { Default, Balanced };
 Placement placement_of(const Run& run) {
   return run.notes.find("method=redis") != std::string::npos ? Placement::Balanced : Placement::Default;
+}
+
+/// Chunks of a rank where a run interleaves them without saying how many: as many as its layers allow, embedding and
+/// loss counted as one each where that divides; two if only the schedule's name is given.
+int unstated_chunks(const Problem& problem, const Layout& layout, bool deepest) {
+  const int depth = problem.model.depth();
+  const std::int64_t micro = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch);
+  if (layout.pp == 1 || micro % layout.pp != 0) return 1;
+  int chunks = 1;
+  for (int vp = 2; vp <= (deepest ? depth : 2); ++vp)
+    if (depth % (layout.pp * vp) == 0 || (depth + 2) % (layout.pp * vp) == 0) chunks = vp;
+  return chunks;
 }
 
 Result<Layout> layout_of(const Run& run, const Problem& problem, const FrameworkDefaults& defaults) {
@@ -167,10 +179,15 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   if (run.shard.starts_with("hsdp:"))
     std::from_chars(run.shard.data() + 5, run.shard.data() + run.shard.size(), layout.shard);
   layout.micro_batch = count(run.micro_batch);
+  if (!run.micro_batch && !defaults.accumulates && layout.pp == 1)
+    layout.micro_batch = static_cast<int>(std::max<std::int64_t>(1, problem.training.global_batch / layout.dp));
   layout.sequence_parallel =
       layout.tp > 1 && (run.sequence_parallel ? *run.sequence_parallel != 0 : defaults.sequence_parallel);
   layout.cp_kind = defaults.cp_kind;
-  const Result<Schedule> schedule = schedule_of(run);
+  const bool named = run.schedule == "interleaved", stated_in_full = run.task.starts_with("functional-test");
+  if (!run.vp && (named || (run.schedule.empty() && defaults.interleaves && !stated_in_full)))
+    layout.vp = unstated_chunks(problem, layout, defaults.interleaves);
+  const Result<Schedule> schedule = schedule_of(run, layout.vp);
   if (!schedule) return fail(schedule.error());
   layout.schedule = layout.pp > 1 ? *schedule : Schedule::OneFOneB;
   if (v_shaped(layout.schedule)) layout.vp = 2;

@@ -52,11 +52,12 @@ void simumax(Problem& problem, Layout& layout) {
 }
 
 /// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
-/// gathered once and kept, 16-bit gradients beside a sharded fp32 optimizer.
+/// gathered once and kept, norms that keep their normalised input, 16-bit gradients beside a sharded fp32 optimizer.
 void aleph_alpha(Problem& problem) {
   Stack& stack = problem.training.stack;
   stack.cross_entropy = CrossEntropy::Eager;
   stack.vocab_parallel_loss = stack.fused_activation = stack.frees_stage_outputs = stack.transformer_engine = false;
+  stack.fused_norms = false;
   stack.keeps_gathered = true;
   problem.training.grad_bytes = 2;
 }
@@ -137,6 +138,13 @@ void megatron_tests(const Run& run, Problem& problem) {
   if (flags.value("ckpt-format") == "fsdp_dtensor") stack.states = StateLayout::MegatronFsdp;
 }
 
+/// Megatron-Bridge: what its recipes switch on beyond their defaults.
+void megatron_bridge(const Run& run, Problem& problem) {
+  Stack& stack = problem.training.stack;
+  if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
+  if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
+}
+
 /// Equal chunks, as frameworks cut by default; where layers do not divide, embedding and loss count as one
 /// each (BLOOM's 70 layers on 12 stages). What neither fits stays balanced.
 std::vector<int> published_split(int layers, int chunks) {
@@ -155,6 +163,7 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(problem);
+  if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
   if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
   if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
 }

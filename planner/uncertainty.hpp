@@ -14,10 +14,27 @@ struct Interval {
 };
 
 /// Kinds of runs whose predictions err alike. The first that applies counts, in this order.
-enum class Regime { UnmeasuredGpu, Moe, LongContext, MultiNode, SingleNode };
-inline constexpr int kRegimes = 5;
-inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured GPU", "mixture of experts",
-                                                                     "long context", "several nodes", "one node"};
+enum class Regime {
+  UnmeasuredGpu,
+  NarrowMoe,
+  Moe,
+  LongContext,
+  Eager,
+  MultiNodeFsdp,
+  SingleNodeFsdp,
+  MultiNode,
+  SingleNode
+};
+inline constexpr int kRegimes = 9;
+inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured GPU",
+                                                                     "mixture of experts in 8 bits or fewer",
+                                                                     "mixture of experts",
+                                                                     "long context",
+                                                                     "operations launched one by one",
+                                                                     "FSDP, several nodes",
+                                                                     "FSDP, one node",
+                                                                     "several nodes",
+                                                                     "one node"};
 [[nodiscard]] Regime regime_of(const Problem& problem);
 
 /// 90 % intervals of step time and of peak memory.

@@ -19,7 +19,7 @@ constexpr std::array kConstants{
     Constant{"blackwell", &Calibration::blackwell, 0.95, 0.03},
     Constant{"blackwell_fp8", &Calibration::blackwell_fp8, 1.05, 0.04},
     Constant{"blackwell_fp4", &Calibration::blackwell_fp4, 1.05, 0.04},
-    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0.88, 0.02},
+    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0.90, 0.02},
     Constant{"attention", &Calibration::attention, 1.0, 0.015},
     Constant{"memory_bound", &Calibration::memory_bound, 0.95, 0.02},
     Constant{"scale_up", &Calibration::scale_up, 0.90, 0.15},
