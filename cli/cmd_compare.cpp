@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "cli/commands.hpp"
@@ -16,6 +14,7 @@
 #include "cli/report/comparison.hpp"
 #include "cli/report/plan_json_read.hpp"
 #include "cli/resolve.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -25,13 +24,6 @@ constexpr std::string_view kBest = "best";
 bool is_file(const std::string& word) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(word, ignored);
-}
-
-Result<std::string> file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return fail({"cannot_read", fmt::format("cannot read `{}`", path)});
-  return text;
 }
 
 /// A plan that `plan --json` wrote: JSON that names a schema.
@@ -59,7 +51,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
                                const Streams& streams) {
   Args asked = args;
   if (is_file(word)) {
-    Result<std::string> text = file_text(word);
+    Result<std::string> text = yaml::read_text(word);
     if (!text) return fail(text.error());
     if (is_earlier_plan(*text)) {
       Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word);
@@ -92,7 +84,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
 std::vector<Input> stated_inputs(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (!is_file(word)) continue;
-    Result<std::string> text = file_text(word);
+    Result<std::string> text = yaml::read_text(word);
     if (!text || !is_earlier_plan(*text)) continue;
     if (Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word)) return std::move(earlier->inputs);
   }
@@ -103,7 +95,7 @@ std::vector<Input> stated_inputs(const std::vector<std::string>& words) {
 std::string launch_file(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (!is_file(word)) continue;
-    const Result<std::string> text = file_text(word);
+    const Result<std::string> text = yaml::read_text(word);
     if (text && !is_earlier_plan(*text)) return word;
   }
   return {};

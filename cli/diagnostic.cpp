@@ -42,7 +42,7 @@ std::string frame_of(const Place& whole, const Terminal& terminal) {
   if (place.file.empty()) return "";
   if (place.line <= 0) return fmt::format("  --> {}\n", place.file);
   std::string out = fmt::format("  --> {}:{}:{}\n", place.file, place.line, std::max(whole.column, 1));
-  if (place.text.empty()) return out;
+  if (place.text.empty() || place.column > static_cast<int>(place.text.size()) + 1) return out;
   const std::string number = fmt::format("{:>2}", place.line);
   const std::string gutter = std::string(number.size(), ' ') + " |";
   const int room = std::max(1, static_cast<int>(place.text.size()) - std::max(place.column, 1) + 1);
@@ -75,9 +75,23 @@ std::string helps(const Error& error, const Terminal& terminal) {
   return out;
 }
 
+/// Texts of files without what a terminal would take as a command.
+Error without_controls(Error error) {
+  const auto clean = [](std::string& text) {
+    std::replace_if(
+        text.begin(), text.end(),
+        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }, '?');
+  };
+  clean(error.message), clean(error.place.file), clean(error.place.text);
+  for (std::string& fact : error.facts) clean(fact);
+  for (std::string& help : error.help) clean(help);
+  return error;
+}
+
 }  // namespace
 
-std::string diagnostic(const Error& error, const Terminal& terminal) {
+std::string diagnostic(const Error& raw, const Terminal& terminal) {
+  const Error error = without_controls(raw);
   std::string out =
       fmt::format("{} {}\n", paint(terminal, Style::Bad, "error:"), wrap(error.message, terminal.width, 7));
   out += frame_of(error.place, terminal);
@@ -97,7 +111,8 @@ int report_errors(const Errors& errors, Streams& streams, std::string_view done)
     const std::string& file = errors.front().place.file;
     const bool same = !file.empty() && std::all_of(errors.begin(), errors.end(),
                                                    [&](const Error& error) { return error.place.file == file; });
-    streams.err += fmt::format("\n{} errors{}; nothing was {}\n", errors.size(), same ? " in " + file : "", done);
+    streams.err += fmt::format("\n{} errors{}; nothing was {}\n", errors.size(),
+                               same ? " in " + without_controls(errors.front()).place.file : "", done);
   }
   const bool no = !errors.empty() && std::all_of(errors.begin(), errors.end(), answers_no);
   return no ? kNo : kError;

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -16,9 +17,9 @@ void interrupted(int) { _exit(plan::kInterrupted); }
 int run(const std::vector<std::string>& words) {
   plan::Streams streams;
   const int status = plan::run_command_line(words, streams);
-  const bool ok = plan::write_all(STDOUT_FILENO, streams.out);
+  const bool ok = plan::write_all(STDOUT_FILENO, plan::as_utf8(std::move(streams.out)));
   if (!ok) streams.err += "error: cannot write to the standard output\n";
-  if (!plan::write_all(STDERR_FILENO, streams.err) || !ok) return plan::kError;
+  if (!plan::write_all(STDERR_FILENO, plan::as_utf8(std::move(streams.err))) || !ok) return plan::kError;
   return status;
 }
 
@@ -27,6 +28,7 @@ int run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, interrupted);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write()
   try {
     return run({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (const std::exception& bug) {

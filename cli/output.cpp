@@ -25,7 +25,31 @@ bool is_special(const std::string& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
+/// Bytes of the character that starts at `at`; 0 where none does.
+std::size_t character_at(std::string_view text, std::size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  const std::size_t length = byte < 0x80   ? 1
+                             : byte < 0xc2 ? 0
+                             : byte < 0xe0 ? 2
+                             : byte < 0xf0 ? 3
+                             : byte < 0xf5 ? 4
+                                           : 0;
+  if (at + length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((static_cast<unsigned char>(text[at + i]) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
 }  // namespace
+
+std::string as_utf8(std::string text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = character_at(text, at);
+    if (length == 0) text[at] = '?';
+    at += length == 0 ? 1 : length;
+  }
+  return text;
+}
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {

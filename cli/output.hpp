@@ -11,6 +11,9 @@ namespace plan {
 /// directly.
 [[nodiscard]] Result<bool> write_whole(const std::string& path, std::string_view text);
 
+/// `text` with every byte that is not UTF-8 as `?`: names of files may hold any.
+[[nodiscard]] std::string as_utf8(std::string text);
+
 /// Writes all of `text` to a descriptor. A reader that has gone away is no error.
 [[nodiscard]] bool write_all(int descriptor, std::string_view text);
 

@@ -224,6 +224,20 @@ void resolve_search(Draft& draft) {
   problem.pareto = args.pareto;
 }
 
+/// Fixed axes whose product no job has would overflow before the rule that they make up all GPUs refuses them.
+void check_ranks(Draft& draft) {
+  const Fixed& fixed = draft.problem.fixed;
+  for (const std::optional<int>& last : {fixed.dp, fixed.ep}) {
+    double ranks = last.value_or(1);
+    for (const std::optional<int>& axis : {fixed.tp, fixed.cp, fixed.pp}) ranks *= axis.value_or(1);
+    if (ranks <= static_cast<double>(kMostGpus)) continue;
+    draft.errors.push_back(
+        {"out_of_range",
+         fmt::format("the axes of the layout multiply to {:.3g} GPUs, and a job has at most {}", ranks, kMostGpus)});
+    return;
+  }
+}
+
 }  // namespace
 
 Result<Problem> resolve_problem(const Args& args) {
@@ -237,6 +251,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_training(draft);
   resolve_lora(draft);
   resolve_search(draft);
+  check_ranks(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
   return std::move(draft.problem);
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostNames = 65'536;
 constexpr std::size_t kMostDigits = 18;
+constexpr std::size_t kMostCharacters = 255;  // of a name (RFC 1035)
 
 tl::unexpected<Errors> bad(std::string_view part, std::string_view why) {
   return fail(Error{"bad_nodelist", fmt::format("`{}` is no part of a node list: {}", part.substr(0, 60), why)});
@@ -67,6 +68,7 @@ Result<std::vector<std::string>> expand_element(std::string_view element) {
   if (element.empty()) return bad(element, "a name is empty");
   std::vector<std::string> names{""};
   for (std::size_t i = 0; i < element.size(); ++i) {
+    if (names.front().size() > kMostCharacters) return bad(element, "no host's name is as long");
     if (element[i] != '[') {
       if (!name_character(element[i])) return bad(element, "it holds a character that no host name has");
       for (std::string& name : names) name += element[i];

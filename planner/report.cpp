@@ -10,6 +10,9 @@
 namespace plan {
 namespace {
 
+/// Rounds, and stops at an exbibyte: no job moves or holds it, and sums still fit in 64 bits.
+Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
+
 /// FLOPs per token that recomputation repeats, averaged over the model's layers.
 double recomputed_flops(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers) {
   if (layout.recompute.kind == RecomputeKind::None) return 0;
@@ -88,8 +91,8 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
   }
   const Interval interval = memory_interval(problem_);
   estimate.capacity = problem_.cluster.gpu.memory;
-  estimate.peak_low = round_bytes(static_cast<double>(estimate.peak.value) * interval.low);
-  estimate.peak_high = round_bytes(static_cast<double>(estimate.peak.value) * interval.high);
+  estimate.peak_low = std::min(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.low));
+  estimate.peak_high = std::max(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.high));
   estimate.fits = estimate.peak_high <= estimate.capacity  ? Fits::Yes
                   : estimate.peak_low <= estimate.capacity ? Fits::AtRisk
                                                            : Fits::No;
@@ -105,7 +108,7 @@ void Evaluator::report_layers(Estimate& estimate) const {
       add_row(estimate, problem_.cluster,
               {.axis = message.axis,
                .op = message.op,
-               .per_step = round_bytes(times * message.size * wire_factor(message.op, message.group.size)),
+               .per_step = whole_bytes(times * message.size * wire_factor(message.op, message.group.size)),
                .count = times,
                .time = Seconds(times * message.time),
                .exposed = Seconds(visits * layers * message.exposed)},
@@ -131,7 +134,7 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
   add_row(estimate, problem_.cluster,
           {.axis = Axis::Pp,
            .op = Collective::SendRecv,
-           .per_step = round_bytes(sends * bytes),
+           .per_step = whole_bytes(sends * bytes),
            .count = sends,
            .time = Seconds(sends * hop_),
            .exposed = run_.hop},
@@ -155,7 +158,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
     add_row(estimate, problem_.cluster,
             {.axis = Axis::Dp,
              .op = op,
-             .per_step = round_bytes(count * bytes * wire_factor(op, group.size)),
+             .per_step = whole_bytes(count * bytes * wire_factor(op, group.size)),
              .count = count,
              .time = Seconds(count * time),
              .exposed = Seconds(hidden)},

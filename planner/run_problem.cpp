@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "formulas/absurdity.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
@@ -29,8 +30,12 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostBatch = 100'000'000;
+constexpr std::int64_t kMostLayers = 10'000;
+
+/// A degree; one above kMostGpus counts as that, which divides no job.
 int count(const std::optional<std::int64_t>& value, int otherwise = 1) {
-  return value ? static_cast<int>(std::min<std::int64_t>(*value, 1 << 30)) : otherwise;
+  return value ? static_cast<int>(std::min(*value, kMostGpus)) : otherwise;
 }
 
 /// "llama3-70b truncated to 12 layers": the first 12 layers, so that dense ones stay in front.
@@ -81,7 +86,7 @@ Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
   const std::size_t cut = run.model.find(" truncated");
   const std::string name = run.model.substr(0, cut);
   if (std::optional<Model> preset = catalogue.model(name)) {
-    if (cut != std::string::npos && run.layers) *preset = truncate(*preset, *run.layers);
+    if (cut != std::string::npos && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
     const bool same_depth = !run.layers || preset->depth() == *run.layers;
     if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {
       if (run.vocab) preset->vocab = *run.vocab;
@@ -93,7 +98,7 @@ Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
   if (!run.layers || !run.hidden || !run.heads)
     return skip("model_not_stated",
                 fmt::format("no preset is called `{}` and the row gives no layers, hidden and heads", run.model));
-  if (*run.layers == 0 || *run.hidden == 0 || *run.heads == 0 || *run.layers > 10'000)
+  if (*run.layers == 0 || *run.hidden == 0 || *run.heads == 0 || *run.layers > kMostLayers)
     return skip("model_not_stated", "layers, hidden and heads must be positive");
   return model_from_columns(run);
 }
@@ -166,14 +171,18 @@ int unstated_chunks(const Problem& problem, const Layout& layout, bool deepest) 
 Result<Layout> layout_of(const Run& run, const Problem& problem, const FrameworkDefaults& defaults) {
   Layout layout;
   layout.tp = count(run.tp), layout.cp = count(run.cp), layout.pp = count(run.pp), layout.vp = count(run.vp);
-  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
-  if (inner <= 0 || problem.gpus % inner != 0)
-    return skip("gpus_divide", fmt::format("tp * cp * pp = {} does not divide {} GPUs", inner, problem.gpus));
-  layout.dp = static_cast<int>(problem.gpus / inner);
+  const double ranks = static_cast<double>(layout.tp) * layout.cp * layout.pp;
+  if (!(ranks >= 1) || ranks > problem.gpus || problem.gpus % static_cast<int>(ranks) != 0)
+    return skip("gpus_divide", fmt::format("tp * cp * pp = {:.0f} does not divide {} GPUs", ranks, problem.gpus));
+  const int inner = static_cast<int>(ranks);
+  if (static_cast<std::int64_t>(layout.pp) * layout.vp > problem.model.depth() + 2)
+    return skip("layers_fill_stages", fmt::format("{} stages of {} chunks are more than {} layers", layout.pp,
+                                                  layout.vp, problem.model.depth()));
+  layout.dp = problem.gpus / inner;
   layout.ep = problem.model.moe() ? count(run.ep) : 1;
   layout.etp =
       problem.model.moe()
-          ? count(run.etp, defaults.etp_is_tp && layout.ep * layout.tp <= problem.gpus / layout.pp ? layout.tp : 1)
+          ? count(run.etp, defaults.etp_is_tp && layout.ep <= problem.gpus / layout.pp / layout.tp ? layout.tp : 1)
           : 1;
   layout.zero = run.shard.empty() ? count(run.zero, defaults.zero) : count(run.zero, 3);
   if (run.shard.starts_with("hsdp:"))
@@ -208,16 +217,19 @@ bool trains_adapters(std::string_view task) { return task == "lora" || task == "
 Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   RunProblem built;
   Problem& problem = built.problem;
-  if (!run.gpus || *run.gpus <= 0 || *run.gpus > 1 << 24)
+  if (!run.gpus || *run.gpus <= 0 || *run.gpus > kMostGpus)
     return skip("gpus_not_stated", "the number of GPUs is not stated");
-  if (!run.seq || *run.seq <= 0) return skip("sequence_not_stated", "the sequence length is not stated");
-  if (!run.global_batch || *run.global_batch <= 0) return skip("batch_not_stated", "the global batch is not stated");
+  if (!run.seq || *run.seq <= 0 || *run.seq > kMostSeq)
+    return skip("sequence_not_stated", "the sequence length is not stated");
+  if (!run.global_batch || *run.global_batch <= 0 || *run.global_batch > kMostBatch)
+    return skip("batch_not_stated", "the global batch is not stated");
   if (run.notes.find("method=interlaced") != std::string::npos)
     return skip("vocabulary_over_stages", "a vocabulary interlaced over all pipeline stages is not modelled");
   problem.gpus = static_cast<int>(*run.gpus);
   Result<Model> model = model_of(run, catalogue);
   if (!model) return fail(model.error());
   problem.model = *std::move(model);
+  if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
   const std::optional<Cluster> cluster = catalogue.cluster(run.gpu, count(run.gpus_per_node, 8), problem.gpus);
   if (!cluster) return skip("unknown_gpu", fmt::format("no preset is called `{}`", run.gpu));
   problem.cluster = *cluster;

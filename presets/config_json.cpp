@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "formulas/absurdity.hpp"
 #include "presets/json_config.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"

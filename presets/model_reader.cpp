@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formulas/absurdity.hpp"
 #include "presets/header.hpp"
 #include "presets/model_parts.hpp"
 #include "presets/reader.hpp"
@@ -139,32 +140,6 @@ void read_sizes(yaml::Map& root, Model& model) {
 }
 
 }  // namespace
-
-std::string absurdity(const Model& m) {
-  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
-  double total = 2 * d(m.vocab) * d(m.hidden) + d(m.positions) * d(m.hidden);
-  for (const Layer& k : m.kinds) {
-    const double count = d(std::count(m.layers.begin(), m.layers.end(), static_cast<int>(&k - m.kinds.data())) +
-                           m.mtp.depth * static_cast<std::int64_t>(m.mtp.kinds.size()));
-    const AttentionShape& a = k.attention;
-    const LatentShape& l = k.latent;
-    const double widths = 3 * d(a.heads) * d(a.head_dim) + 2 * d(a.kv_heads) * d(a.head_dim) + d(l.q_rank) +
-                          d(l.kv_rank) + d(l.rope_dim) + d(l.heads) * d(l.value_dim) + 3 * d(k.dense.width) +
-                          3 * d(k.moe.experts + 1) * d(k.moe.expert_width) + 3 * d(k.moe.shared_width) +
-                          3 * d(k.mamba.heads) * d(k.mamba.head_dim) + 2 * d(k.mamba.groups) * d(k.mamba.state) +
-                          3 * d(k.delta.value_heads) * d(k.delta.value_dim) +
-                          2 * d(k.delta.key_heads) * d(k.delta.key_dim);
-    const double inner = (d(l.q_rank) + d(l.kv_rank)) * d(l.heads) * d(l.nope_dim + l.rope_dim + l.value_dim) +
-                         d(l.q_rank + m.hidden) * d(l.index_heads) * d(l.index_dim);
-    total += count * (widths * (d(m.hidden) + d(k.moe.latent) + 8) + inner);
-    if (k.ffn == Ffn::Moe && k.moe.top_k > k.moe.experts)
-      return fmt::format("a token cannot go to {} of {} experts", k.moe.top_k, k.moe.experts);
-    if (k.mixer == Mixer::Attention && a.kv_heads > 0 && a.heads % a.kv_heads != 0)
-      return fmt::format("{} query heads cannot share {} KV heads evenly", a.heads, a.kv_heads);
-  }
-  if (total > 1e15) return fmt::format("about {:.1g} parameters: no such model exists", total);
-  return {};
-}
 
 Result<Model> read_model(std::string text, std::string file) {
   Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));

@@ -28,7 +28,4 @@ using GpuLookup = std::function<Result<Gpu>(std::string_view)>;
 [[nodiscard]] std::string write_gpu(const Gpu& gpu, std::string_view source = {});
 [[nodiscard]] std::string write_cluster(const Cluster& cluster, std::string_view source = {});
 
-/// Why no real model has these sizes; empty if they make sense. Keeps every later product inside 63 bits.
-[[nodiscard]] std::string absurdity(const Model& model);
-
 }  // namespace plan

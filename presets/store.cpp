@@ -70,8 +70,8 @@ std::vector<fs::path> files_in(const std::string& folder, PresetKind kind) {
   std::vector<fs::path> files;
   if (folder.empty()) return files;
   std::error_code status;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(folder) / words(kind).folder, status))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  for (fs::directory_iterator at(fs::path(folder) / words(kind).folder, status), end; at != end; at.increment(status))
+    if (at->path().extension() == ".yaml" && at->is_regular_file(status)) files.push_back(at->path());
   std::sort(files.begin(), files.end());
   return files;
 }

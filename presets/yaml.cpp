@@ -204,8 +204,11 @@ Result<Document> parse(std::string source, std::string file) {
 Result<std::string> read_text(const std::string& path) {
   const Place whole{path, 0, 0, 1, {}};
   std::error_code status;
-  if (!std::filesystem::exists(path, status))
-    return fail(one_error("unreadable_file", fmt::format("no file `{}`", printable(path)), whole));
+  if (!std::filesystem::exists(path, status)) {
+    const std::string why = status ? fmt::format("`{}` cannot be opened: {}", printable(path), status.message())
+                                   : fmt::format("no file `{}`", printable(path));
+    return fail(one_error("unreadable_file", why, whole));
+  }
   if (std::filesystem::is_directory(path, status))
     return fail(one_error("unreadable_file", fmt::format("`{}` is a directory", printable(path)), whole));
   std::ifstream in(path, std::ios::binary);

@@ -234,7 +234,11 @@ std::vector<std::string> matching_files(const std::string& pattern, const std::s
 Result<BudgetFile> read_budget_file(const std::string& path) {
   Result<std::string> text = yaml::read_text(path);
   if (!text) return fail(text.error());
-  Result<yaml::Document> document = yaml::parse(std::move(*text), path);
+  return read_budget_text(std::move(*text), path);
+}
+
+Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
+  Result<yaml::Document> document = yaml::parse(std::move(text), path);
   if (!document) return fail(document.error());
   yaml::Reader reader(*document);
   BudgetReader budget(reader, path);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_flags.hpp"
@@ -141,11 +142,13 @@ int number(const DialectKeys& keys, std::string_view key) {
 /// LLaMA-Factory states the steps of accumulation, not the global batch.
 void take_accumulation(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   const int steps = number(keys, "gradient_accumulation_steps");
-  const std::int64_t grid = args.integer("tensor-model-parallel-size", 1) *
-                            args.integer("pipeline-model-parallel-size", 1) * args.integer("context-parallel-size", 1);
-  if (steps == 0 || facts.gpus() == 0 || grid <= 0 || facts.gpus() % grid != 0) return;
-  const std::int64_t batch = steps * args.integer("micro-batch-size", 1) * (facts.gpus() / grid);
-  args.given["global-batch-size"] = {{fmt::format("{}", batch)},
+  double grid = 1;  // factors are as written, so their product may be larger than any integer
+  for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"})
+    grid *= static_cast<double>(args.integer(flag, 1));
+  const auto gpus = static_cast<double>(facts.gpus());
+  if (steps == 0 || gpus == 0 || !(grid >= 1) || std::fmod(gpus, grid) != 0) return;
+  const double batch = steps * static_cast<double>(args.integer("micro-batch-size", 1)) * (gpus / grid);
+  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)},
                                      keys.find("gradient_accumulation_steps")->second.where};
 }
 
@@ -218,6 +221,7 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
     facts.gpus_per_node = gpus;
     facts.gpus_where = keys.find(dialect.gpus)->second.where;
   }
+  if (const std::optional<Error> error = too_many_gpus(facts)) errors.push_back(*error), facts.nodes = 0;
   if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))
     args.given["group-query-attention"] = {{}, args.where("num-query-groups")};
   precision(dialect, keys, args, errors);

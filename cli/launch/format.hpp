@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +26,11 @@ struct LaunchFacts {
   std::string gpus_where{};
   std::optional<Model> model{};
   std::string model_where{};
-  int gpus() const { return nodes * gpus_per_node; }
+  std::int64_t gpus() const { return std::int64_t{nodes} * gpus_per_node; }
 };
+
+/// More GPUs than any job has.
+inline constexpr std::int64_t kMostGpus = 1 << 24;
 
 /// One kind of launch file. A row without `write` can only be read, one without `read` only written.
 struct LaunchFormat {
@@ -41,6 +46,13 @@ struct LaunchFormat {
 
 /// All formats, in the order in which they are recognised and listed.
 [[nodiscard]] std::span<const LaunchFormat> launch_formats();
+
+/// What is wrong with facts that state more GPUs than kMostGpus.
+[[nodiscard]] std::optional<Error> too_many_gpus(const LaunchFacts& facts);
+
+/// The job of files that were read already.
+[[nodiscard]] Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files,
+                                                    const std::optional<Model>& model = std::nullopt);
 
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);

@@ -99,7 +99,7 @@ void JobBuilder::launcher(const LaunchFacts& facts) {
   }
   job.gpu = facts.gpu;
   if (facts.gpus() <= 0) return;
-  job.gpus = facts.gpus();
+  job.gpus = static_cast<int>(facts.gpus());
   state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
 }
 

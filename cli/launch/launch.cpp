@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/format.hpp"
+#include "formulas/absurdity.hpp"
 #include "presets/config_json.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -113,17 +114,22 @@ void assume(LaunchJob& job, std::string key, std::string value, std::string why)
 Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const std::optional<Model>& model) {
   const Result<std::vector<LaunchSource>> files = load(paths);
   if (!files) return fail(files.error());
-  LaunchFacts facts = launcher_facts(*files);
+  return read_launch_sources(*files, model);
+}
+
+Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files, const std::optional<Model>& model) {
+  LaunchFacts facts = launcher_facts(files);
+  if (std::optional<Error> error = too_many_gpus(facts)) return fail(std::move(*error));
   facts.model = model;
   if (model) facts.model_where = "--model";
-  for (const LaunchSource& source : *files) {
+  for (const LaunchSource& source : files) {
     if (!is_model_config(source)) continue;
     Result<Model> config = read_config_json(source.text, source.path);
     if (!config) return fail(config.error());
     facts.model = std::move(*config);
     facts.model_where = source.path;
   }
-  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(*files);
+  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files);
   if (!by_format) return fail(by_format.error());
   std::optional<LaunchJob> job;
   Errors errors;
@@ -143,10 +149,13 @@ Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const
   if (!job) {
     job.emplace();
     job->format = "launcher";
-    job->gpus = facts.gpus();
+    job->gpus = static_cast<int>(facts.gpus());
     job->gpu = facts.gpu;
     if (job->gpus > 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
   }
+  if (job->model)
+    if (const std::string problem = absurdity(*job->model); !problem.empty())
+      return fail({"absurd_model", fmt::format("{}: {}", files.front().path, problem)});
   if (!job->model && facts.model) {
     job->model = facts.model;
     state(*job, "model", facts.model->name, facts.model_where);

@@ -155,4 +155,10 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   return facts;
 }
 
+std::optional<Error> too_many_gpus(const LaunchFacts& facts) {
+  if (facts.gpus() <= kMostGpus) return std::nullopt;
+  return Error{"out_of_range", fmt::format("{}: {} nodes of {} GPUs are more than {} GPUs", facts.gpus_where,
+                                           facts.nodes, facts.gpus_per_node, kMostGpus)};
+}
+
 }  // namespace plan

@@ -365,7 +365,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   LaunchJob& job = builder.job;
   job.format = args.format;
   job.framework = Framework::Megatron;
-  job.gpus = facts.gpus();
+  job.gpus = static_cast<int>(facts.gpus());
   job.gpu = facts.gpu;
   if (job.gpus > 0) state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
   const bool names_model = args.states_environment || args.has("num-layers") || facts.model;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cmath>
 #include <map>
 
 #include "cli/launch/settings.hpp"
@@ -175,7 +176,7 @@ class Recipe {
       if (!value) return std::nullopt;
       all *= static_cast<double>(*value);
     }
-    if (all > 1e15 || all < -1e15) return std::nullopt;
+    if (!(std::abs(all) <= 1e15)) return std::nullopt;
     return static_cast<std::int64_t>(all);
   }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -21,8 +22,10 @@ using shell::Text;
 using shell::Token;
 using shell::Value;
 
-constexpr int kMostCommands = 20000;  // of one script, loops followed
-constexpr int kDeepest = 16;          // scripts and functions within each other
+constexpr int kMostCommands = 20000;        // of one script, loops followed
+constexpr int kDeepest = 16;                // scripts and functions within each other
+constexpr std::size_t kMostNotes = 100;     // of one script
+constexpr std::size_t kStatementCost = 64;  // characters' worth of work that even an empty statement takes
 
 enum class Truth { No, Yes, Unknown };
 
@@ -40,19 +43,37 @@ struct Block {
   std::size_t body = 0;        ///< for: token where the body starts
 };
 
+/// Shared, since a body may define its own function anew while it runs.
+using Function = std::shared_ptr<const std::vector<Token>>;
+
 class Follower {
  public:
   Follower(const std::string& file, Script& script) : file_(file), script_(script) {}
 
-  void run(std::string_view text, int first_line) { follow(shell::tokens(text, first_line)); }
+  void run(std::string_view text, int first_line) {
+    follow(shell::tokens(text, first_line));
+    if (scope.budget == 0) stop(first_line);  // words may lack what could not be afforded
+  }
   Scope scope{};
 
  private:
   void note(int line, std::string text) {
     Note note{"script_not_followed", fmt::format("{}:{}: {}", file_, line, text)};
+    if (script_.notes.size() >= kMostNotes) return;
     const bool known = std::any_of(script_.notes.begin(), script_.notes.end(),
                                    [&](const Note& other) { return other.text == note.text; });
     if (!known) script_.notes.push_back(std::move(note));
+  }
+
+  /// Whether the script may go on; one whose loops never seem to end is left where it is.
+  bool affords(std::size_t work, int line) {
+    if (scope.spend(work)) return true;
+    stop(line);
+    return false;
+  }
+  void stop(int line) {
+    note(line, "the script does too much to be followed further");
+    stopped_ = true;
   }
 
   bool active() const { return blocks_.empty() || blocks_.back().active; }
@@ -67,7 +88,10 @@ class Follower {
     Truth last = Truth::Yes;
     for (std::size_t at = 0; at < tokens.size() && !stopped_;) {
       std::vector<Token> words;
-      while (at < tokens.size() && tokens[at].word) words.push_back(tokens[at++]);
+      std::size_t work = kStatementCost;
+      while (at < tokens.size() && tokens[at].word)
+        work += tokens[at].raw.chars.size() + 1, words.push_back(tokens[at++]);
+      if (!affords(work, at < tokens.size() ? tokens[at].line : 0)) break;
       const std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
       if (function_starts(words, op, tokens, at)) continue;
       if (at < tokens.size()) ++at;
@@ -90,14 +114,37 @@ class Follower {
                        std::size_t& at) {
     const std::optional<shell::FunctionText> found = shell::function_at(words, op, tokens, at);
     if (!found) return false;
-    if (active()) functions_[found->name] = found->body;
+    std::size_t work = 0;
+    for (const Token& token : found->body) work += token.raw.chars.size() + 1;
+    if (active() && affords(work, words.front().line))
+      functions_[found->name] = std::make_shared<const std::vector<Token>>(found->body);
     at = found->end;
     joined_.clear();
     return true;
   }
 
-  /// One command between separators, or a keyword with one behind it.
+  /// One command between separators, or keywords with one behind them.
   Truth statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip) {
+    bool negate = false;
+    std::size_t keywords = 0;
+    for (; keywords < words.size(); ++keywords) {
+      const std::string& word = words[keywords].raw.chars;
+      if (word == "else" && in(Block::Kind::If)) {
+        Block& block = blocks_.back();
+        block.active = block.outer && !block.taken;
+        block.taken = true, skip = false;
+      } else if (word != "then" && word != "do" && word != "{" && word != "!") {
+        break;
+      }
+      negate ^= word == "!";
+    }
+    words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(keywords));
+    const Truth value = words.empty() ? Truth::Yes : plain_statement(words, tokens, at, skip);
+    return negate ? negated(value) : value;
+  }
+
+  /// The same behind `then`, `do`, `else`, `{` and `!`.
+  Truth plain_statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip) {
     const std::string first = words.front().raw.chars;
     const int line = words.front().line;
     const auto rest = [&] { words.erase(words.begin()); };
@@ -110,17 +157,6 @@ class Follower {
       blocks_.back().active = blocks_.back().outer && !blocks_.back().taken;
       condition_ = blocks_.back().active;
       return rest(), words.empty() ? Truth::Unknown : test(words);
-    }
-    if (first == "else" && in(Block::Kind::If)) {
-      Block& block = blocks_.back();
-      block.active = block.outer && !block.taken;
-      block.taken = true;
-      return rest(), words.empty() ? Truth::Yes : statement(words, tokens, at, false);
-    }
-    if (first == "then" || first == "do" || first == "{" || first == "!") {
-      rest();
-      const Truth inner = words.empty() ? Truth::Yes : statement(words, tokens, at, skip);
-      return first == "!" ? negated(inner) : inner;
     }
     if ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) return close_block();
     if (first == "done" && in(Block::Kind::Loop)) return end_loop(at);
@@ -224,10 +260,17 @@ class Follower {
   }
 
   /// A simple command or a test.
-  Truth test(const std::vector<Token>& words) {
+  Truth test(std::vector<Token> words) {
     condition_line_ = words.front().line;
+    const auto start = std::find_if(words.begin(), words.end(), [](const Token& t) { return t.raw.chars != "!"; });
+    const bool negate = (start - words.begin()) % 2 != 0;
+    words.erase(words.begin(), start);
+    const Truth value = words.empty() ? Truth::Unknown : plain_test(words);
+    return negate ? negated(value) : value;
+  }
+
+  Truth plain_test(const std::vector<Token>& words) {
     const std::string& first = words.front().raw.chars;
-    if (first == "!") return negated(words.size() > 1 ? test({words.begin() + 1, words.end()}) : Truth::Unknown);
     if (first == "[" || first == "[[" || first == "test") return compare(words);
     if (first.starts_with("((")) {
       const std::optional<long long> value =
@@ -298,16 +341,17 @@ class Follower {
     if (name == "source" || name == ".")
       note(raw.front().line, fmt::format("`{}` is not followed; give it with its own `--from`",
                                          words.size() > 1 ? words[1].chars : "source"));
-    if (const auto found = functions_.find(name); found != functions_.end()) return call(found->second, words);
+    if (const auto found = functions_.find(name); found != functions_.end())
+      return call(Function(found->second), words);
     if (name == "eval") return inner(joined_words(words, 1), words, words.size());
     record(words, std::move(environment));
     return follow_dash_c(words);
   }
 
-  Truth call(const std::vector<Token> body, const std::vector<Text>& words) {
+  Truth call(const Function& body, const std::vector<Text>& words) {
     std::vector<Text> outer = std::exchange(scope.positional, words);
     const bool knew = std::exchange(scope.knows_positional, true);
-    follow(body);
+    follow(*body);
     scope.positional = std::move(outer);
     scope.knows_positional = knew;
     return Truth::Yes;
@@ -350,7 +394,8 @@ class Follower {
   void record(const std::vector<Text>& words, std::map<std::string, std::string> environment) {
     ShellCommand command;
     command.environment = std::move(environment);
-    for (const auto& [name, word] : script_.exported) command.environment.try_emplace(name, word.text);
+    for (const auto& [name, word] : script_.exported)
+      if (scope.spend(name.size() + word.text.size())) command.environment.try_emplace(name, word.text);
     int line = 0;
     for (const Text& word : words) {
       line = word.line(line);
@@ -376,7 +421,7 @@ class Follower {
   const std::string& file_;
   Script& script_;
   std::vector<Block> blocks_{};
-  std::map<std::string, std::vector<Token>> functions_{};
+  std::map<std::string, Function> functions_{};
   std::string joined_{};
   bool condition_ = false;
   int condition_line_ = 0;

@@ -9,10 +9,11 @@ namespace plan::shell {
 namespace {
 
 /// Drops the shortest (or longest) end that matches.
-void trim(Text& item, std::string_view pattern, bool back, bool longest) {
+void trim(Text& item, std::string_view pattern, bool back, bool longest, Scope& scope) {
   const std::size_t size = item.chars.size();
   for (std::size_t i = 0; i <= size; ++i) {
     const std::size_t length = longest ? size - i : i;
+    if (!scope.spend(length + pattern.size())) return;
     const std::string_view text = item.chars;
     if (!matches(pattern, back ? text.substr(size - length) : text.substr(0, length))) continue;
     item = back ? item.part(0, size - length) : item.part(length);
@@ -27,19 +28,23 @@ void change_case(Text& item, bool upper, bool whole) {
   }
 }
 
-/// `old/new`, once or everywhere. False for a pattern that is more than text.
-bool replace(Text& item, const std::string& change, bool everywhere) {
+/// `old/new`, once or everywhere as far as the budget goes. False for a pattern that is more than text.
+bool replace(Text& item, const std::string& change, bool everywhere, Scope& scope) {
   const std::size_t slash = change.find('/');
   const std::string old = change.substr(0, slash);
   const std::string fresh = slash == std::string::npos ? "" : change.substr(slash + 1);
   if (old.empty() || old.find('*') != std::string::npos) return false;
-  for (std::size_t at = item.chars.find(old); at != std::string::npos; at = item.chars.find(old, at + fresh.size())) {
-    Text out = item.part(0, at);
+  Text out;
+  std::size_t from = 0;
+  for (std::size_t at = item.chars.find(old); at != std::string::npos; at = item.chars.find(old, from)) {
+    if (!scope.spend(at - from + fresh.size())) break;
+    out.add(item.part(from, at - from));
     out.add(fresh, item.lines[at]);
-    out.add(item.part(at + old.size()));
-    item = std::move(out);
+    from = at + old.size();
     if (!everywhere) break;
   }
+  out.add(item.part(from));
+  item = std::move(out);
   return true;
 }
 
@@ -59,8 +64,8 @@ bool edit(Text& item, const Text& operation, Scope& scope) {
   const bool twice = op.size() > 1 && op[0] == op[1];
   if (op[0] == '^' || op[0] == ',') return change_case(item, op[0] == '^', twice), true;
   const std::string argument = expand_one(operation.part(twice ? 2 : 1), scope).chars;
-  if (op[0] == '%' || op[0] == '#') return trim(item, argument, op[0] == '%', twice), true;
-  return op[0] == '/' && replace(item, argument, twice);
+  if (op[0] == '%' || op[0] == '#') return trim(item, argument, op[0] == '%', twice, scope), true;
+  return op[0] == '/' && replace(item, argument, twice, scope);
 }
 
 bool matches(std::string_view pattern, std::string_view text) {

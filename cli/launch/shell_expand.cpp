@@ -73,7 +73,7 @@ class Expander {
 
  private:
   void put(char c, int line) {
-    if (word_.chars.size() < kMostCharacters) word_.add(c, line);
+    if (word_.chars.size() < kMostCharacters && scope_.spend(1)) word_.add(c, line);
     started_ = true;
   }
   void finish() {
@@ -118,19 +118,20 @@ class Expander {
   void quoted_dollar() {
     const Expansion value = dollar();
     if (value.list && value.items.empty() && word_.chars.empty()) started_ = false;  // "${EMPTY[@]}" is no word
-    for (std::size_t i = 0; i < value.items.size(); ++i) {
+    for (std::size_t i = 0; i < value.items.size() && scope_.spend_items(1); ++i) {
       if (i > 0 && value.list && split_)
         finish();
       else if (i > 0)
         put(' ', value.items[i].line());
-      if (word_.chars.size() + value.items[i].chars.size() <= kMostCharacters) word_.add(value.items[i]);
+      const std::size_t size = value.items[i].chars.size();
+      if (word_.chars.size() + size <= kMostCharacters && scope_.spend(size)) word_.add(value.items[i]);
       started_ = true;
     }
   }
 
   void unquoted_dollar() {
     const Expansion value = dollar();
-    for (std::size_t i = 0; i < value.items.size(); ++i) {
+    for (std::size_t i = 0; i < value.items.size() && scope_.spend_items(1); ++i) {
       if (i > 0 && split_)
         finish();
       else if (i > 0)
@@ -249,7 +250,10 @@ class Expander {
     if (index.empty()) return named(name, line);
     const auto found = scope_.variables.find(name);
     if (found == scope_.variables.end()) return std::nullopt;
-    if (index == "@" || index == "*") return Expansion{found->second.items, index == "@", true};
+    if (index == "@" || index == "*") {
+      if (!scope_.spend_items(found->second.items.size())) return std::nullopt;
+      return Expansion{found->second.items, index == "@", true};
+    }
     const std::optional<long long> at = arithmetic(index, scope_);
     if (!at || *at < 0) return std::nullopt;
     const std::size_t i = static_cast<std::size_t>(*at);

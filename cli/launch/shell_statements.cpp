@@ -20,11 +20,12 @@ std::optional<Assignment> assignment(const Token& token, Scope& scope) {
   const bool extends = append && old != scope.variables.end();
   if (right.chars.starts_with('(')) {
     out.value.array = true;
-    if (extends) out.value.items = old->second.items;
+    if (extends && scope.spend_items(old->second.items.size())) out.value.items = old->second.items;
     for (const Token& item : words_of(right.part(1, right.chars.size() - 2)))
       for (Text& text : expand(item.raw, scope)) out.value.items.push_back(std::move(text));
   } else {
-    Text text = extends && !old->second.items.empty() ? old->second.items.front() : Text{};
+    const bool longer = extends && !old->second.items.empty();
+    Text text = longer && scope.spend(old->second.items.front().chars.size()) ? old->second.items.front() : Text{};
     text.add(expand_one(right, scope));
     out.value.items = {std::move(text)};
   }

@@ -34,12 +34,22 @@ struct Value {
   bool exported = false;
 };
 
-/// Variables by name, and what `$1 $2 ...` are.
+/// Variables by name, what `$1 $2 ...` are, and how much work following the script may still take.
 struct Scope {
   std::map<std::string, Value> variables{};
   std::vector<Text> positional{};  ///< $0 first
   bool knows_positional = false;
-  int depth = 0;  ///< of expansions within expansions
+  int depth = 0;                  ///< of expansions within expansions
+  std::size_t budget = 32 << 20;  ///< characters that may still be read or written
+
+  /// Takes `characters` off the budget; false, and nothing left, where it does not hold as many.
+  bool spend(std::size_t characters) {
+    const bool enough = characters <= budget;
+    budget = enough ? budget - characters : 0;
+    return enough;
+  }
+  /// The same for elements of an array, which cost more than their characters.
+  bool spend_items(std::size_t items) { return spend(32 * items); }
 };
 
 /// Value of an arithmetic expression; nothing if a name in it has no number.

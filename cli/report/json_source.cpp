@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kMostBytes = 64u << 20;
 constexpr int kMostDepth = 24;
 constexpr std::size_t kMostErrors = 20;
+constexpr std::size_t kMostKeys = 4096;  ///< of one object, whose keys ordered_json looks through one by one
 
 Error whole_file(const std::string& file, std::string code, std::string message) {
   return {std::move(code), std::move(message), {}, {}, {file, 0, 0, 1, {}}};
@@ -46,10 +47,14 @@ class Guard {
       keys_.resize(static_cast<std::size_t>(depth) + 2);
       keys_[static_cast<std::size_t>(depth) + 1].clear();
     }
-    if (event == Json::parse_event_t::key)
-      if (const std::string& key = value.get_ref<const std::string&>();
-          !keys_[static_cast<std::size_t>(depth)].insert(key).second)
+    if (event == Json::parse_event_t::key) {
+      std::set<std::string>& keys = keys_[static_cast<std::size_t>(depth)];
+      const std::string& key = value.get_ref<const std::string&>();
+      if (!keys.insert(key).second)
         throw Refused{"duplicate_key", fmt::format("key `{}` stands twice", yaml::printable(key))};
+      if (keys.size() > kMostKeys)
+        throw Refused{"json_refused", fmt::format("an object has more than {} keys", kMostKeys)};
+    }
     return true;
   }
 

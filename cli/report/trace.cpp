@@ -36,7 +36,8 @@ class Writer {
   Writer(const Plan& plan, const StepReplay& step, std::int64_t most) : plan_(plan), step_(step) { find_window(most); }
 
   std::string write() {
-    out_ = fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\n\"traceEvents\":[\n", other_data().dump());
+    out_ = fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\n\"traceEvents\":[\n",
+                       other_data().dump(-1, ' ', false, Json::error_handler_t::replace));
     for (int rank = 0; rank < step_.pipeline.pp; ++rank) name_tracks(rank);
     around_pipeline();
     note_senders();

@@ -17,9 +17,13 @@ struct Collector {
 
   bool wanted(const Layout& l) const {
     const Fixed& f = problem.fixed;
-    return (!f.tp || *f.tp == l.tp) && (!f.micro_batch || *f.micro_batch == l.micro_batch) &&
-           (!f.zero || *f.zero == l.zero) && (!f.schedule || l.pp == 1 || *f.schedule == l.schedule) &&
-           (!f.shard || *f.shard == l.shard) && (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind);
+    const bool hybrid = l.cp > 1 && l.cp_kind == CpKind::Hybrid;
+    return (!f.cp || *f.cp == l.cp) && (!f.pp || *f.pp == l.pp) && (!f.vp || *f.vp == l.vp) &&
+           (!f.dp || *f.dp == l.dp) && (!f.ep || *f.ep == l.ep) && (!f.etp || *f.etp == l.etp) &&
+           (!f.cp_ulysses || !hybrid || *f.cp_ulysses == l.cp_ulysses) && (!f.tp || *f.tp == l.tp) &&
+           (!f.micro_batch || *f.micro_batch == l.micro_batch) && (!f.zero || *f.zero == l.zero) &&
+           (!f.schedule || l.pp == 1 || *f.schedule == l.schedule) && (!f.shard || *f.shard == l.shard) &&
+           (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind);
   }
 
   bool legal(const Layout& layout) const {
@@ -95,7 +99,8 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
       for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
         if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
         layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
-        layout.sequence_parallel = layout.tp > 1 && splits_sequence(problem.framework);
+        layout.sequence_parallel =
+            layout.tp > 1 && problem.fixed.sequence_parallel.value_or(splits_sequence(problem.framework));
         collector.experts(layout);
       }
   return found;

@@ -25,6 +25,30 @@ void add_experts(Model& model, std::mt19937& random) {
   for (std::size_t i = dense; i < model.layers.size(); ++i) model.layers[i] = 1;
 }
 
+/// Every third layer sees a window, or all have latent attention; one prediction module.
+void vary_layers(Model& model, std::mt19937& random) {
+  if (chance(random, 30)) {
+    Layer windowed = model.kinds[static_cast<std::size_t>(model.layers.back())];
+    windowed.attention.window = 512;
+    model.kinds.push_back(windowed);
+    const int kind = static_cast<int>(model.kinds.size()) - 1;
+    for (std::size_t i = 0; i < model.layers.size(); i += 3)
+      if (model.layers[i] == model.layers.back()) model.layers[i] = kind;
+  } else if (chance(random, 30)) {
+    for (Layer& layer : model.kinds) {
+      layer.mixer = Mixer::Latent;
+      layer.latent = {.heads = layer.attention.heads,
+                      .q_rank = 384,
+                      .kv_rank = 128,
+                      .nope_dim = 64,
+                      .rope_dim = 32,
+                      .value_dim = 64};
+    }
+  }
+  model.tied = chance(random, 30);
+  if (chance(random, 15)) model.mtp = {.depth = 1, .kinds = {model.layers.back()}};
+}
+
 void fix_some(Problem& problem, std::mt19937& random) {
   // The whole space of one small problem has 10^5 layouts: fix what keeps brute force quick.
   Fixed& fixed = problem.fixed;
@@ -101,6 +125,29 @@ Problem random_problem(std::mt19937& random, int most_gpus) {
   problem.top = 3;
   problem.threads = 1;
   fix_some(problem, random);
+  return problem;
+}
+
+Problem widened(Problem problem, std::mt19937& random) {
+  vary_layers(problem.model, random);
+  Training& training = problem.training;
+  training.precision = pick(random, {Precision::Bf16, Precision::Fp16, Precision::Fp8Delayed, Precision::Mxfp8});
+  training.optimizer = pick(random, {Optimizer::Adam, Optimizer::Sgd, Optimizer::Muon});
+  if (chance(random, 15)) training.task = pick(random, {Task::Lora, Task::Qlora, Task::FullFinetune});
+  if (chance(random, 30)) training.packed_length = 700;
+  training.stack.flash_attention = chance(random, 80);
+  training.global_batch = pick<std::int64_t>(random, {1, 6, 15, 20, 48, 120});
+  const int gpus = pick(random, {1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16});
+  problem.gpus = std::min(gpus, problem.gpus < 8 ? 8 : 16);
+  Fixed& fixed = problem.fixed;
+  if (chance(random, 15)) fixed.pp = pick(random, {1, 2, 3, 4});
+  if (chance(random, 8)) fixed.cp = pick(random, {1, 2, 4});
+  if (chance(random, 8)) fixed.dp = pick(random, {1, 2, 3, 4});
+  if (chance(random, 10)) fixed.vp = pick(random, {1, 2, 3});
+  if (chance(random, 10) && problem.model.moe()) fixed.ep = pick(random, {1, 2, 4});
+  if (chance(random, 10) && problem.model.moe()) fixed.etp = pick(random, {1, 2});
+  if (chance(random, 10)) fixed.cp_ulysses = 2;
+  if (chance(random, 10)) fixed.sequence_parallel = false;
   return problem;
 }
 

@@ -13,6 +13,10 @@ namespace plan::oracle {
 /// mixture of experts, sometimes with axes fixed, memory sometimes too small.
 [[nodiscard]] Problem random_problem(std::mt19937& random, int most_gpus);
 
+/// The same problem with what random_problem leaves alone: layers of several kinds, prediction modules, precisions,
+/// optimizers and adapters, numbers of GPUs and layers that divide badly, any axis fixed.
+[[nodiscard]] Problem widened(Problem problem, std::mt19937& random);
+
 /// A data-sheet GPU in nodes of 8, three tiers.
 [[nodiscard]] Cluster plain_cluster(double memory_gib = 79.6);
 

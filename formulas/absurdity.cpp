@@ -1,0 +1,39 @@
+// Sizes that no real model has. Tested by tests/presets/model_test.cpp and tests/planner/extremes_test.cpp.
+#include "formulas/absurdity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace plan {
+
+std::string absurdity(const Model& m) {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  double total = 2 * d(m.vocab) * d(m.hidden) + d(m.positions) * d(m.hidden);
+  for (const Layer& k : m.kinds) {
+    const double count = d(std::count(m.layers.begin(), m.layers.end(), static_cast<int>(&k - m.kinds.data())) +
+                           m.mtp.depth * static_cast<std::int64_t>(m.mtp.kinds.size()));
+    const AttentionShape& a = k.attention;
+    const LatentShape& l = k.latent;
+    const double widths = 3 * d(a.heads) * d(a.head_dim) + 2 * d(a.kv_heads) * d(a.head_dim) + d(l.q_rank) +
+                          d(l.kv_rank) + d(l.rope_dim) + d(l.heads) * d(l.value_dim) + 3 * d(k.dense.width) +
+                          3 * d(k.moe.experts + 1) * d(k.moe.expert_width) + 3 * d(k.moe.shared_width) +
+                          3 * d(k.mamba.heads) * d(k.mamba.head_dim) + 2 * d(k.mamba.groups) * d(k.mamba.state) +
+                          3 * d(k.delta.value_heads) * d(k.delta.value_dim) +
+                          2 * d(k.delta.key_heads) * d(k.delta.key_dim);
+    const double inner = (d(l.q_rank) + d(l.kv_rank)) * d(l.heads) * d(l.nope_dim + l.rope_dim + l.value_dim) +
+                         d(l.q_rank + m.hidden) * d(l.index_heads) * d(l.index_dim);
+    total += count * (widths * (d(m.hidden) + d(k.moe.latent) + 8) + inner);
+    if (k.ffn == Ffn::Moe && k.moe.top_k > k.moe.experts)
+      return "a token cannot go to " + std::to_string(k.moe.top_k) + " of " + std::to_string(k.moe.experts) +
+             " experts";
+    if (k.mixer == Mixer::Attention && a.kv_heads > 0 && a.heads % a.kv_heads != 0)
+      return std::to_string(a.heads) + " query heads cannot share " + std::to_string(a.kv_heads) + " KV heads evenly";
+  }
+  if (total <= kMostParameters) return {};
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "about %.1g parameters: no such model exists", total);
+  return text.data();
+}
+
+}  // namespace plan
