@@ -38,11 +38,12 @@ Place clipped(Place place, int width) {
 }
 
 std::string frame_of(const Place& whole, const Terminal& terminal) {
-  const Place place = clipped(whole, terminal.width);
+  Place place = clipped(whole, terminal.width);
   if (place.file.empty()) return "";
   if (place.line <= 0) return fmt::format("  --> {}\n", place.file);
   std::string out = fmt::format("  --> {}:{}:{}\n", place.file, place.line, std::max(whole.column, 1));
-  if (place.text.empty() || place.column > static_cast<int>(place.text.size()) + 1) return out;
+  if (place.text.empty()) return out;
+  place.column = std::min(place.column, static_cast<int>(place.text.size()) + 1);
   const std::string number = fmt::format("{:>2}", place.line);
   const std::string gutter = std::string(number.size(), ' ') + " |";
   const int room = std::max(1, static_cast<int>(place.text.size()) - std::max(place.column, 1) + 1);

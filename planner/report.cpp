@@ -62,15 +62,16 @@ void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Grou
   estimate.communication.push_back(std::move(row));
 }
 
-/// Rows know what one layer leaves exposed by itself; pairs of micro-batches and a spread vocabulary change that for
-/// the whole axis, which is the step's term.
+/// Rows know what one layer leaves exposed by itself; pairs of micro-batches, split backwards and a spread vocabulary
+/// change that for the whole axis, whose time is the step's term.
 void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
-  Seconds sum{};
+  Seconds exposed{}, sent{};
   for (const Communication& row : estimate.communication)
-    if (row.axis == axis) sum += row.exposed;
-  if (sum.value <= 0) return;
+    if (row.axis == axis) exposed += row.exposed, sent += row.time;
+  if (sent.value <= 0) return;
   for (Communication& row : estimate.communication)
-    if (row.axis == axis) row.exposed = Seconds(row.exposed.value * (term / sum));
+    if (row.axis == axis)
+      row.exposed = Seconds(term.value * (exposed.value > 0 ? row.exposed / exposed : row.time / sent));
 }
 
 }  // namespace
@@ -144,7 +145,8 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
 void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                                  std::span<const DataParallel> prices) const {
   const Layout& layout = estimate.layout;
-  const Group group{layout.dense_group(), layout.tp};
+  const int directions = layout.schedule == Schedule::DualPipe ? 2 : 1;  // both of them reduce the same stage
+  const Group group{layout.dense_group() * directions, layout.tp};
   if (group.size == 1 && layout.expert_dp() == 1) return;
   const std::size_t index = content_of(bottleneck_);
   const StageContent& content = stages().contents[index];

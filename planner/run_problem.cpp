@@ -50,6 +50,17 @@ Model truncate(Model model, std::int64_t layers) {
   return model;
 }
 
+/// Heads as the run had them: presets of one name were trained with few wide heads and with many narrow ones.
+void take_heads(AttentionShape& attention, const Run& run) {
+  const std::int64_t width = attention.heads * attention.head_dim, heads = run.heads.value_or(0);
+  const bool each_its_own = attention.kv_heads == attention.heads;
+  if (heads > 0 && width % heads == 0) {
+    attention.heads = heads, attention.head_dim = width / heads;
+    if (each_its_own) attention.kv_heads = heads;
+  }
+  if (run.kv_heads) attention.kv_heads = *run.kv_heads;
+}
+
 Model model_from_columns(const Run& run) {
   Model model;
   model.name = run.model;
@@ -91,7 +102,7 @@ Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
     if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {
       if (run.vocab) preset->vocab = *run.vocab;
       for (Layer& kind : preset->kinds)
-        if (run.kv_heads && kind.mixer == Mixer::Attention) kind.attention.kv_heads = *run.kv_heads;
+        if (kind.mixer == Mixer::Attention) take_heads(kind.attention, run);
       return *preset;
     }
   }
