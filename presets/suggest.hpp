@@ -1,16 +1,20 @@
 #pragma once
 
 #include <algorithm>
-#include <cctype>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace plan {
 
-/// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours.
-[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+/// ASCII only: names are, and the C library's own asks the locale at every letter.
+[[nodiscard]] constexpr char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours. Any number
+/// from `enough` on may stand for a larger one.
+[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t enough = SIZE_MAX) {
+  const auto lower = lower_case;
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -21,6 +25,9 @@ namespace plan {
       if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
         now[j] = std::min(now[j], before[j - 2] + 1);
     }
+    // A swap reaches back two rows, so both must be hopeless.
+    const std::size_t least = *std::min_element(now.begin(), now.end());
+    if (least >= enough && *std::min_element(last.begin(), last.end()) >= enough) return least;
     std::swap(before, last);
     std::swap(last, now);
   }
@@ -30,9 +37,7 @@ namespace plan {
 /// Whether `name` holds `word` whole, as `dgx-h100` holds `h100`: a part left out is one mistake, however long.
 [[nodiscard]] inline bool holds_word(std::string_view name, std::string_view word) {
   constexpr std::size_t kShort = 3;  // fewer letters stand in too many names
-  const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-  };
+  const auto same = [](char a, char b) { return lower_case(a) == lower_case(b); };
   return word.size() >= kShort && std::search(name.begin(), name.end(), word.begin(), word.end(), same) != name.end();
 }
 
@@ -48,7 +53,7 @@ template <class Range>
     const std::size_t gap = name.size() > word.size() ? name.size() - word.size() : word.size() - name.size();
     const bool holds = holds_word(name, word);
     if (gap >= least && !holds) continue;
-    const std::size_t distance = holds ? std::min<std::size_t>(gap, 1) : edit_distance(word, name);
+    const std::size_t distance = holds ? std::min<std::size_t>(gap, 1) : edit_distance(word, name, least);
     if (distance < least) {
       least = distance;
       best = std::string(name);

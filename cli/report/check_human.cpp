@@ -68,10 +68,13 @@ std::string allowances(const CheckedJob& job) {
 
 std::string suggestions(const CheckedJob& job, const Terminal& terminal) {
   const std::string label = paint(terminal, Style::Good, "help:"), allowed = allowances(job);
-  if (job.suggestions.empty())
-    return allowed.empty()
-               ? ""
-               : fmt::format("{} no change that was tried passes every limit; a larger budget\n{}", label, allowed);
+  if (job.suggestions.empty()) {
+    const bool failed =
+        std::any_of(job.findings.begin(), job.findings.end(), [](const Finding& f) { return f.state == State::Fail; });
+    if (!failed && allowed.empty()) return "";
+    return fmt::format("{} no change that was tried passes every limit{}\n{}", label,
+                       allowed.empty() ? "" : "; a larger budget", allowed);
+  }
   std::size_t widest = 0;
   for (const Suggestion& s : job.suggestions) widest = std::max(widest, steps_text(s, true).size());
   std::string out = fmt::format("{} smallest changes that pass every limit, one at a time\n", label);

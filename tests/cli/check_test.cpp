@@ -201,6 +201,16 @@ TEST_CASE("risk, warnings, profiles, layouts that cannot run") {
   CHECK(run({"check", "--budget", "b.yaml", "--quiet"}).out.empty());
 }
 
+TEST_CASE("where no change passes every limit, that is said") {
+  const Folder folder;
+  folder.write("b.yaml",
+               "budget: 1\nmodel: llama3-8b\ngpus: 8 x h100-sxm\nlayout: tp1,dp8,mb32\nglobal_batch: 1024\n"
+               "limits:\n  step_time: at most 1 ms\n  memory.peak: at most 60 GiB\n");
+  const Ran ran = run({"check", "--budget", "b.yaml"});
+  CHECK(ran.status == 1);
+  CHECK(ran.out.find("help: no change that was tried passes every limit\n") != std::string::npos);
+}
+
 TEST_CASE("mistakes in words of a job are told in the budget's terms, at its lines") {
   const Folder folder;
   folder.write("b.yaml", "budget: 1\nmodel: llama3-8\ngpus: many x h100-sxm\nlayout: tq4\nprecision: bf17\n");
