@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
-# Starts Slurm and munge on this machine alone, so that the test of `plan probe` under srun runs; needs root and the
-# packages slurm-wlm and munge. `one_node_slurm.sh stop` ends what it started.
+# Starts Slurm and munge on this machine alone, runs a command (the test of `plan probe` under srun) with them, and ends
+# them: one_node_slurm.sh COMMAND... Needs root, Debian's slurmctld, slurmd, slurm-client and munge, and mounted cgroups;
+# exit status 77 where Slurm does not start.
 set -eu
-state=${TMPDIR:-/tmp}/plan-one-node-slurm
-stop() { for pid in "$state"/*.pid; do [ -s "$pid" ] && kill "$(cat "$pid")" 2> /dev/null || true; done; }
-if [ "${1:-}" = stop ]; then stop; exit 0; fi
+[ "$(id -u)" = 0 ] || { echo "skipped: Slurm needs root here"; exit 77; }
+state=$(mktemp -d)
+export SLURM_CONF=$state/slurm.conf
+stop() {  # whatever has begun; named by trap below
+  for pid in "$state"/*.pid; do
+    if [ -s "$pid" ]; then kill "$(cat "$pid")" || true; fi
+  done
+  rm -rf "$state"
+}
+trap stop EXIT
 mkdir -p "$state/ctld" "$state/d" /run/munge /etc/munge /var/log/munge /var/lib/munge
 [ -s /etc/munge/munge.key ] || { dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2> /dev/null; }
 chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge
 chmod 700 /etc/munge; chmod 400 /etc/munge/munge.key; chmod 755 /run/munge
 pgrep -x munged > /dev/null || su -s /bin/sh munge -c munged
 host=$(hostname -s)
-cat > /etc/slurm/slurm.conf << CONF
+cat > "$SLURM_CONF" << CONF
 ClusterName=one
 SlurmctldHost=$host(127.0.0.1)
 SlurmUser=root
@@ -31,8 +39,18 @@ ReturnToService=2
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=$host Default=YES OverSubscribe=FORCE:64 State=UP
 CONF
-slurmctld -c
-slurmd
-for _ in $(seq 30); do srun -n 1 true 2> /dev/null && exit 0; sleep 0.5; done
-tail -5 "$state"/*.log
-exit 1
+start() {
+  slurmctld -c -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" || return 1
+  for _ in $(seq 10); do
+    if timeout 5 srun -n 1 true 2> /dev/null; then return 0; fi
+    sleep 0.5
+  done
+  return 1
+}
+if start; then
+  "$@"
+  exit $?
+fi
+tail -n 5 "$state"/*.log
+echo "skipped: Slurm does not start here"
+exit 77

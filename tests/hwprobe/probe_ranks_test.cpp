@@ -217,7 +217,7 @@ TEST_CASE("ranks under mpirun") {
 
 TEST_CASE("ranks under srun") {
   if (!installed("srun") || std::system("timeout 5 srun -n 1 true > /dev/null 2>&1") != 0) {
-    MESSAGE("skipped: no running Slurm (slurm-wlm; tests/hwprobe/one_node_slurm.sh starts one)");
+    MESSAGE("skipped: no running Slurm (tests/hwprobe/one_node_slurm.sh starts one)");
     return;
   }
   const Bench bench;
