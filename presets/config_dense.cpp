@@ -193,8 +193,8 @@ void build_nemotron(JsonConfig& c, ModelBuilder& out) {
 
 }  // namespace
 
-const std::vector<Family>& dense_families() {
-  static const std::vector<Family> kFamilies = {
+const std::vector<ModelFamily>& dense_families() {
+  static const std::vector<ModelFamily> kFamilies = {
       {"bloom", build_bloom},     {"falcon", build_falcon},
       {"gemma", build_gemma},     {"gemma2", build_gemma2},
       {"gemma3", build_gemma3},   {"gemma3_text", build_gemma3},

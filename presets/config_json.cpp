@@ -78,17 +78,17 @@ Result<nlohmann::json> parse_json(const std::string& source, const std::string& 
   } catch (const nlohmann::json::exception&) { return fail(whole_file(file, "json_syntax", "not valid JSON")); }
 }
 
-const Family* find_family(std::string_view type) {
-  for (const std::vector<Family>* families : {&dense_families(), &mixed_families()})
-    for (const Family& family : *families)
+const ModelFamily* find_family(std::string_view type) {
+  for (const std::vector<ModelFamily>* families : {&dense_families(), &mixed_families()})
+    for (const ModelFamily& family : *families)
       if (family.model_type == type) return &family;
   return nullptr;
 }
 
 void unknown_family(JsonConfig& config, std::string_view key, const std::string& type) {
   std::vector<std::string> names;
-  for (const std::vector<Family>* families : {&dense_families(), &mixed_families()})
-    for (const Family& family : *families) names.emplace_back(family.model_type);
+  for (const std::vector<ModelFamily>* families : {&dense_families(), &mixed_families()})
+    for (const ModelFamily& family : *families) names.emplace_back(family.model_type);
   std::sort(names.begin(), names.end());
   const std::string near = nearest_name(type, names);
   std::vector<std::string> help;
@@ -135,7 +135,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file)
   const std::string type = config.text_or("model_type", outer);
   ModelBuilder out;
   if (type.empty() && root.errors().empty()) root.error("", "missing_key", "`model_type` is missing");
-  const Family* family = find_family(type);
+  const ModelFamily* family = find_family(type);
   if (family != nullptr)
     family->build(config, out);
   else if (!type.empty())

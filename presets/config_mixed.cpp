@@ -313,8 +313,8 @@ void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
 
 }  // namespace
 
-const std::vector<Family>& mixed_families() {
-  static const std::vector<Family> kFamilies = {
+const std::vector<ModelFamily>& mixed_families() {
+  static const std::vector<ModelFamily> kFamilies = {
       {"dbrx", build_dbrx},
       {"deepseek", build_deepseek},
       {"deepseek_v2", build_latent},

@@ -57,14 +57,14 @@ struct ModelBuilder {
 
 /// Fills a model from the config of one family.
 using FamilyBuilder = void (*)(JsonConfig& config, ModelBuilder& out);
-struct Family {
+struct ModelFamily {
   std::string_view model_type;
   FamilyBuilder build;
 };
 
 /// Families whose layers are all alike but for windows and widths; those with experts, latent attention or Mamba.
-[[nodiscard]] const std::vector<Family>& dense_families();
-[[nodiscard]] const std::vector<Family>& mixed_families();
+[[nodiscard]] const std::vector<ModelFamily>& dense_families();
+[[nodiscard]] const std::vector<ModelFamily>& mixed_families();
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.
 void read_common(JsonConfig& config, Model& model, bool tied);
