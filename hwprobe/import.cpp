@@ -16,6 +16,15 @@
 namespace plan {
 namespace {
 
+/// A GPU's name from a text that may be damaged: what stands in no product's name becomes `?`.
+std::string plain_name(std::string name) {
+  constexpr std::size_t kLongest = 64;
+  if (name.size() > kLongest) name.resize(kLongest);
+  for (char& c : name)
+    if (c < ' ' || c > '~') c = '?';
+  return name;
+}
+
 struct ProgramRow {
   std::string_view part;  ///< of a program's or file's name, folded
   Collective op;
@@ -123,7 +132,7 @@ Result<void> add_nccl_run(const NcclRun& run, const std::string& file, HardwareP
   profile.provenance.back().gpu_count = curve.layout.n;
   profile.provenance.back().host_count = curve.layout.nodes;
   fit_curve(curve);
-  if (profile.gpu.model.empty()) profile.gpu.model = run.device;
+  if (profile.gpu.model.empty()) profile.gpu.model = plain_name(run.device);
   profile.gpus_per_node = std::max(profile.gpus_per_node, curve.layout.ranks_per_node);
   profile.nodes = std::max(profile.nodes, curve.layout.nodes);
   profile.collectives.push_back(std::move(curve));

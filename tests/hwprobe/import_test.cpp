@@ -72,6 +72,18 @@ TEST_CASE("a table of nccl-tests becomes a curve of its times") {
   CHECK(profile.provenance[0].source == "out.txt");
 }
 
+TEST_CASE("a damaged name of a GPU is made plain") {
+  std::string text = table("all_reduce_perf", "sum", 1.75);
+  const std::size_t at = text.find("H100 80GB");
+  REQUIRE(at != std::string::npos);
+  for (std::size_t i = text.find("H100 80GB"); i != std::string::npos; i = text.find("H100 80GB"))
+    text.replace(i, 4, "H\xff\x01" + std::string(100, 'x'));
+  HardwareProfile profile;
+  REQUIRE(import_measurements(text, "x/out.txt", profile).has_value());
+  CHECK(profile.gpu.model.starts_with("NVIDIA H??xxx"));
+  CHECK(profile.gpu.model.size() == 64);
+}
+
 TEST_CASE("an operation is known by its program, its file, or its bandwidths") {
   const auto op = [](const std::string& text, const std::string& file) {
     HardwareProfile profile;
