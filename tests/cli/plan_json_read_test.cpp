@@ -56,8 +56,9 @@ TEST_CASE("what was written reads back") {
 
 TEST_CASE("plans of real models read back, whatever their layout") {
   const StoreOptions store{.files = false};
-  for (const auto& [model, gpus] :
-       {std::pair{"llama3-8b", 64}, std::pair{"deepseek-v3", 1024}, std::pair{"gpt3-175b", 512}}) {
+  for (const auto& job : {std::pair{"llama3-8b", 64}, std::pair{"deepseek-v3", 1024}, std::pair{"gpt3-175b", 512}}) {
+    const auto model = job.first;
+    const int gpus = job.second;
     CAPTURE(model);
     Problem problem;
     problem.model = load_model(model, store)->value;

@@ -77,7 +77,9 @@ std::vector<std::string> mistakes(const Json& value, const std::string& object, 
   const std::vector<Property>& known = objects().at(object);
   for (const Property& property : known)
     if (property.required && !value.contains(property.name)) out.push_back(path + ": no " + property.name);
-  for (const auto& [name, inner] : value.items()) {
+  for (const auto& item : value.items()) {
+    const std::string& name = item.key();
+    const auto& inner = item.value();
     const std::string where = path + "/" + name;
     const auto found = std::find_if(known.begin(), known.end(), [&](const Property& p) { return name == p.name; });
     if (found == known.end()) {

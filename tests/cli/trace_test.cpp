@@ -52,7 +52,9 @@ TEST_CASE("a trace ends when the estimate does, and no slice overlaps another on
     const StepReplay step = replay(plan).value();
     const json trace = json::parse(trace_report(plan, step));
     double end = 0;
-    for (const auto& [track, list] : slices(trace)) {
+    for (const auto& entry : slices(trace)) {
+      const auto& track = entry.first;
+      const auto& list = entry.second;
       CAPTURE(track.first);
       CAPTURE(track.second);
       double before = 0;

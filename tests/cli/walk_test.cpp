@@ -77,7 +77,8 @@ TEST_CASE("screen, Markdown and page show the numbers of the JSON") {
     const std::map<std::string, std::string> reports = {{"human", human_report(plan, run, Terminal{})},
                                                         {"markdown", markdown_report(plan, run)},
                                                         {"html", html_report(plan, run)}};
-    for (const auto& [format, text] : reports) {
+    for (const auto& report_of : reports) {
+      const std::string &format = report_of.first, &text = report_of.second;
       CAPTURE(format);
       for (const std::string& number : shown(plan, report["best"])) {
         CAPTURE(number);
