@@ -11,7 +11,7 @@
 namespace plan {
 namespace {
 
-constexpr std::int64_t kMostGpus = 1 << 24, kMostLayers = 1 << 20;
+constexpr std::int64_t kMostGpus = 1 << 24;
 
 /// A word of one of the tables of names.
 template <class E, std::size_t N>
