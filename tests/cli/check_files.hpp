@@ -1,5 +1,6 @@
 #pragma once
 
+#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -64,6 +65,17 @@ inline Json limit_of(const Json& report, const std::string& rule) {
   for (const Json& limit : report["jobs"][0]["limits"])
     if (limit["rule"] == rule) return limit;
   return {};
+}
+
+/// Checks that a job, changed as a suggestion says, passes with the memory and the time that it promised.
+inline bool keeps_its_word(const Ran& again, const Json& suggestion) {
+  CAPTURE(again.err);
+  CHECK(again.status == 0);
+  if (again.status != 0) return false;
+  const Json now = Json::parse(again.out)["jobs"][0]["plan"]["best"];
+  CHECK(now["memory"]["peak_bytes"] == suggestion["peak_bytes"]);
+  CHECK(now["step_time_s"] == suggestion["step_time_s"]);
+  return true;
 }
 
 }  // namespace plan::checks

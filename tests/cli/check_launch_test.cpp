@@ -243,14 +243,7 @@ TEST_CASE("a changed launch file fails at its line, and each suggestion, written
         CAPTURE(suggestion.dump());
         changed();
         if (!apply(folder, job, suggestion)) continue;
-        const Ran again = run(check);
-        CAPTURE(again.err);
-        CHECK(again.status == 0);
-        if (again.status != 0) continue;
-        const Json now = Json::parse(again.out)["jobs"][0]["plan"]["best"];
-        CHECK(now["memory"]["peak_bytes"] == suggestion["peak_bytes"]);
-        CHECK(now["step_time_s"] == suggestion["step_time_s"]);
-        ++applied;
+        if (keeps_its_word(run(check), suggestion)) ++applied;
       }
     }
     CHECK(applied >= 4);
