@@ -72,39 +72,30 @@ void Graph::done(Descriptor d, bool operation) {
   if (operation) operations_.push_back(d);
 }
 
-int Graph::tensor(const Sizes& dimensions, const Sizes& strides, Data type, bool is_virtual) {
+int Graph::describe(const Sizes& dimensions, const Sizes& strides, Data type, int64_t alignment, int flag, bool set) {
   Descriptor d = make(kTensorKind);
   const auto id = static_cast<int64_t>(tensors_.size());
-  const int64_t alignment = 16;
   const int data = type;
   put(d, kTensorType, kDataTypeType, 1, &data);
   put(d, kTensorDimensions, kInt64Type, 4, dimensions.data());
   put(d, kTensorStrides, kInt64Type, 4, strides.data());
   put(d, kTensorId, kInt64Type, 1, &id);
   put(d, kTensorAlignment, kInt64Type, 1, &alignment);
-  put(d, kTensorVirtual, kBooleanType, 1, &is_virtual);
+  put(d, flag, kBooleanType, 1, &set);
   done(d, false);
   tensors_.push_back(d);
   return static_cast<int>(id);
 }
 
+int Graph::tensor(const Sizes& dimensions, const Sizes& strides, Data type, bool is_virtual) {
+  return describe(dimensions, strides, type, 16, kTensorVirtual, is_virtual);
+}
+
 int Graph::scalar(float value) {
-  Descriptor d = make(kTensorKind);
-  const auto id = static_cast<int64_t>(tensors_.size());
   const Sizes one{1, 1, 1, 1};
-  const int64_t alignment = 4;
-  const int data = kFloat;
-  const bool by_value = true;
-  put(d, kTensorType, kDataTypeType, 1, &data);
-  put(d, kTensorDimensions, kInt64Type, 4, one.data());
-  put(d, kTensorStrides, kInt64Type, 4, one.data());
-  put(d, kTensorId, kInt64Type, 1, &id);
-  put(d, kTensorAlignment, kInt64Type, 1, &alignment);
-  put(d, kTensorByValue, kBooleanType, 1, &by_value);
-  done(d, false);
-  tensors_.push_back(d);
-  scalars_[static_cast<int>(id)] = value;
-  return static_cast<int>(id);
+  const int id = describe(one, one, kFloat, 4, kTensorByValue, true);
+  scalars_[id] = value;
+  return id;
 }
 
 void Graph::matmul(int a, int b, int c) {

@@ -183,6 +183,8 @@ class Graph {
 
  private:
   Descriptor make(int kind);
+  /// One tensor with one further attribute that is true or false; its number.
+  int describe(const Sizes& dimensions, const Sizes& strides, Data type, int64_t alignment, int flag, bool set);
   void put(Descriptor d, int attribute, int type, int64_t count, const void* value);
   void put(Descriptor d, int attribute, int tensor) { put(d, attribute, kDescriptorType, 1, &tensors_[tensor]); }
   void done(Descriptor d, bool operation);
