@@ -7,7 +7,7 @@ namespace plan {
 namespace {
 
 constexpr std::string_view kStyle = R"(
-:root{color-scheme:light dark;--ink:#1d2125;--paper:#fff;--soft:#f3f4f6;--line:#d5d8dc;--dim:#5c6670;--good:#1a7f37;--bad:#c0262d;
+:root{--ink:#1d2125;--paper:#fff;--soft:#f3f4f6;--line:#d5d8dc;--dim:#5c6670;--good:#1a7f37;--bad:#c0262d;
 --c0:#4477aa;--c1:#2aa5c0;--c2:#aa3377;--c3:#d98a1f;--c4:#98a1a9;--c5:#228833;--c6:#cc5566;--c7:#7b6cc4;--c8:#b8960b;--c9:#e2e5e9}
 @media (prefers-color-scheme:dark){:root{--ink:#e3e6e8;--paper:#16191c;--soft:#20252a;--line:#3b4248;--dim:#a0a9b1;--good:#5fce7c;--bad:#ff7b80;
 --c0:#6699cc;--c1:#40b8d2;--c2:#cc66a3;--c3:#e0a043;--c4:#7c868f;--c5:#4aae5c;--c6:#e07a88;--c7:#9c8fe0;--c8:#cfae3a;--c9:#2b3137}}
@@ -19,7 +19,7 @@ code,pre{font-family:ui-monospace,monospace;font-size:.88em;overflow-wrap:anywhe
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 td,th{padding:.2rem .5rem;text-align:right;vertical-align:top;border-bottom:1px solid var(--line)}
-th{font-weight:600;color:var(--dim)}.t1 :is(td,th):nth-child(-n+1),.t2 :is(td,th):nth-child(-n+2),.t3 :is(td,th):nth-child(-n+3),.t9 :is(td,th){text-align:left}
+th{font-weight:600;color:var(--dim)}.t1 td:nth-child(-n+1),.t2 td:nth-child(-n+2),.t3 td:nth-child(-n+3),.t9 td,.t1 th:nth-child(-n+1),.t2 th:nth-child(-n+2),.t3 th:nth-child(-n+3),.t9 th{text-align:left}
 svg{display:block;width:100%;overflow:visible}svg text{font-size:12px;fill:var(--dim)}
 .f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}.f6{fill:var(--c6)}.f7{fill:var(--c7)}.f8{fill:var(--c8)}.f9{fill:var(--c9)}
 .s0{stroke:var(--c0)}.s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.s3{stroke:var(--c3)}.s4{stroke:var(--c4)}.s5{stroke:var(--c5)}.s6{stroke:var(--c6)}.s7{stroke:var(--c7)}.s8{stroke:var(--c8)}.s9{stroke:var(--c9)}
@@ -41,7 +41,7 @@ details[open]>div .t9 td:nth-child(2){white-space:nowrap}
 @media (max-width:600px){.row>summary>:nth-child(2){overflow-wrap:anywhere}body{font-size:14px;padding:.7rem}td,th{padding:.2rem .22rem}table{font-size:.78rem}
 .t2 td:nth-child(-n+2),.t3 td:nth-child(-n+3),.t9 td{overflow-wrap:anywhere}
 .row>summary{grid-template-columns:1rem 6rem 5.2rem 2.8rem 1fr;gap:.25rem}.tile b{font-size:1.2rem}.tiles{grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.5rem}}
-@media print{body{max-width:none;padding:0;font-size:11px}section,details,table{break-inside:avoid}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+@media print{body{max-width:none;padding:0;font-size:11px}section,details,table{break-inside:avoid}*{-webkit-print-color-adjust:exact}}
 )";
 
 }  // namespace
@@ -61,7 +61,8 @@ std::string escape_html(std::string_view text) {
 std::string html_page(std::string_view title, std::string_view style, std::string_view body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>{}{}</style></head>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<style>{}{}</style></head>\n"
       "<body>\n{}</body></html>\n",
       escape_html(title), kStyle, style, body);
 }

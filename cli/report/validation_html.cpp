@@ -23,7 +23,7 @@ constexpr double kBand = 0.1;
 
 constexpr std::string_view kStyle = R"(
 svg text{font-size:20px}.same{stroke:var(--ink)}.band{stroke:var(--dim);stroke-dasharray:6 6}
-circle{r:5px;fill-opacity:.55}circle:hover{fill-opacity:1;stroke:var(--ink)}
+circle{fill-opacity:.55}circle:hover{fill-opacity:1;stroke:var(--ink)}
 td:first-child::before{content:"\25CF ";color:var(--c,transparent)}
 )";
 
@@ -105,7 +105,7 @@ std::string picture(std::string_view title, std::string_view unit, const std::ve
     if (i == 0 || points[i - 1].suite != p.suite)
       out += fmt::format("{}<g class=\"u u{}\" fill=\"{}\">\n", i == 0 ? "" : "</g>\n", p.suite,
                          kPalette[p.suite % kColours]);
-    out += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\"><title>{} {} {:+.1f}%</title></circle>\n",
+    out += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"5\"><title>{} {} {:+.1f}%</title></circle>\n",
                        axis.x(p.pair.measured), axis.y(p.pair.predicted), escape_html(*p.id),
                        number_text(p.pair.measured, 3), 100 * p.pair.error());
   }

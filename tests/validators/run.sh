@@ -11,6 +11,8 @@ failed=0
 
 . $here/asking.sh
 
+$here/html.sh || failed=1
+
 torch=$($here/venv.sh torch python3 torch==2.11.0 torchtitan==0.2.2 deepspeed==0.19.8 accelerate==1.15.0 \
   transformers==5.23.0 numpy megatron-core==0.16.1 einops) || torch=
 if [ -n "$torch" ]; then
