@@ -99,8 +99,10 @@ Explanation attention(const Gpu& gpu, const KernelTime& k) {
 }
 
 Explanation memory_bound(const Gpu& gpu, const KernelTime& k) {
-  return explained({}, "(B/(e*W) + n*f)/c", k.seconds, "s",
-                   {{"B", k.bytes, "bytes read and written", kShape},
+  return explained({}, "(x*y*b/(e*W) + n*f)/c", k.seconds, "s",
+                   {{"x", k.rows, "rows", kShape},
+                    {"y", k.width, "elements of a row", kShape},
+                    {"b", k.each, "bytes read and written of each", "stack"},
                     {"e", gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset"},
                     {"W", gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12,
                      "bytes a second of memory", "GPU preset"},
@@ -139,7 +141,7 @@ std::string what(const KernelTime& k) {
                          pass);
     case Law::GroupedGemm: return fmt::format("GEMMs of {:.0f} experts in {}, {}", k.shape.batch, name(k.dtype), pass);
     case Law::Attention: return fmt::format("attention over {:.0f} keys, {}", 2 * k.work.context, pass);
-    case Law::Memory: return fmt::format("memory-bound kernels, {}", pass);
+    case Law::Memory: return fmt::format("{}, {}", k.what, pass);
     case Law::Scan: return fmt::format("state scan, {}", pass);
     case Law::Launches: return fmt::format("waiting for the host's launches, {}", pass);
   }

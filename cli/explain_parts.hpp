@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/report/explanation.hpp"
+#include "formulas/flops.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/kernels.hpp"
 #include "planner/plan.hpp"
@@ -43,6 +44,11 @@ struct SlowestStage {
 // Seconds of one micro-batch and their parts.
 [[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
                                           const std::vector<KernelTime>& kernels, double value);
+
+/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`; and the same with `value`, which counts
+/// what recomputation repeats.
+[[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
+[[nodiscard]] Explanation explain_hardware_flops(const Plan& plan, double value);
 
 /// Bytes that one layer kind keeps of a micro-batch without recomputation, tensor by tensor.
 [[nodiscard]] Explanation explain_ledger(const Plan& plan, std::string name, int kind);

@@ -43,61 +43,6 @@ ExplainedSymbol work(const Plan& plan) {
   return {"F", flops_per_token(plan), "FLOPs of a token, forward and backward, causal", {}};
 }
 
-/// Forward FLOPs of one layer for one token: two a weight that it meets, and those of attention.
-Explanation explain_layer_flops(const std::string& name, const std::string& title, const LayerFlops& flops) {
-  ExplainedSum sum;
-  const auto add = [&](const char* symbol, double value, const char* what) { sum.add({symbol, value, what, "model"}); };
-  add("m", flops.mixer, "projections of the mixer: 2 a weight");
-  add("d", flops.dense, "dense FFN: 2 a weight");
-  add("e", flops.experts, "routed experts of a token: 2 a weight");
-  add("s", flops.shared, "shared experts: 2 a weight");
-  add("r", flops.router, "router: 2 a weight");
-  add("a", flops.core, "attention or scan over what the mask leaves");
-  Explanation out =
-      explained(title, sum.equation, flops.total(), "", std::move(sum.symbols), "plan list formulas, group flops");
-  out.name = name;
-  return out;
-}
-
-/// FLOPs of a token: three forwards, since backward is twice the forward.
-Explanation explain_flops(const Plan& plan, Mask mask) {
-  const Model& model = plan.problem.model;
-  const Training& training = plan.problem.training;
-  const double seq = training.packed_length > 0 ? training.packed_length : static_cast<double>(training.seq);
-  const ModelFlops flops = model_flops(model, seq, mask);
-  ExplainedSum sum;
-  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    const auto count = std::count(model.layers.begin(), model.layers.end(), static_cast<int>(kind));
-    const std::string title = fmt::format("forward FLOPs of one layer of kind {}", kind);
-    if (count == 0) continue;
-    sum.give({fmt::format("l_{}", kind), static_cast<double>(count), "layers of this kind", "model"});
-    sum.add(fmt::format("l_{}*", kind), title,
-            explain_layer_flops(fmt::format("f_{}", kind), title, layer_flops(model, model.kinds[kind], seq, mask)));
-  }
-  if (model.mtp.depth > 0)
-    sum.add("", "layers of the prediction modules",
-            explain_layer_flops("p", "forward FLOPs of the prediction modules' layers", flops.mtp_layers));
-  sum.add({"H", flops.head + flops.mtp_heads + flops.mtp_projections, "output projections: 2 a weight", "model"});
-  Explanation out =
-      explained("FLOPs of a token, forward and backward", "3*(" + sum.equation + ")", 3 * flops.total(), "",
-                std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts));
-  out.name = "F";
-  return out;
-}
-
-/// The same with what recomputation repeats.
-Explanation explain_hardware_flops(const Plan& plan, double value) {
-  Explanation useful = explain_flops(plan, Mask::Causal);
-  useful.name = "u";
-  const double repeated = value - useful.value;
-  Explanation out = explained("FLOPs of a token, recomputed ones counted too", repeated != 0 ? "u + r" : "u", value, "",
-                              {{"u", useful.value, "forward and backward", {}}}, {}, {});
-  if (repeated != 0)
-    out.symbols.push_back({"r", repeated, "forward FLOPs of the recomputed modules, average of all layers", "layout"});
-  out.parts.push_back(std::move(useful));
-  out.name = "F";
-  return out;
-}
 ExplainedSymbol gpus(const Plan& plan) {
   return {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")};
 }

@@ -22,8 +22,10 @@ struct KernelTime {
   DType dtype = DType::Bf16;
   Orientation orientation = Orientation::Forward;
   AttentionWork work{};
-  double bytes = 0, kernels = 0;  ///< Memory
-  double flops = 0, rate = 0;     ///< Scan
+  const char* what = "";                 ///< Memory: the work
+  double rows = 0, width = 0, each = 0;  ///< Memory: elements, and bytes read and written of each
+  double kernels = 0;                    ///< Memory, Launches
+  double flops = 0, rate = 0;            ///< Scan; Launches: seconds of one
 };
 
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to

@@ -58,7 +58,7 @@ void LayerBuilder::attention(const AttentionShape& shape) {
   const double gate = shape.output_gate ? q : 0;
 
   const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
-  if (model_.positions == 0) add_memory(4 * tokens_ * (q + kv), 4 * tokens_ * (q + kv), 2);  // rotary embedding
+  if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2});
   core_attention(as_double(shape.heads) / t, kv / as_double(shape.head_dim), as_double(shape.head_dim),
                  as_double(shape.head_dim), average_context(shape.window));
   add_linear(tokens_, h, q, dtype_);
@@ -81,9 +81,8 @@ void LayerBuilder::latent(const LatentShape& shape) {
   add_linear(shard_tokens_, kv_in, h, dtype_);
   add_linear(tokens_, heads * as_double(shape.nope_dim + shape.value_dim), as_double(shape.kv_rank), dtype_,
              kRecomputeLatentUp);
-  add_memory(4 * shard_tokens_ * as_double(shape.q_rank + shape.kv_rank),
-             6 * shard_tokens_ * as_double(shape.q_rank + shape.kv_rank), 2);
-  add_memory(8 * tokens_ * heads * qk, 8 * tokens_ * heads * qk, 3);  // rotary embedding and concatenation
+  add_pointwise({"norms of the latents", shard_tokens_, as_double(shape.q_rank + shape.kv_rank), 4, 6, 2});
+  add_pointwise({"rotary embedding and concatenation", tokens_, heads * qk, 8, 8, 3});
 
   double context = average_context(0);
   if (shape.index_heads > 0) {
@@ -105,7 +104,7 @@ void LayerBuilder::mamba(const Mamba2Shape& shape) {
   const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
   // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
   add_scan(7 * inner * as_double(shape.state) * tokens_);
-  add_memory(tokens_ * (inner + states) * 12, tokens_ * (inner + states) * 24, 6);
+  add_pointwise({"convolution, gate and states of the scan", tokens_, inner + states, 12, 24, 6});
   add_linear(tokens_, h, inner, dtype_);
   tensor_messages(h, h, in);
 }
@@ -136,7 +135,7 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
   const double values = as_double(shape.value_heads * shape.value_dim) / t;
   const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
   add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
-  add_memory(tokens_ * (2 * keys + 2 * values) * 8, tokens_ * (2 * keys + 2 * values) * 16, 6);
+  add_pointwise({"convolution, gate and states of the scan", tokens_, 2 * keys + 2 * values, 8, 16, 6});
   add_linear(tokens_, h, values, dtype_);
   tensor_messages(h, h, in);
 }
@@ -144,8 +143,7 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
-  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeMlp,
-             shape.gated ? Unfused::Chain : Unfused::OneKernel);
+  add_activation(tokens_, f, shape.gated, kRecomputeMlp, shape.gated ? Unfused::Chain : Unfused::OneKernel);
   add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
   tensor_messages(h, h, in);
 }
@@ -153,15 +151,16 @@ void LayerBuilder::dense(const DenseShape& shape) {
 void LayerBuilder::norms(int count) {
   // Norms and residual additions run on the sequence shard.
   const double h = as_double(model_.hidden);
-  add_memory(4 * shard_tokens_ * h * count, 6 * shard_tokens_ * h * count, count, kRecomputeNorm,
-             model_.norm == Norm::Rms ? Unfused::Chain : Unfused::OneKernel);
-  add_memory(6 * shard_tokens_ * h * 2, 6 * shard_tokens_ * h * 2, 2, 0, Unfused::OneKernel);
-  if (training_.dropout > 0) add_memory(5 * shard_tokens_ * h * 2, 5 * shard_tokens_ * h * 2, 2, 0, Unfused::OneKernel);
+  const double n = count;
+  add_pointwise({"norms", n * shard_tokens_, h, 4, 6, n, kRecomputeNorm,
+                 model_.norm == Norm::Rms ? Unfused::Chain : Unfused::OneKernel});
+  add_pointwise({"residual additions", 2 * shard_tokens_, h, 6, 6, 2, 0, Unfused::OneKernel});
+  if (training_.dropout > 0) add_pointwise({"dropout", 2 * shard_tokens_, h, 5, 5, 2, 0, Unfused::OneKernel});
 }
 
 void LayerBuilder::embedding() {
   const double h = as_double(model_.hidden);
-  add_memory(4 * tokens_ * h, 6 * tokens_ * h, 2, 0, Unfused::OneKernel);
+  add_pointwise({"embedding", tokens_, h, 4, 6, 2, 0, Unfused::OneKernel});
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
@@ -176,9 +175,9 @@ void LayerBuilder::head() {
   const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
   const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
   const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
-  add_memory((unfused ? 22 : 8) * tokens_ * vocab, (unfused ? 10 : 4) * tokens_ * vocab, unfused ? 8 : 2, 0,
-             Unfused::OneKernel);
-  add_memory(4 * shard_tokens_ * h, 6 * shard_tokens_ * h, 1);  // final norm
+  add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2., 0,
+                 Unfused::OneKernel});
+  add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1});
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
@@ -267,15 +266,8 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
   }
   if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
     // The gradient is written, read, and added to its sum in a pass of its own.
-    const double bytes = (4 + 2 * training_.grad_bytes) * n * k;
-    const double seconds = memory_bound_time(gpu_, bytes, 1).value / fit_.memory_bound;
-    cost.weight += seconds;
-    tell({.law = KernelTime::Law::Memory,
-          .pass = KernelTime::Pass::WeightGrad,
-          .seconds = seconds,
-          .share = fit_.memory_bound,
-          .bytes = bytes,
-          .kernels = 1});
+    cost.weight += pointwise_time({"sum of the gradient", n, k, 0, 0, 1}, KernelTime::Pass::WeightGrad,
+                                  4 + 2 * training_.grad_bytes);
   }
   add_linear_cost(cost, module);
   return cost;
@@ -324,23 +316,32 @@ void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
   cost_.backward_weight.compute += cost.weight;
 }
 
-void LayerBuilder::add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module,
-                              Unfused unfused) {
-  forward_kernels_ += kernels, backward_kernels_ += kernels;
-  if (!stack_.fused_pointwise && unfused == Unfused::Chain)
-    forward_bytes *= fit_.eager_traffic, backward_bytes *= fit_.eager_traffic;
-  const auto time = [&](double bytes, KernelTime::Pass pass) {
-    const double seconds = memory_bound_time(gpu_, bytes, kernels).value / fit_.memory_bound;
-    tell({.law = KernelTime::Law::Memory,
-          .pass = pass,
-          .seconds = seconds,
-          .share = fit_.memory_bound,
-          .bytes = bytes,
-          .kernels = kernels});
-    return seconds;
-  };
-  add_forward({.compute = time(forward_bytes, KernelTime::Pass::Forward)}, module);
-  cost_.backward_input.compute += time(backward_bytes, KernelTime::Pass::Backward);
+double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const {
+  const double seconds = memory_bound_time(gpu_, each * work.rows * work.width, work.kernels).value / fit_.memory_bound;
+  tell({.law = KernelTime::Law::Memory,
+        .pass = pass,
+        .seconds = seconds,
+        .share = fit_.memory_bound,
+        .what = work.what,
+        .rows = work.rows,
+        .width = work.width,
+        .each = each,
+        .kernels = work.kernels});
+  return seconds;
+}
+
+void LayerBuilder::add_pointwise(const Pointwise& work) {
+  forward_kernels_ += work.kernels, backward_kernels_ += work.kernels;
+  const double passes = !stack_.fused_pointwise && work.unfused == Unfused::Chain ? fit_.eager_traffic : 1;
+  add_forward({.compute = pointwise_time(work, KernelTime::Pass::Forward, passes * work.forward)}, work.module);
+  cost_.backward_input.compute += pointwise_time(work, KernelTime::Pass::Backward, passes * work.backward);
+}
+
+void LayerBuilder::add_activation(double rows, double width, bool gated, std::uint16_t module, Unfused unfused) {
+  if (gated)
+    add_pointwise({"gated activation", rows, width, 6, 10, 1, module, unfused});
+  else
+    add_pointwise({"activation", rows, width, 4, 6, 1, module, unfused});
 }
 
 void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {

@@ -34,6 +34,15 @@ class LayerBuilder {
   /// What memory-bound work costs where nothing fuses it: PyTorch has one kernel for a LayerNorm, a GELU or a
   /// residual, and runs an RMSNorm, a rotary embedding or a gated activation as a chain of them.
   enum class Unfused : std::uint8_t { Chain, OneKernel };
+  /// Memory-bound work on rows x width elements.
+  struct Pointwise {
+    const char* what;
+    double rows, width;
+    double forward, backward;  ///< bytes read and written of an element
+    double kernels;
+    std::uint16_t module = 0;
+    Unfused unfused = Unfused::Chain;
+  };
 
   void attention(const AttentionShape& shape);
   void latent(const LatentShape& shape);
@@ -60,8 +69,11 @@ class LayerBuilder {
   }
   void tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const;
   void tell_adapters(double m, double n, double k) const;
-  void add_memory(double forward_bytes, double backward_bytes, double kernels, std::uint16_t module = 0,
-                  Unfused unfused = Unfused::Chain);
+  void add_pointwise(const Pointwise& work);
+  /// Nonlinearity of a feed-forward layer: reads one product, or two where it is gated, and writes one.
+  void add_activation(double rows, double width, bool gated, std::uint16_t module, Unfused unfused = Unfused::Chain);
+  /// Seconds of one pass, told; `each`: bytes read and written of an element.
+  double pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const;
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;

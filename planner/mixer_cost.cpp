@@ -89,14 +89,13 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   add_forward({.compute = scores + values}, kRecomputeCoreAttention);
   cost_.backward_input.compute += 2 * (scores + values);
   forward_kernels_ += 2, backward_kernels_ += 4;
-  const double elements = batch * rows * seq;
   // Megatron's softmax scales and masks too and reads the lower triangle alone, for sequences up to 4096; its dropout,
   // the random state of that and the copy that puts heads beside each other again are calls of their own.
   const bool fused = stack_.fused_pointwise && training_.seq <= kFusedSoftmax;
   if (fused)
-    add_memory((3 + 5) * elements, (4 + 5) * elements, 4, kRecomputeCoreAttention);
-  else  // scale, mask, softmax, dropout
-    add_memory(11 * elements, 12 * elements, 4, kRecomputeCoreAttention);
+    add_pointwise({"softmax and dropout", batch * rows, seq, 3 + 5, 4 + 5, 4, kRecomputeCoreAttention});
+  else
+    add_pointwise({"scale, mask, softmax, dropout", batch * rows, seq, 11, 12, 4, kRecomputeCoreAttention});
 }
 
 void LayerBuilder::context_messages(double q_width, double kv_width, double forward_core, double backward_core) {
@@ -142,7 +141,7 @@ void LayerBuilder::context_messages(double q_width, double kv_width, double forw
 void LayerBuilder::moe(const MoeShape& shape) {
   const double h = as_double(model_.hidden);
   add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
-  add_memory(shard_tokens_ * as_double(shape.experts) * 16, shard_tokens_ * as_double(shape.experts) * 12, 6);
+  add_pointwise({"router's probabilities and choice", shard_tokens_, as_double(shape.experts), 16, 12, 6});
   if (shape.latent > 0) {
     add_linear(shard_tokens_, as_double(shape.latent), h, dtype_);
     add_linear(shard_tokens_, h, as_double(shape.latent), dtype_);
@@ -151,7 +150,7 @@ void LayerBuilder::moe(const MoeShape& shape) {
   if (shape.shared_width == 0) return;
   const double f = as_double(shape.shared_width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeSharedExperts);
-  add_memory((shape.gated ? 6 : 4) * tokens_ * f, (shape.gated ? 10 : 6) * tokens_ * f, 1, kRecomputeSharedExperts);
+  add_activation(tokens_, f, shape.gated, kRecomputeSharedExperts);
   add_linear(tokens_, h, f, dtype_, kRecomputeSharedExperts);
   tensor_messages(h, h, in);
 }
@@ -185,8 +184,8 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   forward_kernels_ += launches, backward_kernels_ += 2 * launches;
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
-  add_memory((shape.gated ? 6 : 4) * routed * f, (shape.gated ? 10 : 6) * routed * f, 1, kRecomputeMoeActivation);
-  add_memory(2 * 4 * routed * width, 2 * 4 * routed * width, 4);  // permute and unpermute
+  add_activation(routed, f, shape.gated, kRecomputeMoeActivation);
+  add_pointwise({"permute and unpermute", 2 * routed, width, 4, 4, 4});
   expert_messages(shape, width);
 }
 

@@ -64,7 +64,8 @@ bool is_origin(std::string_view text) {
                                                    "nccl-tests",
                                                    "residuals of published runs",
                                                    "a trillion",
-                                                   "file"};
+                                                   "file",
+                                                   "seq"};
   return known.count(text) != 0 || text.starts_with("--") || text.starts_with("measured kernels of ");
 }
 
@@ -114,6 +115,9 @@ constexpr Case kCases[] = {
     {"8b", "dgx-h100", 64, "tp2,dp32,zero0"},
     {"mixtral-8x7b", "dgx-h100", 128, "tp2,pp4,ep8"},
     {"deepseek-v3", "h800", 2048, "pp16,ep64"},
+    {"deepseek-v3.2", "h800", 2048, "pp16,ep64"},
+    {"nemotron3-nano-30b-a3b", "dgx-h100", 64, "tp2,pp2,ep8"},
+    {"qwen3-next-80b-a3b", "dgx-h100", 128, "tp2,pp4,ep8"},
 };
 
 }  // namespace
