@@ -1,138 +1,14 @@
-// Causal attention as training runs it, through cuDNN's fused kernels: forward with the softmax's statistics, and
-// backward. The operations are those that cuDNN recognises as attention (its frontend writes the same ones).
-#include <algorithm>
-#include <cmath>
-#include <limits>
+// Times of causal attention as training runs it, forward and backward. Tested on a GPU by tests/gpu/run_all.sh.
 #include <memory>
 
-#include "hwprobe/cuda/cudnn_graph.cuh"
+#include "hwprobe/cuda/attention_graph.cuh"
 
 namespace plan_cuda {
 namespace {
 
 using namespace dnn;
+using Shape = AttentionGraphShape;
 constexpr int kCheckedRows = 4;
-
-struct Shape {
-  int64_t batch, heads, kv_heads, seq, dim;
-  Sizes q() const { return {batch, heads, seq, dim}; }
-  Sizes kv() const { return {batch, kv_heads, seq, dim}; }
-  Sizes scores() const { return {batch, heads, seq, seq}; }
-  Sizes rows() const { return {batch, heads, seq, 1}; }
-  /// In memory a token's heads lie together, as projections write them.
-  static Sizes strides(const Sizes& d) { return {d[1] * d[2] * d[3], d[3], d[1] * d[3], 1}; }
-  static size_t elements(const Sizes& d) { return static_cast<size_t>(d[0] * d[1] * d[2] * d[3]); }
-};
-
-Sizes transposed(const Sizes& d) { return {d[0], d[1], d[3], d[2]}; }
-
-/// q k^T / sqrt(d).
-int scaled_scores(Graph& g, const Shape& shape, int q, int keys) {
-  const int scores = g.scratch(shape.scores()), scaled = g.scratch(shape.scores());
-  g.matmul(q, keys, scores);
-  g.pointwise(kMultiply, scores, g.scalar(1 / std::sqrt(static_cast<float>(shape.dim))), scaled);
-  return scaled;
-}
-
-/// What lies right of the diagonal becomes minus infinity.
-int causal(Graph& g, const Shape& shape, int scores) {
-  const int row = g.scratch(shape.scores(), kInt32), column = g.scratch(shape.scores(), kInt32);
-  const int left = g.scratch(shape.scores(), kBoolean), masked = g.scratch(shape.scores());
-  g.pointwise(kIndex, scores, -1, row, kInt32, -1, 2);
-  g.pointwise(kIndex, scores, -1, column, kInt32, -1, 3);
-  g.pointwise(kAtLeast, row, column, left, kBoolean);
-  g.pointwise(kSelect, scores, g.scalar(-std::numeric_limits<float>::infinity()), masked, kFloat, left);
-  return masked;
-}
-
-/// Tensors in memory, by their number in the graph.
-struct Inputs {
-  int q, keys, values, out, statistics;
-};
-
-Inputs forward_graph(Graph& g, const Shape& shape) {
-  const Sizes kv = Shape::strides(shape.kv()), q = Shape::strides(shape.q());
-  Inputs in{};
-  in.q = g.tensor(shape.q(), q, kBf16, false);
-  in.keys = g.tensor(transposed(shape.kv()), {kv[0], kv[1], kv[3], kv[2]}, kBf16, false);
-  in.values = g.tensor(shape.kv(), kv, kBf16, false);
-  const int masked = causal(g, shape, scaled_scores(g, shape, in.q, in.keys));
-  const int most = g.scratch(shape.rows()), shifted = g.scratch(shape.scores()), powers = g.scratch(shape.scores());
-  const int sum = g.scratch(shape.rows()), log = g.scratch(shape.rows());
-  const int probabilities = g.scratch(shape.scores(), kBf16);
-  in.statistics = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
-  in.out = g.tensor(shape.q(), q, kBf16, false);
-  g.reduce(kMax, masked, most);
-  g.pointwise(kSubtract, masked, most, shifted);
-  g.pointwise(kExp, shifted, -1, powers);
-  g.reduce(kSum, powers, sum);
-  g.pointwise(kLog, sum, -1, log);
-  g.pointwise(kAdd, most, log, in.statistics);
-  g.pointwise(kDivide, powers, sum, probabilities);
-  g.matmul(probabilities, in.values, in.out);
-  return in;
-}
-
-struct Gradients {
-  int q, keys, values, out, statistics, d_out, row_sums, d_q, d_q_sum, d_keys, d_values;
-};
-
-/// sum(dO * O) of every row. cuDNN wants it scaled by what dropout kept: by one.
-void row_sums(Graph& g, const Shape& shape, int out, int d_out, int sums) {
-  const int product = g.scratch(shape.q()), sum = g.scratch(shape.rows());
-  g.pointwise(kMultiply, d_out, out, product);
-  g.reduce(kSum, product, sum);
-  g.pointwise(kMultiply, sum, g.scalar(1), sums);
-}
-
-/// Sums over the query heads that share a key head, where they do.
-void to_key_heads(Graph& g, const Shape& shape, int left, int right, int out) {
-  if (shape.heads == shape.kv_heads) return g.matmul(left, right, out);
-  const int whole = g.scratch(shape.q(), kBf16);
-  g.matmul(left, right, whole);
-  g.reduce(kSum, whole, out);
-}
-
-int turned(Graph& g, const Shape& shape, int scores) {
-  const Sizes d = shape.scores(), by_rows = packed(d);
-  const int out = g.tensor(transposed(d), {by_rows[0], by_rows[1], by_rows[3], by_rows[2]}, kBf16, true);
-  g.reshape(scores, out);
-  return out;
-}
-
-Gradients backward_graph(Graph& g, const Shape& shape) {
-  const Sizes q = Shape::strides(shape.q()), kv = Shape::strides(shape.kv());
-  const Sizes across{kv[0], kv[1], kv[3], kv[2]};
-  Gradients in{};
-  in.q = g.tensor(shape.q(), q, kBf16, false);
-  in.keys = g.tensor(transposed(shape.kv()), across, kBf16, false);
-  in.values = g.tensor(transposed(shape.kv()), across, kBf16, false);
-  in.out = g.tensor(shape.q(), q, kBf16, false);
-  in.d_out = g.tensor(shape.q(), q, kBf16, false);
-  in.statistics = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
-  in.row_sums = g.tensor(shape.rows(), packed(shape.rows()), kFloat, false);
-  in.d_values = g.tensor(shape.kv(), kv, kBf16, false);
-  in.d_keys = g.tensor(shape.kv(), kv, kBf16, false);
-  in.d_q_sum = g.tensor(shape.q(), packed(shape.q()), kFloat, false);
-  in.d_q = g.tensor(shape.q(), q, kBf16, false);
-  row_sums(g, shape, in.out, in.d_out, in.row_sums);
-  const int shifted = g.scratch(shape.scores()), probabilities = g.scratch(shape.scores());
-  g.pointwise(kSubtract, scaled_scores(g, shape, in.q, in.keys), in.statistics, shifted);
-  g.pointwise(kExp, causal(g, shape, shifted), -1, probabilities);
-  to_key_heads(g, shape, turned(g, shape, probabilities), in.d_out, in.d_values);
-  const int d_p = g.scratch(shape.scores()), centred = g.scratch(shape.scores()), weighed = g.scratch(shape.scores());
-  const int d_scores = g.scratch(shape.scores());
-  g.matmul(in.d_out, in.values, d_p);
-  g.pointwise(kSubtract, d_p, in.row_sums, centred);
-  g.pointwise(kMultiply, centred, probabilities, weighed);
-  g.pointwise(kMultiply, weighed, g.scalar(1 / std::sqrt(static_cast<float>(shape.dim))), d_scores);
-  to_key_heads(g, shape, turned(g, shape, d_scores), in.q, in.d_keys);
-  const int keys = g.tensor(shape.kv(), kv, kBf16, true);
-  g.reshape(in.keys, keys);
-  g.matmul(d_scores, keys, in.d_q_sum);
-  g.pointwise(kIdentity, in.d_q_sum, -1, in.d_q);
-  return in;
-}
 
 /// Largest error of a few rows of the output against a sum in fp32, one thread a column.
 __global__ void compare_rows(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
@@ -217,7 +93,7 @@ Status measure_attention(Device& device, const plan_probe_point& point, plan_pro
   Tensors t;
   if (Status s = t.fill(device, shape, backward); !s) return s;
   Graph forward(library);
-  const Inputs in = forward_graph(forward, shape);
+  const AttentionInputs in = forward_graph(forward, shape);
   size_t bytes = 0;
   if (Status s = forward.build(bytes); !s) return s;
   if (Status s = t.workspace.allocate(bytes); !s) return s;
@@ -234,7 +110,7 @@ Status measure_attention(Device& device, const plan_probe_point& point, plan_pro
         device, point, [&] { return forward.run(once, t.workspace.as()); }, result);
 
   Graph gradients(library);
-  const Gradients g = backward_graph(gradients, shape);
+  const AttentionGradients g = backward_graph(gradients, shape);
   if (Status s = gradients.build(bytes); !s) return s;
   if (Status s = t.workspace.allocate(bytes); !s) return s;
   const std::map<int, void*> then = {{g.q, t.q.as()},

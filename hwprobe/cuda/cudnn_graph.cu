@@ -1,4 +1,5 @@
-// Graphs of cuDNN's backend interface. Tested on a GPU by tests/gpu/run_all.sh.
+// Graphs of cuDNN's backend interface. Tested without a GPU by tests/hwprobe/attention_graph_test.cu, on one by
+// tests/gpu/run_all.sh.
 #include "hwprobe/cuda/cudnn_graph.cuh"
 
 #include <dlfcn.h>
@@ -48,6 +49,13 @@ Status Library::on_stream(cudaStream_t stream) {
   void* handle_now = nullptr;
   if (Status s = handle(handle_now); !s) return s;
   return check(set_stream_(handle_now, stream), "stream");
+}
+
+Status Library::build_for(const std::string& gpu) {
+  if (Status s = check(create(kGpuKind, &gpu_), "GPU (needs cuDNN 9.8)"); !s) return s;
+  const auto count = static_cast<int64_t>(gpu.size() + 1);
+  if (Status s = check(set(gpu_, kGpuJson, kCharType, count, gpu.c_str()), "description of a GPU"); !s) return s;
+  return check(finalize(gpu_), "description of a GPU");
 }
 
 Sizes packed(const Sizes& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
@@ -145,11 +153,17 @@ void Graph::reshape(int x, int y) {
   done(operation, true);
 }
 
+/// The GPU that is only described, where there is no handle to say which.
+void Graph::put_gpu(Descriptor d, int attribute) {
+  if (Descriptor gpu = library_.described_gpu(); gpu != nullptr) put(d, attribute, kDescriptorType, 1, &gpu);
+}
+
 Status Graph::plan_of(Descriptor graph, void* handle) {
   Descriptor heuristic = make(kHeuristicKind);
   const int mode = kHeuristicFast;
   put(heuristic, kHeuristicGraph, kDescriptorType, 1, &graph);
   put(heuristic, kHeuristicMode, kHeuristicType, 1, &mode);
+  put_gpu(heuristic, kHeuristicGpu);
   done(heuristic, false);
   constexpr int kMost = 8;
   std::array<Descriptor, kMost> configs{};
@@ -162,7 +176,8 @@ Status Graph::plan_of(Descriptor graph, void* handle) {
   Status last = failed("cuDNN has no engine for this attention on this GPU", PLAN_PROBE_UNSUPPORTED);
   for (int64_t i = 0; i < std::min<int64_t>(found, kMost); ++i) {
     Descriptor plan = make(kPlanKind);
-    put(plan, kPlanHandle, kHandleType, 1, &handle);
+    if (handle != nullptr) put(plan, kPlanHandle, kHandleType, 1, &handle);
+    put_gpu(plan, kPlanGpu);
     put(plan, kPlanConfig, kDescriptorType, 1, &configs[static_cast<size_t>(i)]);
     if (!status_) return status_;
     last = library_.check(library_.finalize(plan), "plan");
@@ -175,9 +190,9 @@ Status Graph::plan_of(Descriptor graph, void* handle) {
 
 Status Graph::build(size_t& workspace) {
   void* handle = nullptr;
-  if (status_) status_ = library_.handle(handle);
+  if (status_ && library_.described_gpu() == nullptr) status_ = library_.handle(handle);
   Descriptor graph = make(kGraphKind);
-  put(graph, kGraphHandle, kHandleType, 1, &handle);
+  if (handle != nullptr) put(graph, kGraphHandle, kHandleType, 1, &handle);
   put(graph, kGraphOperations, kDescriptorType, static_cast<int64_t>(operations_.size()), operations_.data());
   done(graph, false);
   if (!status_) return status_;

@@ -36,7 +36,8 @@ enum Kind {
   kOperationMatmul = 19,
   kReductionKind = 21,
   kOperationReduction = 22,
-  kOperationReshape = 31
+  kOperationReshape = 31,
+  kGpuKind = 38
 };
 enum Attribute {
   kPointwiseMode = 0,
@@ -45,9 +46,11 @@ enum Attribute {
   kHeuristicMode = 200,
   kHeuristicGraph = 201,
   kHeuristicResults = 202,
+  kHeuristicGpu = 204,
   kPlanHandle = 400,
   kPlanConfig = 401,
   kPlanWorkspace = 402,
+  kPlanGpu = 407,
   kPointwiseDescriptor = 750,
   kPointwiseX = 751,
   kPointwiseB = 752,
@@ -76,7 +79,8 @@ enum Attribute {
   kReductionY = 1611,
   kReductionDescriptor = 1612,
   kReshapeX = 2200,
-  kReshapeY = 2201
+  kReshapeY = 2201,
+  kGpuJson = 2702
 };
 enum Type {
   kHandleType = 0,
@@ -87,7 +91,8 @@ enum Type {
   kHeuristicType = 8,
   kPointwiseType = 14,
   kDescriptorType = 15,
-  kReductionType = 18
+  kReductionType = 18,
+  kCharType = 24
 };
 enum Data { kFloat = 0, kInt32 = 4, kBf16 = 9, kBoolean = 11 };
 enum Mode {
@@ -130,6 +135,13 @@ PLAN_SAME(kSelect, CUDNN_POINTWISE_BINARY_SELECT);
 PLAN_SAME(kMax, CUDNN_REDUCE_TENSOR_MAX);
 PLAN_SAME(kHeuristicFast, CUDNN_HEUR_MODE_A);
 PLAN_SAME(kNotSupported, CUDNN_STATUS_NOT_SUPPORTED);
+#if defined(CUDNN_VERSION) && CUDNN_VERSION >= 90800
+PLAN_SAME(kGpuKind, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+PLAN_SAME(kHeuristicGpu, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+PLAN_SAME(kPlanGpu, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+PLAN_SAME(kGpuJson, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+PLAN_SAME(kCharType, CUDNN_TYPE_CHAR);
+#endif
 
 /// The functions of a libcudnn found at run time, and its handle.
 class Library {
@@ -138,6 +150,9 @@ class Library {
   std::string version() const;
   Status on_stream(cudaStream_t stream);
   Status handle(void*& out);
+  /// From now on plans are built, and never run, for a GPU that is not there: `gpu` is cuDNN's JSON of its properties.
+  Status build_for(const std::string& gpu);
+  Descriptor described_gpu() const { return gpu_; }
   Status check(int status, const char* what) const;
 
   int (*create)(int, Descriptor*) = nullptr;
@@ -150,6 +165,7 @@ class Library {
  private:
   void* library_ = nullptr;
   void* handle_ = nullptr;
+  Descriptor gpu_ = nullptr;
   int (*create_handle_)(void**) = nullptr;
   int (*set_stream_)(void*, cudaStream_t) = nullptr;
   size_t (*version_)() = nullptr;
@@ -189,6 +205,7 @@ class Graph {
   void put(Descriptor d, int attribute, int tensor) { put(d, attribute, kDescriptorType, 1, &tensors_[tensor]); }
   void done(Descriptor d, bool operation);
   Status plan_of(Descriptor graph, void* handle);
+  void put_gpu(Descriptor d, int attribute);
 
   Library& library_;
   Status status_ = ok();

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# What can be said of the CUDA plugin without a GPU: it compiles, needs no libnccl, and cuDNN has kernels for its attention
+# graphs. The toolkit comes from the Python package index; skips, and says so, where that cannot be reached.
+#     tests/hwprobe/without_gpu.sh [PLAN]
+set -eu
+cd "$(dirname "$0")/../.."
+plan=$(realpath "${1:-build/plan}")
+python=$(tests/validators/venv.sh cuda python3 nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 \
+  nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9 \
+  nvidia-cuda-nvrtc==13.0.88 nvidia-cudnn-cu13==9.19.0.56) ||
+  { echo "skipped: the CUDA toolkit: the package index cannot be reached in time"; exit 0; }
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The packages as one toolkit, with the names that a linker looks for.
+mkdir -p "$work/toolkit/lib64"
+for part in bin include nvvm; do ln -s "$packages/cu13/$part" "$work/toolkit/$part"; done
+for file in "$packages"/cu13/lib/*; do
+  name=$(basename "$file")
+  ln -s "$file" "$work/toolkit/lib64/$name"
+  ln -sf "$file" "$work/toolkit/lib64/${name%.so.*}.so"
+done
+chmod +x "$packages"/cu13/bin/* "$packages"/cu13/nvvm/bin/*
+cmake -S . -B "$work/build" -G Ninja -DPLAN_CUDA=ON -DCUDAToolkit_ROOT="$work/toolkit" -DCMAKE_CUDA_ARCHITECTURES=90-real \
+  -DCMAKE_CUDA_COMPILER="$work/toolkit/bin/nvcc" -DNCCL_INCLUDE_DIR="$packages/nccl/include" > "$work/log" ||
+  { tail -n 20 "$work/log"; exit 1; }
+cmake --build "$work/build" --target plan_probe_cuda test_attention_graph > "$work/log" || { tail -n 40 "$work/log"; exit 1; }
+cmake -DPLAN="$plan" -DPLUGIN="$(find "$work/build/lib" -name 'libplan_probe_cuda.so')" -P tests/hwprobe/needed.cmake
+PLAN_TEST_CUDNN="$packages/cudnn/lib/libcudnn.so.9" LD_LIBRARY_PATH="$packages/cudnn/lib:$packages/cu13/lib" \
+  "$work/build/tests/hwprobe/test_attention_graph" "$work/build/tests/hwprobe/libcuda.so.1"
+echo "the CUDA plugin compiles, and needs neither libnccl nor libcudnn to start"
