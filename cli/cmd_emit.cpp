@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/diagnostic.hpp"
 #include "cli/launch/launch.hpp"
+#include "cli/launch/megatron.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/report/json.hpp"
@@ -25,7 +26,6 @@ EmitOptions emit_options(const Args& args) {
   options.tokenizer = args.tokenizer.value_or("");
   options.checkpoint_dir = args.checkpoint_dir.value_or("");
   options.image = args.image.value_or("");
-  options.version = args.megatron_version.value_or("");
   return options;
 }
 
@@ -71,12 +71,20 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
                  {},
                  {"leave `--framework` out"}});
   Args with = args;
-  if (args.from.empty()) with.framework = std::string(framework_row(framework).name);
+  if (args.from.empty())
+    with.framework = std::string(framework_row(framework).name);
+  else
+    with.megatron_version.reset();  // files may be another framework's
   Result<Problem> problem = resolve_problem(with);
-  if (problem && problem->framework != framework) {
+  if (!problem || args.from.empty()) return problem;
+  if (problem->framework != framework) {
     problem->framework = framework;
     problem->training.stack = framework_row(framework).stack;
   }
+  if (!args.megatron_version) return problem;
+  const Result<int> release = read_megatron_release(*args.megatron_version);
+  if (!release) return fail(release.error());
+  problem->release = *release;
   return problem;
 }
 

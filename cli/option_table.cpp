@@ -119,6 +119,9 @@ constexpr Option kOptions[] = {
 
     pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
          "only what this framework accepts", "`plan list frameworks`. Default: any."),
+    take("--megatron-version", "RELEASE", kHow, kNothing, kForProblem, &Args::megatron_version,
+         "release of Megatron core that runs the plan",
+         "0.12 or newer, with --framework megatron. Default: the newest known."),
     take(
         "--layout", "tp8,pp16,...", kHow, kNothing, kForProblem, &Args::layout, "fix axes; the search varies the rest",
         "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "
@@ -136,8 +139,6 @@ constexpr Option kOptions[] = {
     take("--checkpoint-dir", "PATH", kFiles, kNothing, kForEmit, &Args::checkpoint_dir, "where checkpoints go",
          "Default: nothing is saved."),
     take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher k8s"),
-    take("--megatron-version", "RELEASE", kFiles, kNothing, kForEmit, &Args::megatron_version,
-         "release of Megatron core to write for", "0.12 or newer. Default: the newest known."),
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),

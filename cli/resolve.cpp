@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/launch/launch.hpp"
+#include "cli/launch/megatron.hpp"
 #include "cli/layout_flag.hpp"
 #include "cli/numbers.hpp"
 #include "cli/report/format.hpp"
@@ -166,6 +167,17 @@ void resolve_training(Draft& draft) {
                             : Origin::Default);
 }
 
+void resolve_release(Draft& draft) {
+  if (!draft.args.megatron_version) return;
+  const std::optional<int> release = draft.take(read_megatron_release(*draft.args.megatron_version));
+  if (!release) return;
+  if (draft.problem.framework != Framework::Megatron)
+    return draft.errors.push_back(
+        {"conflicting_flags", "`--megatron-version` goes with Megatron alone", {}, {"add `--framework megatron`"}});
+  draft.problem.release = *release;
+  draft.note("megatron_version", fmt::format("0.{}", *release), Origin::Flag);
+}
+
 void resolve_lora(Draft& draft) {
   const Args& args = draft.args;
   Training& training = draft.problem.training;
@@ -249,6 +261,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_cluster(draft);
   resolve_batch(draft);
   resolve_training(draft);
+  resolve_release(draft);
   resolve_lora(draft);
   resolve_search(draft);
   check_ranks(draft);

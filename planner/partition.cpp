@@ -193,6 +193,27 @@ std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp
   return split;
 }
 
+std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss) {
+  const int counted = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  if (chunks < 1 || counted % chunks != 0) return {};
+  std::vector<int> out(static_cast<std::size_t>(chunks), counted / chunks);
+  if (embedding) --out.front();
+  if (loss) --out.back();
+  if (*std::min_element(out.begin(), out.end()) < 0) return {};
+  return out;
+}
+
+SplitShape split_shape(std::span<const int> chunk_layers, int layers, int vp) {
+  const int chunks = static_cast<int>(chunk_layers.size());
+  const auto is = [&](const std::vector<int>& other) { return std::ranges::equal(chunk_layers, other); };
+  if (chunks == 0 || is(equal_chunks(layers, chunks, false, false))) return SplitShape::Equal;
+  if (is(equal_chunks(layers, chunks, true, true))) return SplitShape::EndsCounted;
+  if (vp > 1 || chunks < 3 || chunk_layers.front() < 1 || chunk_layers.back() < 1) return SplitShape::Uneven;
+  const std::span<const int> middle = chunk_layers.subspan(1, chunk_layers.size() - 2);
+  const bool level = std::all_of(middle.begin(), middle.end(), [&](int count) { return count == middle.front(); });
+  return level ? SplitShape::OwnEnds : SplitShape::Uneven;
+}
+
 std::vector<double> rank_costs(const PartitionCost& cost, std::span<const int> chunk_layers, int pp, bool v_shaped) {
   std::vector<double> ranks(pp, 0.0);
   std::size_t layer = 0;

@@ -28,6 +28,18 @@ struct PartitionCost {
 [[nodiscard]] std::vector<double> rank_costs(const PartitionCost& cost, std::span<const int> chunk_layers, int pp,
                                              bool v_shaped = false);
 
+/// Chunks of as many layers each, or with embedding and loss counted as a layer; empty if they do not divide.
+[[nodiscard]] std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss);
+
+/// How even the chunks of a pipeline are, in the words that launch files have for it.
+enum class SplitShape {
+  Equal,
+  EndsCounted,  ///< equal once embedding and loss count as a layer each
+  OwnEnds,      ///< without interleaving: first and last stage differ from the equal ones between them
+  Uneven,
+};
+[[nodiscard]] SplitShape split_shape(std::span<const int> chunk_layers, int layers, int vp);
+
 /// Rank that runs chunk `chunk`, counted in model order.
 [[nodiscard]] constexpr int rank_of_chunk(int chunk, int pp, bool v_shaped) {
   return v_shaped && chunk >= pp ? 2 * pp - 1 - chunk : chunk % pp;

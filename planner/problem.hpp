@@ -49,6 +49,7 @@ struct Problem {
   int gpus = 0;
   Fixed fixed{};
   Framework framework = Framework::Any;
+  int release = 0;  ///< minor number of Megatron core that must run it; 0: the newest
   Objective objective = Objective::StepTime;
   int top = 4;                          ///< layouts to report, the best included
   bool pareto = false;                  ///< also keep the front of memory against step time

@@ -10,6 +10,7 @@
 namespace plan {
 
 [[nodiscard]] std::span<const Rule> megatron_rules();
+[[nodiscard]] std::span<const Rule> earlier_megatron_rules();
 [[nodiscard]] std::span<const Rule> torchtitan_rules();
 [[nodiscard]] std::span<const Rule> deepspeed_rules();
 [[nodiscard]] std::span<const Rule> accelerate_rules();

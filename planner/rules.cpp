@@ -151,8 +151,8 @@ bool splits_sequence(Framework framework) {
 std::span<const Rule> rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all(std::begin(kRules), std::end(kRules));
-    for (const std::span<const Rule> more :
-         {megatron_rules(), torchtitan_rules(), deepspeed_rules(), accelerate_rules(), maxtext_rules()})
+    for (const std::span<const Rule> more : {megatron_rules(), earlier_megatron_rules(), torchtitan_rules(),
+                                             deepspeed_rules(), accelerate_rules(), maxtext_rules()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
@@ -188,7 +188,8 @@ std::span<const int> rules_of(Framework framework, Level level) {
 int broken_rule(const Problem& problem, const Layout& layout, Level level) {
   const std::span<const Rule> table = rules();
   for (const int i : rules_of(problem.framework, level))
-    if (!table[static_cast<std::size_t>(i)].holds(problem, layout)) return i;
+    if (const Rule& row = table[static_cast<std::size_t>(i)]; row.asked(problem) && !row.holds(problem, layout))
+      return i;
   return -1;
 }
 

@@ -38,9 +38,16 @@ struct Rule {
   Level level;
   FrameworkMask frameworks;
   bool (*holds)(const Problem&, const Layout&);
+  int until = 0;  ///< last release of Megatron core that asks for it; 0: the newest does
+
+  /// Is it a rule of the release that the problem is for?
+  bool asked(const Problem& problem) const { return until == 0 || (problem.release > 0 && problem.release <= until); }
 };
 
 [[nodiscard]] std::span<const Rule> rules();
+
+/// Does the release lack a word for stages of any size, so that they are equal, or equal but for the two ends?
+[[nodiscard]] bool plain_stages_only(const Problem& problem);
 
 /// Indices into rules() of those that a framework has at a level.
 [[nodiscard]] std::span<const int> rules_of(Framework framework, Level level);

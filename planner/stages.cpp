@@ -5,6 +5,7 @@
 
 #include "formulas/schedule.hpp"
 #include "planner/partition.hpp"
+#include "planner/rules.hpp"
 
 namespace plan {
 namespace {
@@ -17,6 +18,12 @@ std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs,
   if (problem.framework == Framework::Maxtext)  // embedding and head stand outside its pipeline
     return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
                             problem.model.depth() / layout.pp / layout.vp);
+  if (plain_stages_only(problem)) {
+    const int depth = problem.model.depth(), chunks = layout.pp * layout.vp;
+    std::vector<int> equal = equal_chunks(depth, chunks, false, false);
+    if (equal.empty()) equal = equal_chunks(depth, chunks, true, true);
+    if (!equal.empty()) return equal;
+  }
   std::vector<double> layer_costs;
   layer_costs.reserve(problem.model.layers.size());
   for (const int kind : problem.model.layers) layer_costs.push_back(work(costs.layer(kind)));

@@ -54,7 +54,6 @@ struct EmitOptions {
   std::string tokenizer{};       ///< empty: a null tokenizer with the model's vocabulary
   std::string checkpoint_dir{};  ///< empty: nothing is saved
   std::string image{};           ///< container image, for Kubernetes and SkyPilot
-  std::string version{};         ///< release of the framework to write for; empty: the newest known
 };
 
 /// The launch files of a plan, or why the framework cannot run it, naming the axis in the way.

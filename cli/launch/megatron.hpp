@@ -75,9 +75,6 @@ struct PipelineLayout {
 /// The layout, or an error that says what it breaks. `pp` 0: whatever the ranks.
 [[nodiscard]] Result<PipelineLayout> read_pipeline_layout(std::string_view text, int layers, int mtp, int pp = 0);
 
-/// Stages of equal chunks, or with embedding and loss counted as a layer each; empty if they do not divide.
-[[nodiscard]] std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss);
-
 /// The releases of Megatron core that take all of some arguments, by the number behind `0.`.
 struct MegatronReleases {
   int first = 0;
@@ -85,6 +82,8 @@ struct MegatronReleases {
 };
 /// `0.16`, `0.16.1` or `core_v0.16.1` as 16; empty: the newest.
 [[nodiscard]] Result<int> read_megatron_release(std::string_view word);
+/// The plan with the switches that an earlier release demands beside what it runs.
+[[nodiscard]] Plan with_demands_of(Plan plan, int release);
 /// The arguments under the names that `release` has for them, or every one that it has no name for.
 [[nodiscard]] Result<std::vector<MegatronGroup>> for_megatron_release(std::vector<MegatronGroup> groups, int release);
 [[nodiscard]] MegatronReleases megatron_releases(const std::vector<MegatronGroup>& groups);

@@ -73,7 +73,9 @@ void judge_layout(const Plan& plan, Errors& errors) {
   const int rule = broken_rule(problem, plan.best.layout);
   if (rule >= 0) {
     const Rule& row = rules()[static_cast<std::size_t>(rule)];
-    errors.push_back(cannot(fmt::format("{} (rule {})", row.text, row.code), "plan with `--framework megatron`"));
+    const std::string release = row.until > 0 ? fmt::format(" --megatron-version 0.{}", problem.release) : "";
+    errors.push_back(cannot(fmt::format("{} (rule {})", row.text, row.code),
+                            fmt::format("plan with `--framework megatron{}`", release)));
   }
 }
 

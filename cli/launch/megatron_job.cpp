@@ -8,6 +8,7 @@
 #include "cli/report/layout_text.hpp"
 #include "formulas/names.hpp"
 #include "planner/frameworks.hpp"
+#include "planner/partition.hpp"
 
 namespace plan {
 namespace {

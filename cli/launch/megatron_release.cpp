@@ -37,6 +37,19 @@ constexpr DatedValue kDatedValues[] = {
     {"recompute-modules", "shared_experts", 14},
 };
 
+/// A switch that releases up to `until` demand of some plans: their validate_args refuses it otherwise.
+struct Demand {
+  int until;
+  bool (*made)(const Plan&);
+  void (*met)(Stack&);
+};
+constexpr Demand kDemands[] = {
+    {13, [](const Plan& plan) { return plan.best.layout.zero >= 2; },
+     [](Stack& stack) { stack.gradient_fusion = false; }},
+    {17, [](const Plan& plan) { return plan.problem.training.optimizer == Optimizer::Muon; },
+     [](Stack& stack) { stack.overlap_grad_reduce = stack.overlap_param_gather = false; }},
+};
+
 const DatedValue* dated(std::string_view flag, std::string_view value) {
   const auto* found = std::find_if(std::begin(kDatedValues), std::end(kDatedValues),
                                    [&](const DatedValue& row) { return row.flag == flag && row.value == value; });
@@ -102,6 +115,12 @@ Result<int> read_megatron_release(std::string_view word) {
                {},
                {fmt::format("known are 0.{} to 0.{}; without the flag the newest is written for", kOldestMegatron,
                             kNewestMegatron)}});
+}
+
+Plan with_demands_of(Plan plan, int release) {
+  for (const Demand& demand : kDemands)
+    if (release <= demand.until && demand.made(plan)) demand.met(plan.problem.training.stack);
+  return plan;
 }
 
 Result<std::vector<MegatronGroup>> for_megatron_release(std::vector<MegatronGroup> groups, int release) {

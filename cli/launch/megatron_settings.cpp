@@ -7,6 +7,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
+#include "planner/partition.hpp"
 
 namespace plan {
 namespace {
@@ -161,21 +162,20 @@ void context(Settings& out, const Layout& layout) {
 void stages(Settings& out, const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const std::vector<int>& chunks = layout.chunk_layers;
-  const int depth = plan.problem.model.depth(), count = layout.pp * layout.vp;
-  const bool equal = chunks.empty() || chunks == equal_chunks(depth, count, false, false);
-  const bool ends = !equal && chunks == equal_chunks(depth, count, true, true);
-  const bool middle =
-      !equal && !ends && layout.vp == 1 && layout.pp > 2 &&
-      std::adjacent_find(chunks.begin() + 1, chunks.end() - 1, std::not_equal_to<>()) == chunks.end() - 1 &&
-      chunks.front() > 0 && chunks.back() > 0 && plan.problem.model.mtp.depth == 0;
-  if (layout.vp > 1 && (equal || ends)) put(out, "num-virtual-stages-per-pipeline-rank", layout.vp);
-  if (ends) put(out, "account-for-embedding-in-pipeline-split"), put(out, "account-for-loss-in-pipeline-split");
-  if (middle) {
+  const int mtp = plan.problem.model.mtp.depth;
+  SplitShape shape = split_shape(chunks, plan.problem.model.depth(), layout.vp);
+  if (shape == SplitShape::OwnEnds && mtp > 0) shape = SplitShape::Uneven;
+  const bool regular = shape == SplitShape::Equal || shape == SplitShape::EndsCounted;
+  if (layout.vp > 1 && regular) put(out, "num-virtual-stages-per-pipeline-rank", layout.vp);
+  if (shape == SplitShape::EndsCounted) {
+    put(out, "account-for-embedding-in-pipeline-split");
+    put(out, "account-for-loss-in-pipeline-split");
+  }
+  if (shape == SplitShape::OwnEnds) {
     put(out, "decoder-first-pipeline-num-layers", chunks.front());
     put(out, "decoder-last-pipeline-num-layers", chunks.back());
-  } else if (!equal && !ends) {
-    put(out, "pipeline-model-parallel-layout", pipeline_layout_text(chunks, plan.problem.model.mtp.depth));
   }
+  if (shape == SplitShape::Uneven) put(out, "pipeline-model-parallel-layout", pipeline_layout_text(chunks, mtp));
 }
 
 void sharding(Settings& out, const Plan& plan) {
@@ -330,16 +330,6 @@ MegatronGroup data_arguments(const Plan& plan, const EmitOptions& options) {
 }
 
 }  // namespace
-
-std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss) {
-  const int counted = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
-  if (chunks < 1 || counted % chunks != 0) return {};
-  std::vector<int> out(static_cast<std::size_t>(chunks), counted / chunks);
-  if (embedding) --out.front();
-  if (loss) --out.back();
-  if (*std::min_element(out.begin(), out.end()) < 0) return {};
-  return out;
-}
 
 std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
   const Stack& stack = plan.problem.training.stack;

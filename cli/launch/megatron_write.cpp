@@ -3,6 +3,7 @@
 
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "cli/report/layout_text.hpp"
 
@@ -33,11 +34,10 @@ ArgumentGroup lines_of(const MegatronGroup& group) {
 }  // namespace
 
 Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options) {
-  const Result<int> release = read_megatron_release(options.version);
-  if (!release) return fail(release.error());
-  const Result<std::vector<MegatronGroup>> newest = megatron_settings(plan, options);
+  const int release = plan.problem.release > 0 ? plan.problem.release : kNewestMegatron;
+  const Result<std::vector<MegatronGroup>> newest = megatron_settings(with_demands_of(plan, release), options);
   if (!newest) return fail(newest.error());
-  const Result<std::vector<MegatronGroup>> groups = for_megatron_release(*newest, *release);
+  const Result<std::vector<MegatronGroup>> groups = for_megatron_release(*newest, release);
   if (!groups) return fail(groups.error());
   LaunchCommand command;
   command.title =

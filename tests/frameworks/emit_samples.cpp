@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/megatron.hpp"
 #include "cli/output.hpp"
 #include "formulas/names.hpp"
 #include "random_plan.hpp"
@@ -61,13 +62,14 @@ int main(int count, char** words) {
   }
   plan::EmitOptions options;
   if (count > 5) options.launcher = words[5];
-  if (count > 6) options.version = words[6];
+  const plan::Result<int> release = plan::read_megatron_release(count > 6 ? words[6] : "");
+  if (!release) return 2;
   for (const plan::LaunchFormat& format : plan::launch_formats()) {
     if (format.name != words[1]) continue;
     std::mt19937 random(static_cast<unsigned>(std::atoi(words[3])));
     for (int written = 0, tries = 0; written < std::atoi(words[2]) && tries < 100000; ++tries)
       written += write_sample(fmt::format("{}/{:04}", words[4], written),
-                              plan::oracle::random_plan(random, format.framework), format, options);
+                              plan::oracle::random_plan(random, format.framework, *release), format, options);
     return 0;
   }
   std::fprintf(stderr, "no format %s\n", words[1]);

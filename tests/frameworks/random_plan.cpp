@@ -90,13 +90,14 @@ Layout random_layout(std::mt19937& random, const Problem& problem) {
 
 }  // namespace
 
-Plan random_plan(std::mt19937& random, Framework framework) {
+Plan random_plan(std::mt19937& random, Framework framework, int release) {
   const StoreOptions store = StoreOptions::from_environment();
   for (;;) {
     Problem problem;
     problem.model = load_model(pick(random, models_of(framework)), store)->value;
     if (framework != Framework::Megatron) problem.model.mtp = {};
     problem.framework = framework;
+    problem.release = release;
     problem.gpus = pick<int>(random, {1, 8, 16, 64, 128, 256, 1024});
     problem.training.seq = pick<std::int64_t>(random, {2048, 4096, 8192, 32768});
     problem.training.global_batch = pick<std::int64_t>(random, {64, 128, 512, 1024, 4096, 16384});

@@ -155,3 +155,52 @@ TEST_CASE("a framework offers no recomputation that it cannot run") {
     CHECK(enumerate_recomputes(problem, kRecomputeNorm, 8).size() == (framework == Framework::Torchtitan ? 1 : 0));
   }
 }
+
+TEST_CASE("earlier releases of Megatron reject what the newest runs") {
+  const Layout wide{.tp = 4, .dp = 16, .zero = 1, .sequence_parallel = true};
+  const Layout experts{.dp = 64, .ep = 8, .zero = 1};
+  const Layout stages{.pp = 3, .dp = 16, .zero = 1};
+  const Layout norms{.dp = 64, .zero = 1, .recompute = {RecomputeKind::Selective, kRecomputeNorm}};
+  const Layout context{.cp = 2, .cp_kind = CpKind::Ring, .dp = 32, .zero = 1};
+  Problem dense = llama(Framework::Megatron), half = mixtral(Framework::Megatron), narrow = dense, predicts = dense,
+          muon = dense, uneven = dense, few = dense;
+  few.model.kinds.front().attention.kv_heads = 2;
+  half.training.precision = Precision::Fp16;
+  narrow.training.precision = Precision::Fp8Tensorwise;
+  predicts.model.mtp.depth = 1;
+  muon.training.optimizer = Optimizer::Muon;
+  uneven.gpus = 48, uneven.training.global_batch = 192;
+  struct Row {
+    Problem problem;
+    Layout layout;
+    int until;
+    std::string code;
+  };
+  for (const Row& row : {Row{few, wide, 15, "early_tp_kv_heads"}, Row{half, experts, 15, "early_expert_precision"},
+                         Row{uneven, stages, 12, "early_stages"}, Row{narrow, norms, 13, "early_recompute_fp8"},
+                         Row{predicts, context, 13, "early_mtp_context"},
+                         Row{muon, with(kFsdp, [](Layout& l) { l.zero = 1; }), 17, "early_muon"}}) {
+    CAPTURE(row.code);
+    Problem problem = row.problem;
+    CHECK(broken(problem, row.layout) == "");
+    problem.release = row.until;
+    CHECK(broken(problem, row.layout) == row.code);
+    problem.release = row.until + 1;
+    CHECK(broken(problem, row.layout) == "");
+  }
+}
+
+TEST_CASE("Megatron core 0.12 takes stages that are equal but for the two ends") {
+  Problem problem = llama(Framework::Megatron);
+  problem.release = 12;
+  Layout layout{.pp = 4, .dp = 16, .zero = 1};
+  for (const std::vector<int>& chunks : {std::vector<int>{8, 8, 8, 8}, {7, 9, 9, 7}, {6, 10, 10, 6}, {}}) {
+    layout.chunk_layers = chunks;
+    CHECK(broken(problem, layout) == "");
+  }
+  layout.chunk_layers = {8, 9, 8, 7};
+  CHECK(broken(problem, layout) == "early_stages");
+  problem.model.mtp.depth = 1;
+  layout.chunk_layers = {6, 10, 10, 6};
+  CHECK(broken(problem, layout) == "early_stages");
+}

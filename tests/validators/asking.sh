@@ -1,19 +1,20 @@
 # Sourced by run.sh and megatron.sh: samples of emitted files, and a driver that is asked about them. Wants $here, $work,
 # $samples and $seed, sets $failed.
 
-emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best of a few models
-  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder n=0
+emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best of a few models, as far as any runs
+  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder
+  local flags=(${4:+--megatron-version "$4"})
   build/tests/frameworks/emit_samples "$1" "$samples" "$seed" "$into" ${3:+"$3"} ${4:+"$4"} || exit 2
   for row in 8b:8:32 8b:64:32 70b:64:80 70b:512:80 405b:512:126 ${BEST:-}; do
     IFS=: read -r model gpus depth <<< "$row"
-    folder=$into-best/$((n++))
-    build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} ${4:+--megatron-version "$4"} \
-      -o "$folder" > /dev/null 2> "$work/error" || {
-      grep -q -e 'no layout fits' -e 'cannot run this plan: `--' "$work/error" || { cat "$work/error"; failed=1; }
+    folder=$into-best/$model-$gpus
+    build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} "${flags[@]}" -o "$folder" \
+      > /dev/null 2> "$work/error" || {
+      if grep -q 'no layout fits' "$work/error"; then echo "$1: $model on $gpus GPUs: no layout fits"; else cat "$work/error"; failed=1; fi
       rm -rf "$folder"
       continue
     }
-    build/plan --model "$model" --gpus "$gpus" --framework "$2" --json > "$work/plan.json" &&
+    build/plan --model "$model" --gpus "$gpus" --framework "$2" "${flags[@]}" --json > "$work/plan.json" &&
       python3 $here/from_plan.py "$work/plan.json" "$depth" "$folder/expect.json" || failed=1
   done
   mkdir -p "$into-best"

@@ -1,6 +1,7 @@
 """What every driver does: walk the samples, ask the framework, compare with the plan, count."""
 import json
 import os
+import re
 import sys
 import traceback
 
@@ -25,8 +26,11 @@ def run(name, check):
                      if key in expected and expected[key] != value]
             if wrong:
                 failures.append(f"{folder}: " + "; ".join(wrong))
-    for failure in failures[:20]:
-        print(failure)
+    reasons = {}  # alike but for their numbers: told once, with how many
+    for failure in failures:
+        reasons.setdefault(re.sub(r"\d+", "N", failure.split(": ", 1)[1]), []).append(failure)
+    for alike in reasons.values():
+        print(f"{len(alike)} times: {alike[0]}")
     print(f"{name}: {done - len(failures)} of {done} files accepted with the plan's layout")
     if done == 0 or failures:
         sys.exit(1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # megatron.sh PYTHON [SAMPLES [SEED]]: asks megatron-core, Kubeflow's TrainJob, slurmctld and shellcheck about what `plan
-# emit megatron-lm` writes: plans drawn by chance, and the best plans of 70B and 405B. PYTHON has megatron-core; empty:
-# that part is skipped. Megatron-LM's own parser is in no package: MEGATRON_LM names a checkout, or several of different
+# emit megatron-lm` writes: plans drawn by chance, and the best plans of 8B, 70B and 405B, on 16,384 GPUs too; a quarter
+# as many for each earlier release. PYTHON has megatron-core; empty: that part is skipped. Megatron-LM's own parser is in no package: MEGATRON_LM names a checkout, or several of different
 # releases, `0.16=/src/megatron-0.16 0.20=/src/megatron`, each asked about files written for it.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -12,6 +12,7 @@ failed=0
 . $here/asking.sh
 
 BEST=405b:16384:126 emit megatron-lm megatron
+[ -d "$work/megatron-lm-best/405b-16384" ] || { echo "405b on 16384 GPUs: no files"; failed=1; }
 for launcher in torchrun skypilot hostfile; do
   build/plan emit megatron-lm --model 70b --gpus 256 --launcher "$launcher" -o "$work/$launcher" > /dev/null || failed=1
 done
@@ -24,6 +25,16 @@ if [ -n "$python" ]; then
 else
   echo "skipped: megatron-core: the package index cannot be reached"
 fi
+
+for version in ${python:+0.12.3 0.13.1 0.14.0 0.15.3}; do  # $python has 0.16; the index carries no later one
+  release=${version%.*}
+  core=$($here/unpacked.sh "$python" megatron-core=="$version") || {
+    echo "skipped: megatron-core $version: the package index cannot be reached"
+    continue
+  }
+  samples=$(((samples + 3) / 4)) emit megatron-lm megatron slurm "$release"
+  PYTHONPATH=$core ask "$python" megatron_core.py megatron-lm-slurm-"$release"
+done
 
 for checkout in ${MEGATRON_LM:-}; do  # PATH or RELEASE=PATH
   release=${checkout%%=*}

@@ -13,6 +13,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.distributed.run import config_from_args, parse_args  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
+import megatron.core  # noqa: E402
 from megatron.core import parallel_state  # noqa: E402
 from megatron.core.distributed import DistributedDataParallelConfig  # noqa: E402
 from megatron.core.num_microbatches_calculator import ConstantNumMicroBatchesCalculator  # noqa: E402
@@ -60,7 +61,6 @@ def transformer_config(flags):
         hierarchical_context_parallel_sizes=[int(n) for n in flags["hierarchical-context-parallel-sizes"]]
         if on("hierarchical-context-parallel-sizes") else None,
         pipeline_model_parallel_size=pp, virtual_pipeline_model_parallel_size=vp, pipeline_dtype=torch.bfloat16,
-        pipeline_model_parallel_layout=layout,
         num_layers_in_first_pipeline_stage=number(flags, "decoder-first-pipeline-num-layers"),
         num_layers_in_last_pipeline_stage=number(flags, "decoder-last-pipeline-num-layers"),
         account_for_embedding_in_pipeline_split=on("account-for-embedding-in-pipeline-split"),
@@ -81,6 +81,8 @@ def transformer_config(flags):
         cross_entropy_loss_fusion=on("cross-entropy-loss-fusion"),
         cross_entropy_fusion_impl=word("cross-entropy-fusion-impl", "native"),
         tp_comm_overlap=on("tp-comm-overlap"), gradient_accumulation_fusion=False)
+    if layout is not None:  # from 0.13 on
+        config.update(pipeline_model_parallel_layout=layout)
     if on("fp8-format"):
         config.update(fp8=word("fp8-format"), fp8_recipe=word("fp8-recipe", "delayed"))
     if not on("multi-latent-attention"):
@@ -170,4 +172,4 @@ def check(folder, expected):
 
 
 if __name__ == "__main__":
-    run("megatron-core", check)
+    run(f"megatron-core {megatron.core.__version__}", check)
