@@ -11,6 +11,7 @@
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
+#include "planner/evaluate.hpp"
 
 namespace plan {
 namespace {
@@ -132,8 +133,7 @@ Explanation explain_message(const Plan& plan, std::string name, Collective op, d
 Explanation explain_hand_over(const Plan& plan, std::string name) {
   const Layout& layout = plan.best.layout;
   const Problem& problem = plan.problem;
-  const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
-  const double bytes = hidden_bytes(tokens, problem.model.hidden) / (layout.sequence_parallel ? layout.tp : 1);
+  const double bytes = hand_over_bytes(problem, layout);
   const int stride = layout.world() / layout.pp;
   const double seconds =
       send_time(problem.cluster, bytes, stride, layout.pp).value / problem.cluster.calibration.scale_out;

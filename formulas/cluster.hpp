@@ -119,26 +119,26 @@ struct Tier {
 /// fits to a cluster's own runs. The defaults are tests/tools/fit_time's, rounded; man/plan-validation.7 says how far
 /// they can be trusted.
 struct Calibration {
-  double gemm = 0.913;           ///< rate of GEMMs inside a training step / rate measured alone
-  double hopper = 1.043;         ///< the same ratio on GPUs with fp8 but no fp4, against the others
-  double hopper_fp8 = 1.004;     ///< in fp8 on them, against 16 bits on them
-  double blackwell = 0.93;       ///< on GPUs with fp4
-  double blackwell_fp8 = 1.084;  ///< in fp8 on them, against 16 bits on them
-  double blackwell_fp4 = 1.065;  ///< in fp4 on them, against 16 bits on them
-  double grouped_gemm = 0.89;    ///< the same ratio for grouped GEMMs of experts, against dense ones
+  double gemm = 0.899;           ///< rate of GEMMs inside a training step / rate measured alone
+  double hopper = 1.041;         ///< the same ratio on GPUs with fp8 but no fp4, against the others
+  double hopper_fp8 = 1.003;     ///< in fp8 on them, against 16 bits on them
+  double blackwell = 0.939;      ///< on GPUs with fp4
+  double blackwell_fp8 = 1.081;  ///< in fp8 on them, against 16 bits on them
+  double blackwell_fp4 = 1.067;  ///< in fp4 on them, against 16 bits on them
+  double grouped_gemm = 0.953;   ///< the same ratio for grouped GEMMs of experts, against dense ones
   double attention = 0.99;       ///< the same for attention kernels
-  double memory_bound = 0.96;    ///< the same for memory-bound kernels
-  double scale_up = 0.867;       ///< bandwidth of collectives inside the scale-up domain
-  double scale_out = 0.885;      ///< and across nodes
-  double eager_traffic = 3.25;   ///< memory traffic of unfused pointwise kernels / fused ones
-  double flash2_rate = 0.523;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
-  double flash1_rate = 0.353;    ///< FlashAttention 1 / FlashAttention 2
-  double triton_rate = 0.566;    ///< its Triton port / FlashAttention 2
-  double overlap_tax = 0.14;     ///< compute slowed by communication that runs beside it, share of the hidden time
-  double jitter = 0.008;         ///< sigma of one rank's step, share of the step; stragglers are its maximum
-  double kernel_gap_us = 6.0;    ///< host time to launch one kernel without CUDA graphs
-  double eager_gap_us = 65.0;    ///< the same for operations launched one by one from Python
-  double fixed_step_ms = 5.4;    ///< per step: data, logging, gradient norm, host synchronisation
+  double memory_bound = 0.951;   ///< the same for memory-bound kernels
+  double scale_up = 0.86;        ///< bandwidth of collectives inside the scale-up domain
+  double scale_out = 0.858;      ///< and across nodes
+  double eager_traffic = 2.81;   ///< memory traffic of unfused pointwise kernels / fused ones
+  double flash2_rate = 0.621;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
+  double flash1_rate = 0.344;    ///< FlashAttention 1 / FlashAttention 2
+  double triton_rate = 0.555;    ///< its Triton port / FlashAttention 2
+  double overlap_tax = 0.199;    ///< compute slowed by communication that runs beside it, share of the hidden time
+  double jitter = 0.0081;        ///< sigma of one rank's step, share of the step; stragglers are its maximum
+  double kernel_gap_us = 6.9;    ///< host time to launch one kernel without CUDA graphs
+  double eager_gap_us = 65.3;    ///< the same for operations launched one by one from Python
+  double fixed_step_ms = 4.7;    ///< per step: data, logging, gradient norm, host synchronisation
   double allocator_reserve = 1;  ///< memory that the allocator cannot hand out again / what is usual
   bool operator==(const Calibration&) const = default;
 };

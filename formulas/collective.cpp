@@ -172,6 +172,9 @@ CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, G
   return tree.seconds() < ring.seconds() ? tree : ring;
 }
 
+/// GPUs from the first to the last of `ranks` that stand `stride` apart.
+int reach(int stride, int ranks) { return std::max(2, ranks) * std::max(1, stride); }
+
 double domains_of(const NetworkCurve& curve) { return ceil_div(curve.fit.ranks, std::max(1, curve.inside)); }
 
 /// The measured curve of `op` with as many members per domain, of the nearest number of domains; null if none.
@@ -188,14 +191,15 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// number of domains reached of it (hwprobe.md 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
 double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  const auto law = [&](int ranks, Span s) {
+    return network_law(cluster, op, bytes, {ranks, group.stride}, s).seconds();
+  };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
-  const double here = network_law(cluster, op, bytes, group, span).seconds();
-  if (curve == nullptr) return here;
+  if (curve == nullptr) return law(group.size, span);
   const int ranks = curve->fit.ranks;
   const double measured = curve_time(curve->fit, bytes, ranks).value;
   if (ranks == group.size) return measured;
-  const Span there{span.inside, domains_of(*curve)};
-  return here * measured / network_law(cluster, op, bytes, {ranks, group.stride}, there).seconds();
+  return law(group.size, span) * measured / law(ranks, {span.inside, domains_of(*curve)});
 }
 
 }  // namespace
@@ -281,7 +285,7 @@ CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes
 }
 
 CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
-  const int span = std::max(2, ranks) * std::max(1, stride);
+  const int span = reach(stride, ranks);
   if (span <= cluster.scale_up_size()) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   std::size_t tier = 1;
   while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
@@ -291,7 +295,7 @@ CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ran
 
 Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
   if (bytes <= 0) return Seconds(0);
-  if (std::max(2, ranks) * std::max(1, stride) <= cluster.scale_up_size())
+  if (reach(stride, ranks) <= cluster.scale_up_size())
     return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2);
   return Seconds(send_law(cluster, bytes, stride, ranks).seconds());
 }

@@ -73,8 +73,9 @@ struct Stack {
   bool gradient_fusion = true;      ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
-  bool tp_overlap = false;  ///< userbuffers: chunked collectives beside the GEMMs
-  bool ep_overlap = false;  ///< all-to-all of one micro-batch under compute of another
+  bool tp_overlap = false;      ///< userbuffers: chunked collectives beside the GEMMs
+  bool tp_async_reduce = true;  ///< a column linear's input gradient is summed over tp beside its weight gradient
+  bool ep_overlap = false;      ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
   bool cuda_graphs = false;
   bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts

@@ -24,6 +24,11 @@ Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
           .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
 }
 
+double hand_over_bytes(const Problem& problem, const Layout& layout) {
+  const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
+  return hidden_bytes(tokens, problem.model.hidden) / layout.tp;
+}
+
 double held(const Pipeline& pipeline, int rank) {
   return in_flight(pipeline, rank) * (pipeline.schedule == Schedule::DualPipe ? 0.5 : 1);
 }
@@ -79,9 +84,7 @@ void Evaluator::place(const Layout& layout) {
   for (const StageContent& content : stages().contents) stage_costs_.push_back(stage_cost(content));
   hop_ = 0;
   if (layout.pp > 1) {
-    const double tokens = static_cast<double>(problem_.training.seq) * layout.micro_batch / layout.cp;
-    const double bytes = hidden_bytes(tokens, problem_.model.hidden) / (layout.sequence_parallel ? layout.tp : 1);
-    hop_ = send_time(problem_.cluster, bytes, layout.world() / layout.pp, layout.pp).value /
+    hop_ = send_time(problem_.cluster, hand_over_bytes(problem_, layout), layout.world() / layout.pp, layout.pp).value /
            problem_.cluster.calibration.scale_out;
   }
   if (world_ != layout.world()) {

@@ -143,6 +143,11 @@ class Evaluator {
 /// micro-batches that a schedule sends through one chunk.
 [[nodiscard]] std::int64_t sharding_passes(const Pipeline& pipeline);
 
+/// Bytes that a rank sends when one micro-batch goes to the next stage: each tensor rank its share, the rest being
+/// gathered inside the node (Megatron's scatter-gather, Narayanan et al. 2021, section 4.1; DeepSpeed's
+/// PartitionedTensor). Under sequence parallelism its share is all there is.
+[[nodiscard]] double hand_over_bytes(const Problem& problem, const Layout& layout);
+
 [[nodiscard]] Pipeline pipeline_of(const Problem& problem, const Layout& layout);
 
 }  // namespace plan

@@ -28,7 +28,10 @@ Stack any() {
   return stack;
 }
 
-Stack deepspeed_era() {  // Megatron-DeepSpeed: eager kernels, nothing overlapped
+/// Megatron-DeepSpeed: eager kernels, nothing overlapped. Both forks (microsoft's until May 2023,
+/// bigscience-workshop's) lack the asynchronous all-reduce that Megatron-LM's column-parallel linears have had since
+/// September 2021.
+Stack deepspeed_era() {
   Stack stack;
   stack.framework = "megatron-deepspeed";
   stack.cross_entropy = CrossEntropy::Unfused;
@@ -36,7 +39,7 @@ Stack deepspeed_era() {  // Megatron-DeepSpeed: eager kernels, nothing overlappe
   stack.gradient_fusion = false;
   stack.eager_launches = true;
   stack.gathers_per_layer = 12;  // one per parameter tensor
-  stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = false;
+  stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = stack.tp_async_reduce = false;
   return stack;
 }
 
@@ -48,7 +51,8 @@ Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched o
   return stack;
 }
 
-/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels.
+/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels. DTensor redistributes the
+/// gradient of a linear's input when that linear's backward, weight gradient included, has run.
 Stack fsdp(std::string_view name, bool compiled) {
   Stack stack;
   stack.framework = name;
@@ -56,7 +60,14 @@ Stack fsdp(std::string_view name, bool compiled) {
   stack.attention_kernel = AttentionKernel::Flash2;
   stack.states = StateLayout::Fsdp2;
   stack.cross_entropy = CrossEntropy::Unfused;
-  stack.gradient_fusion = false;
+  stack.gradient_fusion = stack.tp_async_reduce = false;
+  return stack;
+}
+
+/// JAX: XLA schedules collectives beside whatever does not need them.
+Stack maxtext() {
+  Stack stack = fsdp("maxtext", true);
+  stack.tp_async_reduce = true;
   return stack;
 }
 
@@ -65,7 +76,7 @@ Stack research() {
   Stack stack = megatron_lm();
   stack.framework = "research";
   stack.attention_kernel = AttentionKernel::Flash1;
-  stack.fused_pointwise = false;
+  stack.fused_pointwise = stack.tp_async_reduce = false;
   return stack;
 }
 
@@ -100,6 +111,23 @@ Stack hai_llm() {
   stack.dedup_dispatch = stack.fp8_dispatch = stack.ep_overlap = true;
   stack.node_limit = 4;
   return stack;
+}
+
+/// Its norms and latent up-projections are recomputed (section 3.2.3).
+FrameworkDefaults deepseek() {
+  FrameworkDefaults row{"HAI-LLM", hai_llm(), 1, 4, false, true, CpKind::Ring, false};
+  row.recomputes = kRecomputeNorm | kRecomputeLatentUp;
+  return row;
+}
+
+/// Pax: attention as XLA compiled it in 2023; what its default checkpoint policy, SAVE_DOT_WITH_NO_BATCH_DIM, drops are
+/// the scores (paxml/tasks/lm/model_params.py).
+FrameworkDefaults pax() {
+  FrameworkDefaults row{"Pax", maxtext(), 0};
+  row.stack.framework = "pax";
+  row.stack.flash_attention = false;
+  row.recomputes = kRecomputeCoreAttention | kRecomputeNorm;
+  return row;
 }
 
 /// Megatron-Bridge's recipes dispatch with DeepEP or HybridEP: one copy of a token per node.
@@ -147,11 +175,12 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
-      {"MaxText", fsdp("maxtext", true), 3},
+      {"MaxText", maxtext(), 3},
       {"InternEvo", fsdp("internevo", false), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},
-      {"HAI-LLM", hai_llm(), 1, 4, false, true, CpKind::Ring, false},
+      deepseek(),
+      pax(),
       meta(),
       whole_batches({"DeepSpeed", deepspeed_era(), 3, 2}),
   };
@@ -193,7 +222,7 @@ const std::vector<FrameworkRow>& table() {
       {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed()},
       {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",
        hugging_face("accelerate", StateLayout::Fsdp2)},
-      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", fsdp("maxtext", true)},
+      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext()},
   };
   return rows;
 }
@@ -203,7 +232,7 @@ const std::vector<FrameworkRow>& table() {
 FrameworkDefaults run_defaults(std::string_view framework) {
   for (const FrameworkDefaults& row : run_table())
     if (framework.find(row.keyword) != std::string_view::npos) return row;
-  return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false};
+  return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false, .recomputes_to_fit = true};
 }
 
 std::span<const FrameworkRow> frameworks() { return table(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -31,10 +32,12 @@ struct FrameworkDefaults {
   bool sequence_parallel = false;  ///< whenever tp > 1
   bool etp_is_tp = true;           ///< experts split by tp unless stated
   CpKind cp_kind = CpKind::Ring;
-  bool equal_stages = true;  ///< as many layers on every stage, where they divide
-  bool flash_fp16 = true;    ///< flash attention in fp16 too: off for stacks of the years before it
-  bool interleaves = false;  ///< pipelines take one layer at a time unless `vp` is stated
-  bool accumulates = true;   ///< micro-batches of one sequence unless stated; false: the whole batch in one
+  bool equal_stages = true;        ///< as many layers on every stage, where they divide
+  bool flash_fp16 = true;          ///< flash attention in fp16 too: off for stacks of the years before it
+  bool interleaves = false;        ///< pipelines take one layer at a time unless `vp` is stated
+  bool accumulates = true;         ///< micro-batches of one sequence unless stated; false: the whole batch in one
+  std::uint16_t recomputes = 0;    ///< RecomputeModule bits of what is recomputed unless stated
+  bool recomputes_to_fit = false;  ///< unless stated, as many layers are recomputed as memory demands
 };
 
 /// The first row whose keyword stands in `framework`; Megatron-LM's if none does.

@@ -32,6 +32,7 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       told_(told) {}
 
 void LayerBuilder::layer(const Layer& layer) {
+  adapted_ = training_.adapters() && training_.lora.attention;
   switch (layer.mixer) {
     case Mixer::None: break;
     case Mixer::Attention: attention(layer.attention); break;
@@ -39,16 +40,30 @@ void LayerBuilder::layer(const Layer& layer) {
     case Mixer::Mamba2: mamba(layer.mamba); break;
     case Mixer::DeltaNet: delta_net(layer.delta); break;
   }
+  adapted_ = training_.adapters() && training_.lora.ffn;
   switch (layer.ffn) {
     case Ffn::None: break;
     case Ffn::Dense: dense(layer.dense); break;
     case Ffn::Moe: moe(layer.moe); break;
   }
+  adapted_ = false;
   norms(layer.norms);
+  finish_layer();
+}
+
+/// The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer of both, and no less
+/// than the host needs to launch it.
+void LayerBuilder::finish_layer() {
+  const auto compute = [&] {
+    return cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
+  };
+  const double ep = cost_.forward.ep + cost_.backward_input.ep;
+  const double exposed = hidden_under(ep, compute());
+  const double busy = cost_.forward.total() + cost_.backward_input.total() + cost_.backward_weight.total() - ep;
+  const double before = compute();
   wait_for_launches();
-  // The all-to-alls of one micro-batch run beside the compute of another: the pair takes the longer.
-  const double compute = cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
-  cost_.paired_ep = hidden_under(cost_.forward.ep + cost_.backward_input.ep, compute);
+  const double idle = compute() - before;
+  cost_.paired_ep = std::max(busy + exposed, launch_time(forward_kernels_ + backward_kernels_)) - busy - idle;
 }
 
 void LayerBuilder::attention(const AttentionShape& shape) {
@@ -185,13 +200,16 @@ void LayerBuilder::head() {
     const double gather = message_time(Collective::AllGather, size, group);
     const double scatter = message_time(Collective::ReduceScatter, size, group);
     cost_.forward.tp += gather;
-    cost_.backward_input.tp += hidden_under(gather, out.data) + hidden_under(scatter, out.weight);
-    add_message(Axis::Tp, Collective::AllGather, group, size, 2, gather, gather + hidden_under(gather, out.data));
-    add_message(Axis::Tp, Collective::ReduceScatter, group, size, 1, scatter, hidden_under(scatter, out.weight));
+    const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, out.data);
+    const double hidden = reduced_beside(scatter, out.weight);
+    cost_.backward_input.tp += again + hidden;
+    add_message(Axis::Tp, Collective::AllGather, group, size, stack_.keeps_gathered ? 1 : 2, gather, gather + again);
+    add_message(Axis::Tp, Collective::ReduceScatter, group, size, 1, scatter, hidden);
   } else {
     const double reduce = message_time(Collective::AllReduce, size, group);
-    cost_.backward_input.tp += hidden_under(reduce, out.weight);
-    add_message(Axis::Tp, Collective::AllReduce, group, size, 1, reduce, hidden_under(reduce, out.weight));
+    const double hidden = reduced_beside(reduce, out.weight);
+    cost_.backward_input.tp += hidden;
+    add_message(Axis::Tp, Collective::AllReduce, group, size, 1, reduce, hidden);
   }
   const double loss = message_time(Collective::AllReduce, 4 * tokens_, group);  // max, target logit, sum
   cost_.forward.tp += 3 * loss;
@@ -215,19 +233,20 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
     const double scatter = message_time(Collective::ReduceScatter, out, group);
     const double gather_grad = message_time(Collective::AllGather, narrow * out, group);
     const double scatter_grad = message_time(Collective::ReduceScatter, in, group);
-    const double hidden_gather = hidden_under(gather, column.data);
-    const double hidden_scatter = hidden_under(scatter_grad, column.weight);
+    const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, column.data);
+    const double hidden_scatter = reduced_beside(scatter_grad, column.weight);
     cost_.forward.tp += chunks * (gather + scatter);
-    cost_.backward_input.tp += chunks * gather_grad + hidden_gather + hidden_scatter;
+    cost_.backward_input.tp += chunks * gather_grad + again + hidden_scatter;
     cost_.split_penalty += scatter_grad - hidden_scatter;
-    add_message(Axis::Tp, Collective::AllGather, group, narrow * in, 2, gather, chunks * gather + hidden_gather);
+    add_message(Axis::Tp, Collective::AllGather, group, narrow * in, stack_.keeps_gathered ? 1 : 2, gather,
+                chunks * gather + again);
     add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter, chunks * scatter);
     add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunks * gather_grad);
     add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad, hidden_scatter);
   } else {
     const double forward = message_time(Collective::AllReduce, out, group);
     const double backward = message_time(Collective::AllReduce, in, group);
-    const double hidden = hidden_under(backward, column.weight);
+    const double hidden = reduced_beside(backward, column.weight);
     cost_.forward.tp += chunks * forward;
     cost_.backward_input.tp += hidden;
     cost_.split_penalty += backward - hidden;
@@ -256,7 +275,7 @@ LayerBuilder::Linear LayerBuilder::linear(double m, double n, double k, DType dt
 LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DType dtype, std::uint16_t module) {
   Linear cost = linear(m, n, k, dtype);
   tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
-  if (!trains_base_) {  // adapters: two thin GEMMs beside the frozen one
+  if (adapted_) {  // two thin GEMMs beside the frozen one
     const double rank = as_double(training_.lora.rank);
     const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
     cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
@@ -296,13 +315,17 @@ void LayerBuilder::tell_adapters(double m, double n, double k) const {
   }
 }
 
+double LayerBuilder::launch_time(double kernels) const {
+  if (stack_.cuda_graphs) return 0;
+  return kernels * (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
+}
+
 void LayerBuilder::wait_for_launches() {
   if (stack_.cuda_graphs) return;
-  const double gap = (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
   const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
-    const double idle = std::max(0.0, gap * kernels - busy);
+    const double idle = std::max(0.0, launch_time(kernels) - busy);
     phase.compute += idle;
-    tell({.law = KernelTime::Law::Launches, .pass = pass, .seconds = idle, .kernels = kernels, .rate = gap});
+    tell({.law = KernelTime::Law::Launches, .pass = pass, .seconds = idle, .kernels = kernels, .rate = launch_time(1)});
   };
   const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
   wait(cost_.forward, KernelTime::Pass::Forward, forward_kernels_, cost_.forward.total());
@@ -365,6 +388,11 @@ void LayerBuilder::add_message(Axis axis, Collective op, Group group, double siz
 double LayerBuilder::message_time(Collective op, double size, Group group) const {
   const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
   return collective_time(cluster_, op, size, group).value / (inside ? fit_.scale_up : fit_.scale_out);
+}
+
+double LayerBuilder::reduced_beside(double communication, double weight_gradient) const {
+  if (stack_.tp_async_reduce) return hidden_under(communication, weight_gradient);
+  return stack_.tp_overlap ? communication / split_.tp : communication;  // in chunks beside the input gradient itself
 }
 
 double LayerBuilder::hidden_under(double communication, double compute) const {

@@ -83,6 +83,11 @@ class LayerBuilder {
   /// Rate of GEMMs inside a training step / rate measured alone.
   double gemm_rate(DType dtype) const;
   double hidden_under(double communication, double compute) const;
+  /// What stays exposed of summing a column linear's input gradient over tp.
+  double reduced_beside(double communication, double weight_gradient) const;
+  void finish_layer();
+  /// Of the host, for so many kernels; none under CUDA graphs.
+  double launch_time(double kernels) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
   void wait_for_launches();
 
@@ -98,6 +103,7 @@ class LayerBuilder {
   double shard_tokens_;  ///< N / tp under sequence parallelism
   DType dtype_;
   bool trains_base_;
+  bool adapted_ = false;  ///< the linears added now carry adapters
   LayerCost cost_{};
   std::array<Phase, kRecomputeModules> modules_{};
   std::uint16_t present_ = 0;

@@ -128,8 +128,7 @@ void Evaluator::report_layers(Estimate& estimate) const {
 
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
-  const double tokens = static_cast<double>(problem_.training.seq) * layout_.micro_batch / layout_.cp;
-  const double bytes = hidden_bytes(tokens, problem_.model.hidden) / (layout_.sequence_parallel ? layout_.tp : 1);
+  const double bytes = hand_over_bytes(problem_, layout_);
   // Every chunk hands one activation on and one gradient back.
   const double sends = 2 * static_cast<double>(estimate.micro_batches) * layout_.vp;
   add_row(estimate, problem_.cluster,

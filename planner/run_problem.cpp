@@ -11,6 +11,7 @@
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
+#include "planner/estimate.hpp"
 #include "planner/frameworks.hpp"
 #include "planner/rules.hpp"
 #include "planner/run_stack.hpp"
@@ -218,7 +219,33 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   const Result<Recompute> recompute = recompute_of(run, problem.model.depth() / layout.pp);
   if (!recompute) return fail(recompute.error());
   layout.recompute = *recompute;
+  if (run.recompute.empty() && defaults.recomputes != 0)
+    layout.recompute = {.kind = RecomputeKind::Selective, .modules = defaults.recomputes};
   return layout;
+}
+
+/// The least recomputation with which a layout fits, for runs that say nothing of theirs: scores of unfused attention,
+/// then as few whole layers of each chunk as suffice (Megatron's `block`). What fits with none of it stays as it is.
+Recompute least_recompute(const Problem& problem, Layout layout) {
+  const Recompute stated = layout.recompute;
+  const auto fits = [&](const Recompute& choice) {
+    layout.recompute = choice;
+    const Estimate estimate = plan::estimate(problem, layout);
+    return estimate.peak <= estimate.capacity;
+  };
+  if (fits(stated)) return stated;
+  if (!problem.training.stack.flash_attention)
+    if (const Recompute scores{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention}; fits(scores))
+      return scores;
+  const auto blocks = [](int layers) { return Recompute{.kind = RecomputeKind::Full, .layers = layers}; };
+  const int chunks = chunk_count(layout);
+  int few = 0, enough = (problem.model.depth() + chunks - 1) / chunks;
+  if (!fits(blocks(enough))) return stated;
+  while (enough - few > 1) {
+    const int middle = (few + enough) / 2;
+    (fits(blocks(middle)) ? enough : few) = middle;
+  }
+  return blocks(enough);
 }
 
 bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
@@ -272,6 +299,8 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
+  if (run.recompute.empty() && defaults.recomputes_to_fit)
+    built.layout.recompute = least_recompute(problem, built.layout);
   return built;
 }
 

@@ -145,6 +145,22 @@ void megatron_bridge(const Run& run, Problem& problem) {
   if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
 }
 
+/// NeMo's and Megatron-Bridge's fine-tuning benchmarks: SQuAD packed into full sequences, adapters of rank 8 beside the
+/// attention's input projection alone (finetune_performance_optimizations in nemo/collections/llm/recipes).
+void nemo_finetuning(Problem& problem) {
+  constexpr double kSquad = 200;  // tokens of a sample: 120 words of context, a question of 10, the template
+  problem.training.packed_length = kSquad;
+  problem.training.lora = {.rank = 8, .attention = true, .ffn = false};
+}
+
+/// Pythia's published configurations (EleutherAI/pythia, models/*.yml): `attention-config` flash, in its first version,
+/// and `checkpoint-activations`.
+void pythia(const Run& run, Problem& problem, Layout& layout) {
+  problem.training.stack.flash_attention = true;
+  problem.training.stack.attention_kernel = AttentionKernel::Flash1;
+  if (run.recompute.empty()) layout.recompute.kind = RecomputeKind::Full;
+}
+
 /// Equal chunks, as frameworks cut by default; where layers do not divide, embedding and loss count as one
 /// each (BLOOM's 70 layers on 12 stages). What neither fits stays balanced.
 std::vector<int> published_split(int layers, int chunks) {
@@ -159,11 +175,16 @@ std::vector<int> published_split(int layers, int chunks) {
 
 void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   if (layout.pp > 1) layout.chunk_layers = published_split(problem.model.depth(), layout.pp * layout.vp);
+  const bool nemo = contains(run.framework, "Bridge") || contains(run.framework, "NeMo/");
+  if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
+  if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(problem);
   if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
+  // Its column-parallel linears reduce their input gradient asynchronously since September 2021.
+  if (run.framework == "Megatron-LM" && contains(run.source, "2021")) problem.training.stack.tp_async_reduce = false;
   if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
   if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
 }

@@ -60,8 +60,11 @@ Result<bool> apply_efficiency(Gpu& gpu) {
   const Result<void> read = read_efficiency(std::string(text), "efficiency/" + file + ".yaml", gpu);
   if (!read) return tl::unexpected<Errors>(read.error());
   const double measured = gpu.sustained[static_cast<std::size_t>(DType::Bf16)];
-  if (sustained > 0)  // stated for bf16
+  if (sustained > 0) {  // stated for bf16
     for (double& share : gpu.sustained) share = std::min(1.0, share * sustained / measured);
+    // Attention was measured under the other GPU's limit, and a lower one holds back its tensor cores as well.
+    for (AttentionFit& fit : gpu.attention) fit.rate = fit.rate * std::min(1.0, sustained / measured);
+  }
   return true;
 }
 

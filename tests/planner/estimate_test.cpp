@@ -6,6 +6,7 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
+#include "planner/evaluate.hpp"
 #include "planner/search.hpp"
 
 using namespace plan;
@@ -117,4 +118,64 @@ TEST_CASE("traffic of tensor parallelism is the published volume") {
     if (row.axis == Axis::Tp) bytes += static_cast<double>(row.per_step.value);
   const double layer = 10 * 2.0 * 8192 * 16384 * 7 / 8;
   CHECK(bytes == doctest::Approx(16 * 8 * layer).epsilon(1e-3));
+}
+
+TEST_CASE("a tensor rank hands on its share of an activation, with sequence parallelism or without") {
+  const Problem problem = llama_405b();
+  Layout layout = llama_405b_layout();
+  const double share = 2.0 * 8192 * 16384 / 8;
+  CHECK(hand_over_bytes(problem, layout) == share);
+  layout.sequence_parallel = false;
+  CHECK(hand_over_bytes(problem, layout) == share);
+  for (const Communication& row : estimate(problem, layout).communication)
+    if (row.axis == Axis::Pp) CHECK(static_cast<double>(row.per_step.value) == doctest::Approx(2 * 16 * 8 * share));
+}
+
+TEST_CASE("the column linears' reduction hides under weight gradients only where a stack starts it in time") {
+  Problem problem = llama_405b();
+  Layout layout = llama_405b_layout();
+  for (const bool sequence_parallel : {false, true}) {
+    layout.sequence_parallel = sequence_parallel;
+    problem.training.stack.tp_async_reduce = true;
+    const double hidden = estimate(problem, layout).terms.tp.value;
+    problem.training.stack.tp_async_reduce = false;
+    CHECK(estimate(problem, layout).terms.tp.value > hidden);
+  }
+  // Inputs that were kept are not gathered again.
+  const double again = estimate(problem, layout).terms.tp.value;
+  problem.training.stack.keeps_gathered = true;
+  CHECK(estimate(problem, layout).terms.tp.value < again);
+}
+
+TEST_CASE("adapters cost time where they sit") {
+  Problem problem = llama_405b();
+  const Layout layout = llama_405b_layout();
+  const auto seconds = [&](bool attention, bool ffn) {
+    problem.training.task = Task::Lora;
+    problem.training.lora = {.rank = 16, .attention = attention, .ffn = ffn};
+    return estimate(problem, layout).terms.compute.value;
+  };
+  const double none = seconds(false, false), attention = seconds(true, false), ffn = seconds(false, true);
+  CHECK(attention > none);
+  CHECK(ffn > none);
+  CHECK(seconds(true, true) == doctest::Approx(attention + ffn - none).epsilon(1e-9));
+}
+
+TEST_CASE("all-to-alls beside another micro-batch leave the launches of their layers") {
+  Problem problem;
+  problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 32000);
+  problem.model.kinds[0].ffn = Ffn::Moe;
+  problem.model.kinds[0].moe = {.experts = 64, .top_k = 8, .expert_width = 512, .gated = true};
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = 16;
+  problem.training.seq = 1024, problem.training.global_batch = 64;
+  Layout layout;
+  layout.dp = 16, layout.ep = 16;
+  const auto seconds = [&](bool overlap, double gap_us) {
+    problem.training.stack.ep_overlap = overlap;
+    problem.cluster.calibration.kernel_gap_us = gap_us;
+    return estimate(problem, layout).step_time.value;
+  };
+  CHECK(seconds(true, 0) < seconds(false, 0));
+  CHECK(seconds(true, 1000) == doctest::Approx(seconds(false, 1000)).epsilon(1e-9));  // all of it launches
 }

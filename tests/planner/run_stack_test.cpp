@@ -51,6 +51,30 @@ TEST_CASE("stacks by framework and source") {
   CHECK(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.states == StateLayout::DeepSpeed);
 }
 
+TEST_CASE("what published code did before its successors, and what its configurations say") {
+  const Model model = fixture::llama3_8b();
+  const auto reduces_early = [&](const char* framework, const char* source) {
+    return apply(run_of(framework, source), model).problem.training.stack.tp_async_reduce;
+  };
+  CHECK_FALSE(reduces_early("Megatron-LM", "Narayanan et al. 2021 (SC21)"));
+  CHECK(reduces_early("Megatron-LM", "Korthikanti et al. 2022"));
+
+  Run pythia = run_of("GPT-NeoX");
+  pythia.model = "Pythia-1B";
+  const Applied checkpointed = apply(pythia, model);
+  CHECK(checkpointed.problem.training.stack.attention_kernel == AttentionKernel::Flash1);
+  CHECK(checkpointed.layout.recompute.kind == RecomputeKind::Full);
+
+  Run tuning = run_of("NeMo/Megatron-Core");
+  tuning.task = "lora";
+  const Training adapters = apply(tuning, model).problem.training;
+  CHECK(adapters.packed_length > 0);
+  CHECK(adapters.lora.attention);
+  CHECK_FALSE(adapters.lora.ffn);
+  tuning.task = "pretrain";
+  CHECK(apply(tuning, model).problem.training.packed_length == 0);
+}
+
 TEST_CASE("quoted flags turn Megatron's defaults around") {
   Run run = run_of("Megatron-Core");
   run.task = "functional-test run";

@@ -2,6 +2,9 @@
 
 #include <string>
 
+#include "oracle/random_problem.hpp"
+#include "planner/estimate.hpp"
+#include "planner/run_problem.hpp"
 #include "planner/runs.hpp"
 #include "planner/validate.hpp"
 
@@ -57,4 +60,46 @@ TEST_CASE("quantiles interpolate") {
   CHECK(quantile({3}, 0.9) == 3);
   CHECK(quantile({4, 1, 3, 2}, 0.5) == 2.5);
   CHECK(quantile({0, 10}, 0.9) == doctest::Approx(9));
+}
+
+namespace {
+
+RunProblem built(const Run& run) {
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  const Result<RunProblem> result = problem_of(run, catalogue);
+  REQUIRE(result.has_value());
+  return *result;
+}
+
+Run megatron_run(std::int64_t layers) {
+  Run run;
+  run.framework = "Megatron-LM", run.mlp = "swiglu", run.precision = "bf16", run.gpu = "plain";
+  run.layers = layers, run.hidden = 8192, run.heads = 64, run.kv_heads = 8, run.ffn = 28672;
+  run.gpus = 8, run.tp = 8, run.seq = 8192, run.global_batch = 8, run.micro_batch = 2;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, and no layer more") {
+  CHECK(built(megatron_run(4)).layout.recompute.kind == RecomputeKind::None);
+
+  const RunProblem deep = built(megatron_run(24));
+  REQUIRE(deep.layout.recompute.kind == RecomputeKind::Full);
+  const auto fits = [&](int layers) {
+    Layout layout = deep.layout;
+    layout.recompute.layers = layers;
+    const Estimate e = estimate(deep.problem, layout);
+    return e.peak <= e.capacity;
+  };
+  CHECK(deep.layout.recompute.layers > 1);
+  CHECK(fits(deep.layout.recompute.layers));
+  CHECK_FALSE(fits(deep.layout.recompute.layers - 1));
+
+  Run stated = megatron_run(24);
+  stated.recompute = "none";
+  CHECK(built(stated).layout.recompute.kind == RecomputeKind::None);
+  CHECK(built(megatron_run(80)).layout.recompute.kind == RecomputeKind::None);  // nothing makes it fit
 }

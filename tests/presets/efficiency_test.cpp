@@ -108,6 +108,17 @@ TEST_CASE("H800 runs H100's tables on 200 GB/s links") {
   CHECK(slow / scale_up_time(h100, Collective::AllGather, 1e9, 8).value == doctest::Approx(450. / 200).epsilon(0.1));
 }
 
+TEST_CASE("a lower power limit holds attention back as it does GEMMs") {
+  Gpu full = datasheet("h100-sxm", 989e12, 3350e9, 450e9);
+  Gpu capped = datasheet("h100-sxm-96gb-500w", 989e12, 3350e9, 450e9);
+  REQUIRE(apply_efficiency(full));
+  REQUIRE(apply_efficiency(capped));
+  const double share = capped.sustained[kBf16] / full.sustained[kBf16];
+  CHECK(share < 1);
+  for (const std::size_t pass : {0, 1})
+    CHECK(capped.attention[pass].rate.value == doctest::Approx(share * full.attention[pass].rate.value));
+}
+
 TEST_CASE("an unknown GPU keeps the data sheet's shares") {
   Gpu gpu = datasheet("nobody-has-it", 500e12, 2e12, 100e9);
   const Result<bool> applied = apply_efficiency(gpu);

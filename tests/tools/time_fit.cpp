@@ -19,7 +19,7 @@ constexpr std::array kConstants{
     Constant{"blackwell", &Calibration::blackwell, 0.95, 0.03},
     Constant{"blackwell_fp8", &Calibration::blackwell_fp8, 1.05, 0.04},
     Constant{"blackwell_fp4", &Calibration::blackwell_fp4, 1.05, 0.04},
-    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0.90, 0.02},
+    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0.95, 0.02},
     Constant{"attention", &Calibration::attention, 1.0, 0.015},
     Constant{"memory_bound", &Calibration::memory_bound, 0.95, 0.02},
     Constant{"scale_up", &Calibration::scale_up, 0.90, 0.15},
@@ -28,8 +28,8 @@ constexpr std::array kConstants{
     Constant{"flash2_rate", &Calibration::flash2_rate, 0.60, 0.15},
     // FlashAttention 2 is 1.7 to 3.0 times as fast as its first version and 1.3 to 2.5 times as fast as the Triton
     // port (Dao 2023, arXiv:2307.08691 section 4.1): the geometric middles.
-    Constant{"flash1_rate", &Calibration::flash1_rate, 0.44, 0.25},
-    Constant{"triton_rate", &Calibration::triton_rate, 0.555, 0.25},
+    Constant{"flash1_rate", &Calibration::flash1_rate, 0.44, 0.14},
+    Constant{"triton_rate", &Calibration::triton_rate, 0.555, 0.16},
     Constant{"overlap_tax", &Calibration::overlap_tax, 0.15, 0.40},
     Constant{"jitter", &Calibration::jitter, 0.008, 0.05},
     Constant{"kernel_gap_us", &Calibration::kernel_gap_us, 6, 0.40},
