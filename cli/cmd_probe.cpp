@@ -134,7 +134,7 @@ Errors nothing_to_measure(const Machine& machine, bool plugin) {
 
 /// GPUs that others use give figures that mean little.
 Errors busy_gpus(const Machine& machine) {
-  for (const Finding& f : findings(machine))
+  for (const MachineFinding& f : findings(machine))
     if (f.code == "BUSY")
       return {{"busy",
                fmt::format("{} is in use: {}", f.where, f.text),

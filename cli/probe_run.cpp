@@ -202,7 +202,7 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   outcome.profile = assemble(facts, measured.observations);
   outcome.profile.skipped = measured.skipped;
   if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
-  for (const Finding& f : findings(machine)) outcome.profile.warnings.push_back({f.code, f.where, f.text});
+  for (const MachineFinding& f : findings(machine)) outcome.profile.warnings.push_back({f.code, f.where, f.text});
   outcome.profile.synthetic = shared_gpu(*devices, session->ranks());
   if (earlier) merge_profile(outcome.profile, *earlier);
   outcome.failure = std::move(measured.failure);

@@ -47,7 +47,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<world_size>(kWorldSize, kWorld),
 };
 
-constexpr Rule kRules[] = {
+constexpr RuleOfThumb kRules[] = {
     {"tp-domain", "tensor parallelism stays inside the NVLink domain",
      "every layer waits for its gathers and scatters; the network is ten times slower",
      "domains of 72 GPUs move the limit; wide FFNs over fast networks stretch it", "tp-limit"},
@@ -79,10 +79,10 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> rules_of_thumb() { return kRules; }
+std::span<const RuleOfThumb> rules_of_thumb() { return kRules; }
 
-const Rule* find_rule(std::string_view name) {
-  for (const Rule& rule : kRules)
+const RuleOfThumb* find_rule(std::string_view name) {
+  for (const RuleOfThumb& rule : kRules)
     if (rule.name == name) return &rule;
   return nullptr;
 }

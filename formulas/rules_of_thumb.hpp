@@ -150,16 +150,16 @@ inline constexpr Formula kWorldSize{
 // --- Checks -----------------------------------------------------------------------------------------------
 
 /// A rule as the field states it.
-struct Rule {
+struct RuleOfThumb {
   std::string_view name;
   std::string_view rule;
   std::string_view why;
   std::string_view when_false;
   std::string_view formula;  ///< its limit in the catalog
 };
-[[nodiscard]] std::span<const Rule> rules_of_thumb();
+[[nodiscard]] std::span<const RuleOfThumb> rules_of_thumb();
 /// nullptr if there is none of that name.
-[[nodiscard]] const Rule* find_rule(std::string_view name);
+[[nodiscard]] const RuleOfThumb* find_rule(std::string_view name);
 
 /// Where a layout stands against a rule.
 struct RuleVerdict {

@@ -115,8 +115,8 @@ Machine discover(const char* nvml_library, const std::string& sys) {
   return machine;
 }
 
-std::vector<Finding> findings(const Machine& machine) {
-  std::vector<Finding> all;
+std::vector<MachineFinding> findings(const Machine& machine) {
+  std::vector<MachineFinding> all;
   for (const GpuFacts& gpu : machine.gpus) {
     const std::string where = fmt::format("GPU {}", gpu.index);
     if (gpu.pcie_width > 0 && gpu.pcie_width < gpu.pcie_width_max)

@@ -35,9 +35,9 @@ struct Machine {
 [[nodiscard]] double port_rate(const std::string& text);
 
 /// What a look at the machine already says is wrong: a slot narrower than the GPU, MIG, a busy GPU, a dead port.
-struct Finding {
+struct MachineFinding {
   std::string code{}, where{}, text{};
 };
-[[nodiscard]] std::vector<Finding> findings(const Machine& machine);
+[[nodiscard]] std::vector<MachineFinding> findings(const Machine& machine);
 
 }  // namespace plan

@@ -43,7 +43,7 @@ Gathering::~Gathering() {
 void Gathering::beat(double beat_s) {
   if (since(beat_) <= beat_s) return;
   beat_ = SteadyClock::now();
-  const std::string frame = encode({Message::Heartbeat, {}});
+  const std::string frame = encode({MessageType::Heartbeat, {}});
   for (const Peer& peer : joined_)
     if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
@@ -86,16 +86,16 @@ void Gathering::accept_one() {
 bool Gathering::advance(Peer& peer) {
   while (const std::optional<Frame> frame = peer.reader.next()) {
     Unpacker in(frame->payload);
-    if (frame->type == Message::Open && peer.own_nonce.empty()) {
+    if (frame->type == MessageType::Open && peer.own_nonce.empty()) {
       peer.member_nonce = in.text();
       peer.own_nonce = random_hex(16);
       const std::string proof = coordinator_proof(meeting_.token, peer.member_nonce, peer.own_nonce);
       if (!in.complete() ||
-          !send_all(peer.fd, encode({Message::Challenge, Packer().text(peer.own_nonce).text(proof).take()})))
+          !send_all(peer.fd, encode({MessageType::Challenge, Packer().text(peer.own_nonce).text(proof).take()})))
         return false;
       continue;
     }
-    if (frame->type != Message::Hello || peer.own_nonce.empty()) return false;
+    if (frame->type != MessageType::Hello || peer.own_nonce.empty()) return false;
     const auto rank = static_cast<int>(in.number_between(0, 1'000'000));
     const std::string proof = in.text(), hello = in.text();
     if (!in.complete()) return false;
@@ -113,7 +113,7 @@ bool Gathering::let_in(Peer& peer, int rank, const std::string& hello) {
   if (r == 0 || r >= joined_.size())
     return refuse(peer, fmt::format("this job has ranks 1 to {} beside rank 0", joined_.size() - 1));
   if (joined_[r].fd >= 0) return refuse(peer, fmt::format("rank {} has joined already", rank));
-  if (!send_all(peer.fd, encode({Message::Welcome, {}}))) return false;
+  if (!send_all(peer.fd, encode({MessageType::Welcome, {}}))) return false;
   hellos_[r] = hello;
   joined_[r] = std::exchange(peer, Peer{});
   joined_[r].heard = SteadyClock::now();
@@ -121,7 +121,7 @@ bool Gathering::let_in(Peer& peer, int rank, const std::string& hello) {
 }
 
 bool Gathering::refuse(const Peer& peer, const std::string& reason) {
-  static_cast<void>(send_all(peer.fd, encode({Message::Refuse, Packer().text(reason).take()})));
+  static_cast<void>(send_all(peer.fd, encode({MessageType::Refuse, Packer().text(reason).take()})));
   return false;
 }
 

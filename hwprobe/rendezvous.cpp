@@ -170,20 +170,20 @@ Handshake shake_hands(int fd, const Meeting& meeting, int rank, const std::strin
   const auto until =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kHandshakeSeconds));
   const std::string nonce = random_hex(16);
-  if (!send_all(fd, encode({Message::Open, Packer().text(nonce).take()}))) return {};
+  if (!send_all(fd, encode({MessageType::Open, Packer().text(nonce).take()}))) return {};
   const std::optional<Frame> challenge = next_frame(fd, reader, until);
-  if (!challenge || challenge->type != Message::Challenge) return {};
+  if (!challenge || challenge->type != MessageType::Challenge) return {};
   Unpacker in(challenge->payload);
   const std::string theirs = in.text(), proof = in.text();
   if (!in.complete()) return {};
   if (!same_secret(proof, coordinator_proof(meeting.token, nonce, theirs)))
     return {false, "what answers there does not know this job's token"};
   const std::string own = member_proof(meeting.token, nonce, theirs, rank);
-  if (!send_all(fd, encode({Message::Hello, Packer().number(rank).text(own).text(hello).take()}))) return {};
+  if (!send_all(fd, encode({MessageType::Hello, Packer().number(rank).text(own).text(hello).take()}))) return {};
   const std::optional<Frame> answer = next_frame(fd, reader, until);
   if (!answer) return {};
-  if (answer->type == Message::Welcome) return {true, {}};
-  if (answer->type != Message::Refuse) return {};
+  if (answer->type == MessageType::Welcome) return {true, {}};
+  if (answer->type != MessageType::Refuse) return {};
   return {false, Unpacker(answer->payload).text(), true};
 }
 

@@ -47,7 +47,7 @@ struct Coordinator::State {
   void heartbeat() {
     if (since(beat) < std::min(1.0, times.silence_s / 5)) return;
     beat = SteadyClock::now();
-    const std::string frame = encode({Message::Heartbeat, {}});
+    const std::string frame = encode({MessageType::Heartbeat, {}});
     for (const Peer& peer : peers)
       if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
@@ -57,7 +57,7 @@ struct Coordinator::State {
     Peer& peer = peers[r];
     if (readable && !drain(peer)) return "ended";
     while (std::optional<Frame> frame = peer.reader.next())
-      if (frame->type == Message::Result) peer.result = std::move(frame->payload);
+      if (frame->type == MessageType::Result) peer.result = std::move(frame->payload);
     if (peer.reader.broken()) return "sent something that is no message of this program";
     const double silent = since(peer.heard);
     return silent > times.silence_s ? fmt::format("has not answered for {:.0f} s", silent) : std::string();
@@ -139,7 +139,7 @@ Result<std::vector<std::string>> Coordinator::round(const std::string& task, con
                                                     const std::vector<std::string>& names) {
   State& state = *state_;
   Worker worker(own);
-  const std::string frame = encode({Message::Task, task});
+  const std::string frame = encode({MessageType::Task, task});
   for (std::size_t r = 1; r < state.peers.size(); ++r) {
     state.peers[r].result.reset();
     static_cast<void>(send_all(state.peers[r].fd, frame));  // a rank that is gone shows when its answer is awaited
@@ -156,7 +156,7 @@ Result<std::vector<std::string>> Coordinator::round(const std::string& task, con
 }
 
 void Coordinator::stop(const std::string& reason) {
-  const std::string frame = encode({Message::Stop, Packer().text(reason).take()});
+  const std::string frame = encode({MessageType::Stop, Packer().text(reason).take()});
   for (Peer& peer : state_->peers)
     if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
@@ -174,8 +174,8 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
   };
   while (true) {
     while (std::optional<Frame> frame = boss.reader.next()) {
-      if (frame->type == Message::Stop) return end(Unpacker(frame->payload).text());
-      if (frame->type != Message::Task || busy) continue;
+      if (frame->type == MessageType::Stop) return end(Unpacker(frame->payload).text());
+      if (frame->type != MessageType::Task || busy) continue;
       busy = true;
       worker.start(frame->payload);
     }
@@ -187,12 +187,12 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
       return end(fail(Error{"coordinator_lost", "rank 0 ended"}));
     if (busy && worker.finished()) {
       busy = false;
-      if (!send_all(descriptor, encode({Message::Result, worker.take()})))
+      if (!send_all(descriptor, encode({MessageType::Result, worker.take()})))
         return end(fail(Error{"coordinator_lost", "rank 0 ended"}));
     }
     if (since(beat) > std::min(1.0, times.silence_s / 5)) {
       beat = SteadyClock::now();
-      const std::string frame = encode({Message::Heartbeat, {}});
+      const std::string frame = encode({MessageType::Heartbeat, {}});
       static_cast<void>(send(descriptor, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     }
     if (since(boss.heard) > times.silence_s)

@@ -53,12 +53,12 @@ std::optional<Frame> FrameReader::next() {
   const auto type = get<std::uint16_t>(head.substr(6));
   const auto length = get<std::uint32_t>(head.substr(8));
   if (get<std::uint32_t>(head) != kMagic || get<std::uint16_t>(head.substr(4)) != kVersion || length > kMostPayload ||
-      type < 1 || type > static_cast<std::uint16_t>(Message::Stop) || get<std::uint32_t>(head.substr(12)) != 0) {
+      type < 1 || type > static_cast<std::uint16_t>(MessageType::Stop) || get<std::uint32_t>(head.substr(12)) != 0) {
     broken_ = true;
     return std::nullopt;
   }
   if (buffer_.size() < kHeader + length) return std::nullopt;
-  Frame frame{static_cast<Message>(type), buffer_.substr(kHeader, length)};
+  Frame frame{static_cast<MessageType>(type), buffer_.substr(kHeader, length)};
   buffer_.erase(0, kHeader + length);
   return frame;
 }

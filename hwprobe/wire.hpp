@@ -10,7 +10,7 @@ namespace plan {
 
 /// Messages between the ranks of a probe. A frame is a header of 16 bytes (magic, version, type, length, 0) and a
 /// payload of at most 64 KiB, numbers little-endian.
-enum class Message : std::uint16_t {
+enum class MessageType : std::uint16_t {
   Open = 1,   ///< member: its nonce
   Challenge,  ///< coordinator: its nonce, and proof that it knows the token
   Hello,      ///< member: proof, and who it is
@@ -23,7 +23,7 @@ enum class Message : std::uint16_t {
 };
 
 struct Frame {
-  Message type = Message::Heartbeat;
+  MessageType type = MessageType::Heartbeat;
   std::string payload{};
   bool operator==(const Frame&) const = default;
 };

@@ -160,8 +160,8 @@ std::vector<Family> enumerate_families(const Problem& problem, Tally& tally) {
   return families;
 }
 
-std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
-  std::vector<Run> runs;
+std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
+  std::vector<Pipelining> runs;
   std::vector<Schedule> all;
   for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
   all = choose<Schedule>(problem.fixed.schedule, all);

@@ -15,7 +15,7 @@ struct Family {
 };
 
 /// How a family can run: one entry per legal (schedule, vp).
-struct Run {
+struct Pipelining {
   Schedule schedule = Schedule::OneFOneB;
   int vp = 1;
 };
@@ -42,7 +42,7 @@ class Tally {
 [[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
 
 /// Inner choices of a family; illegal ones are tallied, once per inner combination they stand for.
-[[nodiscard]] std::vector<Run> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
+[[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
 
 /// Index of the first rule that recomputing so breaks, or -1.

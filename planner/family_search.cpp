@@ -47,7 +47,7 @@ FamilyOutcome FamilySearch::run(const Costed& family, const Ranking& ranking, co
   evaluator_.reset(), memory_.reset();
   legal_.clear(), tables_.clear(), twins_.clear();
   legal_.reserve(kSchedules);
-  for (const Run& run : enumerate_runs(problem_, family.layout, outcome.tally)) {
+  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome.tally)) {
     Layout layout = family.layout;
     layout.schedule = run.schedule, layout.vp = vp_ = run.vp;
     if (problem_.fixed.chunk_layers) layout.chunk_layers = *problem_.fixed.chunk_layers;

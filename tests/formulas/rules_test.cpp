@@ -92,7 +92,7 @@ TEST_CASE("checks stand on the right side of their limits") {
 }
 
 TEST_CASE("every rule says why and when not, and its limit is in the catalog") {
-  for (const Rule& rule : rules_of_thumb()) {
+  for (const RuleOfThumb& rule : rules_of_thumb()) {
     CAPTURE(std::string(rule.name));
     CHECK_FALSE(rule.why.empty());
     CHECK_FALSE(rule.when_false.empty());

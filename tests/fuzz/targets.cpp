@@ -193,7 +193,7 @@ void wire_frames(std::string_view bytes) {
     while (const std::optional<Frame> frame = pieces.next()) again.push_back(*frame);
   }
   must(frames == again && whole.broken() == pieces.broken(), "frames that depend on how they arrive");
-  frames.push_back({Message::Hello, std::string(bytes)});
+  frames.push_back({MessageType::Hello, std::string(bytes)});
   for (const Frame& frame : frames) {
     (void)good(unpack_hello(frame.payload));
     (void)good(unpack_result(frame.payload));

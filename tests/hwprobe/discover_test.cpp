@@ -68,7 +68,7 @@ TEST_CASE("a node of eight GPUs with its rails") {
 TEST_CASE("what is wrong with a GPU is found without measuring") {
   const Machine m = look("one", "/nonexistent");
   std::string codes;
-  for (const Finding& f : findings(m)) codes += f.code + " ";
+  for (const MachineFinding& f : findings(m)) codes += f.code + " ";
   CHECK(codes == "PCIE_WIDTH MIG BUSY ");
 }
 

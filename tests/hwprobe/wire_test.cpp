@@ -23,7 +23,7 @@ TEST_CASE("frames arrive whole however they are cut") {
   std::vector<Frame> sent;
   for (int i = 0; i < 20; ++i) {
     sent.push_back(
-        {i % 2 == 0 ? Message::Task : Message::Heartbeat, std::string(static_cast<std::size_t>(i * 37), 'x')});
+        {i % 2 == 0 ? MessageType::Task : MessageType::Heartbeat, std::string(static_cast<std::size_t>(i * 37), 'x')});
     bytes += encode(sent.back());
   }
   for (const std::size_t cut : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{1000}, bytes.size()}) {
@@ -41,7 +41,7 @@ TEST_CASE("frames arrive whole however they are cut") {
 TEST_CASE("bytes that are no frame break the reader and nothing else") {
   std::mt19937 random(3);
   for (int round = 0; round < 2000; ++round) {
-    std::string bytes = encode({Message::Result, Packer().number(5).text("hello").take()});
+    std::string bytes = encode({MessageType::Result, Packer().number(5).text("hello").take()});
     for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<char>(random());
     FrameReader reader;
     reader.feed(bytes);
@@ -54,7 +54,7 @@ TEST_CASE("bytes that are no frame break the reader and nothing else") {
     }
   }
   FrameReader huge;
-  std::string header = encode({Message::Result, ""});
+  std::string header = encode({MessageType::Result, ""});
   header[11] = '\x7f';
   huge.feed(header);
   CHECK_FALSE(huge.next().has_value());

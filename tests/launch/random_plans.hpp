@@ -18,9 +18,9 @@ inline std::optional<Layout> random_layout(const Problem& problem, std::mt19937&
   const std::vector<Family> families = enumerate_families(problem, tally);
   if (families.empty()) return std::nullopt;
   Layout layout = pick(families).layout;
-  const std::vector<Run> runs = enumerate_runs(problem, layout, tally);
+  const std::vector<Pipelining> runs = enumerate_runs(problem, layout, tally);
   if (runs.empty()) return std::nullopt;
-  const Run run = pick(runs);
+  const Pipelining run = pick(runs);
   layout.schedule = run.schedule, layout.vp = run.vp;
   const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
   if (shardings.empty()) return std::nullopt;

@@ -32,12 +32,12 @@ struct PartialLayouts {
     const CostModel costs(problem, split_of(family));
     const double bound = least_family_time(problem, costs, family);
     Tally tally;
-    const std::vector<Run> runs = enumerate_runs(problem, family, tally);
+    const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
     Evaluator evaluator(problem, costs);
     for (int i = 0; i < 4; ++i) {
       Layout layout = family;
-      const Run& run = any_of(random, runs);
+      const Pipelining& run = any_of(random, runs);
       layout.schedule = run.schedule, layout.vp = run.vp;
       schedules_seen |= 1 << static_cast<int>(run.schedule);
       evaluator.place(layout);
