@@ -197,20 +197,14 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
 }
 
 void read_unknown(JobBuilder& builder) {
-  std::vector<std::string> top, nested;
-  for (const std::string_view key : kTop) top.push_back("acc." + std::string(key));
-  for (const std::string_view key : kNested) nested.push_back("acc." + std::string(key));
   for (const Setting& setting : builder.settings.all()) {
-    const std::string_view key = setting.key;
-    if (key.substr(0, 4) != "acc.") continue;
-    const bool read = key.rfind("acc.fsdp_config.", 0) == 0 || key.rfind("acc.parallelism_config.", 0) == 0;
-    const std::string section(key.substr(0, key.find('.', 4)));
-    const bool known = std::find(top.begin(), top.end(), section) != top.end();
-    if (known && !read) continue;
-    if (known)
-      builder.unknown_key(setting, nested, "is unknown to accelerate, which passes over it in silence");
-    else
-      builder.unknown_key(setting, top, "is unknown to accelerate, which stops there");
+    if (!setting.key.starts_with("acc.")) continue;
+    const std::string_view key = shown_key(setting.key).substr(0, setting.key.find('[') - 4);
+    const std::string_view section = key.substr(0, key.find('.'));
+    if (std::find(std::begin(kTop), std::end(kTop), section) == std::end(kTop))
+      builder.unknown_key(setting, key, kTop, "is unknown to accelerate, which stops there");
+    else if (key.starts_with("fsdp_config.") || key.starts_with("parallelism_config."))
+      builder.unknown_key(setting, key, kNested, "is unknown to accelerate, which passes over it in silence");
   }
 }
 

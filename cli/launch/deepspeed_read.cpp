@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "cli/launch/hugging_face.hpp"
 #include "formulas/names.hpp"
-#include "presets/suggest.hpp"
-#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -304,14 +303,10 @@ void read_batch(JobBuilder& builder, Degrees d) {
 
 /// Names that DeepSpeed does not know, once each.
 void read_unknown(JobBuilder& builder) {
-  std::vector<std::string> seen;
-  const auto tell = [&](const Setting& setting, std::string_view word, auto& known, std::string_view verdict) {
-    if (std::find(std::begin(known), std::end(known), word) != std::end(known)) return;
-    if (std::find(seen.begin(), seen.end(), word) != seen.end()) return;
-    seen.emplace_back(word);
-    const std::string near = nearest_name(word, known);
-    builder.note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
-                                            near.empty() ? "" : fmt::format("; the nearest name is `{}`", near)));
+  std::set<std::string_view> seen;
+  const auto tell = [&](const Setting& setting, std::string_view word, std::span<const std::string_view> known,
+                        std::string_view verdict) {
+    if (seen.insert(word).second) builder.unknown_key(setting, word, known, verdict);
   };
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;

@@ -102,14 +102,14 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
         key == dialect.gpus || key == dialect.precision || key == "gradient_accumulation_steps")
       continue;
     const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
-    const bool ours = std::find(sections.begin(), sections.end(), section) != sections.end();
+    if (std::find(sections.begin(), sections.end(), section) == sections.end()) continue;
     const std::string near = nearest_name(key, known);
-    if (ours && !near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key)) {
+    if (!near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key)) {
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
                         {fmt::format("the nearest is `{}`", near)}});
-    } else if (ours) {
+    } else {
       unread += (unread.empty() ? "" : ", ") + key;
     }
   }
@@ -201,6 +201,8 @@ DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) 
 }
 
 Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {
+  if (std::optional<Error> error = too_many("keys", keys.size(), keys.empty() ? "" : keys.begin()->second.where))
+    return fail(std::move(*error));
   MegatronArgs args;
   args.format = std::string(dialect.format);
   args.states_environment = false;

@@ -103,18 +103,26 @@ void JobBuilder::launcher(const LaunchFacts& facts) {
   state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
 }
 
-void JobBuilder::unknown_key(const Setting& setting, const std::vector<std::string>& known, std::string_view verdict) {
-  std::string key = setting.key.substr(0, setting.key.find('['));
-  if (std::find(known.begin(), known.end(), key) != known.end()) return;
-  const std::string near = nearest_name(key, known);
-  note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(shown_key(key)), verdict,
-                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", shown_key(near))));
+void JobBuilder::unknown(std::span<const std::string_view> known, std::string_view verdict) {
+  for (const Setting& setting : settings.all())
+    if (!settings.asked(setting))
+      unknown_key(setting, std::string_view(setting.key).substr(0, setting.key.find('[')), known, verdict);
+}
+
+void JobBuilder::unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
+                             std::string_view verdict) {
+  if (std::find(known.begin(), known.end(), word) != known.end() || ++unknown_ > kMostTold) return;
+  const std::string near = nearest_name(word, known);
+  note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
+                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", near)));
 }
 
 Result<LaunchJob> JobBuilder::finish() {
   Errors all = settings.errors();
   all.insert(all.end(), errors.begin(), errors.end());
   if (!all.empty()) return fail(std::move(all));
+  if (unknown_ > kMostTold)
+    note("unknown_key", fmt::format("{} more keys are unknown to {}", unknown_ - kMostTold, job.format));
   job.training = training;
   return std::move(job);
 }

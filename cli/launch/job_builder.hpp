@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -40,12 +41,10 @@ class JobBuilder {
   /// GPUs as the launchers around the file state them.
   void launcher(const LaunchFacts& facts);
   /// Keys that nobody asked for and that are not among `known`: one note each, with the nearest known name.
-  template <class Range>
-  void unknown(const Range& known, std::string_view verdict, std::string_view skip_prefix = "") {
-    for (const Setting& setting : settings.all())
-      if (!settings.asked(setting) && (skip_prefix.empty() || setting.key.rfind(skip_prefix, 0) != 0))
-        unknown_key(setting, std::vector<std::string>(std::begin(known), std::end(known)), verdict);
-  }
+  void unknown(std::span<const std::string_view> known, std::string_view verdict);
+  /// The same of one key, or of the `word` in it that is in question.
+  void unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
+                   std::string_view verdict);
   /// The job, or every mistake found.
   Result<LaunchJob> finish();
 
@@ -54,7 +53,8 @@ class JobBuilder {
   Training training{};
   Errors errors{};
 
-  void unknown_key(const Setting& setting, const std::vector<std::string>& known, std::string_view verdict);
+ private:
+  std::size_t unknown_ = 0;
 };
 
 /// Does `layout` satisfy the framework's rules? If not, an error that names the rule in the way.

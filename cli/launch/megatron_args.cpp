@@ -86,6 +86,7 @@ std::optional<std::int64_t> MegatronArgs::integer(std::string_view flag) const {
 MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::string& file, Errors& errors,
                                  std::vector<Note>& notes) {
   MegatronArgs args;
+  std::size_t unknown = 0;
   for (std::size_t i = 0; i < words.size();) {
     const ShellWord& word = words[i++];
     const std::string where = fmt::format("{}:{}", file, word.line);
@@ -107,7 +108,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     while (value.values.size() < wanted && i < words.size() && !is_flag(words[i].text))
       value.values.push_back(words[i++].text);
     if (known == nullptr) {
-      judge_unknown(name, where, errors, notes);
+      if (++unknown <= kMostTold) judge_unknown(name, where, errors, notes);
       continue;
     }
     if (known->until < kNewestMegatron)
@@ -119,6 +120,9 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
       notes.push_back({"given_twice", fmt::format("{}: `--{}` is given before; the last one counts", where, name)});
     args.given[name] = std::move(value);
   }
+  if (unknown > kMostTold)
+    notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
+                                                 unknown - kMostTold)});
   return args;
 }
 

@@ -125,8 +125,12 @@ Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, con
     const std::vector<Launch> launches = launches_in(source, notes);
     if (launches.empty()) continue;
     const Launch& launch = launches.back();
-    MegatronArgs args =
-        read_megatron_words(std::span(launch.command.words).subspan(launch.program + 1), source.path, errors, notes);
+    const std::span words = std::span(launch.command.words).subspan(launch.program + 1);
+    const auto flags =
+        std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
+    if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))
+      return fail(std::move(*error));
+    MegatronArgs args = read_megatron_words(words, source.path, errors, notes);
     take_environment(launch, source, args);
     Result<LaunchJob> job = megatron_job(args, facts);
     if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());

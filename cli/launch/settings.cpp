@@ -49,12 +49,17 @@ Result<Settings> settings_of_tree(const LaunchSource& source, const Result<yaml:
   Settings settings;
   settings.remember(source);
   flatten(document->root, "", document->file, settings);
-  return settings;
+  return bounded(std::move(settings), source);
 }
 
 }  // namespace
 
 std::string Setting::where() const { return fmt::format("{}:{}", place.file, place.line); }
+
+Result<Settings> bounded(Settings settings, const LaunchSource& source) {
+  if (std::optional<Error> error = too_many("keys", settings.all().size(), source.path)) return fail(std::move(*error));
+  return settings;
+}
 
 std::string_view shown_key(std::string_view key) {
   for (const std::string_view mark : {"ds.", "acc.", "args."})

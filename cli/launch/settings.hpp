@@ -74,6 +74,9 @@ class Settings {
 /// Assignments to attributes in a recipe function: `p = config.parallelism`, `p.tensor_parallel_degree = 8`.
 [[nodiscard]] Result<Settings> settings_of_python(const LaunchSource& source);
 
+/// The settings of one file, or an error if there are more than kMostKeys.
+[[nodiscard]] Result<Settings> bounded(Settings settings, const LaunchSource& source);
+
 /// A key as its file has it, without the mark that says which of several files it is from.
 [[nodiscard]] std::string_view shown_key(std::string_view key);
 

@@ -254,7 +254,7 @@ Result<Settings> settings_of_python(const LaunchSource& source) {
   Recipe recipe(source);
   for (const Statement& statement : *statements)
     if (!recipe.name(statement)) recipe.statement(statement);
-  return recipe.take();
+  return bounded(recipe.take(), source);
 }
 
 }  // namespace plan

@@ -73,7 +73,7 @@ Result<Settings> settings_of_toml(const LaunchSource& source) {
     Settings settings;
     settings.remember(source);
     flatten(table, "", source.path, settings);
-    return settings;
+    return bounded(std::move(settings), source);
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
     return fail({"bad_toml",
