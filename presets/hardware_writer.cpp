@@ -34,7 +34,7 @@ bool plain(const std::string& text) {
   return true;
 }
 
-std::string quoted(const std::string& text) {
+std::string yaml_word(const std::string& text) {
   if (plain(text)) return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -57,7 +57,7 @@ class FieldWriter {
   }
   void index(const char* key, int& value) { put(key, scalar(std::to_string(value))); }
   void text(const char* key, std::string& value) {
-    if (!value.empty()) put(key, scalar(quoted(value)));
+    if (!value.empty()) put(key, scalar(yaml_word(value)));
   }
   void flag(const char* key, bool& value) {
     if (value) put(key, scalar("yes"));
@@ -73,7 +73,7 @@ class FieldWriter {
   }
   void words(const char* key, std::vector<std::string>& values) {
     Out all{.kind = Out::Kind::List};
-    for (const std::string& value : values) all.list.push_back(scalar(quoted(value)));
+    for (const std::string& value : values) all.list.push_back(scalar(yaml_word(value)));
     if (!values.empty()) put(key, std::move(all));
   }
   template <class Fill>
