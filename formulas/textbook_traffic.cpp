@@ -113,7 +113,8 @@ constexpr CatalogEntry kEntries[] = {
 double distinct_nodes(const DistinctNodesInput& in) {
   const double experts = in.nodes * in.per_node;
   double none_here = 1;  // chance that none of the k distinct experts lies on a given node
-  for (double drawn = 0; drawn < in.top_k; ++drawn) none_here *= (experts - in.per_node - drawn) / (experts - drawn);
+  for (double drawn = 0; drawn < in.top_k && none_here > 0; ++drawn)
+    none_here *= (experts - in.per_node - drawn) / (experts - drawn);
   return in.nodes * (1 - none_here);
 }
 
