@@ -7,8 +7,11 @@ set -eu
 state=$(mktemp -d)
 export SLURM_CONF=$state/slurm.conf
 stop() {  # whatever has begun; named by trap below
-  for pid in "$state"/*.pid; do
-    if [ -s "$pid" ]; then kill "$(cat "$pid")" || true; fi
+  for file in "$state"/*.pid; do
+    [ -s "$file" ] || continue
+    pid=$(cat "$file")
+    kill "$pid" || true
+    for _ in $(seq 50); do if kill -0 "$pid" 2> /dev/null; then sleep 0.1; fi; done  # it still writes its state
   done
   rm -rf "$state"
 }
@@ -17,7 +20,7 @@ mkdir -p "$state/ctld" "$state/d" /run/munge /etc/munge /var/log/munge /var/lib/
 [ -s /etc/munge/munge.key ] || { dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2> /dev/null; }
 chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge
 chmod 700 /etc/munge; chmod 400 /etc/munge/munge.key; chmod 755 /run/munge
-pgrep -x munged > /dev/null || su -s /bin/sh munge -c munged
+munge -n 2> /dev/null | unmunge > /dev/null 2>&1 || su -s /bin/sh munge -c munged
 host=$(hostname -s)
 cat > "$SLURM_CONF" << CONF
 ClusterName=one
