@@ -56,7 +56,6 @@ CostModel::CostModel(const Problem& problem, const Split& split) {
     builder.layer(kind);
     layers_.push_back(builder.cost());
     module_forward_.push_back(builder.modules());
-    modules_present_ = static_cast<std::uint16_t>(modules_present_ | builder.present());
   }
   LayerBuilder embedding(problem, split);
   embedding.embedding();

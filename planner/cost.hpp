@@ -70,14 +70,11 @@ class CostModel {
   const Phase& full_recompute(int kind) const { return layers_[static_cast<std::size_t>(kind)].forward; }
   /// The same for the modules of a RecomputeModule bit set.
   [[nodiscard]] Phase selective_recompute(int kind, std::uint16_t modules) const;
-  /// Modules that exist in some layer of the model.
-  std::uint16_t modules_present() const { return modules_present_; }
 
  private:
   std::vector<LayerCost> layers_;
   std::vector<std::array<Phase, kRecomputeModules>> module_forward_;
   LayerCost embedding_, head_;
-  std::uint16_t modules_present_ = 0;
 };
 
 }  // namespace plan

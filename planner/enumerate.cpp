@@ -2,6 +2,7 @@
 #include "planner/enumerate.hpp"
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "planner/rules.hpp"
@@ -38,47 +39,56 @@ std::vector<int> hybrid_parts(const Problem& problem, int cp) {
   return parts;
 }
 
-void add_contexts(const Problem& problem, Layout layout, std::vector<Family>& families, Tally& tally) {
-  const auto add = [&](CpKind kind, int part) {
-    layout.cp_kind = kind, layout.cp_ulysses = part;
-    if (const int rule = broken_rule(problem, layout, Level::Context); rule >= 0)
-      tally.reject(rule, 1);
-    else
-      families.push_back({layout});
-  };
-  if (layout.cp == 1) return add(CpKind::Ring, 1);
+struct Context {
+  CpKind kind = CpKind::Ring;
+  int ulysses = 1;
+};
+
+std::vector<Context> context_choices(const Problem& problem, int cp) {
+  if (cp == 1) return {{}};
+  std::vector<Context> all;
   for (const CpKind kind :
        choose<CpKind>(problem.fixed.cp_kind, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid})) {
     if (kind != CpKind::Hybrid) {
-      add(kind, 1);
+      all.push_back({kind, 1});
       continue;
     }
-    for (const int part : hybrid_parts(problem, layout.cp)) add(kind, part);
+    for (const int part : hybrid_parts(problem, cp)) all.push_back({kind, part});
   }
+  return all;
 }
 
-void add_micro_batches(const Problem& problem, Layout layout, std::vector<Family>& families, Tally& tally) {
-  for (const int micro_batch : choose<int>(problem.fixed.micro_batch, {1, 2, 4, 8, 16})) {
-    layout.micro_batch = micro_batch;
-    if (const int rule = broken_rule(problem, layout, Level::MicroBatch); rule >= 0)
-      tally.reject(rule, 1);
-    else
-      add_contexts(problem, layout, families, tally);
-  }
+std::vector<int> micro_batch_choices(const Problem& problem) {
+  return choose<int>(problem.fixed.micro_batch, {1, 2, 4, 8, 16});
 }
 
-void add_experts(const Problem& problem, Layout layout, std::vector<Family>& families, Tally& tally) {
-  const bool moe = problem.model.moe();
-  std::vector<int> widths{1};
-  if (moe && layout.tp > 1) widths.push_back(layout.tp);
-  for (const int etp : choose<int>(problem.fixed.etp, widths))
-    for (const int ep : choose<int>(problem.fixed.ep, moe ? divisors(problem.model.experts()) : std::vector<int>{1})) {
-      layout.ep = ep, layout.etp = etp;
-      if (const int rule = broken_rule(problem, layout, Level::Experts); rule >= 0)
-        tally.reject(rule, 1);
-      else
-        add_micro_batches(problem, layout, families, tally);
-    }
+std::vector<int> etp_choices(const Problem& problem, int tp) {
+  return choose<int>(problem.fixed.etp, problem.model.moe() && tp > 1 ? std::vector<int>{1, tp} : std::vector<int>{1});
+}
+
+std::vector<int> ep_choices(const Problem& problem) {
+  return choose<int>(problem.fixed.ep, problem.model.moe() ? divisors(problem.model.experts()) : std::vector<int>{1});
+}
+
+std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
+  if (pp == 1) return {Schedule::OneFOneB};  // every schedule is the same without stages
+  std::vector<Schedule> all;
+  for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
+  return choose<Schedule>(problem.fixed.schedule, all);
+}
+
+std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
+  std::vector<int> shards = divisors(run.dense_group());
+  shards.front() = 0;  // all of them
+  if (shards.size() > 1) shards.pop_back();
+  return choose<int>(problem.fixed.shard, std::move(shards));
+}
+
+std::vector<int> zero_choices(const Problem& problem) { return choose<int>(problem.fixed.zero, {0, 1, 2, 3}); }
+
+/// Without sharding there is nothing to divide.
+std::size_t shards_under(const Problem& problem, int zero, const std::vector<int>& shards) {
+  return zero == 0 && !problem.fixed.shard ? 1 : shards.size();
 }
 
 /// Most chunks per rank that leave each chunk a layer, or the embedding or the head alone.
@@ -100,11 +110,24 @@ std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, S
   }
 }
 
+/// Modules that exist in some layer of the model.
+std::uint16_t modules_of(const Model& model) {
+  unsigned modules = kRecomputeNorm;
+  for (const Layer& layer : model.kinds) {
+    if (layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent) modules |= kRecomputeCoreAttention;
+    if (layer.mixer == Mixer::Latent) modules |= kRecomputeLatentUp;
+    if (layer.ffn == Ffn::Dense) modules |= kRecomputeMlp;
+    if (layer.ffn == Ffn::Moe) modules |= kRecomputeMoe | kRecomputeMoeActivation;
+    if (layer.ffn == Ffn::Moe && layer.moe.shared_width > 0) modules |= kRecomputeSharedExperts;
+  }
+  return static_cast<std::uint16_t>(modules);
+}
+
 /// Ways to recompute that a model offers, whatever the framework.
-std::vector<Recompute> possible_recomputes(const Problem& problem, std::uint16_t modules_present, int stage_layers) {
+std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_layers) {
   std::vector<Recompute> options{{}};
   // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
-  std::uint16_t useful = modules_present;
+  std::uint16_t useful = modules_of(problem.model);
   if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
   for (std::uint16_t subset = useful; subset != 0; subset = static_cast<std::uint16_t>((subset - 1) & useful)) {
     const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
@@ -115,6 +138,133 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, std::uint16_t
   for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
   options.push_back({.kind = RecomputeKind::Full});
   return options;
+}
+
+/// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection stands for.
+class InnerSpace {
+ public:
+  explicit InnerSpace(const Problem& problem)
+      : problem_(problem), micro_batches_(count(micro_batch_choices(problem))) {}
+
+  /// `layout` is fixed up to and at `level`.
+  std::int64_t size(const Layout& layout, Level level) {
+    if (level == Level::Recompute) return 1;
+    if (level == Level::Sharding) return recomputes(layout);
+    if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
+    std::int64_t all = runs(layout) * shardings(layout);
+    if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
+    if (level < Level::MicroBatch) all *= micro_batches_;
+    if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
+    return all;
+  }
+
+ private:
+  template <class List>
+  static std::int64_t count(const List& list) {
+    return static_cast<std::int64_t>(list.size());
+  }
+
+  std::int64_t recomputes(const Layout& run) {
+    return remembered(recomputes_, least_deepest(problem_, run), [&](int deepest) {
+      return std::max<std::int64_t>(1, count(enumerate_recomputes(problem_, deepest)));
+    });
+  }
+
+  std::int64_t shardings(const Layout& run) {
+    return remembered(shardings_, run.dense_group(), [&](int) {
+      const std::vector<int> shards = shard_choices(problem_, run);
+      std::int64_t all = 0;
+      for (const int zero : zero_choices(problem_))
+        all += static_cast<std::int64_t>(shards_under(problem_, zero, shards));
+      return all;
+    });
+  }
+
+  /// Schedules with their chunks, each with its ways to recompute.
+  std::int64_t runs(const Layout& family) {
+    return remembered(runs_, family.pp, [&](int pp) {
+      std::int64_t all = 0;
+      Layout run = family;
+      for (const Schedule schedule : schedule_choices(problem_, pp)) {
+        run.schedule = schedule;
+        all += count(chunks_per_rank(problem_, family, schedule)) * recomputes(run);
+      }
+      return all;
+    });
+  }
+
+  template <class Work>
+  static std::int64_t remembered(std::map<int, std::int64_t>& known, int key, const Work& work) {
+    const auto found = known.find(key);
+    return found != known.end() ? found->second : known[key] = work(key);
+  }
+
+  const Problem& problem_;
+  std::int64_t micro_batches_;
+  std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
+};
+
+/// Walks the outer axes, counts what rules reject and collects the rest.
+class FamilyWalk {
+ public:
+  FamilyWalk(const Problem& problem, Tally& tally) : problem_(problem), tally_(tally), inner_(problem) {}
+
+  std::vector<Family> run();
+
+ private:
+  void experts(Layout layout);
+  void micro_batches(Layout layout);
+  void contexts(const Layout& layout);
+  /// Is it legal at this level? If not, it counts.
+  bool passes(const Layout& layout, Level level);
+
+  const Problem& problem_;
+  Tally& tally_;
+  InnerSpace inner_;
+  std::vector<Family> families_{};
+};
+
+bool FamilyWalk::passes(const Layout& layout, Level level) {
+  const int rule = broken_rule(problem_, layout, level);
+  if (rule >= 0) tally_.reject(rule, inner_.size(layout, level));
+  return rule < 0;
+}
+
+void FamilyWalk::contexts(const Layout& layout) {
+  for (const Context& context : context_choices(problem_, layout.cp)) {
+    Layout family = layout;
+    family.cp_kind = context.kind, family.cp_ulysses = context.ulysses;
+    if (passes(family, Level::Context)) families_.push_back({family});
+  }
+}
+
+void FamilyWalk::micro_batches(Layout layout) {
+  for (const int micro_batch : micro_batch_choices(problem_)) {
+    layout.micro_batch = micro_batch;
+    if (passes(layout, Level::MicroBatch)) contexts(layout);
+  }
+}
+
+void FamilyWalk::experts(Layout layout) {
+  for (const int etp : etp_choices(problem_, layout.tp))
+    for (const int ep : ep_choices(problem_)) {
+      layout.ep = ep, layout.etp = etp;
+      if (passes(layout, Level::Experts)) micro_batches(layout);
+    }
+}
+
+std::vector<Family> FamilyWalk::run() {
+  for (const int tp : choose<int>(problem_.fixed.tp, divisors(problem_.gpus)))
+    for (const int cp : choose<int>(problem_.fixed.cp, divisors(problem_.gpus / tp)))
+      for (const int pp : choose<int>(problem_.fixed.pp, divisors(problem_.gpus / tp / cp))) {
+        const std::int64_t inner = static_cast<std::int64_t>(tp) * cp * pp;
+        Layout layout;
+        layout.tp = tp, layout.cp = cp, layout.pp = pp;
+        layout.dp = problem_.fixed.dp.value_or(static_cast<int>(std::max<std::int64_t>(1, problem_.gpus / inner)));
+        layout.sequence_parallel = sequence_parallel(problem_, tp);
+        if (passes(layout, Level::Grid)) experts(layout);
+      }
+  return std::move(families_);
 }
 
 }  // namespace
@@ -143,35 +293,18 @@ std::vector<Rejected> Tally::rows() const {
 }
 
 std::vector<Family> enumerate_families(const Problem& problem, Tally& tally) {
-  std::vector<Family> families;
-  for (const int tp : choose<int>(problem.fixed.tp, divisors(problem.gpus)))
-    for (const int cp : choose<int>(problem.fixed.cp, divisors(problem.gpus / tp)))
-      for (const int pp : choose<int>(problem.fixed.pp, divisors(problem.gpus / tp / cp))) {
-        const std::int64_t inner = static_cast<std::int64_t>(tp) * cp * pp;
-        Layout layout;
-        layout.tp = tp, layout.cp = cp, layout.pp = pp;
-        layout.dp = problem.fixed.dp.value_or(static_cast<int>(std::max<std::int64_t>(1, problem.gpus / inner)));
-        layout.sequence_parallel = sequence_parallel(problem, tp);
-        if (const int rule = broken_rule(problem, layout, Level::Grid); rule >= 0)
-          tally.reject(rule, 1);
-        else
-          add_experts(problem, layout, families, tally);
-      }
-  return families;
+  return FamilyWalk(problem, tally).run();
 }
 
 std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
   std::vector<Pipelining> runs;
-  std::vector<Schedule> all;
-  for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
-  all = choose<Schedule>(problem.fixed.schedule, all);
-  if (family.pp == 1) all = {Schedule::OneFOneB};  // every schedule is the same without stages
-  for (const Schedule schedule : all)
+  InnerSpace inner(problem);
+  for (const Schedule schedule : schedule_choices(problem, family.pp))
     for (const int vp : chunks_per_rank(problem, family, schedule)) {
       Layout layout = family;
       layout.schedule = schedule, layout.vp = vp;
       if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
-        tally.reject(rule, 1);
+        tally.reject(rule, inner.size(layout, Level::Schedule));
       else
         runs.push_back({schedule, vp});
     }
@@ -180,22 +313,17 @@ std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& fam
 
 std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally) {
   std::vector<Sharding> shardings;
-  std::vector<int> shards = divisors(run.dense_group());
-  shards.front() = 0;  // all of them
-  if (shards.size() > 1) shards.pop_back();
-  shards = choose<int>(problem.fixed.shard, std::move(shards));
+  InnerSpace inner(problem);
+  const std::vector<int> shards = shard_choices(problem, run);
   Layout layout = run;
-  for (const int zero : choose<int>(problem.fixed.zero, {0, 1, 2, 3})) {
-    // Without sharding there is nothing to divide.
-    const std::size_t choices = zero == 0 && !problem.fixed.shard ? 1 : shards.size();
-    for (const int shard : std::span(shards).first(choices)) {
+  for (const int zero : zero_choices(problem))
+    for (const int shard : std::span(shards).first(shards_under(problem, zero, shards))) {
       layout.zero = zero, layout.shard = shard;
       if (const int rule = broken_rule(problem, layout, Level::Sharding); rule >= 0)
-        tally.reject(rule, 1);
+        tally.reject(rule, inner.size(layout, Level::Sharding));
       else
         shardings.push_back({zero, shard});
     }
-  }
   return shardings;
 }
 
@@ -210,10 +338,9 @@ int least_deepest(const Problem& problem, const Layout& run) {
   return (held + run.pp - 1) / run.pp;
 }
 
-std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present, int stage_layers) {
-  std::vector<Recompute> options = problem.fixed.recompute
-                                       ? std::vector<Recompute>{*problem.fixed.recompute}
-                                       : possible_recomputes(problem, modules_present, stage_layers);
+std::vector<Recompute> enumerate_recomputes(const Problem& problem, int stage_layers) {
+  std::vector<Recompute> options = problem.fixed.recompute ? std::vector<Recompute>{*problem.fixed.recompute}
+                                                           : possible_recomputes(problem, stage_layers);
   if (rules_of(problem.framework, Level::Recompute).empty()) return options;
   std::erase_if(options, [&](const Recompute& option) { return broken_rule(problem, option) >= 0; });
   return options;

@@ -37,11 +37,11 @@ class Tally {
   std::vector<std::int64_t> by_rule_{};
 };
 
-/// Every family of the problem that the rules allow, in a fixed order. Layouts that a rule rejects
-/// before the inner axes are known count as one each.
+/// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts
+/// that differ from it in the inner axes alone.
 [[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
 
-/// Inner choices of a family; illegal ones are tallied, once per inner combination they stand for.
+/// Inner choices of a family; illegal ones are tallied likewise.
 [[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
 
@@ -52,7 +52,6 @@ class Tally {
 /// its own.
 [[nodiscard]] int least_deepest(const Problem& problem, const Layout& run);
 /// Ways to recompute a stage of `stage_layers` layers: nothing, modules, blocks from small to large, everything.
-[[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, std::uint16_t modules_present,
-                                                          int stage_layers);
+[[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, int stage_layers);
 
 }  // namespace plan

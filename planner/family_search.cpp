@@ -83,8 +83,7 @@ const std::vector<Sharding>& FamilySearch::shardings_of(const Layout& run) {
 const std::vector<Recompute>& FamilySearch::recomputes_of(const Layout& run) {
   const auto deepest = static_cast<std::size_t>(least_deepest(problem_, run));
   if (deepest >= recomputes_.size()) recomputes_.resize(deepest + 1);
-  if (recomputes_[deepest].empty())
-    recomputes_[deepest] = enumerate_recomputes(problem_, costs_->modules_present(), static_cast<int>(deepest));
+  if (recomputes_[deepest].empty()) recomputes_[deepest] = enumerate_recomputes(problem_, static_cast<int>(deepest));
   return recomputes_[deepest];
 }
 

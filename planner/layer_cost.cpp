@@ -369,9 +369,7 @@ void LayerBuilder::add_activation(double rows, double width, bool gated, std::ui
 
 void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {
   cost_.forward += phase;
-  if (module == 0) return;
-  present_ = static_cast<std::uint16_t>(present_ | module);
-  modules_[static_cast<std::size_t>(std::countr_zero(module))] += phase;
+  if (module != 0) modules_[static_cast<std::size_t>(std::countr_zero(module))] += phase;
 }
 
 void LayerBuilder::add_message(Axis axis, Collective op, Group group, double size, double count, double time,

@@ -25,7 +25,6 @@ class LayerBuilder {
 
   const LayerCost& cost() const { return cost_; }
   const std::array<Phase, kRecomputeModules>& modules() const { return modules_; }
-  std::uint16_t present() const { return present_; }
 
  private:
   struct Linear {
@@ -106,7 +105,6 @@ class LayerBuilder {
   bool adapted_ = false;  ///< the linears added now carry adapters
   LayerCost cost_{};
   std::array<Phase, kRecomputeModules> modules_{};
-  std::uint16_t present_ = 0;
   double forward_kernels_ = 0, backward_kernels_ = 0;
   std::vector<KernelTime>* told_;
 };

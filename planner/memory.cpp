@@ -174,13 +174,7 @@ double MemoryModel::dummy_gradients(unsigned owners) const {
   return bytes;
 }
 
-StageContent MemoryModel::with_vocabulary(StageContent content) const {
-  if (training_.stack.vocab_barriers > 0) content.embedding = content.head = true;
-  return content;
-}
-
-StageSums MemoryModel::sums(const StageContent& stage) const {
-  const StageContent content = with_vocabulary(stage);
+StageSums MemoryModel::sums(const StageContent& content) const {
   const Model& model = problem_->model;
   StageSums out;
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
@@ -207,11 +201,11 @@ StageSums MemoryModel::sums(const StageContent& stage) const {
     out.block = std::max(out.block, layer.dense_parameters + layer.expert_parameters);
   }
   if (content.mtp > 0) out.ends += content.mtp * ends_.mtp_parameters;
-  const bool second_embedding = content.head && content.mtp > 0;
-  if (content.embedding || second_embedding) out.ends += ends_.embedding_parameters;
-  if (content.head) {
+  const bool embedding = has_embedding(content), head = has_head(content), second_embedding = head && content.mtp > 0;
+  if (embedding || second_embedding) out.ends += ends_.embedding_parameters;
+  if (head) {
     out.ends += ends_.head_parameters;
-    if (content.embedding || second_embedding) out.ends -= ends_.shared_parameters;
+    if (embedding || second_embedding) out.ends -= ends_.shared_parameters;
     out.kinds |= kHeadOwner;
   }
   return out;

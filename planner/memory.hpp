@@ -155,7 +155,8 @@ class MemoryModel {
   };
 
   /// Every rank has a part of embedding and head where the vocabulary is spread over the stages.
-  StageContent with_vocabulary(StageContent content) const;
+  bool has_embedding(const StageContent& stage) const { return training_.stack.vocab_barriers > 0 || stage.embedding; }
+  bool has_head(const StageContent& stage) const { return training_.stack.vocab_barriers > 0 || stage.head; }
   Instant peak(const ShardedMemory& sharded, const ActivityMemory& activity) const;
   void add_shape(double rows, double columns, unsigned owner);
   double dummy_gradients(unsigned owners) const;

@@ -137,9 +137,9 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   return memory;
 }
 
-ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& stage, const StageSums& sums,
+ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& content, const StageSums& sums,
                                      double in_flight) const {
-  const StageContent content = with_vocabulary(stage);
+  const bool embedding = has_embedding(content), head = has_head(content);
   // Each time that the stages meet for the loss, one more micro-batch waits (arXiv:2411.05288).
   in_flight += training_.stack.vocab_barriers;
   const Recompute& recompute = layout.recompute;
@@ -151,14 +151,14 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& s
     rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
   }
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
-  out.moe = sums.moe, out.has_head = content.head;
-  out.activations = in_flight * (held + (content.embedding ? ends_.embedding_saved : 0));
+  out.moe = sums.moe, out.has_head = head;
+  out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
   out.activations += content.mtp * ends_.mtp_saved;
-  if (!problem_->training.stack.frees_stage_outputs && !content.head) out.activations += in_flight * stale_;
-  const double waiting = content.head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
+  if (!problem_->training.stack.frees_stage_outputs && !head) out.activations += in_flight * stale_;
+  const double waiting = head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   out.activations += waiting * (ends_.head_saved + ends_.logits_saved);
   out.at_head = out.activations + ends_.head_saved;
-  out.has_embedding = content.embedding && !problem_->training.adapters();  // its gradient is dense
+  out.has_embedding = embedding && !problem_->training.adapters();  // its gradient is dense
   out.embedding = std::max(0.0, in_flight - 1) * held;
   out.embedding_transient = 2 * ends_.embedding_parameters + stale_;
   return out;

@@ -190,6 +190,11 @@ std::int64_t left_to_stages(const Problem& problem) {
   return rest;
 }
 
+std::string share_text(std::int64_t part, std::int64_t whole) {
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 1 ? "less than 1 %" : fmt::format("{:.0f} %", percent);
+}
+
 /// The rule that rejected most, and what it demands.
 void blame_rules(Error& error, const Problem& problem, const SearchResult& found) {
   auto rows = found.stats.rejected;
@@ -206,8 +211,7 @@ void blame_rules(Error& error, const Problem& problem, const SearchResult& found
     for (const Rule& rule : rules())
       if (rule.code == row.reason)
         error.facts.push_back(
-            fmt::format("{}: {}", rule.text,
-                        row.count == 1 ? "1 layout breaks it" : fmt::format("{} layouts break it", row.count)));
+            fmt::format("{}: broken by {} of all layouts", rule.text, share_text(row.count, found.stats.considered)));
   }
 }
 

@@ -53,10 +53,9 @@ Variants other_recompute(const Variant& from) {
   if (broken_rule(from.problem, from.layout) >= 0) return out;
   Problem open = from.problem;
   open.fixed.recompute.reset();
-  const CostModel costs(from.problem, split_of(from.layout));
   const std::vector<int> stages = estimate(from.problem, from.layout).stage_layers;
   const int deepest = (*std::max_element(stages.begin(), stages.end()) + from.layout.vp - 1) / from.layout.vp;
-  for (const Recompute& choice : enumerate_recomputes(open, costs.modules_present(), deepest)) {
+  for (const Recompute& choice : enumerate_recomputes(open, deepest)) {
     Layout layout = from.layout;
     layout.recompute = choice;
     add(out, from, layout);

@@ -83,7 +83,7 @@ Layout random_layout(std::mt19937& random, const Problem& problem) {
     const bool single = l.schedule == Schedule::GPipe || l.schedule == Schedule::OneFOneB;
     l.vp = single ? 1 : 2 + static_cast<int>(random() % 3);
   }
-  const std::vector<Recompute> recomputes = enumerate_recomputes(problem, kRecomputeNorm, 4);
+  const std::vector<Recompute> recomputes = enumerate_recomputes(problem, 4);
   l.recompute = pick(random, recomputes);
   return l;
 }

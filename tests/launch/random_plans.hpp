@@ -26,10 +26,8 @@ inline std::optional<Layout> random_layout(const Problem& problem, std::mt19937&
   if (shardings.empty()) return std::nullopt;
   const Sharding sharding = pick(shardings);
   layout.zero = sharding.zero, layout.shard = sharding.shard;
-  std::uint16_t modules = kRecomputeNorm | kRecomputeMlp;
-  if (problem.model.moe()) modules = kRecomputeNorm | kRecomputeMoe | kRecomputeMoeActivation;
   const int per_chunk = std::max(1, problem.model.depth() / (layout.pp * layout.vp));
-  layout.recompute = pick(enumerate_recomputes(problem, modules, per_chunk));
+  layout.recompute = pick(enumerate_recomputes(problem, per_chunk));
   if (broken_rule(problem, layout) >= 0) return std::nullopt;
   return layout;
 }

@@ -38,8 +38,7 @@ struct Collector {
     const CostModel costs(problem, split_of(layout));
     Evaluator evaluator(problem, costs);
     evaluator.place(layout);
-    for (const Recompute& recompute :
-         enumerate_recomputes(problem, costs.modules_present(), least_deepest(problem, layout))) {
+    for (const Recompute& recompute : enumerate_recomputes(problem, least_deepest(problem, layout))) {
       layout.recompute = recompute;
       if (broken_rule(problem, layout) >= 0) continue;
       const MemoryModel memory(problem, layout);

@@ -41,8 +41,7 @@ struct PartialLayouts {
       layout.schedule = run.schedule, layout.vp = run.vp;
       schedules_seen |= 1 << static_cast<int>(run.schedule);
       evaluator.place(layout);
-      const std::vector<Recompute> recomputes =
-          enumerate_recomputes(problem, costs.modules_present(), least_deepest(problem, layout));
+      const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
       const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
       if (recomputes.empty() || shardings.empty()) continue;
       const double busy = evaluator.start_recompute({});
