@@ -50,6 +50,11 @@ constexpr Rule kRules[] = {
               (l.recompute.modules & (kRecomputeNorm | kRecomputeMoeActivation)) == 0;
      },
      13},
+    {"early_recompute_shared", "before core 0.14, shared experts are not recomputed alone", Level::Recompute, kMegatron,
+     [](const Problem&, const Layout& l) {
+       return l.recompute.kind != RecomputeKind::Selective || (l.recompute.modules & kRecomputeSharedExperts) == 0;
+     },
+     13},
 };
 
 }  // namespace

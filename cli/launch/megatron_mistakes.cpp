@@ -37,6 +37,12 @@ bool ends(const Args& a) {
   return a.has("decoder-first-pipeline-num-layers") || a.has("decoder-last-pipeline-num-layers");
 }
 
+/// Dialects name their model, whose attention no flag states.
+bool has_latent(const Job& job) {
+  return job.model && std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
+                                  [](const Layer& kind) { return kind.mixer == Mixer::Latent; });
+}
+
 bool bad_module(const Args& a) {
   constexpr std::string_view kModules[] = {"core_attn",      "moe_act",      "layernorm",   "mla_up_proj", "mlp", "moe",
                                            "shared_experts", "gdn_norm_out", "gdp_in_proj", "gdp_qkv",     "mhc"};
@@ -173,8 +179,8 @@ constexpr Mistake kMistakes[] = {
      [](const Args& a, const Job&) { return lists(a, "recompute-modules", "moe_act") && !a.has("moe-grouped-gemm"); },
      "recomputing `moe_act` needs `--moe-grouped-gemm`", ""},
     {"recompute_latent", "recompute-modules",
-     [](const Args& a, const Job&) {
-       return lists(a, "recompute-modules", "mla_up_proj") && !a.has("multi-latent-attention");
+     [](const Args& a, const Job& j) {
+       return lists(a, "recompute-modules", "mla_up_proj") && !a.has("multi-latent-attention") && !has_latent(j);
      },
      "recomputing `mla_up_proj` needs `--multi-latent-attention`", ""},
     {"recompute_shared", "recompute-modules",
