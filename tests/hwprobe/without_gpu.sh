@@ -14,14 +14,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The packages as one toolkit, with the names that a linker looks for.
-mkdir -p "$work/toolkit/lib64"
-for part in bin include nvvm; do ln -s "$packages/cu13/$part" "$work/toolkit/$part"; done
+mkdir -p "$work/toolkit/lib"
+ln -s lib "$work/toolkit/lib64"
+for part in include nvvm; do ln -s "$packages/cu13/$part" "$work/toolkit/$part"; done
+cp -r "$packages/cu13/bin" "$work/toolkit/bin"  # nvcc finds the rest beside where it really lies
 for file in "$packages"/cu13/lib/*; do
   name=$(basename "$file")
-  ln -s "$file" "$work/toolkit/lib64/$name"
-  ln -sf "$file" "$work/toolkit/lib64/${name%.so.*}.so"
+  ln -s "$file" "$work/toolkit/lib/$name"
+  ln -sf "$file" "$work/toolkit/lib/${name%.so.*}.so"
 done
-chmod +x "$packages"/cu13/bin/* "$packages"/cu13/nvvm/bin/*
+chmod +x "$work"/toolkit/bin/* "$work"/toolkit/nvvm/bin/*
 cmake -S . -B "$work/build" -G Ninja -DPLAN_CUDA=ON -DCUDAToolkit_ROOT="$work/toolkit" -DCMAKE_CUDA_ARCHITECTURES=90-real \
   -DCMAKE_CUDA_COMPILER="$work/toolkit/bin/nvcc" -DNCCL_INCLUDE_DIR="$packages/nccl/include" > "$work/log" ||
   { tail -n 20 "$work/log"; exit 1; }
