@@ -92,8 +92,9 @@ double attention_backward(const Layer& layer, const Training& training, const La
   const double sequence = static_cast<double>(training.seq) / layout.cp;
   const double rows = layout.micro_batch * std::ceil(sequence / 128) * 128;
   const double kernel = 4 * rows * w.q + 4 * n.tokens * w.heads + (w.grouped ? n.element * n.tokens * 2 * w.q : 0);
-  // Without a fused kernel, the gradients of probabilities and of scores.
-  const double squares = 2 * n.element * n.tokens * static_cast<double>(training.seq) * w.heads;
+  // Without a fused kernel, the gradients of probabilities and of scores; PyTorch's masked_fill makes one more.
+  const double copies = training.stack.fused_pointwise ? 2 : 3;
+  const double squares = copies * n.element * n.tokens * static_cast<double>(training.seq) * w.heads;
   return n.element * (n.shard + n.tokens * (2 * w.q + w.k + w.v)) + (training.stack.flash_attention ? kernel : squares);
 }
 

@@ -148,6 +148,10 @@ class Evaluator {
 /// PartitionedTensor). Under sequence parallelism its share is all there is.
 [[nodiscard]] double hand_over_bytes(const Problem& problem, const Layout& layout);
 
+/// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them
+/// (_bf16_reduce_grads in runtime/pipe/engine.py), though each rank updates its shard alone.
+[[nodiscard]] bool sums_whole_gradients(const Training& training, const Layout& layout);
+
 [[nodiscard]] Pipeline pipeline_of(const Problem& problem, const Layout& layout);
 
 }  // namespace plan

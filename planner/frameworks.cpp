@@ -115,7 +115,7 @@ Stack hai_llm() {
 
 /// Its norms and latent up-projections are recomputed (section 3.2.3).
 FrameworkDefaults deepseek() {
-  FrameworkDefaults row{"HAI-LLM", hai_llm(), 1, 4, false, true, CpKind::Ring, false};
+  FrameworkDefaults row{"HAI-LLM", hai_llm(), 1};
   row.recomputes = kRecomputeNorm | kRecomputeLatentUp;
   return row;
 }
@@ -150,7 +150,7 @@ FrameworkDefaults megatron_core(std::string_view keyword) {
 FrameworkDefaults meta() {
   Stack stack = tuned();
   stack.tp_overlap = false;  // its tensor parallelism stays inside a node because it is exposed
-  FrameworkDefaults row{"Meta", stack, 2, 4, true, true, CpKind::AllGather, false};
+  FrameworkDefaults row{"Meta", stack, 2, 4, true, true, CpKind::AllGather};
   row.interleaves = true;
   return row;
 }

@@ -32,7 +32,6 @@ struct FrameworkDefaults {
   bool sequence_parallel = false;  ///< whenever tp > 1
   bool etp_is_tp = true;           ///< experts split by tp unless stated
   CpKind cp_kind = CpKind::Ring;
-  bool equal_stages = true;        ///< as many layers on every stage, where they divide
   bool flash_fp16 = true;          ///< flash attention in fp16 too: off for stacks of the years before it
   bool interleaves = false;        ///< pipelines take one layer at a time unless `vp` is stated
   bool accumulates = true;         ///< micro-batches of one sequence unless stated; false: the whole batch in one

@@ -6,6 +6,10 @@
 #include "planner/evaluate.hpp"
 
 namespace plan {
+bool sums_whole_gradients(const Training& training, const Layout& layout) {
+  return training.stack.states == StateLayout::DeepSpeed && layout.zero == 1 && layout.pp > 1 &&
+         training.precision == Precision::Bf16;
+}
 
 void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
                                std::vector<DataParallel>& prices) const {
@@ -39,13 +43,15 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
       if (content.head) dense += memory.ends().head_parameters + content.mtp * memory.ends().mtp_parameters;
     }
     DataParallel price;
-    if (layout.zero == 0) {
+    if (layout.zero == 0 || sums_whole_gradients(training, layout)) {
       price.reduce =
           time(Collective::AllReduce, dense * element, all) + time(Collective::AllReduce, expert * element, experts);
     } else {
       price.reduce = time(Collective::ReduceScatter, dense * element, inner) +
                      time(Collective::AllReduce, dense * element / shard, outer) +
                      time(Collective::ReduceScatter, expert * element, experts);
+    }
+    if (layout.zero > 0) {
       price.gather =
           time(Collective::AllGather, dense * weight, inner) + time(Collective::AllGather, expert * weight, experts);
     }

@@ -166,8 +166,9 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
             group);
   };
   const double passes = layout.zero >= 2 ? static_cast<double>(sharding_passes(pipeline_)) : 1;
-  add(layout.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, parameters * problem_.training.grad_bytes,
-      passes, prices[index].reduce, exposed.reduce);
+  const bool whole = layout.zero == 0 || sums_whole_gradients(problem_.training, layout);
+  add(whole ? Collective::AllReduce : Collective::ReduceScatter, parameters * problem_.training.grad_bytes, passes,
+      prices[index].reduce, exposed.reduce);
   if (layout.zero == 0) return;
   const double gathers = layout.zero == 3 ? passes * (problem_.training.stack.reshard_after_forward ? 2 : 1) : 1;
   add(Collective::AllGather, parameters * problem_.training.weight_bytes(), gathers, prices[index].gather,

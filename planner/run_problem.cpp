@@ -162,12 +162,6 @@ int vocab_barriers_of(const Run& run) {
   return run.notes.find("method=vocab-2") != std::string::npos ? 1 : 0;
 }
 
-/// Where the head went: sources of pipelines that spread or balance it say so in their notes.
-enum class Placement { Default, Balanced };
-Placement placement_of(const Run& run) {
-  return run.notes.find("method=redis") != std::string::npos ? Placement::Balanced : Placement::Default;
-}
-
 /// Chunks of a rank where a run interleaves them without saying how many: as many as its layers allow, embedding and
 /// loss counted as one each where that divides; two if only the schedule's name is given.
 int unstated_chunks(const Problem& problem, const Layout& layout, bool deepest) {
@@ -213,9 +207,6 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.schedule = layout.pp > 1 ? *schedule : Schedule::OneFOneB;
   if (v_shaped(layout.schedule)) layout.vp = 2;
   if (layout.pp == 1) layout.vp = 1;
-  const int chunks = chunk_count(layout), depth = problem.model.depth();
-  if (layout.pp > 1 && defaults.equal_stages && depth % chunks == 0 && placement_of(run) != Placement::Balanced)
-    layout.chunk_layers.assign(static_cast<std::size_t>(chunks), depth / chunks);
   const Result<Recompute> recompute = recompute_of(run, problem.model.depth() / layout.pp);
   if (!recompute) return fail(recompute.error());
   layout.recompute = *recompute;

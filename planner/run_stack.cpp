@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "formulas/flops.hpp"
 
 namespace plan {
 namespace {
@@ -171,10 +174,32 @@ std::vector<int> published_split(int layers, int chunks) {
   return split;
 }
 
+/// Layers that made room for the head: by FLOPs, in which an embedding costs nothing, the last stage gives up as many
+/// as shorten the slowest stage, and the others share them, later ones first.
+std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int stages) {
+  const int layers = model.depth();
+  const ModelFlops flops = model_flops(model, static_cast<double>(seq), Mask::Full);
+  const double head = layers * flops.head / (flops.total() - flops.head);
+  const auto slowest = [&](int last) {
+    return std::max(last + head, std::ceil(static_cast<double>(layers - last) / (stages - 1)));
+  };
+  int last = layers / stages;
+  while (last > 0 && slowest(last - 1) < slowest(last)) --last;
+  std::vector<int> split(static_cast<std::size_t>(stages), last);
+  for (int stage = 0, left = layers - last; stage < stages - 1; ++stage) {
+    split[static_cast<std::size_t>(stage)] = left / (stages - 1 - stage);
+    left -= split[static_cast<std::size_t>(stage)];
+  }
+  return split;
+}
+
 }  // namespace
 
 void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
-  if (layout.pp > 1) layout.chunk_layers = published_split(problem.model.depth(), layout.pp * layout.vp);
+  if (layout.pp > 1)
+    layout.chunk_layers = contains(run.notes, "method=redis")  // "redistributes" its layers (arXiv:2411.05288)
+                              ? split_beside_head(problem.model, problem.training.seq, layout.pp * layout.vp)
+                              : published_split(problem.model.depth(), layout.pp * layout.vp);
   const bool nemo = contains(run.framework, "Bridge") || contains(run.framework, "NeMo/");
   if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);

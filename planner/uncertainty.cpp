@@ -15,8 +15,8 @@ constexpr std::array<Interval, kRegimes> kStepTime{{
     {0.853, 1.528},  // operations launched one by one, 521 runs
     {0.830, 1.294},  // FSDP, several nodes, 65 runs
     {0.874, 1.080},  // FSDP, one node, 61 runs
-    {0.803, 1.178},  // several nodes, 346 runs
-    {0.791, 1.175},  // one node, 99 runs
+    {0.816, 1.178},  // several nodes, 346 runs
+    {0.799, 1.194},  // one node, 99 runs
 }};
 /// The same for memory, measured over predicted, by how a stack lays out its states.
 constexpr Interval kFsdp2Memory{0.732, 1.123};      // 15 runs, `reserved`

@@ -1,8 +1,10 @@
 // Properties that every estimate has.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
@@ -178,4 +180,24 @@ TEST_CASE("all-to-alls beside another micro-batch leave the launches of their la
   };
   CHECK(seconds(true, 0) < seconds(false, 0));
   CHECK(seconds(true, 1000) == doctest::Approx(seconds(false, 1000)).epsilon(1e-9));  // all of it launches
+}
+
+TEST_CASE("DeepSpeed's pipeline sums whole bf16 gradients though ZeRO-1 shards its optimizer") {
+  Problem problem = llama_405b();
+  problem.training.stack.overlap_grad_reduce = false;
+  Layout layout = llama_405b_layout();
+  layout.zero = 1;
+  const auto reduced = [&](StateLayout states) {
+    problem.training.stack.states = states;
+    const Estimate e = estimate(problem, layout);
+    const auto row = std::find_if(e.communication.begin(), e.communication.end(),
+                                  [](const Communication& c) { return c.axis == Axis::Dp; });
+    REQUIRE(row != e.communication.end());
+    return std::pair(row->op, e.terms.dp.value);
+  };
+  const auto [whole, slow] = reduced(StateLayout::DeepSpeed);
+  const auto [sharded, fast] = reduced(StateLayout::Megatron);
+  CHECK(whole == Collective::AllReduce);
+  CHECK(sharded == Collective::ReduceScatter);
+  CHECK(slow > fast);
 }

@@ -114,6 +114,13 @@ TEST_CASE("published runs cut layers evenly, or count embedding and loss") {
   CHECK(split(30, {.pp = 4}) == std::vector<int>{7, 8, 8, 7});
   CHECK(split(14, {.pp = 2, .vp = 4}) == std::vector<int>{1, 2, 2, 2, 2, 2, 2, 1});
   CHECK(split(33, {.pp = 4}).empty());
+  Run balanced;
+  balanced.notes = "method=redis: layers redistributed";
+  // Layers of 24 h^2 + 4 s h FLOPs a token, heads of 2 h V: 6.1 of the narrow model's, one of the wide one's.
+  CHECK(apply(balanced, fixture::gpt(32, 512, 8, 50257), {.pp = 4}).layout.chunk_layers ==
+        std::vector<int>{9, 10, 10, 3});
+  CHECK(apply(balanced, fixture::gpt(32, 4096, 32, 50257), {.pp = 4}).layout.chunk_layers ==
+        std::vector<int>{8, 8, 8, 8});
   CHECK(split(33, {}).empty());
 }
 
