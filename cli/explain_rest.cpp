@@ -144,6 +144,14 @@ Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
        {"c", cluster.calibration.memory_bound, "share of that rate that training reaches", "cluster's constants"}},
       "bytes of Adam in fp32; plan formula memory-bound-time");
   part.name = "o";
+  if (plan.problem.training.offload.optimizer > 0)  // part of the states takes the host link instead
+    return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
+                     {{"o", states,
+                       "seconds to step the states on the GPU, and for the others' gradients and weights to "
+                       "cross the host link (plan formula offload-time)",
+                       "layout"},
+                      {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
+                     "f fitted to published runs", {});
   return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
                    {{"o", states, "seconds to read and write gradients and states", {}},
                     {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},

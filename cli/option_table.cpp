@@ -98,6 +98,9 @@ constexpr Option kOptions[] = {
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",
          "With --task lora or qlora. Default: 16."),
+    take("--offload", "optimizer,...", kTrain, kNothing, kForProblem, &Args::offload, "what lies in host memory",
+         "optimizer or optimizer=0.5 (share of the states), parameters (sharded weights and gradients), layers=4 or "
+         "core_attn+attn_proj (activations, Megatron). Default: nothing."),
     take("--tokens", "N", kTrain, kNothing, kReport | kForSweep, &Args::tokens,
          "tokens of the whole run, for its days and cost", "15.6T; K, M, B and T are powers of ten."),
 

@@ -10,6 +10,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/layout_flag.hpp"
 #include "cli/numbers.hpp"
+#include "cli/offload_flag.hpp"
 #include "cli/report/format.hpp"
 #include "cli/words.hpp"
 #include "planner/frameworks.hpp"
@@ -178,6 +179,21 @@ void resolve_release(Draft& draft) {
   draft.note("megatron_version", fmt::format("0.{}", *release), Origin::Flag);
 }
 
+void resolve_offload(Draft& draft) {
+  Offload& offload = draft.problem.training.offload;
+  if (draft.args.offload)
+    if (const auto read = draft.take(read_offload(*draft.args.offload))) offload = *read;
+  if (draft.args.offload)
+    draft.note("offload", *draft.args.offload, Origin::Flag);
+  else if (offload.any())
+    draft.note_file("offload", offload_text(offload));
+  if (offload.activations() && draft.problem.framework != Framework::Megatron)
+    draft.errors.push_back({"conflicting_flags",
+                            "of the frameworks Megatron alone offloads activations",
+                            {},
+                            {"add `--framework megatron`"}});
+}
+
 void resolve_lora(Draft& draft) {
   const Args& args = draft.args;
   Training& training = draft.problem.training;
@@ -262,6 +278,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_batch(draft);
   resolve_training(draft);
   resolve_release(draft);
+  resolve_offload(draft);
   resolve_lora(draft);
   resolve_search(draft);
   check_ranks(draft);

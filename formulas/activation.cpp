@@ -105,12 +105,22 @@ void add_delta(LayerLedger& out, const Layer& layer, Units u) {
 /// Activation input (gate and up) and output of one FFN of `width`, per token.
 double activation_input(bool gated, double width, Units u) { return u.element * (gated ? 2 : 1) * width; }
 
+/// Copies of a token among the experts of a rank.
+double routed_copies(const MoeShape& shape, const Training& training, Units u) {
+  return static_cast<double>(shape.top_k) * training.stack.routing_imbalance * u.replica;
+}
+
+/// Width that the experts see of a token.
+double routed_hidden(const Model& model, const MoeShape& shape) {
+  return static_cast<double>(shape.latent > 0 ? shape.latent : model.hidden);
+}
+
 void add_moe(LayerLedger& out, const Model& model, const MoeShape& shape, const Training& training,
              const Layout& layout, Units u) {
   const double latent = static_cast<double>(shape.latent);
   const double width = static_cast<double>(shape.expert_width);
-  const double expert_hidden = shape.latent > 0 ? latent : static_cast<double>(model.hidden);
-  const double copies = static_cast<double>(shape.top_k) * training.stack.routing_imbalance * u.replica;
+  const double expert_hidden = routed_hidden(model, shape);
+  const double copies = routed_copies(shape, training, u);
   out.router = 8 * static_cast<double>(shape.experts) * u.replica + 2 * u.element * latent * u.replica;
   out.routed = copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, u) + 4);
   // SwiGLU is fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too.
@@ -196,6 +206,33 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered, u);
   scale(out, u.tokens);
   return out;
+}
+
+LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& model, const Training& training,
+                        const Layout& layout) {
+  const std::uint16_t modules = training.offload.modules;
+  if (modules == 0) return ledger;
+  const Units u = units(training, layout);
+  if (modules & kOffloadAttentionNorm) ledger.mixer_input = 0;
+  if (modules & kOffloadQkvLinear) ledger.mixer_norm = 0;
+  if (modules & kOffloadMlpNorm) ledger.ffn_input = 0;
+  double output = 0;  // of the attention, on this rank, elements a token
+  if (layer.mixer == Mixer::Attention) {
+    output = static_cast<double>(layer.attention.q()) * u.slice;
+    if (modules & kOffloadCoreAttention)
+      ledger.mixer -= u.tokens * u.element * (output + 2 * kv_on_rank(layer.attention, layout.tp));
+  }
+  if (layer.mixer == Mixer::Latent) {
+    output = static_cast<double>(layer.latent.heads * layer.latent.value_dim) * u.slice;
+    if (modules & kOffloadCoreAttention) ledger.latent_up = 0;
+  }
+  if (modules & kOffloadAttentionProjection) ledger.mixer -= u.tokens * u.element * output;
+  if (layer.ffn != Ffn::Moe) return ledger;
+  const double copies = u.tokens * routed_copies(layer.moe, training, u);
+  if (modules & kOffloadExpertFc1) ledger.routed -= copies * u.input * routed_hidden(model, layer.moe) * layout.etp;
+  if (modules & kOffloadMoeActivation)
+    ledger.routed -= copies * activation_input(layer.moe.gated, static_cast<double>(layer.moe.expert_width), u);
+  return ledger;
 }
 
 double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,

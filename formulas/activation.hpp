@@ -3,6 +3,7 @@
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/training.hpp"
+#include "formulas/units.hpp"
 
 namespace plan {
 
@@ -47,6 +48,18 @@ struct LayerLedger {
 /// Bytes left of a ledger when `modules` (RecomputeModule bits) are dropped and rebuilt.
 /// `fused_norms`: the norm's output is rebuilt with the GEMM that it is fused into.
 [[nodiscard]] double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
+
+/// What stays on the GPU of a ledger when the inputs of `training.offload.modules` wait in host memory: of the norms
+/// the residual stream, of the attention q, k and v, of its projection the attention's output, of the experts the
+/// permuted tokens, of their activation its input [MCORE].
+[[nodiscard]] LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& model,
+                                      const Training& training, const Layout& layout);
+
+/// Seconds by which copies of `bytes` over the host link outlast the work that runs beside them; 0: link unknown.
+[[nodiscard]] constexpr double offload_stall(double bytes, BytesPerSecond link, double work) {
+  const double copies = link.value > 0 ? bytes / link.value : 0;
+  return copies > work ? copies - work : 0;
+}
 
 /// Bytes left under torchtitan's "selective op": the layer's input, the attention kernel's output and
 /// statistics, and the output of every second matrix product; the rest is rebuilt [TT].

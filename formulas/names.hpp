@@ -65,6 +65,11 @@ inline constexpr Named<RecomputeModule> kRecomputeModuleNames[] = {{kRecomputeCo
                                                                    {kRecomputeSharedExperts, "shared_experts"},
                                                                    {kRecomputeOps, "op"}};
 
+inline constexpr Named<OffloadModule> kOffloadModuleNames[] = {
+    {kOffloadAttentionNorm, "attn_norm"},       {kOffloadQkvLinear, "qkv_linear"}, {kOffloadCoreAttention, "core_attn"},
+    {kOffloadAttentionProjection, "attn_proj"}, {kOffloadMlpNorm, "mlp_norm"},     {kOffloadExpertFc1, "expert_fc1"},
+    {kOffloadMoeActivation, "moe_act"}};
+
 namespace detail {
 template <class E, std::size_t N>
 constexpr std::string_view name_in(const Named<E> (&table)[N], E value) {

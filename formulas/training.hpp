@@ -104,6 +104,29 @@ struct Lora {
   bool operator==(const Lora&) const = default;
 };
 
+/// Modules whose input Megatron can keep in host memory until the backward pass, one bit each.
+enum OffloadModule : std::uint16_t {
+  kOffloadAttentionNorm = 1,
+  kOffloadQkvLinear = 2,
+  kOffloadCoreAttention = 4,
+  kOffloadAttentionProjection = 8,
+  kOffloadMlpNorm = 16,
+  kOffloadExpertFc1 = 32,
+  kOffloadMoeActivation = 64,
+};
+
+/// What lies in host memory between its uses.
+struct Offload {
+  double optimizer = 0;       ///< share of the optimizer states
+  bool parameters = false;    ///< sharded weights and gradients, of ZeRO-2 and 3
+  std::uint16_t modules = 0;  ///< OffloadModule bits: activations of every layer
+  int layers = 0;             ///< of a stage, whose activations go there altogether
+
+  bool activations() const { return modules != 0 || layers > 0; }
+  bool any() const { return optimizer > 0 || parameters || activations(); }
+  bool operator==(const Offload&) const = default;
+};
+
 /// How the model is trained, apart from where its parts go.
 struct Training {
   std::int64_t seq = 4096;           ///< tokens per sequence
@@ -118,8 +141,8 @@ struct Training {
   Task task = Task::Pretrain;
   Lora lora{};
   double dropout = 0;
-  double packed_length = 0;      ///< sum L_i^2 / sum L_i of packed documents; 0 = one document
-  double optimizer_offload = 0;  ///< share of optimizer states in host memory
+  double packed_length = 0;  ///< sum L_i^2 / sum L_i of packed documents; 0 = one document
+  Offload offload{};
   Stack stack{};
 
   std::int64_t tokens_per_step() const { return seq * global_batch; }

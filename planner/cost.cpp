@@ -1,6 +1,7 @@
 // Costs shared by all layouts that split layers alike. Tested by tests/planner/cost_test.cpp.
 #include "planner/cost.hpp"
 
+#include "formulas/activation.hpp"
 #include "formulas/flops.hpp"
 #include "planner/layer_cost.hpp"
 
@@ -50,11 +51,27 @@ std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split)
   return kernels;
 }
 
+namespace {
+
+/// Bytes of one layer's activations that go to host memory, for one micro-batch.
+double offloaded_bytes(const Problem& problem, const Split& split, const Layer& layer) {
+  const Training& training = problem.training;
+  Layout layout;
+  layout.tp = split.tp, layout.cp = split.cp, layout.cp_kind = split.cp_kind, layout.ep = split.ep;
+  layout.etp = split.etp, layout.micro_batch = split.micro_batch, layout.sequence_parallel = split.sequence_parallel;
+  const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
+  if (training.offload.layers > 0) return ledger.total();
+  return ledger.total() - left_on_gpu(ledger, layer, problem.model, training, layout).total();
+}
+
+}  // namespace
+
 CostModel::CostModel(const Problem& problem, const Split& split) {
   for (const Layer& kind : problem.model.kinds) {
     LayerBuilder builder(problem, split);
     builder.layer(kind);
     layers_.push_back(builder.cost());
+    if (problem.training.offload.activations()) layers_.back().offloaded = offloaded_bytes(problem, split, kind);
     module_forward_.push_back(builder.modules());
   }
   LayerBuilder embedding(problem, split);

@@ -40,6 +40,7 @@ struct LayerCost {
   Phase backward_input{};
   Phase backward_weight{};
   double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
+  double offloaded = 0;      ///< bytes sent to the host in forward and fetched in backward
   double paired_ep = 0;  ///< ep time left of both passes beside another micro-batch, or launches beyond all other work
   std::vector<Message> messages{};
 };

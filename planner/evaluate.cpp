@@ -101,6 +101,21 @@ void Evaluator::add_block(StageCost& sum, const LayerCost& cost, double count) c
   sum.paired_ep += count * cost.paired_ep;
 }
 
+/// Activations leave for the host beside the forward pass, and come back beside the backward one.
+void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, double visits) const {
+  const Offload& offload = problem_.training.offload;
+  if (!offload.activations()) return;
+  double bytes = 0, layers = 0;
+  for (int kind = 0; kind < costs_.kinds(); ++kind) {
+    const double count = content.layers_of_kind[static_cast<std::size_t>(kind)];
+    bytes += visits * count * costs_.layer(kind).offloaded, layers += count;
+  }
+  if (offload.layers > 0 && layers > 0) bytes *= std::min(1.0, offload.layers / layers);
+  const BytesPerSecond link = problem_.cluster.gpu.host_link;
+  sum.forward.compute += offload_stall(bytes, link, sum.forward.total());
+  sum.backward_input.compute += offload_stall(bytes, link, sum.backward_input.total() + sum.backward_weight.total());
+}
+
 StageCost Evaluator::stage_cost(const StageContent& content) const {
   // A DualPipe rank holds two stages but each micro-batch meets one of them.
   const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
@@ -113,6 +128,7 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
   if (spread || content.head) add_block(sum, costs_.head(), spread ? visits / layout_.pp : visits);
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule))
     sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
+  add_host_copies(sum, content, visits);
   return sum;
 }
 

@@ -99,6 +99,7 @@ class Evaluator {
   void find_placement(const Layout& layout);
   void set_base();
   StageCost stage_cost(const StageContent& content) const;
+  void add_host_copies(StageCost& sum, const StageContent& content, double visits) const;
   Phase recompute_cost(const StageContent& content, const Recompute& choice) const;
   void add_block(StageCost& sum, const LayerCost& cost, double count) const;
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formulas/efficiency.hpp"
+#include "formulas/textbook_states.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
@@ -60,10 +61,19 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
       price.gather += std::max(0.0, messages - 1) * time(Collective::AllGather, 1, inner);
       price.reduce += std::max(0.0, messages - 1) * time(Collective::ReduceScatter, 1, inner);
     }
-    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (formulas.md F4).
     const double group = layout.zero == 0 ? 1 : shard, expert_group = layout.zero == 0 ? 1 : layout.expert_dp();
-    const double bytes = dense * (4 + 34 / group) + expert * (4 + 34 / expert_group);
+    const double owned = dense / group + expert / expert_group;
+    const Offload& offload = training.offload;
+    if (offload.parameters && layout.zero >= 2 && cluster.gpu.host_link.value > 0) {
+      // The shard is fetched before every gather, its gradient sent away behind every reduction.
+      price.gather += owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : weight) / cluster.gpu.host_link.value;
+      price.reduce += owned * element / cluster.gpu.host_link.value;
+    }
+    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (formulas.md F4).
+    const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
     price.optimizer = memory_bound_time(cluster.gpu, bytes, 20).value / fit.memory_bound;
+    if (offload.optimizer > 0 && cluster.gpu.host_link.value > 0)
+      price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, cluster.gpu.host_link.value}).value;
     prices.push_back(price);
   }
 }

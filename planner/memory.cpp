@@ -116,11 +116,14 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
       add_shape(shape.rows, shape.columns, owner_of(kind));
     }
     layers_.push_back(layer_memory(model, layer, training, layout));
-    ledgers_.push_back(layer_ledger(model, layer, training, layout));
+    const LayerLedger whole = layer_ledger(model, layer, training, layout);
+    ledgers_.push_back(left_on_gpu(whole, layer, model, training, layout));
+    layers_.back().offloaded = training.offload.layers > 0 ? whole.total() : whole.total() - ledgers_.back().total();
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     layers_.back().gemm_parameters = shapes.numel();
     layers_.back().saved = ledgers_.back().total();
-    layers_.back().forward_transient = transient.forward;
+    // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
+    layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
     backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
   }
   recompute(layout.recompute);
@@ -151,7 +154,7 @@ void MemoryModel::recompute(const Recompute& choice) {
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
     LayerMemory& layer = layers_[kind];
     layer.kept = kept_bytes(problem_->model, problem_->model.kinds[kind], ledgers_[kind], training_, split_);
-    layer.backward_transient = layer.saved - layer.kept + backward_work_[kind];
+    layer.backward_transient = layer.saved - layer.kept + backward_work_[kind] + 2 * layer.offloaded;
   }
 }
 

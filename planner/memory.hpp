@@ -25,6 +25,7 @@ struct LayerMemory {
   double saved = 0;               ///< bytes kept per micro-batch from forward to backward, no recompute
   double kept = 0;                ///< the same under the layout's selective recompute
   double checkpoint = 0;          ///< bytes kept if the layer is fully recomputed
+  double offloaded = 0;           ///< bytes that wait in host memory instead, per micro-batch
   double forward_transient = 0;   ///< alive only while this layer's forward runs
   double backward_transient = 0;  ///< alive only while this layer's backward runs, what it rebuilds included
 };

@@ -50,9 +50,10 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   const double optimizer =
       (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
   const double quantised = layout.zero < 3 ? quantised_bytes_ * sums.gemm : 0;
-  memory.weights = whole_bytes(base + weights + quantised);
-  memory.grads = whole_bytes(grads);
-  memory.optimizer = whole_bytes(share * optimizer * (1 - training.optimizer_offload));
+  const bool away = training.offload.parameters && layout.zero >= 2;
+  memory.weights = whole_bytes(away ? quantised : base + weights + quantised);
+  memory.grads = whole_bytes(away ? 0 : grads);
+  memory.optimizer = whole_bytes(share * optimizer * (1 - training.offload.optimizer));
 }
 
 /// What the optimizer step adds for its own duration.
@@ -150,6 +151,8 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
     held = share * sums.checkpoint / group + (1 - share) * sums.saved;
     rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
   }
+  if (const int away = training_.offload.layers; away > 0 && sums.layers > 0)
+    held *= std::max(0.0, 1 - static_cast<double>(away) / sums.layers);
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));

@@ -28,6 +28,11 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
     list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
   if (!gpu.measured_as.empty())
     list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});
+  if (problem.training.offload.any() && gpu.host_link.value == 0)
+    list.push_back(
+        {"host_link_unknown", gpu.name + ": its link to the host is not known, copies over it count as free"});
+  if (problem.training.offload.optimizer > 0)
+    list.push_back({"host_optimizer", "the host's own time to step its share of the optimizer is not counted"});
   if (at_risk)
     list.push_back(
         {"memory_at_risk", "nothing fits for certain: the interval of the peak reaches past the GPU's memory"});

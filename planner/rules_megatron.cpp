@@ -57,6 +57,11 @@ constexpr Rule kRules[] = {
        return l.cp == 1 || l.cp_kind == CpKind::Ulysses ||
               rule::all_kinds(p, [](const Layer& k) { return !k.attention.sinks; });
      }},
+    {"offload_layers", "offloading whole layers needs pp 1 and a layer that stays", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const int away = p.training.offload.layers;
+       return away == 0 || (l.pp == 1 && away < p.model.depth());
+     }},
     {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
      [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
     {"interleaving_needs_overlap", "interleaved stages on pp 2 need overlapped point-to-point communication",
@@ -87,6 +92,13 @@ constexpr Rule kRules[] = {
     {"recompute_grouped_gemm", "recomputing expert activations needs grouped GEMMs", Level::Recompute, kMegatron,
      [](const Problem& p, const Layout& l) {
        return p.training.stack.grouped_gemm || !recomputes(l, kRecomputeMoeActivation);
+     }},
+    {"offload_recompute", "what is recomputed as a whole has no activations to offload", Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const Offload& offload = p.training.offload;
+       if (l.recompute.kind == RecomputeKind::None || !offload.activations()) return true;
+       if (l.recompute.kind == RecomputeKind::Full || offload.layers > 0) return false;
+       return (offload.modules & (kOffloadExpertFc1 | kOffloadMoeActivation)) == 0 || !recomputes(l, kRecomputeMoe);
      }},
     // Rules of recomputation see nothing else of a layout: this one asks for experts where Megatron asks for ep > 1.
     {"expert_overlap_recompute", "overlapping expert communication excludes recomputing whole layers or experts",

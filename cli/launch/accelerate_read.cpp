@@ -167,8 +167,8 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
     return builder.fix("zero", &Fixed::zero, first_version(builder, d), kStrategy);
   builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
   if (settings.boolean("acc.fsdp_config.fsdp_offload_params").value_or(false)) {
-    builder.training.optimizer_offload = 1;
-    builder.origin("optimizer_offload", "1", "acc.fsdp_config.fsdp_offload_params");
+    builder.training.offload = {.optimizer = 1, .parameters = true};
+    builder.origin("offload", "optimizer,parameters", "acc.fsdp_config.fsdp_offload_params");
   }
 }
 

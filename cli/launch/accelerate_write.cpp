@@ -32,7 +32,7 @@ std::string sharding(const Plan& plan) {
   std::string out = "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   out += fmt::format("  fsdp_reshard_after_forward: {}\n", l.zero == 3);
   out += fmt::format("  fsdp_activation_checkpointing: {}\n", l.recompute.kind == RecomputeKind::Full);
-  out += fmt::format("  fsdp_offload_params: {}\n", plan.problem.training.optimizer_offload > 0);
+  out += fmt::format("  fsdp_offload_params: {}\n", plan.problem.training.offload.optimizer > 0);
   out += "  fsdp_cpu_ram_efficient_loading: true\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n";
   out += fmt::format(
       "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n  parallelism_config_dp_shard_size: {}\n"
@@ -108,9 +108,10 @@ Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOpt
   if (const Result<bool> fits = expressible(plan, Framework::Accelerate, "accelerate"); !fits)
     return tl::unexpected(fits.error());
   const Layout& l = plan.best.layout;
-  const double offload = plan.problem.training.optimizer_offload;
-  if (offload > 0 && (offload < 1 || l.zero < 2))
-    return cannot("accelerate", "offloads all states to the host, and sharded ones only");
+  const Offload& offload = plan.problem.training.offload;
+  if (offload.any() && (offload.optimizer < 1 || !offload.parameters || l.zero < 2))
+    return cannot("accelerate", "offloads weights, gradients and all states together, and sharded ones only",
+                  "write `--offload optimizer,parameters --layout zero3`");
   const Machines machines = machines_of(plan);
   // FSDP's own checkpointing stands in accelerate's file; both at once are refused.
   const bool plain = l.zero < 2;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cli/launch/hugging_face.hpp"
+#include "cli/offload_flag.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -185,6 +186,18 @@ void read_precision(JobBuilder& builder) {
   builder.precision(Precision::Fp32, "");
 }
 
+/// Under ZeRO-3 weights may leave the GPU as well.
+void read_offload(JobBuilder& builder, int stage) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kStates = "ds.zero_optimization.offload_optimizer.device",
+                             kWeights = "ds.zero_optimization.offload_param.device";
+  Offload& offload = builder.training.offload;
+  const bool states = settings.text(kStates).value_or("none") != "none";
+  if (states) offload.optimizer = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
+  offload.parameters = stage == 3 && settings.text(kWeights).value_or("none") != "none";
+  if (offload.any()) builder.origin("offload", offload_text(offload), states ? kStates : kWeights);
+}
+
 void read_zero(JobBuilder& builder) {
   Settings& settings = builder.settings;
   constexpr std::string_view kStage = "ds.zero_optimization.stage", kMics = "ds.zero_optimization.mics_shard_size";
@@ -195,11 +208,7 @@ void read_zero(JobBuilder& builder) {
   builder.fix("shard", &Fixed::shard, std::max(0, mics), kMics);
   if (mics > 0)
     builder.note("mics_removed", fmt::format("{}: DeepSpeed 0.19.7 and later have no MiCS", settings.where(kMics)));
-  constexpr std::string_view kDevice = "ds.zero_optimization.offload_optimizer.device";
-  const std::string device = settings.text(kDevice).value_or("none");
-  if (device == "none") return;
-  builder.training.optimizer_offload = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
-  builder.origin("optimizer_offload", fmt::format("{}", builder.training.optimizer_offload), kDevice);
+  read_offload(builder, stage);
 }
 
 void read_optimizer(JobBuilder& builder) {

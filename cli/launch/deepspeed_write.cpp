@@ -40,11 +40,12 @@ nlohmann::ordered_json zero(const Training& training, int stage) {
     out["stage3_param_persistence_threshold"] = 100000;
     out["stage3_gather_16bit_weights_on_model_save"] = true;
   }
-  if (training.optimizer_offload > 0) {
+  if (training.offload.optimizer > 0) {
     out["offload_optimizer"]["device"] = "cpu";
     out["offload_optimizer"]["pin_memory"] = true;
-    if (training.optimizer_offload < 1) out["offload_optimizer"]["ratio"] = training.optimizer_offload;
+    if (training.offload.optimizer < 1) out["offload_optimizer"]["ratio"] = training.offload.optimizer;
   }
+  if (training.offload.parameters) out["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
   return out;
 }
 
@@ -81,10 +82,12 @@ Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOpti
   if (const Result<bool> fits = expressible(plan, Framework::DeepSpeed, "deepspeed"); !fits)
     return tl::unexpected(fits.error());
   const Layout& l = plan.best.layout;
-  const double offload = plan.problem.training.optimizer_offload;
+  const double offload = plan.problem.training.offload.optimizer;
   if (offload > 0 && l.zero == 0) return cannot("deepspeed", "offloads optimizer states from zero 1 on");
   if (offload > 0 && offload < 1 && l.zero != 3)
     return cannot("deepspeed", "offloads a share of the optimizer states under zero 3 only", "set the share to 1");
+  if (plan.problem.training.offload.parameters && l.zero != 3)
+    return cannot("deepspeed", "offloads weights under zero 3 only", "add `--layout zero3`");
   const Result<LaunchFile> arguments = hugging_face::trainer_arguments(
       plan, options, {.deepspeed = "ds_config.json", .checkpointing = l.recompute.kind == RecomputeKind::Full});
   if (!arguments) return tl::unexpected(arguments.error());

@@ -109,6 +109,8 @@ constexpr DialectKey kBridge[] = {
     {"main-params-dtype", "optimizer.main_params_dtype", Value},
     {"exp-avg-dtype", "optimizer.exp_avg_dtype", Value},
     {"exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype", Value},
+    {"fine-grained-activation-offloading", "model.fine_grained_activation_offloading", Switch},
+    {"offload-modules", "model.offload_modules", List},
     {"optimizer-cpu-offload", "optimizer.optimizer_cpu_offload", Switch},
     {"optimizer-offload-fraction", "optimizer.optimizer_offload_fraction", Value},
     {"overlap-cpu-optimizer-d2h-h2d", "optimizer.overlap_cpu_optimizer_d2h_h2d", Switch},

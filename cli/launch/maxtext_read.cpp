@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/launch/maxtext.hpp"
+#include "cli/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -232,10 +233,13 @@ void read_precision(JobBuilder& builder) {
                                : optimizer == "sgd" ? Optimizer::Sgd
                                                     : Optimizer::Adam;
   builder.origin("optimizer", name(builder.training.optimizer), "opt_type");
-  if (settings.boolean("optimizer_memory_host_offload").value_or(false)) {
-    builder.training.optimizer_offload = 1;
-    builder.origin("optimizer_offload", "1", "optimizer_memory_host_offload");
-  }
+  Offload& offload = builder.training.offload;
+  const bool states = settings.boolean("optimizer_memory_host_offload").value_or(false);
+  if (states) offload.optimizer = 1;
+  offload.parameters = settings.boolean("parameter_memory_host_offload").value_or(false);
+  if (offload.any())
+    builder.origin("offload", offload_text(offload),
+                   states ? "optimizer_memory_host_offload" : "parameter_memory_host_offload");
 }
 
 /// base.yml has some 1,400 names, so only near misses of those read here are told.
@@ -251,6 +255,7 @@ void read_unknown(JobBuilder& builder) {
                                  "quantization",
                                  "shard_optimizer_over_data",
                                  "optimizer_memory_host_offload",
+                                 "parameter_memory_host_offload",
                                  "model_name"};
   for (const std::string_view axis : kAxes) known.push_back(key_of("ici", axis)), known.push_back(key_of("dcn", axis));
   for (const Setting& setting : builder.settings.all()) {

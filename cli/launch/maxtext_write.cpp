@@ -83,7 +83,8 @@ std::string config(const Plan& plan, const EmitOptions& options, std::string_vie
   out += batch(plan) + precision(training.precision);
   out += fmt::format("remat_policy: {}\n", l.recompute.kind == RecomputeKind::Full ? "full" : "minimal_with_context");
   out += fmt::format("opt_type: {}\noptimizer_memory_host_offload: {}\n", optimizer(training.optimizer),
-                     training.optimizer_offload > 0);
+                     training.offload.optimizer > 0);
+  if (training.offload.parameters) out += "parameter_memory_host_offload: true\n";
   // MaxText advises against scanning the layers of a pipeline stage, and scans the iterations instead.
   if (l.pp > 1) out += "scan_layers: false\n";
   if (options.data_path.empty())
@@ -131,7 +132,7 @@ Result<std::vector<LaunchFile>> write_maxtext(const Plan& plan, const EmitOption
   if (training.optimizer != Optimizer::Adam && training.optimizer != Optimizer::Sgd &&
       training.optimizer != Optimizer::Muon)
     return cannot("maxtext", fmt::format("has no optimizer `{}`", name(training.optimizer)));
-  if (training.optimizer_offload > 0 && training.optimizer_offload < 1)
+  if (training.offload.optimizer > 0 && training.offload.optimizer < 1)
     return cannot("maxtext", "offloads all optimizer states to the host or none", "set the share to 1");
   const maxtext::ModelName* model = maxtext::name_of(plan.problem.model);
   if (model == nullptr)

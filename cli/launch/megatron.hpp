@@ -58,6 +58,9 @@ struct MegatronGroup {
 [[nodiscard]] Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
                                            std::vector<Note>& notes);
 
+/// What the arguments leave in host memory; what of it is not modelled goes to the job's notes.
+[[nodiscard]] Offload megatron_offload(const MegatronArgs& args, LaunchJob& job);
+
 /// What Megatron-LM itself would reject in these arguments, beyond what a layout's rules say (launch.md 3.1.2).
 [[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job);
 

@@ -63,6 +63,12 @@ void judge_training(const Training& training, Errors& errors) {
   if (training.optimizer == Optimizer::Adam8bit || training.optimizer == Optimizer::Adafactor)
     errors.push_back(
         cannot(fmt::format("it has no optimizer `{}`", name(training.optimizer)), "plan with `--optimizer adam`"));
+  if (training.offload.parameters)
+    errors.push_back(cannot("it keeps weights and gradients on the GPU", "leave `parameters` out of `--offload`"));
+  if (training.offload.optimizer > 0 && training.optimizer != Optimizer::Adam)
+    errors.push_back(cannot("it offloads the states of adam alone"));
+  if (training.offload.optimizer > 0 && training.stack.fp8_param_gather && training.precision != Precision::Fp8Delayed)
+    errors.push_back(cannot("with the optimizer in host memory it gathers fp8 weights under delayed scaling alone"));
   if (training.stack.vocab_barriers > 0)
     errors.push_back(cannot("it keeps the vocabulary on the first and last stage"));
 }

@@ -121,9 +121,7 @@ void training(Builder& builder) {
     training.moment1_bytes = width(args.text("exp-avg-dtype"), 4);
     training.moment2_bytes = width(args.text("exp-avg-sq-dtype"), 4);
   }
-  if (args.has("optimizer-cpu-offload"))
-    training.optimizer_offload =
-        args.has("optimizer-offload-fraction") ? std::atof(args.text("optimizer-offload-fraction").c_str()) : 1.0;
+  training.offload = megatron_offload(args, job);
   training.dropout = job.model ? job.model->dropout : 0;
   job.training = training;
 }
@@ -314,11 +312,6 @@ void recompute(Builder& builder) {
   } else if (!granularity.empty()) {
     builder.wrong("recompute-granularity", fmt::format("takes full or selective, not `{}`", granularity));
   }
-  for (const char* flag : {"fine-grained-activation-offloading", "cpu-offloading-num-layers"})
-    if (args.has(flag) && args.text(flag) != "0")
-      builder.job.notes.push_back(
-          {"offload_not_modelled", fmt::format("{}: activations that `--{}` moves to the host are counted on the GPU",
-                                               args.where(flag), flag)});
   builder.job.fixed.recompute = out;
   if (!granularity.empty()) {
     const char* flag = args.has("recompute-granularity") ? "recompute-granularity" : "recompute-activations";

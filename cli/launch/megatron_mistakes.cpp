@@ -254,6 +254,19 @@ constexpr Mistake kMistakes[] = {
        return a.has("optimizer-cpu-offload") && !a.has("use-precision-aware-optimizer");
      },
      "`--optimizer-cpu-offload` needs `--use-precision-aware-optimizer`", ""},
+    {"optimizer_offload", "optimizer-cpu-offload",
+     [](const Args& a, const Job& j) {
+       return a.has("optimizer-cpu-offload") && a.has("fp8-param-gather") &&
+              j.training->precision != Precision::Fp8Delayed;
+     },
+     "`--optimizer-cpu-offload` with `--fp8-param-gather` needs delayed scaling", ""},
+    {"offload_modules", "fine-grained-activation-offloading",
+     [](const Args& a, const Job&) {
+       return a.has("fine-grained-activation-offloading") &&
+              (!a.has("offload-modules") || a.has("cpu-offloading-num-layers") ||
+               (lists(a, "offload-modules", "attn_proj") && !lists(a, "offload-modules", "core_attn")));
+     },
+     "offloading modules needs `--offload-modules`, `core_attn` beside `attn_proj`, and no whole layers", ""},
     {"precision_aware", "use-precision-aware-optimizer",
      [](const Args& a, const Job&) {
        const std::string optimizer = a.text("optimizer");

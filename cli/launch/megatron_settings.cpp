@@ -255,6 +255,18 @@ MegatronGroup recompute_arguments(const Plan& plan) {
   return {"RECOMPUTE_ARGS", std::move(out)};
 }
 
+MegatronGroup offload_arguments(const Offload& offload) {
+  Settings out;
+  if (offload.layers > 0) put(out, "cpu-offloading-num-layers", offload.layers);
+  if (offload.modules == 0) return {"OFFLOAD_ARGS", std::move(out)};
+  put(out, "fine-grained-activation-offloading");
+  MegatronSetting modules{"offload-modules", {}};
+  for (const Named<OffloadModule>& row : kOffloadModuleNames)
+    if ((offload.modules & row.value) != 0) modules.values.emplace_back(row.name);
+  out.push_back(std::move(modules));
+  return {"OFFLOAD_ARGS", std::move(out)};
+}
+
 std::string moment(double bytes) { return bytes >= 4 ? "fp32" : bytes >= 2 ? "bf16" : "fp8"; }
 
 MegatronGroup optimizer_arguments(const Plan& plan) {
@@ -265,7 +277,7 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
       : training.optimizer == Optimizer::Adam ? "adam"
                                               : "sgd");
   const bool narrow = training.master_bytes < 4 || training.moment1_bytes < 4 || training.moment2_bytes < 4;
-  if (training.precision_aware || narrow || training.optimizer_offload > 0) {
+  if (training.precision_aware || narrow || training.offload.optimizer > 0) {
     put(out, "use-precision-aware-optimizer");
     if (training.grad_bytes == 2) put(out, "main-grads-dtype", "bf16");
     if (training.master_bytes < 4) put(out, "main-params-dtype", "fp16");
@@ -273,9 +285,9 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
     if (training.moment2_bytes < 4) put(out, "exp-avg-sq-dtype", moment(training.moment2_bytes));
   }
   if (training.grad_bytes == 2 && training.precision != Precision::Fp16) put(out, "grad-reduce-in-bf16");
-  if (training.optimizer_offload > 0) {
+  if (training.offload.optimizer > 0) {
     put(out, "optimizer-cpu-offload");
-    put(out, "optimizer-offload-fraction", fmt::format("{}", training.optimizer_offload));
+    put(out, "optimizer-offload-fraction", fmt::format("{}", training.offload.optimizer));
     put(out, "overlap-cpu-optimizer-d2h-h2d");
   }
   out.push_back({"lr", {"1e-4"}});
@@ -339,6 +351,7 @@ std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan
   if (!fsdp) out.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   if (stack.expandable_segments) out.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
   out.emplace_back("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
+  if (plan.problem.training.offload.modules != 0) out.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");  // weights stay
   if (stack.overlap_grad_reduce || stack.tp_overlap) {
     out.emplace_back("NVTE_FWD_LAYERNORM_SM_MARGIN", "16");
     out.emplace_back("NVTE_BWD_LAYERNORM_SM_MARGIN", "16");
@@ -353,6 +366,7 @@ Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const Emi
   groups.push_back(parallel_arguments(plan));
   groups.push_back(precision_arguments(plan));
   groups.push_back(recompute_arguments(plan));
+  groups.push_back(offload_arguments(plan.problem.training.offload));
   groups.push_back(optimizer_arguments(plan));
   groups.push_back(run_arguments(plan, options));
   groups.push_back(data_arguments(plan, options));

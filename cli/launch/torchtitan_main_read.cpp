@@ -89,8 +89,8 @@ void read_precision(JobBuilder& builder) {
     }
   builder.precision(precision, key);
   if (settings.boolean("training.enable_cpu_offload").value_or(false)) {
-    builder.training.optimizer_offload = 1;
-    builder.origin("optimizer_offload", "1", "training.enable_cpu_offload");
+    builder.training.offload = {.optimizer = 1, .parameters = true};
+    builder.origin("offload", "optimizer,parameters", "training.enable_cpu_offload");
   }
 }
 

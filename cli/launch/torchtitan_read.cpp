@@ -151,8 +151,8 @@ void read_precision(JobBuilder& builder) {
     builder.note("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
                                                settings.where("training.dtype")));
   if (settings.boolean("training.enable_cpu_offload").value_or(false)) {
-    builder.training.optimizer_offload = 1;
-    builder.origin("optimizer_offload", "1", "training.enable_cpu_offload");
+    builder.training.offload = {.optimizer = 1, .parameters = true};
+    builder.origin("offload", "optimizer,parameters", "training.enable_cpu_offload");
   }
 }
 

@@ -74,8 +74,10 @@ Result<Values> checked(const Plan& plan, std::string_view format) {
   const Training& training = plan.problem.training;
   if (training.adapters()) return cannot(format, "trains whole models, no adapters");
   if (training.optimizer != Optimizer::Adam) return cannot(format, "has the Adam family of optimizers only");
-  if (training.optimizer_offload > 0 && training.optimizer_offload < 1)
-    return cannot(format, "offloads all states to the host or none", "set the share to 1");
+  const Offload& offload = training.offload;
+  if (offload.any() && (offload.optimizer < 1 || !offload.parameters))
+    return cannot(format, "offloads weights, gradients and all states together",
+                  "write `--offload optimizer,parameters`");
   Values v = values_of(plan);
   v.flavor = torchtitan::flavor_of(plan.problem.model);
   if (v.flavor == nullptr)
@@ -145,7 +147,7 @@ std::string toml_training(const Plan& plan, const EmitOptions& options, const Va
   if (!options.data_path.empty()) out += fmt::format("dataset = \"c4\"\ndataset_path = \"{}\"\n", options.data_path);
   out +=
       fmt::format("mixed_precision_param = \"{}\"\n", training.precision == Precision::Fp32 ? "float32" : "bfloat16");
-  if (training.optimizer_offload > 0) out += "enable_cpu_offload = true\n";
+  if (training.offload.optimizer > 0) out += "enable_cpu_offload = true\n";
   return out;
 }
 
@@ -285,7 +287,7 @@ std::string recipe(const Plan& plan, const EmitOptions& options, const Values& v
   out += fmt::format("    config.training.mixed_precision_param = \"{}\"\n",
                      training.precision == Precision::Fp32 ? "float32" : "bfloat16");
   out +=
-      fmt::format("    config.training.enable_cpu_offload = {}\n", training.optimizer_offload > 0 ? "True" : "False");
+      fmt::format("    config.training.enable_cpu_offload = {}\n", training.offload.optimizer > 0 ? "True" : "False");
   // CUDA graphs run neither a pipeline nor the experts' exchange.
   if (l.pp > 1 || l.ep > 1) out += "    config.training.disable_cuda_graphs = True\n";
   out += fmt::format("    config.activation_checkpoint = {}\n", checkpointing(l.recompute));

@@ -11,6 +11,7 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/offload_flag.hpp"
 #include "cli/output.hpp"
 #include "formulas/names.hpp"
 #include "random_plan.hpp"
@@ -39,7 +40,7 @@ std::string expectation(const plan::Plan& plan, std::string_view format) {
   out["seq"] = training.seq;
   out["global_batch"] = training.global_batch;
   out["precision"] = name(training.precision);
-  out["offload"] = training.optimizer_offload;
+  out["offload"] = plan::offload_text(training.offload);
   return out.dump(1) + "\n";
 }
 

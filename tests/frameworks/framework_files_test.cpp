@@ -57,7 +57,7 @@ void check_same(const LaunchJob& job, const Plan& plan, std::string_view format)
   CHECK(job.training->seq == plan.problem.training.seq);
   CHECK(job.training->global_batch == plan.problem.training.global_batch);
   CHECK(job.training->precision == plan.problem.training.precision);
-  CHECK(job.training->optimizer_offload == plan.problem.training.optimizer_offload);
+  CHECK(job.training->offload == plan.problem.training.offload);
   REQUIRE(job.model);
   CHECK(job.model->layers.size() == plan.problem.model.layers.size());
   CHECK(job.model->hidden == plan.problem.model.hidden);
@@ -84,9 +84,9 @@ void round_trip(std::string_view name, int plans) {
     CAPTURE(written);
     const Result<std::vector<LaunchFile>> files = format.write(plan, {});
     if (!files) {
-      // The rules know no optimizer offload: the only thing left for a writer to refuse.
+      // The rules know little of offload: the only thing left for a writer to refuse.
       CAPTURE(files.error().front().message);
-      REQUIRE(plan.problem.training.optimizer_offload > 0);
+      REQUIRE(plan.problem.training.offload.any());
       continue;
     }
     const Sources sources = sources_of(format, *files);

@@ -56,6 +56,22 @@ std::vector<int> random_chunks(std::mt19937& random, int layers, int chunks) {
   return counts;
 }
 
+/// Mostly nothing; else what the framework has words for.
+Offload random_offload(std::mt19937& random, Framework framework) {
+  if (random() % 6 != 0) return {};
+  switch (framework) {
+    case Framework::Megatron:
+      return pick<Offload>(random, {{.optimizer = 1},
+                                    {.optimizer = 0.5, .modules = kOffloadCoreAttention | kOffloadAttentionProjection},
+                                    {.modules = kOffloadAttentionNorm | kOffloadQkvLinear | kOffloadMlpNorm},
+                                    {.layers = 4}});
+    case Framework::Torchtitan:
+    case Framework::Accelerate: return {.optimizer = 1, .parameters = true};
+    default:
+      return pick<Offload>(random, {{.optimizer = 1}, {.parameters = true}, {.optimizer = 1, .parameters = true}});
+  }
+}
+
 Layout random_layout(std::mt19937& random, const Problem& problem) {
   Layout l;
   const bool stages = problem.framework == Framework::Torchtitan || problem.framework == Framework::Maxtext ||
@@ -105,11 +121,12 @@ Plan random_plan(std::mt19937& random, Framework framework, int release) {
     const bool blackwell = framework == Framework::Megatron && problem.training.precision == Precision::Mxfp8;
     problem.cluster = load_cluster(blackwell ? "dgx-b200" : "dgx-h100", store)->value;
     problem.training.stack = framework_row(framework).stack;
+    if (framework == Framework::Megatron) problem.training.offload = random_offload(random, framework);
     for (int i = 0; i < 200; ++i) {
       Layout layout = random_layout(random, problem);
       if (broken_rule(problem, layout) >= 0) continue;
-      if (problem.training.optimizer_offload == 0 && layout.zero == 3 && random() % 8 == 0)
-        problem.training.optimizer_offload = 1;
+      if (framework != Framework::Megatron && layout.zero == 3)
+        problem.training.offload = random_offload(random, framework);
       const int chunks = layout.pp * layout.vp;
       if (layout.pp > 1 && framework == Framework::Maxtext)
         layout.chunk_layers.assign(static_cast<std::size_t>(chunks), problem.model.depth() / chunks);

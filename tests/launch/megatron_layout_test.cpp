@@ -56,8 +56,10 @@ TEST_CASE("what a script says that the estimate cannot follow is noted") {
     return codes;
   };
   CHECK(notes("").empty());
-  CHECK(notes("--fine-grained-activation-offloading --offload-modules core_attn") == "offload_not_modelled ");
-  CHECK(notes("--cpu-offloading-num-layers 2") == "offload_not_modelled ");
+  CHECK(notes("--fine-grained-activation-offloading --offload-modules core_attn").empty());
+  CHECK(notes("--fine-grained-activation-offloading --offload-modules core_attn fused_group_mlp") ==
+        "offload_not_modelled ");
+  CHECK(notes("--cpu-offloading-num-layers 2").empty());
   CHECK(notes("--use-custom-fsdp --ckpt-format fsdp_dtensor").find("flag_gone") == 0);
   CHECK(notes("--mtp-num-layers 1 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Ett|tt|ttm|L'") ==
         "mtp_stage ");

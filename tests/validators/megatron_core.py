@@ -83,6 +83,10 @@ def transformer_config(flags):
         tp_comm_overlap=on("tp-comm-overlap"), gradient_accumulation_fusion=False)
     if layout is not None:  # from 0.13 on
         config.update(pipeline_model_parallel_layout=layout)
+    if on("fine-grained-activation-offloading"):  # from 0.16 on
+        config.update(fine_grained_activation_offloading=True, offload_modules=flags["offload-modules"])
+    if on("cpu-offloading-num-layers"):
+        config.update(cpu_offloading=True, cpu_offloading_num_layers=number(flags, "cpu-offloading-num-layers"))
     if on("fp8-format"):
         config.update(fp8=word("fp8-format"), fp8_recipe=word("fp8-recipe", "delayed"))
     if not on("multi-latent-attention"):

@@ -1,0 +1,39 @@
+// The words of --offload: every text comes back as itself, every mistake is told.
+#include "cli/offload_flag.hpp"
+
+#include <doctest/doctest.h>
+
+namespace plan {
+
+TEST_CASE("what is offloaded comes back in the same words") {
+  for (const char* text :
+       {"optimizer", "optimizer=0.5", "parameters", "layers=4", "core_attn+attn_proj",
+        "optimizer,parameters,attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm+expert_fc1+moe_act"}) {
+    const Result<Offload> read = read_offload(text);
+    REQUIRE(read);
+    CHECK(read->any());
+    CHECK(offload_text(*read) == text);
+  }
+  CHECK(offload_text({}).empty());
+  CHECK(read_offload("optimizer=1") == read_offload("optimizer"));
+}
+
+TEST_CASE("every mistake in --offload is told at once") {
+  const auto codes = [](const char* text) {
+    const Result<Offload> read = read_offload(text);
+    std::string all;
+    if (!read)
+      for (const Error& error : read.error()) all += error.code + " ";
+    return all;
+  };
+  CHECK(codes("optimiser") == "unknown_value ");
+  CHECK(codes("optimizer=0,core_atn+mlp_norm,parameters=1") == "bad_number unknown_value unknown_value ");
+  CHECK(codes("optimizer=1.5") == "bad_number ");
+  CHECK(codes("layers=0") != "");
+  CHECK(codes("") == "unknown_value ");
+  CHECK(codes("attn_proj") == "conflicting_values ");
+  CHECK(codes("layers=2,core_attn") == "conflicting_values ");
+  CHECK(read_offload("core_atn").error().front().help.front() == "the nearest is `core_attn`");
+}
+
+}  // namespace plan
