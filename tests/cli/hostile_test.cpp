@@ -256,9 +256,10 @@ TEST_CASE("a file of 300,000 keys that nobody knows is one error") {
       {"ds_config.json", "{\"train_batch_size\": 8" + keys(", \"key_", "\": 1") + "}"},
       {"accelerate.yaml",
        "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nnum_processes: 8\n" + keys("key_", ": 1\n")}};
-  for (const auto& [name, text] : files) {
-    CAPTURE(name);
-    const Outcome outcome = run({"estimate", "--model", "8b", "--gpus", "8", "--from", folder.file(name, text)});
+  for (const auto& file : files) {
+    CAPTURE(file.first);
+    const std::string path = folder.file(file.first, file.second);
+    const Outcome outcome = run({"estimate", "--model", "8b", "--gpus", "8", "--from", path});
     check_refused(outcome);
     CHECK(outcome.err.find("4096") != std::string::npos);  // what one may have
   }
