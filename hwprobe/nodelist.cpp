@@ -69,9 +69,13 @@ Result<std::vector<std::string>> expand_element(std::string_view element) {
   std::vector<std::string> names{""};
   for (std::size_t i = 0; i < element.size(); ++i) {
     if (names.front().size() > kMostCharacters) return bad(element, "no host's name is as long");
-    if (element[i] != '[') {
-      if (!name_character(element[i])) return bad(element, "it holds a character that no host name has");
-      for (std::string& name : names) name += element[i];
+    if (element[i] != '[') {  // up to the next bracket at once: there may be 65536 names
+      const std::string_view part = element.substr(i, element.find('[', i) - i);
+      if (!std::all_of(part.begin(), part.end(), name_character))
+        return bad(element, "it holds a character that no host name has");
+      if (names.front().size() + part.size() > kMostCharacters) return bad(element, "no host's name is as long");
+      for (std::string& name : names) name += part;
+      i += part.size() - 1;
       continue;
     }
     const std::size_t close = element.find(']', i);
