@@ -6,12 +6,17 @@ import inspect
 import os
 import sys
 import warnings
+from types import SimpleNamespace
 
 warnings.filterwarnings("ignore")
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.run import config_from_args, parse_args  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+import torch.utils.cpp_extension as extensions  # noqa: E402
+
+# Kernels are not compiled on a box without a GPU, and nothing here runs one: core 0.15 builds some when it is imported.
+extensions.load = extensions.load_inline = lambda *a, **k: SimpleNamespace(__file__="/nowhere.so")
 
 import megatron.core  # noqa: E402
 from megatron.core import parallel_state  # noqa: E402

@@ -14,10 +14,9 @@ if not hasattr(typing, "override"):
     typing.override = lambda method: method  # Python before 3.12
 
 import torch  # noqa: E402
-import torch.utils.cpp_extension as extensions  # noqa: E402
 
-# Kernels are not compiled on a box without a GPU, and nothing here runs one.
-extensions.load = extensions.load_inline = lambda *a, **k: SimpleNamespace(__file__="/nowhere.so")
+import megatron_core  # noqa: E402, before Megatron-LM: it keeps kernels from being compiled
+
 torch.cuda.current_device = lambda: 0
 torch.cuda.get_device_properties = lambda *a: SimpleNamespace(major=9, minor=0, total_memory=80 << 30, name="H100")
 torch.cuda.get_device_capability = lambda *a: (9, 0)
@@ -29,7 +28,6 @@ try:
 except ImportError:
     from megatron.training.arguments import core_transformer_config_from_args  # noqa: E402
 
-import megatron_core  # noqa: E402
 from common import run  # noqa: E402
 from megatron_script import argv_of, environment_of  # noqa: E402
 from torch.distributed.run import config_from_args, parse_args  # noqa: E402
