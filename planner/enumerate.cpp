@@ -24,7 +24,8 @@ std::vector<int> divisors(std::int64_t n) {
 /// What the user fixed, or else all candidates.
 template <class T>
 std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) {
-  return fixed ? std::vector<T>{*fixed} : candidates;
+  if (fixed) return {*fixed};
+  return candidates;
 }
 
 bool sequence_parallel(const Problem& problem, int tp) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sanitize.sh [readers|fuzz|tests|thread]...: builds with clang's sanitizers in build-sanitize, runs there, and fails at
-# the first report of any process. Memory, leaks and undefined behaviour: `readers`, over the libraries and every kept
-# input; `fuzz`, over ten seconds of made-up input a reader; `tests`, over every test. `thread`: races, over the tests
+# the first report of any process. Memory, leaks and undefined behaviour: `readers`, over what reads files and every
+# kept input; `fuzz`, over ten seconds of made-up input a reader; `tests`, over every test. `thread`: races, over the tests
 # and commands that have threads.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -26,7 +26,7 @@ build() {  # build FOLDER OPTION TARGET...: quick to compile; planner and formul
 }
 
 readers() {  # with what libFuzzer needs, so that one build is enough
-  local programs=(formulas planner presets hwprobe acceptance fuzz_corpus)
+  local programs=(presets hwprobe acceptance fuzz_corpus)
   build address -DPLAN_FUZZ=ON plan_fuzz "${programs[@]/#/test_}" &&
     (IFS='|' && ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure -R "^(${programs[*]})$")
 }
