@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# coverage.sh [LEAST]: which lines of formulas/ and planner/ the tests of those two folders run, file by file, by clang's
-# own counters. Fails below LEAST per cent. What was not run stands in build-coverage/uncovered.
+# coverage.sh [LEAST]: which lines of formulas/ and planner/ the tests of them and of the commands run, file by file, by
+# clang's own counters. Fails below LEAST per cent. What was not run stands in build-coverage/uncovered.
 set -eu
 cd "$(dirname "$0")/../.."
 least=${1:-0}
@@ -9,15 +9,15 @@ tools=$(clang++ --version | sed -nE 's/.*version ([0-9]+).*/-\1/p' | head -1)  #
 command -v "llvm-cov$tools" > /dev/null || tools=
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DPLAN_CUDA=OFF -DPLAN_PCH=OFF -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CXX_FLAGS_DEBUG="-O0 -fprofile-instr-generate -fcoverage-mapping" > /dev/null
-programs=(formulas planner acceptance)
+programs=(formulas planner acceptance cli)
 cmake --build "$build" --target "${programs[@]/#/test_}" > "$build.log" || { grep -E 'rror|FAILED' "$build.log"; exit 1; }
 
 rm -rf "$build/raw"
 objects=()
 for program in "${programs[@]}"; do
   file=$build/tests/$program/test_$program
-  objects+=(-object "$file")
-  LLVM_PROFILE_FILE=$build/raw/$program.profraw "$file" > /dev/null
+  objects+=("${objects[@]:+-object}" "$file")
+  LLVM_PROFILE_FILE=$build/raw/$program-%p.profraw "$file" > /dev/null  # %p: commands that it starts write, too
 done
 "llvm-profdata$tools" merge -sparse "$build"/raw/*.profraw -o "$build/profile"
 "llvm-cov$tools" show -instr-profile "$build/profile" "${objects[@]}" formulas planner |
