@@ -68,16 +68,6 @@ Item split_item(std::string_view text) {
   return item;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    out.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return out;
-    text.remove_prefix(end + 1);
-  }
-}
-
 tl::unexpected<Errors> unknown_value(std::string_view axis, std::string_view word,
                                      const std::vector<std::string>& known) {
   Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
@@ -108,7 +98,7 @@ Result<bool> read_switch(const std::string& text, std::optional<bool>& out) {
 /// `7+14x8+7` or `7+8+7`: layers of each chunk in model order.
 Result<bool> read_layers(const std::string& text, std::optional<std::vector<int>>& out) {
   std::vector<int> layers;
-  for (const std::string_view part : split(text, '+')) {
+  for (const std::string_view part : split(text, "+")) {
     const std::size_t times = part.find('x');
     std::int64_t repeat = 1;
     if (times != std::string_view::npos) {
@@ -186,7 +176,7 @@ Result<Recompute> read_recompute(std::string_view text) {
     return out;
   }
   out.kind = RecomputeKind::Selective;
-  for (const std::string_view word : split(text, '+')) {
+  for (const std::string_view word : split(text, "+")) {
     const std::optional<RecomputeModule> module = parse(kRecomputeModuleNames, word);
     if (!module) {
       std::vector<std::string> known = words_of(kRecomputeModuleNames);
@@ -202,7 +192,7 @@ Result<Fixed> read_layout(std::string_view text) {
   Fixed fixed;
   Errors errors;
   std::vector<std::string> seen;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string_view part : split(text, ",")) {
     if (part.empty()) continue;
     const std::string axis = split_item(part).name;
     const Result<bool> read = read_item(part, fixed);

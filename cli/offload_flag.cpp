@@ -13,17 +13,6 @@ namespace {
 
 constexpr std::string_view kOptimizer = "optimizer", kParameters = "parameters", kLayers = "layers";
 
-/// The words between separators, empty ones included.
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 Error unknown(std::string_view word) {
   std::vector<std::string> known = words_of(kOffloadModuleNames);
   known.insert(known.begin(), {std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
@@ -45,7 +34,7 @@ Result<bool> read_share(std::string_view text, double& share) {
 
 Result<bool> read_modules(std::string_view text, std::uint16_t& modules) {
   Errors errors;
-  for (const std::string_view word : split(text, '+')) {
+  for (const std::string_view word : split(text, "+")) {
     if (const std::optional<OffloadModule> module = parse(kOffloadModuleNames, word))
       modules = static_cast<std::uint16_t>(modules | *module);
     else
@@ -74,7 +63,7 @@ Result<bool> read_part(std::string_view part, Offload& out) {
 Result<Offload> read_offload(std::string_view text) {
   Offload out;
   Errors errors;
-  for (const std::string_view part : split(text, ','))
+  for (const std::string_view part : split(text, ","))
     if (const Result<bool> read = read_part(part, out); !read)
       errors.insert(errors.end(), read.error().begin(), read.error().end());
   if (out.layers > 0 && out.modules != 0)

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/numbers.hpp"
+#include "cli/words.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/text.hpp"
 #include "presets/default_cluster.hpp"
@@ -14,17 +15,6 @@
 
 namespace plan {
 namespace {
-
-/// The parts of a list between commas.
-std::vector<std::string> parts(std::string_view text) {
-  std::vector<std::string> all;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    all.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return all;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 struct Draft {
   const Args& args;
@@ -58,9 +48,9 @@ void read_depth(Draft& draft) {
 void read_formats(Draft& draft) {
   if (!draft.args.dtypes) return;
   const std::vector<std::string> known{"fp32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"};
-  for (const std::string& word : parts(*draft.args.dtypes)) {
+  for (const std::string_view word : split(*draft.args.dtypes, ",")) {
     if (format_of(word) >= 0) {
-      draft.options.formats.push_back(word);
+      draft.options.formats.emplace_back(word);
       continue;
     }
     Error error{"unknown_dtype", fmt::format("unknown number format `{}`", yaml::printable(word))};
@@ -87,7 +77,7 @@ void read_shapes(Draft& draft) {
   if (args.seq)
     if (const auto seq = draft.take(read_count("--seq", *args.seq, 1, 1 << 24))) draft.options.tokens = *seq;
   if (args.tp) {
-    for (const std::string& word : parts(*args.tp))
+    for (const std::string_view word : split(*args.tp, ","))
       if (const auto tp = draft.take(read_count("--tp", word, 1, 1024)))
         draft.options.tp.push_back(static_cast<int>(*tp));
     return;

@@ -9,6 +9,7 @@
 
 #include "cli/numbers.hpp"
 #include "cli/report/format.hpp"
+#include "cli/words.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -32,16 +33,6 @@ constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"inter_bandwidth", "--inter-bandwidth", &Args::inter_bandwidth, true, false},
                                 {"intra_bandwidth", "--intra-bandwidth", &Args::intra_bandwidth, true, false},
                                 {"memory", "--memory", &Args::memory, true, false}};
-
-std::vector<std::string> split(const std::string& text, const std::string& at) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = text.find(at, begin);
-    out.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return out;
-    begin = end + at.size();
-  }
-}
 
 /// "0.5x" or "0.5".
 Result<double> read_factor(const std::string& flag, std::string text) {
@@ -69,7 +60,7 @@ bool is_swept(const SweptFlag& flag, const std::string& text) {
 
 std::vector<SweepValue> names(const std::string& text) {
   std::vector<SweepValue> out;
-  for (const std::string& name : split(text, ",")) out.push_back({name, 0});
+  for (const std::string_view name : split(text, ",")) out.push_back({std::string(name), 0});
   return out;
 }
 
@@ -77,9 +68,10 @@ std::vector<SweepValue> names(const std::string& text) {
 
 Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text, bool factors) {
   std::vector<SweepValue> out;
-  for (const std::string& part : split(text, ",")) {
-    const std::vector<std::string> ends = split(part, "..");
-    const Result<double> first = read_one(flag, ends.front(), factors), last = read_one(flag, ends.back(), factors);
+  for (const std::string_view part : split(text, ",")) {
+    const std::vector<std::string_view> ends = split(part, "..");
+    const Result<double> first = read_one(flag, std::string(ends.front()), factors);
+    const Result<double> last = read_one(flag, std::string(ends.back()), factors);
     if (!first) return fail(first.error());
     if (!last) return fail(last.error());
     if (ends.size() > 2 || *last < *first)

@@ -43,4 +43,15 @@ template <class E, std::size_t N>
   return words;
 }
 
+/// What stands between separators, empty parts included.
+[[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
 }  // namespace plan

@@ -55,6 +55,11 @@ struct LayerLedger {
 [[nodiscard]] LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& model,
                                       const Training& training, const Layout& layout);
 
+/// Bytes of one layer that wait there: all that it keeps if whole layers go, else what is not left.
+[[nodiscard]] inline double offloaded_bytes(const LayerLedger& whole, const LayerLedger& left, const Offload& offload) {
+  return offload.layers > 0 ? whole.total() : whole.total() - left.total();
+}
+
 /// Seconds by which copies of `bytes` over the host link outlast the work that runs beside them; 0: link unknown.
 [[nodiscard]] constexpr double offload_stall(double bytes, BytesPerSecond link, double work) {
   const double copies = link.value > 0 ? bytes / link.value : 0;

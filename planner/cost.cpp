@@ -60,8 +60,7 @@ double offloaded_bytes(const Problem& problem, const Split& split, const Layer& 
   layout.tp = split.tp, layout.cp = split.cp, layout.cp_kind = split.cp_kind, layout.ep = split.ep;
   layout.etp = split.etp, layout.micro_batch = split.micro_batch, layout.sequence_parallel = split.sequence_parallel;
   const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
-  if (training.offload.layers > 0) return ledger.total();
-  return ledger.total() - left_on_gpu(ledger, layer, problem.model, training, layout).total();
+  return plan::offloaded_bytes(ledger, left_on_gpu(ledger, layer, problem.model, training, layout), training.offload);
 }
 
 }  // namespace

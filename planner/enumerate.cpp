@@ -144,8 +144,7 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
 /// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection stands for.
 class InnerSpace {
  public:
-  explicit InnerSpace(const Problem& problem)
-      : problem_(problem), micro_batches_(count(micro_batch_choices(problem))) {}
+  explicit InnerSpace(const Problem& problem) : problem_(problem) {}
 
   /// `layout` is fixed up to and at `level`.
   std::int64_t size(const Layout& layout, Level level) {
@@ -154,7 +153,7 @@ class InnerSpace {
     if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
     std::int64_t all = runs(layout) * shardings(layout);
     if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
-    if (level < Level::MicroBatch) all *= micro_batches_;
+    if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_));
     if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
     return all;
   }
@@ -201,7 +200,6 @@ class InnerSpace {
   }
 
   const Problem& problem_;
-  std::int64_t micro_batches_;
   std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
 };
 

@@ -7,6 +7,7 @@
 #include "planner/evaluate.hpp"
 
 namespace plan {
+
 bool sums_whole_gradients(const Training& training, const Layout& layout) {
   return training.stack.states == StateLayout::DeepSpeed && layout.zero == 1 && layout.pp > 1 &&
          training.precision == Precision::Bf16;

@@ -321,7 +321,6 @@ double LayerBuilder::launch_time(double kernels) const {
 }
 
 void LayerBuilder::wait_for_launches() {
-  if (stack_.cuda_graphs) return;
   const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
     const double idle = std::max(0.0, launch_time(kernels) - busy);
     phase.compute += idle;

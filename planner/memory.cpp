@@ -118,7 +118,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.push_back(layer_memory(model, layer, training, layout));
     const LayerLedger whole = layer_ledger(model, layer, training, layout);
     ledgers_.push_back(left_on_gpu(whole, layer, model, training, layout));
-    layers_.back().offloaded = training.offload.layers > 0 ? whole.total() : whole.total() - ledgers_.back().total();
+    layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     layers_.back().gemm_parameters = shapes.numel();
     layers_.back().saved = ledgers_.back().total();

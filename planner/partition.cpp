@@ -203,6 +203,11 @@ std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss)
   return out;
 }
 
+std::vector<int> plain_chunks(int layers, int chunks) {
+  std::vector<int> equal = equal_chunks(layers, chunks, false, false);
+  return equal.empty() ? equal_chunks(layers, chunks, true, true) : equal;
+}
+
 SplitShape split_shape(std::span<const int> chunk_layers, int layers, int vp) {
   const int chunks = static_cast<int>(chunk_layers.size());
   const auto is = [&](const std::vector<int>& other) { return std::ranges::equal(chunk_layers, other); };

@@ -30,6 +30,8 @@ struct PartitionCost {
 
 /// Chunks of as many layers each, or with embedding and loss counted as a layer; empty if they do not divide.
 [[nodiscard]] std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss);
+/// Equal chunks; where layers do not divide, with embedding and loss counted; empty if neither does.
+[[nodiscard]] std::vector<int> plain_chunks(int layers, int chunks);
 
 /// How even the chunks of a pipeline are, in the words that launch files have for it.
 enum class SplitShape {

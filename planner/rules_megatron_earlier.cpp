@@ -11,10 +11,9 @@ constexpr FrameworkMask kMegatron = framework_bit(Framework::Megatron);
 
 /// Stages that flags other than the layout string, which came with 0.13 and knew no prediction layers there, can say.
 bool plain_stages(const Problem& problem, const Layout& layout) {
-  const int depth = problem.model.depth(), chunks = layout.pp * layout.vp;
+  const int depth = problem.model.depth();
   if (layout.pp == 1) return true;
-  if (layout.chunk_layers.empty())
-    return !equal_chunks(depth, chunks, false, false).empty() || !equal_chunks(depth, chunks, true, true).empty();
+  if (layout.chunk_layers.empty()) return !plain_chunks(depth, layout.pp * layout.vp).empty();
   const SplitShape shape = split_shape(layout.chunk_layers, depth, layout.vp);
   return shape != SplitShape::Uneven && (shape != SplitShape::OwnEnds || problem.model.mtp.depth == 0);
 }

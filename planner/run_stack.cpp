@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formulas/flops.hpp"
+#include "planner/partition.hpp"
 
 namespace plan {
 namespace {
@@ -164,16 +165,6 @@ void pythia(const Run& run, Problem& problem, Layout& layout) {
   if (run.recompute.empty()) layout.recompute.kind = RecomputeKind::Full;
 }
 
-/// Equal chunks, as frameworks cut by default; where layers do not divide, embedding and loss count as one
-/// each (BLOOM's 70 layers on 12 stages). What neither fits stays balanced.
-std::vector<int> published_split(int layers, int chunks) {
-  if (layers % chunks == 0) return std::vector<int>(static_cast<std::size_t>(chunks), layers / chunks);
-  if (chunks < 2 || (layers + 2) % chunks != 0) return {};
-  std::vector<int> split(static_cast<std::size_t>(chunks), (layers + 2) / chunks);
-  --split.front(), --split.back();
-  return split;
-}
-
 /// Layers that made room for the head: by FLOPs, in which an embedding costs nothing, the last stage gives up as many
 /// as shorten the slowest stage, and the others share them, later ones first.
 std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int stages) {
@@ -197,9 +188,10 @@ std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int sta
 
 void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   if (layout.pp > 1)
-    layout.chunk_layers = contains(run.notes, "method=redis")  // "redistributes" its layers (arXiv:2411.05288)
-                              ? split_beside_head(problem.model, problem.training.seq, layout.pp * layout.vp)
-                              : published_split(problem.model.depth(), layout.pp * layout.vp);
+    layout.chunk_layers =
+        contains(run.notes, "method=redis")  // "redistributes" its layers (arXiv:2411.05288)
+            ? split_beside_head(problem.model, problem.training.seq, layout.pp * layout.vp)
+            : plain_chunks(problem.model.depth(), layout.pp * layout.vp);  // BLOOM's 70 layers on 12 stages
   const bool nemo = contains(run.framework, "Bridge") || contains(run.framework, "NeMo/");
   if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);

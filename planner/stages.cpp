@@ -19,10 +19,8 @@ std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs,
     return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
                             problem.model.depth() / layout.pp / layout.vp);
   if (plain_stages_only(problem)) {
-    const int depth = problem.model.depth(), chunks = layout.pp * layout.vp;
-    std::vector<int> equal = equal_chunks(depth, chunks, false, false);
-    if (equal.empty()) equal = equal_chunks(depth, chunks, true, true);
-    if (!equal.empty()) return equal;
+    std::vector<int> plain = plain_chunks(problem.model.depth(), layout.pp * layout.vp);
+    if (!plain.empty()) return plain;
   }
   std::vector<double> layer_costs;
   layer_costs.reserve(problem.model.layers.size());

@@ -166,10 +166,7 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
   if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1)
     return builder.fix("zero", &Fixed::zero, first_version(builder, d), kStrategy);
   builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
-  if (settings.boolean("acc.fsdp_config.fsdp_offload_params").value_or(false)) {
-    builder.training.offload = {.optimizer = 1, .parameters = true};
-    builder.origin("offload", "optimizer,parameters", "acc.fsdp_config.fsdp_offload_params");
-  }
+  builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
 }
 
 void read_precision(JobBuilder& builder) {

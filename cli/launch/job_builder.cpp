@@ -92,6 +92,12 @@ void JobBuilder::model(std::string_view preset, std::string_view word, std::stri
   origin("model", job.model->name, key);
 }
 
+void JobBuilder::offload_switch(std::string_view key) {
+  if (!settings.boolean(key).value_or(false)) return;
+  training.offload = {.optimizer = 1, .parameters = true};
+  origin("offload", "optimizer,parameters", key);
+}
+
 void JobBuilder::launcher(const LaunchFacts& facts) {
   if (facts.model && !job.model) {
     job.model = facts.model;

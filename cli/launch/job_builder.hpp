@@ -38,6 +38,8 @@ class JobBuilder {
   void note(std::string code, std::string text) { job.notes.push_back({std::move(code), std::move(text)}); }
   /// A preset by name, and the word that the file had for it.
   void model(std::string_view preset, std::string_view word, std::string_view key);
+  /// A switch that sends sharded weights, gradients and optimizer states to the host together.
+  void offload_switch(std::string_view key);
   /// GPUs as the launchers around the file state them.
   void launcher(const LaunchFacts& facts);
   /// Keys that nobody asked for and that are not among `known`: one note each, with the nearest known name.

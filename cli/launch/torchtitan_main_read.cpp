@@ -88,10 +88,7 @@ void read_precision(JobBuilder& builder) {
       key = "model_spec.converters";
     }
   builder.precision(precision, key);
-  if (settings.boolean("training.enable_cpu_offload").value_or(false)) {
-    builder.training.offload = {.optimizer = 1, .parameters = true};
-    builder.origin("offload", "optimizer,parameters", "training.enable_cpu_offload");
-  }
+  builder.offload_switch("training.enable_cpu_offload");
 }
 
 }  // namespace

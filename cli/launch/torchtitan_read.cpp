@@ -150,10 +150,7 @@ void read_precision(JobBuilder& builder) {
   if (settings.text("training.dtype").value_or("float32") == "bfloat16")
     builder.note("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
                                                settings.where("training.dtype")));
-  if (settings.boolean("training.enable_cpu_offload").value_or(false)) {
-    builder.training.offload = {.optimizer = 1, .parameters = true};
-    builder.origin("offload", "optimizer,parameters", "training.enable_cpu_offload");
-  }
+  builder.offload_switch("training.enable_cpu_offload");
 }
 
 void read_batch(JobBuilder& builder, const Degrees& d) {
