@@ -1,6 +1,5 @@
 // `plan emit`: the best layout that a framework accepts, as its launch files. Tested by tests/cli/golden_test.cpp.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -49,17 +48,17 @@ Errors judge(const Args& args) {
   return errors;
 }
 
+/// All files or none, and no folder for none.
 Result<bool> write_files(const std::string& folder, const std::vector<LaunchFile>& files) {
   std::error_code reason;
-  std::filesystem::create_directories(folder, reason);
+  const bool made = std::filesystem::create_directories(folder, reason);
   if (reason) return fail({"cannot_write", fmt::format("cannot make the folder `{}`: {}", folder, reason.message())});
-  for (const LaunchFile& file : files) {
-    const std::string path = (std::filesystem::path(folder) / file.name).string();
-    Result<bool> written = write_whole(path, file.text);
-    if (!written) return written;
-    if (file.executable) ::chmod(path.c_str(), 0755);
-  }
-  return true;
+  std::vector<OutputFile> outputs;
+  for (const LaunchFile& file : files)
+    outputs.push_back({(std::filesystem::path(folder) / file.name).string(), file.text, file.executable});
+  Result<bool> written = write_whole(outputs);
+  if (!written && made) std::filesystem::remove(folder, reason);
+  return written;
 }
 
 /// A problem for the framework of the files, whatever --framework said.

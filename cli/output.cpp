@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -24,6 +25,45 @@ bool is_special(const std::string& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
+
+/// Where a file is that a name stands for: a link is kept, and what it leads to is written.
+std::string behind_links(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_symlink(path, ignored)) return path;
+  const std::filesystem::path real = std::filesystem::canonical(path, ignored);
+  return real.empty() ? path : real.string();
+}
+
+/// A file beside its place until it is finished; without that it goes away. Both steps give 0 or an errno.
+class Draft {
+ public:
+  Draft() = default;
+  ~Draft() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  int write(const OutputFile& file) {
+    const bool direct = is_special(file.path);
+    path_ = direct ? file.path : behind_links(file.path);
+    if (!direct) temporary_ = fmt::format("{}.{}.tmp", path_, ::getpid());
+    const int descriptor = ::open(direct ? path_.c_str() : temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                                  file.executable ? 0777 : 0666);
+    if (descriptor < 0) return errno;
+    const int reason = write_all(descriptor, file.text) ? 0 : errno;
+    return ::close(descriptor) != 0 && reason == 0 ? errno : reason;
+  }
+  int finish() {
+    if (temporary_.empty()) return 0;
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return errno;
+    temporary_.clear();
+    return 0;
+  }
+
+ private:
+  std::string path_{}, temporary_{};
+};
 
 /// Bytes of the character that starts at `at`; 0 where none does.
 std::size_t character_at(std::string_view text, std::size_t at) {
@@ -61,22 +101,15 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-Result<bool> write_whole(const std::string& path, std::string_view text) {
-  const bool direct = is_special(path);
-  std::error_code ignored;
-  if (!direct && std::filesystem::is_symlink(path, ignored))  // write the file, keep the link
-    if (const std::filesystem::path real = std::filesystem::canonical(path, ignored); !real.empty())
-      return write_whole(real.string(), text);
-  const std::string target = direct ? path : fmt::format("{}.{}.tmp", path, ::getpid());
-  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) return cannot_write(path, errno);
-  const bool written = write_all(descriptor, text);
-  int reason = written ? 0 : errno;
-  if (::close(descriptor) != 0 && reason == 0) reason = errno;
-  if (reason == 0 && !direct && std::rename(target.c_str(), path.c_str()) != 0) reason = errno;
-  if (reason == 0) return true;
-  if (!direct) ::unlink(target.c_str());
-  return cannot_write(path, reason);
+Result<bool> write_whole(const std::vector<OutputFile>& files) {
+  std::vector<Draft> drafts(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (const int reason = drafts[i].write(files[i]); reason != 0) return cannot_write(files[i].path, reason);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (const int reason = drafts[i].finish(); reason != 0) return cannot_write(files[i].path, reason);
+  return true;
 }
+
+Result<bool> write_whole(const std::string& path, std::string_view text) { return write_whole({{path, text}}); }
 
 }  // namespace plan

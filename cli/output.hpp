@@ -2,13 +2,21 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formulas/result.hpp"
 
 namespace plan {
 
-/// Writes a file whole or not at all: a temporary file beside it, then a rename. Devices and pipes are written to
+struct OutputFile {
+  std::string path{};
+  std::string_view text{};
+  bool executable = false;
+};
+
+/// Writes all files whole or none at all: temporary files beside them, then renames. Devices and pipes are written to
 /// directly.
+[[nodiscard]] Result<bool> write_whole(const std::vector<OutputFile>& files);
 [[nodiscard]] Result<bool> write_whole(const std::string& path, std::string_view text);
 
 /// `text` with every byte that is not UTF-8 as `?`: names of files may hold any.

@@ -1,16 +1,15 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "temporary_folder.hpp"
 
 namespace plan::checks {
 
@@ -19,29 +18,19 @@ using Json = nlohmann::ordered_json;
 /// A folder with files, the working directory while it lives.
 class Folder {
  public:
-  Folder() : before_(std::filesystem::current_path()) {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("plan_check." + std::to_string(::getpid()) + "." + std::to_string(count++));
-    std::filesystem::create_directories(path_);
-    std::filesystem::current_path(path_);
-  }
+  Folder() : before_(std::filesystem::current_path()) { std::filesystem::current_path(folder_.path()); }
   ~Folder() {
     std::error_code ignored;
     std::filesystem::current_path(before_, ignored);
-    std::filesystem::remove_all(path_, ignored);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  void write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-  }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
 
  private:
-  std::filesystem::path before_, path_;
+  TemporaryFolder folder_{};
+  std::filesystem::path before_;
 };
 
 struct Ran {

@@ -1,33 +1,20 @@
 #pragma once
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "temporary_folder.hpp"
 
 namespace plan {
 
-/// A file of its own folder that goes away with the object.
+/// A file in a folder of its own that goes away with the object.
 class Temporary {
  public:
-  Temporary(const std::string& name, const std::string& text) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "plan-launch-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    path_ = (folder_ / name).string();
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  ~Temporary() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
+  Temporary(const std::string& name, const std::string& text) : path_(folder_.write(name, text)) {}
 
   const std::string& path() const { return path_; }
 
  private:
-  std::filesystem::path folder_{};
+  TemporaryFolder folder_{};
   std::string path_{};
 };
 

@@ -1,6 +1,7 @@
 #include "oracle/brute_search.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
@@ -76,8 +77,9 @@ struct Collector {
   }
 
   void experts(Layout layout) {
-    for (layout.etp = 1; layout.etp <= layout.tp; ++layout.etp) {
-      if (layout.etp != 1 && (layout.etp != layout.tp || !problem.model.moe())) continue;
+    const std::optional<int> fixed = problem.fixed.etp;  // any, where the user says so
+    for (layout.etp = 1; layout.etp <= std::max(layout.tp, fixed.value_or(1)); ++layout.etp) {
+      if (layout.etp != fixed && layout.etp != 1 && (layout.etp != layout.tp || !problem.model.moe())) continue;
       for (layout.ep = 1; layout.ep <= std::max<std::int64_t>(1, problem.model.experts()); ++layout.ep)
         for (const int micro_batch : {1, 2, 4, 8, 16}) {
           layout.micro_batch = micro_batch;

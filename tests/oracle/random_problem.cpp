@@ -1,6 +1,7 @@
 #include "oracle/random_problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace plan::oracle {
@@ -66,9 +67,9 @@ void fix_some(Problem& problem, std::mt19937& random) {
 
 }  // namespace
 
-int test_scale() {
+int rounds(int usual) {
   const char* scale = std::getenv("PLAN_TEST_SCALE");
-  return scale != nullptr ? std::max(1, std::atoi(scale)) : 1;
+  return scale != nullptr ? std::max(1, static_cast<int>(std::lround(usual * std::atof(scale)))) : usual;
 }
 
 Cluster plain_cluster(double memory_gib) {

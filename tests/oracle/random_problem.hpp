@@ -6,8 +6,8 @@
 
 namespace plan::oracle {
 
-/// PLAN_TEST_SCALE, 1 by default: how many times as many random cases to try.
-[[nodiscard]] int test_scale();
+/// How many random cases to try where `usual` are: PLAN_TEST_SCALE times as many, 1 by default.
+[[nodiscard]] int rounds(int usual);
 
 /// A small problem that can be searched exhaustively: at most `most_gpus` GPUs, a few layers, dense or
 /// mixture of experts, sometimes with axes fixed, memory sometimes too small.

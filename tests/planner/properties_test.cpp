@@ -97,7 +97,7 @@ bool finite(const Estimate& e) {
 
 TEST_CASE("no bound lies above what it bounds") {
   std::mt19937 random(41);
-  const int wanted = 1'500 * oracle::test_scale();
+  const int wanted = oracle::rounds(1'000'000);
   int checked = 0, schedules = 0;
   while (checked < wanted) {
     Problem problem = oracle::random_problem(random, 64);
@@ -113,7 +113,7 @@ TEST_CASE("no bound lies above what it bounds") {
 
 TEST_CASE("more memory never makes the best step slower") {
   std::mt19937 random(43);
-  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+  for (int i = 0; i < oracle::rounds(400); ++i) {
     Problem problem = oracle::random_problem(random, 32);
     problem.objective = Objective::StepTime;
     const SearchResult tight = find_layouts(problem);
@@ -128,7 +128,7 @@ TEST_CASE("more memory never makes the best step slower") {
 TEST_CASE("the order in which a model names its kinds of layer changes nothing") {
   std::mt19937 random(47);
   int moe = 0;
-  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+  for (int i = 0; i < oracle::rounds(400); ++i) {
     const Problem problem = oracle::random_problem(random, 12);
     if (problem.model.kinds.size() < 2) continue;
     ++moe;
@@ -141,13 +141,13 @@ TEST_CASE("the order in which a model names its kinds of layer changes nothing")
     for (std::size_t k = 0; k < a.ranking.best().size(); ++k)
       CHECK(a.ranking.best()[k].score.step_time == doctest::Approx(b.ranking.best()[k].score.step_time).epsilon(1e-9));
   }
-  CHECK(moe >= 10);
+  CHECK(moe >= oracle::rounds(100));
 }
 
 TEST_CASE("what the messages of an axis leave exposed is the axis's term of the step") {
   std::mt19937 random(59);
   int axes = 0;
-  for (int i = 0; i < 40 * oracle::test_scale(); ++i) {
+  for (int i = 0; i < oracle::rounds(400); ++i) {
     Problem problem = oracle::random_problem(random, i % 2 == 0 ? 8 : 64);
     problem.cluster.gpu.memory = Bytes(std::int64_t{1} << 50);
     const SearchResult found = find_layouts(problem);
@@ -164,12 +164,12 @@ TEST_CASE("what the messages of an axis leave exposed is the axis's term of the 
       compare(Axis::Pp, e.terms.pp), compare(Axis::Dp, e.terms.dp);
     }
   }
-  CHECK(axes >= 40);
+  CHECK(axes >= oracle::rounds(400));
 }
 
 TEST_CASE("without tensor parallelism nothing is sent for it, and stages add up to the model") {
   std::mt19937 random(53);
-  for (int i = 0; i < 25 * oracle::test_scale(); ++i) {
+  for (int i = 0; i < oracle::rounds(250); ++i) {
     Problem problem = oracle::random_problem(random, 8);
     problem.fixed = {};
     problem.fixed.tp = 1, problem.fixed.zero = 0;

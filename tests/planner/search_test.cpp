@@ -62,8 +62,7 @@ void leave_to_framework(Problem& problem) {
 TEST_CASE("search finds what brute force finds") {
   std::mt19937 random(20260101);
   int solved = 0, moe = 0, infeasible = 0;
-  const int scale = oracle::test_scale();
-  for (int i = 0; i < 330 * scale; ++i) {
+  for (int i = 0; i < oracle::rounds(330); ++i) {
     Problem problem = oracle::random_problem(random, i % 10 == 0 ? 64 : 16);
     problem.pareto = i % 3 == 0;
     CAPTURE(i);
@@ -76,9 +75,9 @@ TEST_CASE("search finds what brute force finds") {
     moe += problem.model.moe() && !all.empty();
   }
   // The generator must not drift into trivial problems.
-  CHECK(solved >= 220 * scale);
-  CHECK(moe >= 60 * scale);
-  CHECK(infeasible >= 5 * scale);
+  CHECK(solved >= oracle::rounds(220));
+  CHECK(moe >= oracle::rounds(60));
+  CHECK(infeasible >= oracle::rounds(5));
 }
 
 TEST_CASE("search finds what brute force finds under each framework's rules") {
@@ -86,7 +85,7 @@ TEST_CASE("search finds what brute force finds under each framework's rules") {
   for (const Framework framework :
        {Framework::Torchtitan, Framework::DeepSpeed, Framework::Accelerate, Framework::Maxtext}) {
     int solved = 0, sharded = 0;
-    for (int i = 0; i < 60 * oracle::test_scale(); ++i) {
+    for (int i = 0; i < oracle::rounds(60); ++i) {
       Problem problem = oracle::random_problem(random, i % 10 == 0 ? 32 : 12);
       problem.framework = framework;
       leave_to_framework(problem);
@@ -99,8 +98,8 @@ TEST_CASE("search finds what brute force finds under each framework's rules") {
       solved += !all.empty();
       sharded += !all.empty() && found.ranking.best().front().layout.zero >= 2;
     }
-    CHECK(solved >= 25);
-    CHECK(sharded >= 5);
+    CHECK(solved >= oracle::rounds(25));
+    CHECK(sharded >= oracle::rounds(5));
   }
 }
 
@@ -110,7 +109,7 @@ TEST_CASE("search finds what brute force finds on models, batches and fixed axes
                                     Framework::Accelerate, Framework::Maxtext})
     for (const Objective objective : {Objective::StepTime, Objective::Memory, Objective::Cost}) {
       int solved = 0;
-      for (int i = 0; i < 25 * oracle::test_scale(); ++i) {
+      for (int i = 0; i < oracle::rounds(120); ++i) {
         Problem problem = oracle::widened(oracle::random_problem(random, 16), random);
         problem.framework = framework, problem.objective = objective;
         if (framework != Framework::Any && framework != Framework::Megatron) leave_to_framework(problem);

@@ -3,37 +3,21 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "formulas/digest.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/reader.hpp"
+#include "temporary_folder.hpp"
 
 using plan::PresetEntry;
 using plan::PresetKind;
 using plan::StoreOptions;
 
-namespace fs = std::filesystem;
-
 namespace {
 
 const StoreOptions kEmbeddedOnly{};
-
-/// A folder of its own below the system's temporary one, removed at the end.
-struct Folder {
-  fs::path path;
-  explicit Folder(const char* name) : path(fs::temp_directory_path() / name) {
-    fs::remove_all(path);
-    fs::create_directories(path / "models");
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
-};
 
 std::string small_model(const std::string& name, int width) {
   std::ostringstream text;
@@ -200,15 +184,15 @@ TEST_CASE("every number of a preset names its source") {
 }
 
 TEST_CASE("a file of the user wins over the embedded one") {
-  const Folder first("plan_store_first"), second("plan_store_second");
+  const plan::TemporaryFolder first, second;
   first.write("models/mine.yaml", small_model("mine", 256));
   second.write("models/mine.yaml", small_model("mine", 512));
   second.write("models/llama3-8b.yaml", small_model("llama3-8b", 1024));
   StoreOptions options;
-  options.path = {first.path.string()};
-  options.data_home = second.path.string();
+  options.path = {first.path().string()};
+  options.data_home = second.path().string();
   CHECK(plan::load_model("mine", options)->value.kinds[0].dense.width == 256);
-  CHECK(plan::load_model("tiny-alias", options)->origin == (first.path / "models/mine.yaml").string());
+  CHECK(plan::load_model("tiny-alias", options)->origin == first.at("models/mine.yaml"));
   CHECK(plan::load_model("llama3-8b", options)->value.kinds[0].dense.width == 1024);
   CHECK(plan::load_model("llama3-70b", options)->origin == "embedded");
   std::size_t mine = 0;
@@ -217,16 +201,16 @@ TEST_CASE("a file of the user wins over the embedded one") {
 }
 
 TEST_CASE("a path is read as it stands") {
-  const Folder folder("plan_store_path");
+  const plan::TemporaryFolder folder;
   folder.write("x.yaml", small_model("from-file", 256));
   folder.write("bad.yaml", "preset: model/1\nname: x\nhiden: 64\n");
-  CHECK(plan::load_model((folder.path / "x.yaml").string(), kEmbeddedOnly)->name == "from-file");
+  CHECK(plan::load_model(folder.at("x.yaml"), kEmbeddedOnly)->name == "from-file");
   const auto missing = plan::load_model("./no/such.yaml", kEmbeddedOnly);
   CHECK(missing.error().front().code == "unreadable_file");
-  const auto bad = plan::load_model((folder.path / "bad.yaml").string(), kEmbeddedOnly);
+  const auto bad = plan::load_model(folder.at("bad.yaml"), kEmbeddedOnly);
   REQUIRE_FALSE(bad.has_value());
   CHECK(bad.error().size() >= 2);
-  CHECK(bad.error().front().place.file == (folder.path / "bad.yaml").string());
+  CHECK(bad.error().front().place.file == folder.at("bad.yaml"));
 }
 
 TEST_CASE("a GPU brings what was measured on it or on its like") {
