@@ -126,7 +126,7 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
   const bool spread = problem_.training.stack.vocab_barriers > 0;
   if (spread || content.embedding) add_block(sum, costs_.embedding(), spread ? visits / layout_.pp : visits);
   if (spread || content.head) add_block(sum, costs_.head(), spread ? visits / layout_.pp : visits);
-  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule))
+  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0)
     sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
   add_host_copies(sum, content, visits);
   return sum;

@@ -158,6 +158,7 @@ TEST_CASE("what the messages of an axis leave exposed is the axis's term of the 
         for (const Communication& row : e.communication)
           if (row.axis == axis) sum += row.exposed;
         if (term.value > 0) ++axes;
+        CHECK(term.value >= 0);
         CHECK(sum.value == doctest::Approx(term.value).epsilon(1e-9));
       };
       compare(Axis::Tp, e.terms.tp), compare(Axis::Cp, e.terms.cp), compare(Axis::Ep, e.terms.ep);
