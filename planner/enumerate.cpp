@@ -11,14 +11,13 @@ namespace plan {
 namespace {
 
 std::vector<int> divisors(std::int64_t n) {
-  std::vector<int> small, large;
+  std::vector<int> all;
+  all.reserve(32);
   for (std::int64_t d = 1; d * d <= n; ++d)
-    if (n % d == 0) {
-      small.push_back(static_cast<int>(d));
-      if (d * d != n) large.push_back(static_cast<int>(n / d));
-    }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
+    if (n % d == 0) all.push_back(static_cast<int>(d));
+  for (std::size_t i = all.size(); i > 0; --i)  // and what each goes into `n` times, a square's root once
+    if (const auto large = static_cast<int>(n / all[i - 1]); large > all[i - 1]) all.push_back(large);
+  return all;
 }
 
 /// What the user fixed, or else all candidates.
@@ -130,9 +129,10 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
   // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
   std::uint16_t useful = modules_of(problem.model);
   if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
-  for (std::uint16_t subset = useful; subset != 0; subset = static_cast<std::uint16_t>((subset - 1) & useful)) {
+  // From few modules to many, so that what fits early beats what costs more.
+  for (unsigned subset = (0u - useful) & useful; subset != 0; subset = (subset - useful) & useful) {
     const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
-    if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = subset});
+    if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = static_cast<std::uint16_t>(subset)});
   }
   if (problem.framework == Framework::Torchtitan)
     options.push_back({.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
@@ -315,6 +315,7 @@ std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& 
   InnerSpace inner(problem);
   const std::vector<int> shards = shard_choices(problem, run);
   Layout layout = run;
+  shardings.reserve(4 * shards.size());
   for (const int zero : zero_choices(problem))
     for (const int shard : std::span(shards).first(shards_under(problem, zero, shards))) {
       layout.zero = zero, layout.shard = shard;

@@ -10,8 +10,12 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// The last choices of recomputation, with ever more layers.
 bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
+
+/// Choices of modules; behind them stand blocks of ever more whole layers.
+std::size_t module_choices(const std::vector<Recompute>& recomputes) {
+  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
+}
 
 bool same(const std::vector<Sharding>& a, const std::vector<Sharding>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -94,25 +98,28 @@ FamilySearch::Table& FamilySearch::table_of(Layout layout) {
                                            })->shardings;
   for (Table& table : tables_)
     if (table.placement == evaluator_->placement_index() && same(*table.shardings, shardings)) return table;
-  Table table{.placement = evaluator_->placement_index(), .shardings = &shardings};
   const Placement& placement = evaluator_->placement();
-  memory_->recompute({});
-  for (const Segment& holder : placement.holders)
-    table.sums.push_back(memory_->sums(placement.stages.contents[static_cast<std::size_t>(holder.content)]));
+  const std::vector<Recompute>& recomputes = recomputes_of(layout);
+  const std::size_t modules = module_choices(recomputes), holders = placement.holders.size();
+  const auto content_of = [&](const Segment& holder) -> const StageContent& {
+    return placement.stages.contents[static_cast<std::size_t>(holder.content)];
+  };
+  Table table{.placement = evaluator_->placement_index(), .holders = holders, .shardings = &shardings};
+  table.sums.reserve((modules + 1) * holders);
+  for (std::size_t choice = 0; choice <= modules; ++choice) {
+    memory_->recompute(choice < modules ? recomputes[choice] : Recompute{});
+    for (const Segment& holder : placement.holders) table.sums.push_back(memory_->sums(content_of(holder)));
+  }
   table.prices.resize(shardings.size());
+  table.memory.reserve(shardings.size() * holders);
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    std::vector<ShardedMemory>& memory = table.memory.emplace_back();
-    for (std::size_t i = 0; i < placement.holders.size(); ++i) {
-      const Segment& holder = placement.holders[i];
-      memory.push_back(memory_->sharded(
-          layout, holder.first, placement.stages.contents[static_cast<std::size_t>(holder.content)], table.sums[i]));
-      if (table.least.size() <= i)
-        table.least.push_back(memory.back());
-      else
-        lower(table.least[i], memory.back());
-    }
+    auto sums = table.sums_of(modules).begin();
+    for (const Segment& holder : placement.holders)
+      table.memory.push_back(memory_->sharded(layout, holder.first, content_of(holder), *sums++));
   }
+  table.least.assign(table.memory.begin(), table.memory.begin() + static_cast<std::ptrdiff_t>(holders));
+  for (std::size_t i = holders; i < table.memory.size(); ++i) lower(table.least[i % holders], table.memory[i]);
   return tables_.emplace_back(std::move(table));
 }
 
@@ -130,23 +137,30 @@ void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardi
   if (beaten) return prune(recomputes.size() * shardings.size());
   Table& table = table_of(layout);
   if (find_alive(layout, table, recomputes) == 0) return too_big(recomputes.size() * shardings.size());
-  const auto blocks = static_cast<std::size_t>(
-      std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& r) { return is_block(r); }) -
-      recomputes.begin());
   first_fit_.assign(shardings.size(), 0);
-  for (std::size_t i = 0; i < blocks; ++i) {
+  search_modules(layout, table, recomputes);
+  search_blocks(layout, table, recomputes);
+}
+
+void FamilySearch::search_modules(Layout& layout, Table& table, const std::vector<Recompute>& recomputes) {
+  for (std::size_t i = 0, modules = module_choices(recomputes); i < modules; ++i) {
     layout.recompute = recomputes[i];
     if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))
-      prune(shardings.size());
+      prune(table.shardings->size());
     else
       search_recompute(layout, table, i);
   }
+}
+
+/// Whole layers: more of them take more time and less memory.
+void FamilySearch::search_blocks(Layout& layout, Table& table, const std::vector<Recompute>& recomputes) {
+  const std::size_t shardings = table.shardings->size();
   const std::size_t first = find_first_fits(layout, table, recomputes);
-  too_big((first - blocks) * shardings.size());
+  too_big((first - module_choices(recomputes)) * shardings);
   for (std::size_t i = first; i < recomputes.size(); ++i) {
     layout.recompute = recomputes[i];
     if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))  // and so are larger blocks
-      return prune((recomputes.size() - i) * shardings.size());
+      return prune((recomputes.size() - i) * shardings);
     search_recompute(layout, table, i);
   }
 }
@@ -154,7 +168,7 @@ void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardi
 /// One recomputation, started already.
 void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t choice) {
   const std::size_t shardings = table.shardings->size();
-  find_activities(layout, table);
+  find_activities(layout, table, choice);
   const double least = least_peak(table.least);
   if (bounds_ && least > capacity_) return too_big(shardings);
   evaluator_->finish_recompute();
@@ -165,7 +179,7 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t ch
 void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice) {
   too_big(table.shardings->size() - alive_.size());
   for (const std::size_t i : alive_) {
-    const double peak = first_fit_[i] > choice ? kNever : peak_of(table.memory[i]);
+    const double peak = first_fit_[i] > choice ? kNever : peak_of(table.memory_of(i));
     if (bounds_ && peak > capacity_) {
       too_big(1);
       continue;
@@ -191,31 +205,30 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
     // What blocks leave is linear in their layers: the smallest and the largest say it all.
     if (i > 0 && i + 1 < recomputes.size() && is_block(recomputes[i - 1]) && is_block(recomputes[i])) continue;
     layout.recompute = recomputes[i];
-    find_activities(layout, table);
+    find_activities(layout, table, i);
     if (lowest_.empty()) lowest_ = activities_;
     for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities_[holder]);
   }
   alive_.clear();
   activities_ = lowest_;
-  for (std::size_t i = 0; i < table.memory.size(); ++i)
-    if (!bounds_ || least_peak(table.memory[i]) <= capacity_) alive_.push_back(i);
+  for (std::size_t i = 0; i < table.shardings->size(); ++i)
+    if (!bounds_ || least_peak(table.memory_of(i)) <= capacity_) alive_.push_back(i);
   return alive_.size();
 }
 
 /// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for.
 std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
-  const auto begin = static_cast<std::size_t>(
-      std::find_if(recomputes.begin(), recomputes.end(), [](const Recompute& r) { return is_block(r); }) -
-      recomputes.begin());
-  const bool shrinks = std::all_of(table.sums.begin(), table.sums.end(),
+  const std::size_t begin = module_choices(recomputes);
+  const std::span<const StageSums> plain = table.sums_of(begin);
+  const bool shrinks = std::all_of(plain.begin(), plain.end(),
                                    [](const StageSums& sums) { return sums.checkpoint <= 0.999 * sums.saved; });
   if (!bounds_ || !shrinks) return begin;
   std::fill(first_fit_.begin(), first_fit_.end(), recomputes.size());
   std::size_t first = recomputes.size();
   const auto may_fit = [&](std::size_t sharding, std::size_t choice) {
     layout.recompute = recomputes[choice];
-    find_activities(layout, table);
-    return least_peak(table.memory[sharding]) <= capacity_;
+    find_activities(layout, table, choice);
+    return least_peak(table.memory_of(sharding)) <= capacity_;
   };
   for (const std::size_t sharding : alive_) {
     std::size_t low = begin, high = recomputes.size();
@@ -232,26 +245,24 @@ std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, con
   return first;
 }
 
-void FamilySearch::find_activities(const Layout& layout, const Table& table) {
-  const bool selective = layout.recompute.kind == RecomputeKind::Selective;
-  if (selective) memory_->recompute(layout.recompute);
+void FamilySearch::find_activities(const Layout& layout, const Table& table, std::size_t choice) {
   const Placement& placement = evaluator_->placement();
+  const std::span<const StageSums> sums = table.sums_of(choice);
   activities_.clear();
   for (std::size_t i = 0; i < placement.holders.size(); ++i) {
     const Segment& holder = placement.holders[i];
     const StageContent& content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
-    activities_.push_back(memory_->activity(layout, content, selective ? memory_->sums(content) : table.sums[i],
-                                            evaluator_->held_by(holder.first)));
+    activities_.push_back(memory_->activity(layout, content, sums[i], evaluator_->held_by(holder.first)));
   }
 }
 
-double FamilySearch::peak_of(const std::vector<ShardedMemory>& memory) const {
+double FamilySearch::peak_of(std::span<const ShardedMemory> memory) const {
   Bytes peak{};
   for (std::size_t i = 0; i < memory.size(); ++i) peak = std::max(peak, memory_->total(memory[i], activities_[i]));
   return static_cast<double>(peak.value);
 }
 
-double FamilySearch::least_peak(const std::vector<ShardedMemory>& memory) const {
+double FamilySearch::least_peak(std::span<const ShardedMemory> memory) const {
   double peak = 0;
   for (std::size_t i = 0; i < memory.size(); ++i)
     peak = std::max(peak, memory_->least_total(memory[i], activities_[i]));

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/enumerate.hpp"
@@ -43,12 +45,19 @@ class FamilySearch {
  private:
   /// The shardings of one placement, their prices and memory filled in when first asked for.
   struct Table {
-    std::size_t placement = 0;
+    std::size_t placement = 0, holders = 0;
     const std::vector<Sharding>* shardings = nullptr;
-    std::vector<std::vector<DataParallel>> prices{};   ///< by sharding and content
-    std::vector<std::vector<ShardedMemory>> memory{};  ///< by sharding and holder
-    std::vector<ShardedMemory> least{};                ///< by holder: no sharding takes less of anything
-    std::vector<StageSums> sums{};                     ///< by holder, nothing recomputed
+    std::vector<std::vector<DataParallel>> prices{};  ///< by sharding and content
+    std::vector<ShardedMemory> memory{};              ///< by sharding, then holder
+    std::vector<ShardedMemory> least{};               ///< by holder: no sharding takes less of anything
+    std::vector<StageSums> sums{};                    ///< by choice of modules, then holder; last, of none
+    std::span<const ShardedMemory> memory_of(std::size_t sharding) const {
+      return std::span(memory).subspan(sharding * holders, holders);
+    }
+    /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
+    std::span<const StageSums> sums_of(std::size_t choice) const {
+      return std::span(sums).subspan(std::min(choice * holders, sums.size() - holders), holders);
+    }
   };
   /// The shardings that the rules leave one schedule.
   struct Legal {
@@ -61,16 +70,18 @@ class FamilySearch {
   const std::vector<Recompute>& recomputes_of(const Layout& run);
   Table& table_of(Layout layout);
   void search_run(Layout layout, const std::vector<Sharding>& shardings);
+  void search_modules(Layout& layout, Table& table, const std::vector<Recompute>& recomputes);
+  void search_blocks(Layout& layout, Table& table, const std::vector<Recompute>& recomputes);
   void search_recompute(Layout& layout, Table& table, std::size_t choice);
   void search_shardings(Layout& layout, Table& table, std::size_t choice);
   /// Marks the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
   /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
   std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
-  void find_activities(const Layout& layout, const Table& table);
-  double peak_of(const std::vector<ShardedMemory>& memory) const;
+  void find_activities(const Layout& layout, const Table& table, std::size_t choice);
+  double peak_of(std::span<const ShardedMemory> memory) const;
   /// Never more than peak_of(), and no more for smaller parts.
-  double least_peak(const std::vector<ShardedMemory>& memory) const;
+  double least_peak(std::span<const ShardedMemory> memory) const;
   void offer(const Layout& layout, Score score);
   /// Is everything that takes at least this long and this much memory beaten already?
   bool hopeless(double step_time, double peak) const;
