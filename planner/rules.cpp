@@ -200,4 +200,9 @@ int broken_rule(const Problem& problem, const Layout& layout) {
   return -1;
 }
 
+bool precision_aware(const Training& training) {
+  return training.precision_aware || training.master_bytes < 4 || training.moment1_bytes < 4 ||
+         training.moment2_bytes < 4 || training.offload.optimizer > 0;
+}
+
 }  // namespace plan

@@ -21,6 +21,9 @@ enum class Level : std::uint8_t {
   Recompute,
 };
 
+/// Whether Megatron trains it with its precision-aware optimizer: states that are narrower than fp32 or offloaded.
+[[nodiscard]] bool precision_aware(const Training& training);
+
 /// Frameworks as bits, so that one rule can hold for several.
 using FrameworkMask = std::uint8_t;
 [[nodiscard]] constexpr FrameworkMask framework_bit(Framework framework) {

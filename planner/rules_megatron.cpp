@@ -77,6 +77,8 @@ constexpr Rule kRules[] = {
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},
     {"fsdp_optimizer", "Megatron-FSDP needs adam or sgd", Level::Sharding, kMegatron,
      [](const Problem& p, const Layout& l) { return l.zero <= 1 || p.training.optimizer != Optimizer::Muon; }},
+    {"precision_aware_shards", "optimizer states that are offloaded or narrower than fp32 are sharded", Level::Sharding,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.zero >= 1 || !precision_aware(p.training); }},
     {"copies_divide_experts", "copies of the optimizer states divide the ranks that share an expert", Level::Sharding,
      kMegatron,
      [](const Problem& p, const Layout& l) {

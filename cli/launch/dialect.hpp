@@ -13,16 +13,21 @@ namespace plan {
 enum class KeyKind {
   Value,   ///< key: value
   Switch,  ///< key: true where the flag stands
+  On,      ///< a switch that is on unless a file says otherwise
   Off,     ///< key: false where the flag stands
   List,    ///< key: [a, b]
-  Full,    ///< key: true where the flag's value is `full` (activation checkpointing)
+  Dtype,   ///< key: torch.bfloat16
 };
 
 struct DialectKey {
   std::string_view flag;  ///< of Megatron-LM, without dashes
   std::string_view key;   ///< dotted; empty: the dialect settles it otherwise and it is left out
   KeyKind kind = KeyKind::Value;
+  std::string_view otherwise{};  ///< written where the plan has no such flag: what a recipe may have set is undone
 };
+
+/// Keys as written, dotted, with their values and lines.
+using DialectKeys = std::map<std::string, MegatronValue, std::less<>>;
 
 /// A tool around Megatron-LM with its own names.
 struct Dialect {
@@ -33,7 +38,8 @@ struct Dialect {
   std::string_view nodes;                       ///< key of the number of nodes, if files state it
   std::string_view gpus;                        ///< key of GPUs per node, likewise
   std::string_view precision;                   ///< key of the number format
-  bool defaults_sequence_parallel = false;
+  std::span<const std::string_view> derived{};  ///< keys that flags are figured from by `derive`
+  void (*derive)(const DialectKeys&, const LaunchFacts&, MegatronArgs&) = nullptr;
 };
 
 [[nodiscard]] const Dialect& bridge_dialect();
@@ -42,13 +48,23 @@ struct Dialect {
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 
-/// Keys as written, dotted, with their values and lines.
-using DialectKeys = std::map<std::string, MegatronValue, std::less<>>;
-
 /// All keys of a YAML file, or the KEY=VALUE or --key value words of a script's command that starts `program`.
 [[nodiscard]] Result<DialectKeys> keys_of_yaml(const LaunchSource& source);
 [[nodiscard]] DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program);
 [[nodiscard]] DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program);
+
+/// The words of `[core_attn, mlp]`, or one word.
+[[nodiscard]] std::vector<std::string> listed(std::string text);
+/// Whether a value is one of YAML's and hydra's words for yes.
+[[nodiscard]] bool is_true(const MegatronValue& value);
+/// An integer's value; 0: not stated.
+[[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
+
+/// Flags that no single key states: what a dialect's own words for batches, sequences and recomputation come to.
+void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+void derive_swift(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 
 /// The job that keys of a dialect describe.
 [[nodiscard]] Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts);

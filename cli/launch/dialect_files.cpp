@@ -1,7 +1,10 @@
-// Files of Megatron-Bridge, verl, NeMo-RL, ms-swift and LLaMA-Factory. Tested by tests/launch/dialect_test.cpp.
+// Files of Megatron-Bridge, verl, NeMo-RL, ms-swift and LLaMA-Factory. Tested by tests/launch/round_trip_test.cpp and,
+// against the tools themselves, by tests/validators/dialects.sh.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/dialect_files.hpp"
@@ -94,6 +97,69 @@ std::string command(const std::string& start, const std::vector<std::string>& wo
   return out + "\n";
 }
 
+/// A sequence is a prompt and its response; an optimizer step is a mini-batch of prompts with as many responses each.
+void add_verl_batches(const Plan& plan, std::vector<DialectSetting>& settings) {
+  constexpr std::int64_t kResponses = 8;  // of one prompt, where the batch divides into groups of them
+  const Training& training = plan.problem.training;
+  const std::int64_t responses = std::gcd(training.global_batch, kResponses);
+  const std::string actor = "actor_rollout_ref.actor.", micro = fmt::format("{}", plan.best.layout.micro_batch);
+  const std::string prompts = fmt::format("{}", training.global_batch / responses);
+  for (DialectSetting& more :
+       std::vector<DialectSetting>{{"algorithm.adv_estimator", "grpo"},  // no critic beside the actor
+                                   {"data.max_prompt_length", fmt::format("{}", training.seq / 2)},
+                                   {"data.max_response_length", fmt::format("{}", training.seq - training.seq / 2)},
+                                   {"data.train_batch_size", prompts},
+                                   {actor + "ppo_mini_batch_size", prompts},
+                                   {"actor_rollout_ref.rollout.n", fmt::format("{}", responses)},
+                                   {"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", micro},
+                                   {"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", micro}})
+    settings.push_back(std::move(more));
+  if (plan.problem.model.mtp.depth > 0)  // off unless asked for
+    for (const char* key : {"actor_rollout_ref.model.mtp.enable", "actor_rollout_ref.model.mtp.enable_train"})
+      settings.push_back({key, "true"});
+}
+
+/// A setting's YAML as JSON: a list of words, a number, true or false, a word.
+nlohmann::ordered_json json_of(const std::string& text) {
+  if (text.starts_with('[')) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const std::string& item : listed(text)) list.push_back(json_of(item));
+    return list;
+  }
+  if (text.size() > 1 && text.front() == '"') return text.substr(1, text.size() - 2);
+  const auto value = nlohmann::ordered_json::parse(text, nullptr, false);
+  return value.is_discarded() ? nlohmann::ordered_json(text) : value;
+}
+
+/// LLaMA-Factory's keys for what it hands to Megatron-Bridge unread stand in one string of JSON.
+void fold_extra_config(std::vector<DialectSetting>& settings) {
+  constexpr std::string_view kExtra = "extra_config.";
+  nlohmann::ordered_json extra;
+  for (const DialectSetting& setting : settings)
+    if (setting.key.starts_with(kExtra)) extra[setting.key.substr(kExtra.size())] = json_of(setting.value);
+  std::erase_if(settings, [&](const DialectSetting& setting) { return setting.key.starts_with(kExtra); });
+  if (!extra.empty()) settings.push_back({"extra_config", "'" + extra.dump() + "'"});
+}
+
+/// The other way round, as far as the string is JSON; a path to a file of it is left alone.
+void unfold_extra_config(DialectKeys& keys) {
+  const auto found = keys.find("extra_config");
+  if (found == keys.end() || found->second.values.empty()) return;
+  const auto extra = nlohmann::ordered_json::parse(found->second.values.front(), nullptr, false);
+  if (!extra.is_object()) return;
+  const std::string where = found->second.where;
+  const auto word = [](const nlohmann::ordered_json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  for (const auto& [key, value] : extra.items()) {
+    MegatronValue& out = keys["extra_config." + key] = {{}, where};
+    if (!value.is_array()) out.values.push_back(word(value));
+    if (value.is_array())
+      for (const auto& item : value) out.values.push_back(word(item));
+  }
+  keys.erase("extra_config");
+}
+
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
 bool is_shell(const LaunchSource& source) { return source.text.starts_with("#!") || source.path.ends_with(".sh"); }
 
@@ -161,12 +227,16 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
 
 Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& options) {
   if (!options.launcher.empty()) return only_itself(verl_dialect(), options.launcher);
-  const Result<std::vector<DialectSetting>> settings = dialect_settings(verl_dialect(), plan, options);
+  Result<std::vector<DialectSetting>> settings = dialect_settings(verl_dialect(), plan, options);
   if (!settings) return fail(settings.error());
+  add_verl_batches(plan, *settings);
+  for (DialectSetting& setting : *settings)
+    if (setting.key.find(".override_") != std::string::npos) setting.key = "++" + setting.key;  // open dictionaries
   std::string text =
       "#!/bin/bash\n" +
-      header(plan, {"Written by plan for verl 0.7 (Megatron actor); run it on the head of a Ray cluster.",
-                    "Add your rewards, rollout and data: KEY=VALUE behind the script's name."});
+      header(plan, {"Written by plan for verl 0.7 or newer (Megatron actor); run it on the head of a Ray cluster.",
+                    "The layout is the actor's. Behind the script's name, as KEY=VALUE: your rewards, your rollout,",
+                    "data.train_files and data.val_files."});
   text += "set -euo pipefail\n\n" + environment(plan);
   std::vector<std::string> words = words_of(*settings);
   words.emplace_back("\"$@\"");
@@ -184,18 +254,28 @@ Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFac
 
 Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOptions& options) {
   if (!options.launcher.empty()) return only_itself(nemo_rl_dialect(), options.launcher);
+  const Layout& layout = plan.best.layout;
+  const Recompute& recompute = layout.recompute;
+  if (recompute.kind == RecomputeKind::Full && (recompute.layers > 0 || recompute.uniform > 1))
+    return fail({"not_expressible",
+                 "nemo-rl has no key for blocks of recomputed layers: every layer by itself, or modules",
+                 {},
+                 {"fix `recompute=full` or `recompute=none` with `--layout`"}});
   Result<std::vector<DialectSetting>> settings = dialect_settings(nemo_rl_dialect(), plan, options);
   if (!settings) return fail(settings.error());
-  const Layout& layout = plan.best.layout;
-  settings->push_back({"policy.megatron_cfg.enabled", "true"});
-  settings->push_back({"policy.dtensor_cfg.enabled", "false"});
-  settings->push_back(
-      {"policy.make_sequence_length_divisible_by", fmt::format("{}", layout.tp * (layout.cp > 1 ? 2 * layout.cp : 1))});
+  for (const DialectSetting& more : std::initializer_list<DialectSetting>{
+           {"policy.megatron_cfg.enabled", "true"},
+           {"policy.megatron_cfg.activation_checkpointing", recompute.kind == RecomputeKind::None ? "false" : "true"},
+           {"policy.dtensor_cfg.enabled", "false"},
+           {"policy.make_sequence_length_divisible_by",
+            fmt::format("{}", layout.tp * (layout.cp > 1 ? 2 * layout.cp : 1))}})
+    settings->push_back(more);
+  const std::string stem = job_name(plan, options);
   const std::string text =
-      header(plan, {"Written by plan for NeMo-RL 0.7: uv run examples/run_sft.py --config <this file>, with",
-                    "`defaults:` naming the example that it extends."}) +
-      yaml_of(*settings);
-  return std::vector<LaunchFile>{{job_name(plan, options) + ".yaml", text, false}};
+      header(plan, {"Written by plan for NeMo-RL 0.7. Beside the example that it extends, from NeMo-RL's root:",
+                    fmt::format("uv run examples/run_sft.py --config examples/configs/{}.yaml", stem)}) +
+      "defaults: sft.yaml\n" + yaml_of(*settings);
+  return std::vector<LaunchFile>{{stem + ".yaml", text, false}};
 }
 bool is_nemo_rl(const LaunchSource& source) { return has(source, "megatron_cfg:") && has(source, "policy:"); }
 Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -212,19 +292,21 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
     std::string value = setting.value;
     if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
     if (value.starts_with('[')) {
-      value = value.substr(1, value.size() - 2);
-      std::erase(value, ',');
-      words.push_back("--" + setting.key + " " + value);
+      words.push_back(fmt::format("--{} {}", setting.key, fmt::join(listed(value), " ")));
     } else {
       words.push_back("--" + setting.key + " " + shell_quoted(value));
     }
   }
-  if (options.data_path.empty()) words.emplace_back("\"$@\"");
-  std::string text =
-      "#!/bin/bash\n" +
-      header(plan, {"Written by plan for ms-swift 4; run it on every node with NODE_RANK and MASTER_ADDR set.",
-                    "Name your data behind the script's name: --dataset PATH."});
-  text += "set -euo pipefail\n\n" + environment(plan) + node_variables(plan) + command("megatron pt", words);
+  words.emplace_back("--use_hf true");
+  words.emplace_back("--packing true");  // sequences as long as planned
+  words.emplace_back("\"$@\"");
+  std::vector<std::string> lines = {
+      "Written by plan for ms-swift 4.6 or newer; run it on every node with NODE_RANK and MASTER_ADDR set."};
+  if (options.data_path.empty()) lines.emplace_back("Name your data behind the script's name: --dataset PATH.");
+  std::string text = "#!/bin/bash\n" + header(plan, lines);
+  text += "set -euo pipefail\n\n" + environment(plan);
+  if (plan.best.layout.zero >= 2) text += "export CUDA_DEVICE_MAX_CONNECTIONS=32\n";  // unset, ms-swift makes it 1
+  text += node_variables(plan) + command("megatron pt", words);
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_swift(const LaunchSource& source) {
@@ -239,19 +321,29 @@ Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFa
 Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const EmitOptions& options) {
   if (!options.launcher.empty() && options.launcher != "torchrun")
     return only_itself(llama_factory_dialect(), options.launcher);
+  const Layout& layout = plan.best.layout;
+  if (plan.problem.gpus % (layout.tp * layout.pp * layout.cp * layout.ep) != 0)
+    return fail({"not_expressible",
+                 fmt::format("llama-factory wants GPUs in multiples of tp, cp, pp and ep together, here {}",
+                             layout.tp * layout.pp * layout.cp * layout.ep),
+                 {},
+                 {"fix a smaller `ep` with `--layout`"}});
   Result<std::vector<DialectSetting>> settings = dialect_settings(llama_factory_dialect(), plan, options);
   if (!settings) return fail(settings.error());
-  settings->push_back({"gradient_accumulation_steps", fmt::format("{}", plan.best.micro_batches)});
-  settings->insert(settings->begin() + 1, {"stage", "pt"});
-  settings->insert(settings->begin() + 2, {"do_train", "true"});
-  settings->insert(settings->begin() + 3, {"finetuning_type", "full"});
-  settings->insert(settings->begin() + 4, {"dataset", options.data_path.empty() ? "c4_demo" : options.data_path});
-  settings->insert(settings->begin() + 5,
-                   {"output_dir", options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir});
+  // It divides the batch by the experts' ranks as well, which Megatron counts among the data-parallel ones.
+  settings->push_back({"gradient_accumulation_steps", fmt::format("{}", plan.best.micro_batches * layout.ep)});
+  settings->push_back({plan.problem.training.precision == Precision::Fp16 ? "fp16" : "bf16", "true"});
+  fold_extra_config(*settings);
+  settings->insert(settings->begin() + 1,
+                   {{"stage", "pt"},
+                    {"do_train", "true"},
+                    {"finetuning_type", "full"},
+                    {"dataset", options.data_path.empty() ? "c4_demo" : options.data_path},
+                    {"output_dir", options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir}});
   const std::string stem = job_name(plan, options);
   std::string script =
       "#!/bin/bash\n" +
-      header(plan, {"Written by plan for LLaMA-Factory 0.9.5 with Megatron-Bridge; run it on every node."});
+      header(plan, {"Written by plan for LLaMA-Factory newer than 0.9.5, with Megatron-Bridge; run it on every node."});
   script +=
       "set -euo pipefail\n\nexport USE_MEGATRON_BRIDGE=1 FORCE_TORCHRUN=1\n" + environment(plan) + node_variables(plan);
   script += fmt::format("llamafactory-cli train \"$(dirname \"$0\")/{}.yaml\"\n", stem);
@@ -264,7 +356,11 @@ bool is_llama_factory(const LaunchSource& source) {
          has(source, "model_parallel_size:");
 }
 Result<LaunchJob> read_llama_factory(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  return read_all(llama_factory_dialect(), files, facts, keys_of_yaml);
+  return read_all(llama_factory_dialect(), files, facts, [](const LaunchSource& source) {
+    Result<DialectKeys> keys = keys_of_yaml(source);
+    if (keys) unfold_extra_config(*keys);
+    return keys;
+  });
 }
 
 }  // namespace plan

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_flags.hpp"
@@ -30,28 +29,10 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
   if (!path.empty()) out[path] = std::move(value);
 }
 
-/// `[core_attn,mlp]` or one word.
-std::vector<std::string> listed(std::string text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
-  std::vector<std::string> out;
-  text = text.substr(1, text.size() - 2);
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, end - at);
-    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
-    if (!item.empty()) out.push_back(std::move(item));
-    at = end + 1;
-  }
-  return out;
-}
-
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
-}
-bool is_true(const MegatronValue& value) {
-  return !value.values.empty() && (lower(value.values[0]) == "true" || value.values[0] == "1");
 }
 
 /// `mixed_precision: bf16_with_fp8_current_scaling_mixed`, `bfloat16` or `true` under a key called bf16, as flags.
@@ -78,6 +59,15 @@ void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
          {"bf16_mixed, bf16_with_fp8_current_scaling_mixed, bf16_with_mxfp8_mixed and their like are known"}});
 }
 
+/// `torch.bfloat16`, `bfloat16` or `bf16` as Megatron-LM's word.
+std::string megatron_dtype(const MegatronValue& value) {
+  std::string word = value.values.empty() ? "" : value.values.front();
+  if (word.starts_with("torch.")) word = word.substr(6);
+  if (word == "bfloat16") return "bf16";
+  if (word == "float16") return "fp16";
+  return word == "float32" ? "fp32" : word == "uint8" ? "fp8" : word;
+}
+
 /// The last part of a key as a flag of Megatron-LM: `model.moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
 bool names_a_flag(std::string_view key) {
   const std::size_t dot = key.rfind('.');
@@ -99,7 +89,8 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
   std::string unread;
   for (const auto& [key, value] : keys) {
     if (std::find(known.begin(), known.end(), key) != known.end() || key == dialect.model || key == dialect.nodes ||
-        key == dialect.gpus || key == dialect.precision || key == "gradient_accumulation_steps")
+        key == dialect.gpus || key == dialect.precision ||
+        std::find(dialect.derived.begin(), dialect.derived.end(), key) != dialect.derived.end())
       continue;
     const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
     if (std::find(sections.begin(), sections.end(), section) == sections.end()) continue;
@@ -132,27 +123,32 @@ void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& fa
   }
 }
 
-int number(const DialectKeys& keys, std::string_view key) {
+}  // namespace
+
+std::vector<std::string> listed(std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
+  std::vector<std::string> out;
+  text = text.substr(1, text.size() - 2);
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string item = text.substr(at, end - at);
+    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
+    if (!item.empty()) out.push_back(std::move(item));
+    at = end + 1;
+  }
+  return out;
+}
+
+bool is_true(const MegatronValue& value) {
+  return !value.values.empty() && (lower(value.values[0]) == "true" || value.values[0] == "1");
+}
+
+int number_of(const DialectKeys& keys, std::string_view key) {
   const auto found = key.empty() ? keys.end() : keys.find(key);
   return found == keys.end() || found->second.values.empty()
              ? 0
              : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
 }
-
-/// LLaMA-Factory states the steps of accumulation, not the global batch.
-void take_accumulation(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
-  const int steps = number(keys, "gradient_accumulation_steps");
-  double grid = 1;  // factors are as written, so their product may be larger than any integer
-  for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"})
-    grid *= static_cast<double>(args.integer(flag, 1));
-  const auto gpus = static_cast<double>(facts.gpus());
-  if (steps == 0 || gpus == 0 || !(grid >= 1) || std::fmod(gpus, grid) != 0) return;
-  const double batch = steps * static_cast<double>(args.integer("micro-batch-size", 1)) * (gpus / grid);
-  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)},
-                                     keys.find("gradient_accumulation_steps")->second.where};
-}
-
-}  // namespace
 
 Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
   const Result<yaml::Document> document = yaml::parse(source.text, source.path);
@@ -175,6 +171,7 @@ DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view progr
       if (!starts || equals == std::string::npos || key.starts_with('-')) continue;
       std::string value = word.text.substr(equals + 1);
       if (value.size() > 1 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+      if (value == "null") continue;  // not stated
       keys[key] = {listed(value), fmt::format("{}:{}", source.path, word.line)};
     }
   }
@@ -212,14 +209,20 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
     const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
     if (found == keys.end() || args.has(row.flag)) continue;
     const bool on = is_true(found->second);
-    if (row.kind == KeyKind::Switch ? !on : row.kind == KeyKind::Off && on) continue;
-    const bool bare = row.kind == KeyKind::Switch || row.kind == KeyKind::Off;
+    const bool is_switch = row.kind == KeyKind::Switch || row.kind == KeyKind::On;
+    if (is_switch ? !on : row.kind == KeyKind::Off && on) continue;
+    if (found->second.values.size() == 1 && found->second.values.front() == row.otherwise) continue;
+    const bool bare = is_switch || row.kind == KeyKind::Off;
+    if (row.kind == KeyKind::Dtype) {
+      args.given[std::string(row.flag)] = {{megatron_dtype(found->second)}, found->second.where};
+      continue;
+    }
     args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};
   }
   std::string model_name;
   take_model(dialect, keys, facts, model_name);
-  if (const int nodes = number(keys, dialect.nodes); nodes > 0) facts.nodes = nodes;
-  if (const int gpus = number(keys, dialect.gpus); gpus > 0) {
+  if (const int nodes = number_of(keys, dialect.nodes); nodes > 0) facts.nodes = nodes;
+  if (const int gpus = number_of(keys, dialect.gpus); gpus > 0) {
     facts.gpus_per_node = gpus;
     facts.gpus_where = keys.find(dialect.gpus)->second.where;
   }
@@ -227,16 +230,11 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))
     args.given["group-query-attention"] = {{}, args.where("num-query-groups")};
   precision(dialect, keys, args, errors);
-  // All of these tools shard the optimizer unless told otherwise; verl also the sequence.
-  const auto stated = [&](std::string_view flag) {
-    return std::any_of(dialect.keys.begin(), dialect.keys.end(),
-                       [&](const DialectKey& row) { return row.flag == flag && keys.find(row.key) != keys.end(); });
-  };
-  if (!stated("use-distributed-optimizer")) args.given["use-distributed-optimizer"] = {{}, ""};
-  if (dialect.defaults_sequence_parallel && !stated("sequence-parallel")) args.given["sequence-parallel"] = {{}, ""};
+  for (const DialectKey& row : dialect.keys)
+    if (row.kind == KeyKind::On && keys.find(row.key) == keys.end()) args.given[std::string(row.flag)] = {{}, ""};
   if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
   args.given["moe-grouped-gemm"] = {{}, ""};
-  take_accumulation(keys, facts, args);
+  if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
   judge_unread(dialect, keys, errors, notes);
   Result<LaunchJob> job = megatron_job(args, facts);
   if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());

@@ -30,12 +30,19 @@ std::string scalar(const std::string& text) {
   return out + "\"";
 }
 
+std::string_view torch_dtype(std::string_view word) {
+  if (word == "bf16") return "torch.bfloat16";
+  if (word == "fp16") return "torch.float16";
+  return word == "fp8" ? "torch.uint8" : "torch.float32";
+}
+
 std::string value_of(const DialectKey& row, const MegatronSetting& setting) {
   switch (row.kind) {
-    case KeyKind::Switch: return "true";
+    case KeyKind::Switch:
+    case KeyKind::On: return "true";
     case KeyKind::Off: return "false";
-    case KeyKind::Full: return setting.values.empty() || setting.values[0] != "full" ? "false" : "true";
     case KeyKind::List: return fmt::format("[{}]", fmt::join(setting.values, ", "));
+    case KeyKind::Dtype: return std::string(torch_dtype(setting.values.front()));
     case KeyKind::Value: break;
   }
   return scalar(fmt::format("{}", fmt::join(setting.values, " ")));
@@ -62,9 +69,6 @@ Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& g
                       [&](const DialectKey& row) { return row.flag == setting.flag; }) ||
           std::find(dialect.elsewhere.begin(), dialect.elsewhere.end(), setting.flag) != dialect.elsewhere.end();
       if (known) continue;
-      // Where there is no key, Megatron's default stands: etp as tp.
-      const MegatronSetting* tp = find(groups, "tensor-model-parallel-size");
-      if (setting.flag == "expert-tensor-parallel-size" && tp != nullptr && setting.values == tp->values) continue;
       errors.push_back({"not_expressible",
                         fmt::format("{} has no key for Megatron-LM's `--{}{}{}`, which the plan needs", dialect.format,
                                     setting.flag, setting.values.empty() ? "" : " ", fmt::join(setting.values, " ")),
@@ -121,15 +125,15 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
                       {"plan with `--precision bf16`"}});
   if (!errors.empty()) return fail(std::move(errors));
   std::vector<DialectSetting> out;
+  const bool moe = plan.problem.model.moe();
   if (!dialect.model.empty()) out.push_back({std::string(dialect.model), scalar(published_name(plan.problem.model))});
   for (const DialectKey& row : dialect.keys) {
     const MegatronSetting* setting = row.key.empty() ? nullptr : find(*groups, row.flag);
-    if (setting != nullptr) out.push_back({std::string(row.key), value_of(row, *setting)});
-    // What is on unless a file says otherwise must be said to be off.
-    const bool defaults_on = row.flag == "use-distributed-optimizer" ||
-                             (row.flag == "sequence-parallel" && dialect.defaults_sequence_parallel) ||
-                             row.key.ends_with("gated_linear_unit");
-    if (setting == nullptr && !row.key.empty() && defaults_on) out.push_back({std::string(row.key), "false"});
+    const std::string_view otherwise = row.kind == KeyKind::On ? "false" : row.otherwise;
+    if (setting != nullptr)
+      out.push_back({std::string(row.key), value_of(row, *setting)});
+    else if (!row.key.empty() && !otherwise.empty() && (moe || row.key.find(".moe_") == std::string_view::npos))
+      out.push_back({std::string(row.key), std::string(otherwise)});
   }
   out.push_back({std::string(dialect.precision), dialect.precision == "bf16"              ? "true"
                                                  : dialect.precision == "mixed_precision" ? bridge_precision(precision)

@@ -273,6 +273,12 @@ constexpr Mistake kMistakes[] = {
        return a.has("use-precision-aware-optimizer") && !optimizer.empty() && optimizer != "adam";
      },
      "`--use-precision-aware-optimizer` needs adam", ""},
+    {"precision_aware", "use-precision-aware-optimizer",
+     [](const Args& a, const Job&) {
+       return a.has("use-precision-aware-optimizer") && !a.has("use-distributed-optimizer") &&
+              !a.has("use-megatron-fsdp");
+     },
+     "`--use-precision-aware-optimizer` needs `--use-distributed-optimizer`", ""},
     {"fsdp_checkpoint", "use-megatron-fsdp",  // 40
      [](const Args& a, const Job&) {
        return a.has("use-megatron-fsdp") && a.states_environment && a.text("ckpt-format") != "fsdp_dtensor";

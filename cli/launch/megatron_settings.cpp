@@ -8,6 +8,7 @@
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
 #include "planner/partition.hpp"
+#include "planner/rules.hpp"
 
 namespace plan {
 namespace {
@@ -276,8 +277,7 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
       training.optimizer == Optimizer::Muon   ? "muon"
       : training.optimizer == Optimizer::Adam ? "adam"
                                               : "sgd");
-  const bool narrow = training.master_bytes < 4 || training.moment1_bytes < 4 || training.moment2_bytes < 4;
-  if (training.precision_aware || narrow || training.offload.optimizer > 0) {
+  if (precision_aware(training)) {
     put(out, "use-precision-aware-optimizer");
     if (training.grad_bytes == 2) put(out, "main-grads-dtype", "bf16");
     if (training.master_bytes < 4) put(out, "main-params-dtype", "fp16");

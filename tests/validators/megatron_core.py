@@ -174,7 +174,8 @@ def check(folder, expected):
         overlap_param_gather="overlap-param-gather" in flags, num_distributed_optimizer_instances=instances,
         grad_reduce_in_fp32="grad-reduce-in-bf16" not in flags)
     OptimizerConfig(
-        optimizer=flags["optimizer"][0], bf16="bf16" in flags, use_distributed_optimizer="use-distributed-optimizer" in flags,
+        optimizer=flags["optimizer"][0], bf16="bf16" in flags, params_dtype=torch.bfloat16,
+        use_precision_aware_optimizer="use-precision-aware-optimizer" in flags, use_distributed_optimizer="use-distributed-optimizer" in flags,
         **{flag.replace("-", "_"): DTYPES[flags[flag][0]] for flag in
            ("main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype") if flag in flags})
     return found | {"seq": number(flags, "seq-length"), "sp": config.sequence_parallel}

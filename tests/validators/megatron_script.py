@@ -1,4 +1,5 @@
-"""The words that an emitted batch script would pass to torchrun: it runs under stand-ins for scontrol, srun, torchrun."""
+"""The words that an emitted script would pass to the program that starts the training: it runs under stand-ins for
+scontrol, srun and that program."""
 import json
 import os
 import shlex
@@ -7,8 +8,8 @@ import sys
 import tempfile
 
 
-def argv_of(script):
-    """Words that torchrun would get."""
+def argv_of(script, program="torchrun"):
+    """Words that the program would get."""
     with tempfile.TemporaryDirectory() as shims:
         def shim(name, text):
             path = os.path.join(shims, name)
@@ -17,9 +18,9 @@ def argv_of(script):
             os.chmod(path, 0o755)
         shim("scontrol", "#!/bin/sh\necho node0\n")
         shim("srun", "#!/bin/bash\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n")
-        shim("torchrun", f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+        shim(program, f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
         env = dict(os.environ, PATH=shims + ":" + os.environ["PATH"], SLURM_JOB_NODELIST="node[0-9]", SLURM_NODEID="0",
-                   MEGATRON_PATH="/megatron")
+                   MEGATRON_PATH="/megatron", BRIDGE_PATH="/bridge")
         for line in open(script):
             if line.startswith("#SBATCH --nodes="):
                 env["SLURM_NNODES"] = line.split("=")[1].strip()
