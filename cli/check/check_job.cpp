@@ -7,7 +7,7 @@ namespace plan {
 namespace {
 
 Place job_place(const ResolvedJob& job, std::string_view key) {
-  if (const Place place = place_of_input(job, key); place.line > 0) return place;
+  if (Place place = place_of_input(job, key); place.line > 0) return place;
   const auto word = job.budget->words.find("layout");
   return word == job.budget->words.end() ? job.budget->place : word->second.place;
 }

@@ -80,7 +80,7 @@ const std::vector<std::string>& choice_keys() {
 Place home_of_input(const ResolvedJob& job, std::string_view key) {
   const auto home = job.homes.find(key);
   if (home != job.homes.end())
-    if (const Place place = parse_where(home->second); place.line > 0) return place;
+    if (Place place = parse_where(home->second); place.line > 0) return place;
   return job.budget->from.empty() ? Place{} : Place{job.budget->from.front().text, 1, 1, 1, {}};
 }
 
@@ -89,8 +89,8 @@ Place place_of_input(const ResolvedJob& job, std::string_view key) {
     const Input* input = find_input(job.problem.inputs, wanted);
     return input != nullptr && input->origin == Origin::File ? parse_where(input->where) : Place{};
   };
-  if (const Place own = place(key); own.line > 0) return own;
-  if (const Place whole = place("layout"); whole.line > 0) return whole;
+  if (Place own = place(key); own.line > 0) return own;
+  if (Place whole = place("layout"); whole.line > 0) return whole;
   return {};
 }
 

@@ -27,7 +27,8 @@ std::string worst_stages(const Estimate& e) {
 
 /// "63.0-63.6 GiB": predicted, and the end of the interval where that is what counts.
 std::string now_text(const Verdict& v, MetricUnit unit) {
-  const std::string now = figure_text(unit, v.now.value), end = figure_text(unit, v.counted);
+  std::string now = figure_text(unit, v.now.value);
+  const std::string end = figure_text(unit, v.counted);
   if (v.limit.since_baseline || now == end) return now;
   const std::size_t space = now.find(' ');
   if (space != std::string::npos && now.substr(space) == end.substr(std::min(end.find(' '), end.size())))

@@ -182,7 +182,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   if (!(each > 0) || each > 1e6) return settings.refuse(*settings.get(kBatch), "above 0");
   if (!d.devices) return;
   const double batch = each * *d.devices;
-  const auto whole = static_cast<std::int64_t>(batch + 0.5);
+  const std::int64_t whole = std::llround(batch);
   if (whole < 1 || std::abs(batch - static_cast<double>(whole)) > 1e-6 * batch)
     return settings.refuse(*settings.get(kBatch), "a whole number of sequences over all devices");
   builder.global_batch(builder.product({whole, steps}), kBatch);

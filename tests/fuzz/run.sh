@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # run.sh SECONDS [TARGET...]: builds the fuzz targets with clang, gives each SECONDS, and fails at a crash, a sanitizer's
-# report, an input that takes ten seconds or two GiB. What it finds, and what it has learnt, is in build-fuzz/work.
-# FUZZ_PROGRAM: one that is built already. FUZZ_JOBS: targets at a time.
+# report, an input that takes ten seconds or two GiB. What it finds, and what it has learnt, is in FUZZ_WORK, build-fuzz/work
+# by default. FUZZ_PROGRAM: one that is built already. FUZZ_JOBS: targets at a time.
 set -eu
 cd "$(dirname "$0")/../.."
 export FUZZ_SECONDS=${1:?run.sh SECONDS [TARGET...]}
 shift
 build=$PWD/build-fuzz
-export FUZZ_WORK=$build/work
+export FUZZ_WORK=${FUZZ_WORK:-$build/work}
 if [ -z "${FUZZ_PROGRAM:-}" ]; then
   export FUZZ_PROGRAM=$build/tests/fuzz/plan_fuzz
   cmake -S . -B "$build" -G Ninja -DPLAN_FUZZ=ON -DPLAN_CUDA=OFF -DCMAKE_CXX_COMPILER=clang++ \

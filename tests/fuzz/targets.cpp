@@ -15,6 +15,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/layout_flag.hpp"
 #include "cli/numbers.hpp"
+#include "cli/options.hpp"
 #include "cli/report/plan_json_read.hpp"
 #include "cli/run_files.hpp"
 #include "hwprobe/import.hpp"
@@ -224,6 +225,16 @@ void typed_words(std::string_view bytes) {
       must(std::isfinite(value.value), "a quantity that is no number");
 }
 
+/// Words of a command, one a line.
+void command_line(std::string_view bytes) {
+  std::vector<std::string> words;
+  for (std::size_t from = 0, to = 0; from <= bytes.size(); from = to + 1) {
+    to = std::min(bytes.find('\n', from), bytes.size());
+    words.emplace_back(bytes.substr(from, to - from));
+  }
+  (void)good(parse_arguments(words));
+}
+
 const Target kTargets[] = {
     {"model_yaml", model_yaml, {"presets/models"}},
     {"config_json", config_json, {"tests/presets/configs"}},
@@ -243,6 +254,7 @@ const Target kTargets[] = {
     {"wire_frames", wire_frames, {}},
     {"node_list", node_list, {}},
     {"typed_words", typed_words, {}},
+    {"command_line", command_line, {}},
 };
 
 }  // namespace

@@ -12,6 +12,12 @@ T pick(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];
 }
 
+/// PLAN_TEST_SCALE, 1 by default.
+double test_scale() {
+  const char* scale = std::getenv("PLAN_TEST_SCALE");
+  return scale != nullptr ? std::atof(scale) : 1;
+}
+
 bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
 
 void add_experts(Model& model, std::mt19937& random) {
@@ -67,10 +73,9 @@ void fix_some(Problem& problem, std::mt19937& random) {
 
 }  // namespace
 
-int rounds(int usual) {
-  const char* scale = std::getenv("PLAN_TEST_SCALE");
-  return scale != nullptr ? std::max(1, static_cast<int>(std::lround(usual * std::atof(scale)))) : usual;
-}
+int rounds(int usual) { return std::max(1, static_cast<int>(std::lround(usual * test_scale()))); }
+
+int at_least(int usual) { return test_scale() < 1 ? 0 : rounds(usual); }
 
 Cluster plain_cluster(double memory_gib) {
   Cluster cluster;

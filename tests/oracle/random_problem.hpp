@@ -8,6 +8,8 @@ namespace plan::oracle {
 
 /// How many random cases to try where `usual` are: PLAN_TEST_SCALE times as many, 1 by default.
 [[nodiscard]] int rounds(int usual);
+/// How many of so many cases must be worth trying: a generator must not drift into trivial ones. None of a few.
+[[nodiscard]] int at_least(int usual);
 
 /// A small problem that can be searched exhaustively: at most `most_gpus` GPUs, a few layers, dense or
 /// mixture of experts, sometimes with axes fixed, memory sometimes too small.
