@@ -161,8 +161,8 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
   return session;
 }
 
-Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options, SessionOptions session_options,
-                                     const Machine& machine, Streams& streams) {
+Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
+                                     const SessionOptions& session_options, const Machine& machine, Streams& streams) {
   const SignalWatch watch;
   interrupted_by = 0;
   Result<Session> session = Session::begin(session_options);

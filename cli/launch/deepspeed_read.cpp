@@ -216,7 +216,8 @@ void read_optimizer(JobBuilder& builder) {
   const std::optional<std::string> type = builder.settings.text(kType);
   if (!type) return;
   std::string word = *type;
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (word.find("adam") != std::string::npos) {
     builder.training.optimizer = Optimizer::Adam;
     return builder.origin("optimizer", "adam", kType);

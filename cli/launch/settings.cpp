@@ -169,7 +169,8 @@ std::optional<bool> Settings::boolean(std::string_view key) {
   const Setting* setting = get(key);
   if (setting == nullptr) return std::nullopt;
   std::string word = setting->value;
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (!setting->list && (word == "true" || word == "yes" || word == "on")) return true;
   if (!setting->list && (word == "false" || word == "no" || word == "off")) return false;
   refuse(*setting, "true or false");
