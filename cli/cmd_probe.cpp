@@ -162,7 +162,7 @@ int measure(const Args& args, const ProbeOptions& options, const Machine& machin
   if (!identity->note.empty() && !args.quiet) streams.err += "note: " + identity->note + "\n";
   if (args.transport_check) return run_transport_check(args, std::move(session), streams);
   if (const Errors busy = busy_gpus(machine); !busy.empty() && !args.allow_busy) return not_measured(busy, streams);
-  Result<ProbeOutcome> outcome = run_measurement(args, options, std::move(session), machine, streams);
+  Result<ProbeOutcome> outcome = run_measurement(args, options, session, machine, streams);
   if (!outcome) return not_measured(outcome.error(), streams);
   const int status = finish(args, options, std::move(outcome->profile), streams);
   if (status != kYes || (outcome->failure.empty() && !outcome->interrupted)) return status;

@@ -21,7 +21,8 @@ struct ProbeOutcome {
 
 /// Rank 0: meets the others and measures.
 [[nodiscard]] Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
-                                                   SessionOptions session, const Machine& machine, Streams& streams);
+                                                   const SessionOptions& session, const Machine& machine,
+                                                   Streams& streams);
 
 /// --transport-check on rank 0.
 int run_transport_check(const Args& args, SessionOptions session, Streams& streams);

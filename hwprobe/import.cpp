@@ -127,7 +127,7 @@ Result<void> add_nccl_run(const NcclRun& run, const std::string& file, HardwareP
                       fmt::format("`{}` has {} usable sizes; a curve needs two", file, curve.table.size()),
                       {},
                       {"sweep sizes: -b 512 -e 1G -f 2"}});
-  curve.prov = add_import_source(profile, run.nccl.empty() ? "nccl-tests" : "nccl-tests", file);
+  curve.prov = add_import_source(profile, "nccl-tests", file);
   profile.provenance.back().nccl = run.nccl;
   profile.provenance.back().gpu_count = curve.layout.n;
   profile.provenance.back().host_count = curve.layout.nodes;

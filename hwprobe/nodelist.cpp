@@ -80,7 +80,7 @@ Result<std::vector<std::string>> expand_element(std::string_view element) {
     }
     const std::size_t close = element.find(']', i);
     if (close == std::string_view::npos) return bad(element, "a bracket is not closed");
-    const Result<std::vector<std::string>> texts = expand_brackets(element.substr(i + 1, close - i - 1));
+    Result<std::vector<std::string>> texts = expand_brackets(element.substr(i + 1, close - i - 1));
     if (!texts) return texts;
     if (names.size() * texts->size() > kMostNames) return bad(element, "more than 65536 names");
     std::vector<std::string> product;

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 namespace plan {
@@ -93,7 +93,7 @@ Result<std::string> Device::unique_id() {
 RankResult Device::join(const std::string& id) {
   RankResult result;
   unsigned char bytes[PLAN_PROBE_ID_BYTES] = {};
-  std::memcpy(bytes, id.data(), std::min(id.size(), sizeof bytes));
+  std::copy_n(id.begin(), std::min(id.size(), sizeof bytes), bytes);
   char error[512] = {};
   result.status = backend_->join(state_, bytes, error, sizeof error);
   result.error = error;
