@@ -59,7 +59,7 @@ std::vector<double> numbers(yaml::Map& map, std::string_view key, double unit) {
     if (at == end) return values;
     double value = 0;
     const auto [next, problem] = std::from_chars(at, end, value);
-    if (problem != std::errc() || !(value > 0)) {
+    if (problem != std::errc() || !(value > 0) || !std::isfinite(value)) {
       map.reader().error(map.node(), "bad_value", map.path_of(key) + " holds something that is not a positive number");
       return {};
     }
@@ -182,10 +182,9 @@ void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& sc
     const std::vector<double> seconds = numbers(map, "us", 1e-6);
     if (seconds.size() != bytes.size())
       map.reader().error(map.node(), "bad_value", map.path_of("us") + " needs one time for each of bytes");
-    for (std::size_t i = 0; i < std::min(seconds.size(), bytes.size()); ++i) {
-      CollectiveFit law = fit;
-      law.log_bytes.clear();
-      law.log_ratio.clear();
+    const CollectiveFit law = fit;
+    const bool read = law.busbw.value > 0 && law.ranks > 1 && law.p > 0;  // what is not is an error already
+    for (std::size_t i = 0; read && i < std::min(seconds.size(), bytes.size()); ++i) {
       fit.log_ratio.push_back(static_cast<float>(std::log(seconds[i] / curve_time(law, bytes[i], fit.ranks).value)));
       fit.log_bytes.push_back(static_cast<float>(std::log(bytes[i])));
     }
