@@ -1,0 +1,185 @@
+// Which statements of a script run: `&&` and `||`, `if`, `case`, `for`, functions. Tested by
+// tests/launch/shell_test.cpp.
+#include "cli/launch/shell_follower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cli/launch/shell_statements.hpp"
+
+namespace plan::shell {
+namespace {
+
+constexpr int kDeepest = 16;                // scripts and functions within each other
+constexpr std::size_t kStatementCost = 64;  // characters' worth of work that even an empty statement takes
+
+}  // namespace
+
+void Follower::follow(const std::vector<Token>& tokens) {
+  if (++depth_ > kDeepest) {
+    --depth_;
+    return;
+  }
+  std::vector<Block> outer = std::move(blocks_);
+  blocks_.clear();
+  Truth last = Truth::Yes;
+  for (std::size_t at = 0; at < tokens.size() && !stopped_;) {
+    std::vector<Token> words;
+    std::size_t work = kStatementCost;
+    while (at < tokens.size() && tokens[at].word)
+      work += tokens[at].raw.chars.size() + 1, words.push_back(tokens[at++]);
+    if (!affords(work, at < tokens.size() ? tokens[at].line : 0)) break;
+    const std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
+    if (function_starts(words, op, tokens, at)) continue;
+    if (at < tokens.size()) ++at;
+    const bool skip = (joined_ == "&&" && last != Truth::Yes) || (joined_ == "||" && last != Truth::No);
+    if (!words.empty()) {
+      const Truth now = statement(words, tokens, at, skip);
+      if (!skip) last = now;
+    }
+    joined_ = op == "&&" || op == "||" ? op : "";
+    if (joined_.empty() && condition_) decide(last);
+    if (op == ";;") end_case_branch();
+    if (in_case_ && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
+  }
+  blocks_ = std::move(outer);
+  --depth_;
+}
+
+bool Follower::function_starts(const std::vector<Token>& words, const std::string& op, const std::vector<Token>& tokens,
+                               std::size_t& at) {
+  const std::optional<FunctionText> found = function_at(words, op, tokens, at);
+  if (!found) return false;
+  std::size_t work = 0;
+  for (const Token& token : found->body) work += token.raw.chars.size() + 1;
+  if (active() && affords(work, words.front().line))
+    functions_[found->name] = std::make_shared<const std::vector<Token>>(found->body);
+  at = found->end;
+  joined_.clear();
+  return true;
+}
+
+Truth Follower::statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip) {
+  bool negate = false;
+  std::size_t keywords = 0;
+  for (; keywords < words.size(); ++keywords) {
+    const std::string& word = words[keywords].raw.chars;
+    if (word == "else" && in(Block::Kind::If)) {
+      Block& block = blocks_.back();
+      block.active = block.outer && !block.taken;
+      block.taken = true, skip = false;
+    } else if (word != "then" && word != "do" && word != "{" && word != "!") {
+      break;
+    }
+    negate ^= word == "!";
+  }
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(keywords));
+  const Truth value = words.empty() ? Truth::Yes : plain_statement(words, tokens, at, skip);
+  return negate ? negated(value) : value;
+}
+
+Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at,
+                                bool skip) {
+  const std::string first = words.front().raw.chars;
+  const int line = words.front().line;
+  const auto rest = [&] { words.erase(words.begin()); };
+  if (first == "if") {
+    blocks_.push_back({.kind = Block::Kind::If, .outer = active() && !skip, .active = active() && !skip});
+    condition_ = blocks_.back().outer;
+    return rest(), words.empty() ? Truth::Unknown : test(words);
+  }
+  if (first == "elif" && in(Block::Kind::If)) {
+    blocks_.back().active = blocks_.back().outer && !blocks_.back().taken;
+    condition_ = blocks_.back().active;
+    return rest(), words.empty() ? Truth::Unknown : test(words);
+  }
+  if ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) return close_block();
+  if (first == "done" && in(Block::Kind::Loop)) return end_loop(at);
+  if (first == "for") return start_for(words, tokens, at, skip);
+  if (first == "while" || first == "until" || first == "select") {
+    if (active() && !skip) note(line, fmt::format("a `{}` loop is not followed", first));
+    blocks_.push_back({.kind = Block::Kind::Loop, .outer = active(), .active = false});
+    return Truth::Unknown;
+  }
+  if (first == "case") return start_case(words, skip);
+  if (first == "}" || !active() || skip) return Truth::Yes;
+  return test(words);
+}
+
+Truth Follower::close_block() {
+  blocks_.pop_back();
+  in_case_ = in(Block::Kind::Case);
+  return Truth::Yes;
+}
+
+void Follower::decide(Truth value) {
+  condition_ = false;
+  if (!in(Block::Kind::If)) return;
+  Block& block = blocks_.back();
+  if (value == Truth::Unknown) note(condition_line_, "a condition is not known; its branch is left out");
+  block.active = value == Truth::Yes;
+  block.taken |= block.active;
+}
+
+Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip) {
+  Block block{.kind = Block::Kind::Loop, .outer = active(), .active = false};
+  if (active() && !skip) {
+    if (words.size() > 2 && words[2].raw.chars == "in") {
+      block.name = words[1].raw.chars;
+      for (std::size_t i = 3; i < words.size(); ++i)
+        for (Text& text : expand(words[i].raw, scope)) block.values.push_back(std::move(text));
+      std::reverse(block.values.begin(), block.values.end());
+    } else {
+      note(words.front().line, "a counting `for` loop is not followed");
+    }
+  }
+  block.body = at;
+  if (!block.values.empty()) {
+    block.active = true;
+    set(block.name, {{block.values.back()}, false, false});
+    block.values.pop_back();
+  }
+  blocks_.push_back(std::move(block));
+  return Truth::Yes;
+}
+
+Truth Follower::end_loop(std::size_t& at) {
+  Block& block = blocks_.back();
+  if (block.active && !block.values.empty()) {
+    set(block.name, {{block.values.back()}, false, false});
+    block.values.pop_back();
+    at = block.body;
+    return Truth::Yes;
+  }
+  return close_block();
+}
+
+Truth Follower::start_case(const std::vector<Token>& words, bool skip) {
+  Block block{.kind = Block::Kind::Case, .outer = active() && !skip, .active = false};
+  if (block.outer && words.size() > 1) block.values.push_back(expand_one(words[1].raw, scope));
+  blocks_.push_back(std::move(block));
+  in_case_ = true;
+  return Truth::Yes;
+}
+
+std::size_t Follower::case_pattern(const std::vector<Token>& tokens, std::size_t at) {
+  Block& block = blocks_.back();
+  bool match = false;
+  for (; at < tokens.size() && tokens[at].raw.chars != ")"; ++at) {
+    if (tokens[at].word && tokens[at].raw.chars == "esac") return at;
+    if (!tokens[at].word || block.values.empty()) continue;
+    match |= matches(expand_one(tokens[at].raw, scope).chars, block.values.front().chars);
+  }
+  block.active = block.outer && !block.taken && match;
+  block.taken |= block.active;
+  return std::min(at + 1, tokens.size());
+}
+
+void Follower::end_case_branch() {
+  if (in(Block::Kind::Case)) blocks_.back().active = false;
+}
+
+}  // namespace plan::shell

@@ -1,0 +1,184 @@
+// What a command or a test of a script does. Tested by tests/launch/shell_test.cpp.
+#include "cli/launch/shell_follower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cli/launch/shell_statements.hpp"
+
+namespace plan::shell {
+namespace {
+
+constexpr int kMostCommands = 20000;  // of one script, loops followed
+
+}  // namespace
+
+void Follower::set(const std::string& name, Value value) {
+  Value& slot = scope.variables[name];
+  value.exported = value.exported || slot.exported;
+  slot = std::move(value);
+  if (slot.exported) publish(name, slot);
+}
+
+void Follower::publish(const std::string& name, const Value& value) {
+  const Text text = value.items.empty() ? Text{} : value.items.front();
+  script_.exported[name] = {text.chars, text.line()};
+}
+
+Truth Follower::test(std::vector<Token> words) {
+  condition_line_ = words.front().line;
+  const auto start = std::find_if(words.begin(), words.end(), [](const Token& t) { return t.raw.chars != "!"; });
+  const bool negate = (start - words.begin()) % 2 != 0;
+  words.erase(words.begin(), start);
+  const Truth value = words.empty() ? Truth::Unknown : plain_test(words);
+  return negate ? negated(value) : value;
+}
+
+Truth Follower::plain_test(const std::vector<Token>& words) {
+  const std::string& first = words.front().raw.chars;
+  if (first == "[" || first == "[[" || first == "test") return comparison(words);
+  if (first.starts_with("((")) {
+    const std::optional<long long> value = arithmetic(std::string_view(first).substr(2, first.size() - 4), scope);
+    return value ? truth(*value != 0) : Truth::Unknown;
+  }
+  return simple(words);
+}
+
+Truth Follower::simple(std::vector<Token> words) {
+  std::vector<Assignment> assigned;
+  std::map<std::string, std::string> before;
+  bool exports = false;
+  while (!words.empty()) {
+    const std::string& word = words.front().raw.chars;
+    if (word == "export" || word == "declare" || word == "local" || word == "readonly" || word == "typeset") {
+      exports |= word == "export";
+      words.erase(words.begin());
+      while (!words.empty() && words.front().raw.chars.starts_with('-')) words.erase(words.begin());
+      return declare(words, exports);
+    }
+    std::optional<Assignment> set_to = assignment(words.front(), scope);
+    if (!set_to) break;
+    words.erase(words.begin());
+    assigned.push_back(std::move(*set_to));
+  }
+  if (words.empty()) {
+    for (auto& [name, value] : assigned) set(name, std::move(value));
+    return Truth::Yes;
+  }
+  for (const auto& [name, value] : assigned)
+    before[name] = value.items.empty() ? std::string() : value.items.front().chars;
+  return command(words, std::move(before));
+}
+
+Truth Follower::declare(const std::vector<Token>& words, bool exports) {
+  for (const Token& word : words) {
+    if (std::optional<Assignment> set_to = assignment(word, scope)) {
+      set_to->value.exported = exports;
+      set(set_to->name, std::move(set_to->value));
+    } else if (exports && scope.variables.contains(word.raw.chars)) {
+      Value& value = scope.variables[word.raw.chars];
+      value.exported = true;
+      publish(word.raw.chars, value);
+    }
+  }
+  return Truth::Yes;
+}
+
+Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std::string> environment) {
+  if (++commands_ > kMostCommands) {
+    stopped_ = true;
+    return Truth::Unknown;
+  }
+  std::vector<Text> words;
+  for (const Token& token : raw)
+    for (Text& text : expand(token.raw, scope)) words.push_back(std::move(text));
+  if (words.empty()) return Truth::Yes;
+  const std::string& name = words.front().chars;
+  if (name == "exit" || name == "return") {
+    stopped_ = name == "exit" && depth_ == 1;
+    return Truth::Yes;
+  }
+  if (name == "true" || name == ":") return Truth::Yes;
+  if (name == "false") return Truth::No;
+  if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
+  if (name == "source" || name == ".")
+    note(raw.front().line, fmt::format("`{}` is not followed; give it with its own `--from`",
+                                       words.size() > 1 ? words[1].chars : "source"));
+  if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
+  if (name == "eval") return inner(joined_words(words, 1), words, words.size());
+  record(words, std::move(environment));
+  return follow_dash_c(words);
+}
+
+Truth Follower::call(const Function& body, const std::vector<Text>& words) {
+  std::vector<Text> outer = std::exchange(scope.positional, words);
+  const bool knew = std::exchange(scope.knows_positional, true);
+  follow(*body);
+  scope.positional = std::move(outer);
+  scope.knows_positional = knew;
+  return Truth::Yes;
+}
+
+Text Follower::joined_words(const std::vector<Text>& words, std::size_t from) {
+  Text out;
+  for (std::size_t i = from; i < words.size(); ++i) {
+    if (i > from) out.add(' ', words[i].line());
+    out.add(words[i]);
+  }
+  return out;
+}
+
+Truth Follower::inner(const Text& text, const std::vector<Text>& words, std::size_t from) {
+  std::vector<Text> outer = scope.positional;
+  const bool knew = scope.knows_positional;
+  if (from < words.size()) {
+    scope.positional.assign(words.begin() + static_cast<std::ptrdiff_t>(from), words.end());
+    scope.knows_positional = true;
+  }
+  follow(tokens(text));
+  scope.positional = std::move(outer);
+  scope.knows_positional = knew;
+  return Truth::Yes;
+}
+
+Truth Follower::follow_dash_c(const std::vector<Text>& words) {
+  for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+    const std::string_view name = words[i].chars;
+    const bool is_shell = name == "bash" || name == "sh" || name.ends_with("/bash") || name.ends_with("/sh");
+    if (is_shell && words[i + 1].chars.starts_with('-') && words[i + 1].chars.ends_with('c'))
+      return inner(words[i + 2], words, i + 3);
+  }
+  return Truth::Yes;
+}
+
+void Follower::record(const std::vector<Text>& words, std::map<std::string, std::string> environment) {
+  ShellCommand command;
+  command.environment = std::move(environment);
+  for (const auto& [name, word] : script_.exported)
+    if (scope.spend(name.size() + word.text.size())) command.environment.try_emplace(name, word.text);
+  int line = 0;
+  for (const Text& word : words) {
+    line = word.line(line);
+    command.words.push_back({word.chars, line});
+  }
+  script_.commands.push_back(std::move(command));
+}
+
+Truth Follower::comparison(const std::vector<Token>& raw) {
+  std::vector<std::string> words;
+  bool known = true;
+  for (std::size_t i = 1; i < raw.size(); ++i) {
+    if (raw[i].raw.chars == "]" || raw[i].raw.chars == "]]") break;
+    const Text text = expand_one(raw[i].raw, scope);
+    words.push_back(text.chars);
+    known &= text.chars.find('$') == std::string::npos && text.chars.find('`') == std::string::npos;
+  }
+  // An unset name is empty to bash, but whether it is set where the script runs is not known here.
+  if (!known) return Truth::Unknown;
+  return shell::compare(words) ? truth(*shell::compare(words)) : Truth::Unknown;
+}
+
+}  // namespace plan::shell

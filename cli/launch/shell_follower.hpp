@@ -1,0 +1,125 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/shell.hpp"
+#include "cli/launch/shell_text.hpp"
+#include "cli/launch/shell_words.hpp"
+
+namespace plan::shell {
+
+enum class Truth { No, Yes, Unknown };
+
+inline Truth truth(bool value) { return value ? Truth::Yes : Truth::No; }
+inline Truth negated(Truth value) {
+  return value == Truth::Unknown ? value : value == Truth::Yes ? Truth::No : Truth::Yes;
+}
+
+/// One open `if`, `case` or loop.
+struct Block {
+  enum class Kind { If, Case, Loop } kind = Kind::If;
+  bool outer = true;           ///< whether what surrounds it runs
+  bool active = true;          ///< whether the current branch runs
+  bool taken = false;          ///< a branch has run or may have
+  std::string name{};          ///< for: variable
+  std::vector<Text> values{};  ///< for: those still to come, last first
+  std::size_t body = 0;        ///< for: token where the body starts
+};
+
+/// Shared, since a body may define its own function anew while it runs.
+using Function = std::shared_ptr<const std::vector<Token>>;
+
+/// Follows statements in order: which run (shell_blocks.cpp) and what they do (shell_commands.cpp).
+class Follower {
+ public:
+  Follower(const std::string& file, Script& script) : file_(file), script_(script) {}
+
+  void run(std::string_view text, int first_line);
+  Scope scope{};
+
+ private:
+  void note(int line, std::string text);
+
+  /// Whether the script may go on; one whose loops never seem to end is left where it is.
+  bool affords(std::size_t work, int line);
+  void stop(int line);
+
+  bool active() const { return blocks_.empty() || blocks_.back().active; }
+
+  void follow(const std::vector<Token>& tokens);
+
+  /// `name() {` ... `}` and `function name {`: remembers the body. True if there was one.
+  bool function_starts(const std::vector<Token>& words, const std::string& op, const std::vector<Token>& tokens,
+                       std::size_t& at);
+
+  /// One command between separators, or keywords with one behind them.
+  Truth statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip);
+
+  /// The same behind `then`, `do`, `else`, `{` and `!`.
+  Truth plain_statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip);
+
+  bool in(Block::Kind kind) const { return !blocks_.empty() && blocks_.back().kind == kind; }
+
+  Truth close_block();
+
+  /// The condition of an `if` is known: its branch runs, or the next one is tried.
+  void decide(Truth value);
+
+  Truth start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip);
+
+  Truth end_loop(std::size_t& at);
+
+  /// `case WORD in`: what follows are patterns.
+  Truth start_case(const std::vector<Token>& words, bool skip);
+
+  /// Reads `a|b)` from token `at`; returns the token behind it.
+  std::size_t case_pattern(const std::vector<Token>& tokens, std::size_t at);
+  void end_case_branch();
+
+  void set(const std::string& name, Value value);
+  void publish(const std::string& name, const Value& value);
+
+  /// A simple command or a test.
+  Truth test(std::vector<Token> words);
+
+  Truth plain_test(const std::vector<Token>& words);
+
+  Truth simple(std::vector<Token> words);
+
+  /// `export A=1 B`, `local C=2`.
+  Truth declare(const std::vector<Token>& words, bool exports);
+
+  Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
+
+  Truth call(const Function& body, const std::vector<Text>& words);
+
+  static Text joined_words(const std::vector<Text>& words, std::size_t from);
+
+  /// Follows `text` as a script of its own, with the words from `from` on as `$0 $1 ...`.
+  Truth inner(const Text& text, const std::vector<Text>& words, std::size_t from);
+
+  /// `srun ... bash -c 'torchrun ... "$@"' name arguments`
+  Truth follow_dash_c(const std::vector<Text>& words);
+
+  void record(const std::vector<Text>& words, std::map<std::string, std::string> environment);
+
+  Truth comparison(const std::vector<Token>& raw);
+
+  const std::string& file_;
+  Script& script_;
+  std::vector<Block> blocks_{};
+  std::map<std::string, Function> functions_{};
+  std::string joined_{};
+  bool condition_ = false;
+  int condition_line_ = 0;
+  bool in_case_ = false;
+  bool stopped_ = false;
+  int depth_ = 0;
+  int commands_ = 0;
+};
+
+}  // namespace plan::shell
