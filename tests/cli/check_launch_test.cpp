@@ -40,13 +40,28 @@ std::string reshard(const std::string& zero) { return zero == "3" ? "true" : "fa
 std::string reshard_word(const std::string& zero) { return zero == "3" ? "\"always\"" : "\"never\""; }
 
 struct Edit {
-  const char *file, *from, *to;
+  const char* file;
+  std::string from, to;
 };
 struct Change {
   const char* key;  ///< the cause that is to be named
   std::vector<Edit> edits;
-  const char *file, *mark;  ///< where it is to be found
+  const char* file;
+  std::string mark;  ///< where it is to be found
 };
+
+/// Another value behind `name`, and what must change with it elsewhere.
+Change value(const char* key, const char* file, const std::string& name, const std::string& from, const std::string& to,
+             std::vector<Edit> more = {}) {
+  more.insert(more.begin(), {file, name + from, name + to});
+  return {key, std::move(more), file, name + to};
+}
+
+/// Steps of accumulation in the Trainer's file, 8 as emitted.
+Edit steps(const char* file, const std::string& to) {
+  const std::string name = "\"gradient_accumulation_steps\": ";
+  return {file, name + "8", name + to};
+}
 struct Job {
   const char *framework, *gpus, *layout, *from;
   std::vector<Written> written;
@@ -70,112 +85,84 @@ std::vector<Written> with_trainer(std::vector<Written> rows) {
 }
 
 std::vector<Job> jobs() {
-  return {
-      {"megatron-lm",
-       "64",
-       "mb1,tp2,cp1,pp2,vp1,zero1,recompute=full",
-       "cfg/*.sh",
-       {{"micro_batch", kMegatron, "(--micro-batch-size )\\d+"},
-        {"seq", kMegatron, "(--seq-length )\\d+"},
-        {"tp", kMegatron, "(--tensor-model-parallel-size )\\d+"},
-        {"pp", kMegatron, "(--pipeline-model-parallel-size )\\d+"},
-        {"cp", kMegatron, "(--context-parallel-size )\\d+"}},
-       {{"micro_batch", {{kMegatron, "--micro-batch-size 1", "--micro-batch-size 8"}}, kMegatron, "micro-batch-size 8"},
-        {"recompute",
-         {{kMegatron, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", ""}},
-         kMegatron,
-         "exec torchrun"},
-        {"seq",
-         {{kMegatron, "--seq-length 8192 --max-position-embeddings 8192",
-           "--seq-length 65536 --max-position-embeddings 65536"}},
-         kMegatron,
-         "--seq-length 65536"},
-        {"tp",
-         {{kMegatron, "--tensor-model-parallel-size 2", "--tensor-model-parallel-size 1"}},
-         kMegatron,
-         "--tensor-model-parallel-size 1"}}},
-      {"torchtitan",
-       "64",
-       "mb1,tp2,cp1,pp1,recompute=full",
-       "cfg/*",
-       {{"micro_batch", kTitan, "(\nlocal_batch_size = )\\d+"},
-        {"seq", kTitan, "(\nseq_len = )\\d+"},
-        {"tp", kTitan, "(\ntensor_parallel_degree = )\\d+"},
-        {"cp", kTitan, "(\ncontext_parallel_degree = )\\d+"},
-        {"dp", kTitan, "(\ndata_parallel_shard_degree = )\\d+"},
-        {"recompute", kTitan, "(\nmode = )\"\\w+\"", quoted},
-        {"zero", kTitan, "(\nfsdp_reshard_after_forward = )\"\\w+\"", reshard_word}},
-       {{"micro_batch", {{kTitan, "local_batch_size = 1", "local_batch_size = 8"}}, kTitan, "local_batch_size = 8"},
-        {"recompute", {{kTitan, "mode = \"full\"", "mode = \"none\""}}, kTitan, "mode = \"none\""},
-        {"recompute", {{kTitan, "[activation_checkpoint]\nmode = \"full\"\n", ""}}, kTitan, "description = "},
-        {"recompute", {{kTitan, "mode = \"full\"\n", ""}}, kTitan, "[activation_checkpoint]"},
-        {"seq", {{kTitan, "seq_len = 8192", "seq_len = 65536"}}, kTitan, "seq_len = 65536"},
-        {"tp",
-         {{kTitan, "tensor_parallel_degree = 2", "tensor_parallel_degree = 1"},
-          {kTitan, "data_parallel_shard_degree = 32", "data_parallel_shard_degree = 64"}},
-         kTitan,
-         "tensor_parallel_degree = 1"}}},
-      {"deepspeed",
-       "64",
-       "mb1,tp2,cp1,pp1,recompute=full",
-       "cfg/*",
-       with_trainer({{"micro_batch", kDeepspeed, "(\"train_micro_batch_size_per_gpu\": )\\d+"},
-                     {"micro_batches", kDeepspeed, "(\"gradient_accumulation_steps\": )\\d+"},
-                     {"tp", kDeepspeed, "(\"autotp_size\": )\\d+"},
-                     {"zero", kDeepspeed, "(\"stage\": )\\d"},
-                     {"recompute", kTrainer, "(\"gradient_checkpointing\": )\\w+", yes_or_no}}),
-       {{"micro_batch",
-         {{kDeepspeed, "\"train_micro_batch_size_per_gpu\": 1", "\"train_micro_batch_size_per_gpu\": 8"},
-          {kDeepspeed, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 1"},
-          {kTrainer, "\"per_device_train_batch_size\": 1", "\"per_device_train_batch_size\": 8"},
-          {kTrainer, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 1"}},
-         kDeepspeed,
-         "\"train_micro_batch_size_per_gpu\": 8"},
-        {"recompute",
-         {{kTrainer, "\"gradient_checkpointing\": true", "\"gradient_checkpointing\": false"}},
-         kTrainer,
-         "gradient_checkpointing"},
-        {"recompute", {{kTrainer, "  \"gradient_checkpointing\": true,\n", ""}}, kTrainer, "\"config_name\""},
-        {"seq", {{kTrainer, "\"block_size\": 8192", "\"block_size\": 65536"}}, kTrainer, "\"block_size\": 65536"},
-        {"tp",
-         {{kDeepspeed, "\"autotp_size\": 2", "\"autotp_size\": 1"},
-          {kDeepspeed, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 4"},
-          {kTrainer, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 4"}},
-         kDeepspeed,
-         "\"autotp_size\": 1"}}},
-      {"accelerate",
-       "64",
-       "mb1,tp2,cp1,pp1,recompute=full",
-       "[cfg/accelerate.yaml, cfg/run_clm.json]",
-       with_trainer({{"tp", kAccelerate, "(parallelism_config_tp_size: )\\d+"},
-                     {"dp", kAccelerate, "(parallelism_config_dp_shard_size: )\\d+"},
-                     {"cp", kAccelerate, "(parallelism_config_cp_size: )\\d+"},
-                     {"zero", kAccelerate, "(fsdp_reshard_after_forward: )\\w+", reshard},
-                     {"recompute", kAccelerate, "(fsdp_activation_checkpointing: )\\w+", yes_or_no}}),
-       {{"micro_batch",
-         {{kTrainer, "\"per_device_train_batch_size\": 1", "\"per_device_train_batch_size\": 8"},
-          {kTrainer, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 1"}},
-         kTrainer,
-         "\"per_device_train_batch_size\": 8"},
-        {"recompute",
-         {{kAccelerate, "fsdp_activation_checkpointing: true", "fsdp_activation_checkpointing: false"}},
-         kAccelerate,
-         "fsdp_activation_checkpointing: false"},
-        {"recompute", {{kAccelerate, "  fsdp_activation_checkpointing: true\n", ""}}, kAccelerate, "fsdp_version"},
-        {"seq", {{kTrainer, "\"block_size\": 8192", "\"block_size\": 65536"}}, kTrainer, "\"block_size\": 65536"},
-        {"tp",
-         {{kAccelerate, "parallelism_config_tp_size: 2", "parallelism_config_tp_size: 1"},
-          {kAccelerate, "parallelism_config_dp_shard_size: 32", "parallelism_config_dp_shard_size: 64"},
-          {kTrainer, "\"gradient_accumulation_steps\": 8", "\"gradient_accumulation_steps\": 4"}},
-         kAccelerate,
-         "parallelism_config_tp_size: 1"}}}};
+  return {{"megatron-lm",
+           "64",
+           "mb1,tp2,cp1,pp2,vp1,zero1,recompute=full",
+           "cfg/*.sh",
+           {{"micro_batch", kMegatron, "(--micro-batch-size )\\d+"},
+            {"seq", kMegatron, "(--seq-length )\\d+"},
+            {"tp", kMegatron, "(--tensor-model-parallel-size )\\d+"},
+            {"pp", kMegatron, "(--pipeline-model-parallel-size )\\d+"},
+            {"cp", kMegatron, "(--context-parallel-size )\\d+"}},
+           {value("micro_batch", kMegatron, "--micro-batch-size ", "1", "8"),
+            {"recompute",
+             {{kMegatron, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", ""}},
+             kMegatron,
+             "exec torchrun"},
+            {"seq",
+             {{kMegatron, "--seq-length 8192 --max-position-embeddings 8192",
+               "--seq-length 65536 --max-position-embeddings 65536"}},
+             kMegatron,
+             "--seq-length 65536"},
+            value("tp", kMegatron, "--tensor-model-parallel-size ", "2", "1")}},
+          {"torchtitan",
+           "64",
+           "mb1,tp2,cp1,pp1,recompute=full",
+           "cfg/*",
+           {{"micro_batch", kTitan, "(\nlocal_batch_size = )\\d+"},
+            {"seq", kTitan, "(\nseq_len = )\\d+"},
+            {"tp", kTitan, "(\ntensor_parallel_degree = )\\d+"},
+            {"cp", kTitan, "(\ncontext_parallel_degree = )\\d+"},
+            {"dp", kTitan, "(\ndata_parallel_shard_degree = )\\d+"},
+            {"recompute", kTitan, "(\nmode = )\"\\w+\"", quoted},
+            {"zero", kTitan, "(\nfsdp_reshard_after_forward = )\"\\w+\"", reshard_word}},
+           {value("micro_batch", kTitan, "local_batch_size = ", "1", "8"),
+            value("recompute", kTitan, "mode = ", "\"full\"", "\"none\""),
+            {"recompute", {{kTitan, "[activation_checkpoint]\nmode = \"full\"\n", ""}}, kTitan, "description = "},
+            {"recompute", {{kTitan, "mode = \"full\"\n", ""}}, kTitan, "[activation_checkpoint]"},
+            value("seq", kTitan, "seq_len = ", "8192", "65536"),
+            value("tp", kTitan, "tensor_parallel_degree = ", "2", "1",
+                  {{kTitan, "data_parallel_shard_degree = 32", "data_parallel_shard_degree = 64"}})}},
+          {"deepspeed",
+           "64",
+           "mb1,tp2,cp1,pp1,recompute=full",
+           "cfg/*",
+           with_trainer({{"micro_batch", kDeepspeed, "(\"train_micro_batch_size_per_gpu\": )\\d+"},
+                         {"micro_batches", kDeepspeed, "(\"gradient_accumulation_steps\": )\\d+"},
+                         {"tp", kDeepspeed, "(\"autotp_size\": )\\d+"},
+                         {"zero", kDeepspeed, "(\"stage\": )\\d"},
+                         {"recompute", kTrainer, "(\"gradient_checkpointing\": )\\w+", yes_or_no}}),
+           {value("micro_batch", kDeepspeed, "\"train_micro_batch_size_per_gpu\": ", "1", "8",
+                  {steps(kDeepspeed, "1"),
+                   steps(kTrainer, "1"),
+                   {kTrainer, "\"per_device_train_batch_size\": 1", "\"per_device_train_batch_size\": 8"}}),
+            value("recompute", kTrainer, "\"gradient_checkpointing\": ", "true", "false"),
+            {"recompute", {{kTrainer, "  \"gradient_checkpointing\": true,\n", ""}}, kTrainer, "\"config_name\""},
+            value("seq", kTrainer, "\"block_size\": ", "8192", "65536"),
+            value("tp", kDeepspeed, "\"autotp_size\": ", "2", "1", {steps(kDeepspeed, "4"), steps(kTrainer, "4")})}},
+          {"accelerate",
+           "64",
+           "mb1,tp2,cp1,pp1,recompute=full",
+           "[cfg/accelerate.yaml, cfg/run_clm.json]",
+           with_trainer({{"tp", kAccelerate, "(parallelism_config_tp_size: )\\d+"},
+                         {"dp", kAccelerate, "(parallelism_config_dp_shard_size: )\\d+"},
+                         {"cp", kAccelerate, "(parallelism_config_cp_size: )\\d+"},
+                         {"zero", kAccelerate, "(fsdp_reshard_after_forward: )\\w+", reshard},
+                         {"recompute", kAccelerate, "(fsdp_activation_checkpointing: )\\w+", yes_or_no}}),
+           {value("micro_batch", kTrainer, "\"per_device_train_batch_size\": ", "1", "8", {steps(kTrainer, "1")}),
+            value("recompute", kAccelerate, "fsdp_activation_checkpointing: ", "true", "false"),
+            {"recompute", {{kAccelerate, "  fsdp_activation_checkpointing: true\n", ""}}, kAccelerate, "fsdp_version"},
+            value("seq", kTrainer, "\"block_size\": ", "8192", "65536"),
+            value("tp", kAccelerate, "parallelism_config_tp_size: ", "2", "1",
+                  {{kAccelerate, "parallelism_config_dp_shard_size: 32", "parallelism_config_dp_shard_size: 64"},
+                   steps(kTrainer, "4")})}}};
 }
 
 void edit(const Folder& folder, const Edit& edit) {
   std::string text = slurp(edit.file);
   const std::size_t at = text.find(edit.from);
   REQUIRE_MESSAGE(at != std::string::npos, edit.from);
-  folder.write(edit.file, text.replace(at, std::string(edit.from).size(), edit.to));
+  folder.write(edit.file, text.replace(at, edit.from.size(), edit.to));
 }
 
 /// Writes every change of a suggestion into the files. False if one has no line there to change.
@@ -218,7 +205,7 @@ TEST_CASE("a changed launch file fails at its line, and each suggestion, written
     int applied = 0;
     for (const Change& change : job.changes) {
       CAPTURE(std::string(change.key));
-      CAPTURE(std::string(change.edits.front().to));
+      CAPTURE(change.edits.front().to);
       const auto changed = [&] {
         for (const auto& [file, text] : before) folder.write(file, text);
         for (const Edit& one : change.edits) edit(folder, one);
