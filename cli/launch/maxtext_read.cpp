@@ -206,7 +206,12 @@ void read_recompute(JobBuilder& builder) {
   };
   if (word == "minimal_with_context")
     return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}, "layernorm");
-  if (word != "full")
+  if (word.ends_with("_offloaded"))
+    builder.note("offload_not_modelled",
+                 fmt::format("{}: `{}` leaves on the GPU what `full` does and fetches the rest from the host; it is "
+                             "counted as full recomputation",
+                             builder.settings.where(kKey), word));
+  else if (word != "full")
     builder.note("recompute_unknown", fmt::format("{}: the policy `{}` is counted as full recomputation",
                                                   builder.settings.where(kKey), word));
   fix({.kind = RecomputeKind::Full}, "full");

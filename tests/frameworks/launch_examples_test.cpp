@@ -170,6 +170,16 @@ TEST_CASE("an unknown key of torchtitan or MaxText stops them, and is told") {
         "`ici_tensor_parallelism`");
 }
 
+TEST_CASE("MaxText's policies that offload are counted by what they leave on the GPU, and told") {
+  for (const char* policy : {"minimal_offloaded", "qkv_proj_offloaded"}) {
+    const Result<LaunchJob> job =
+        read("maxtext", "m.yml",
+             std::string("base_config: base.yml\nmodel_name: llama3.1-8b\nremat_policy: ") + policy + "\n");
+    CHECK(note(job, "offload_not_modelled").find("m.yml:3: `" + std::string(policy) + "`") == 0);
+    CHECK(job->fixed.recompute == Recompute{.kind = RecomputeKind::Full});
+  }
+}
+
 TEST_CASE("a malformed file is one error with line and column") {
   const auto place = [](std::string_view format, const std::string& path, const std::string& text) {
     const Result<LaunchJob> job = read(format, path, text);
