@@ -16,7 +16,7 @@ BEST=405b:16384:126 emit megatron-lm megatron
 for launcher in torchrun skypilot hostfile; do
   build/plan emit megatron-lm --model 70b --gpus 256 --launcher "$launcher" -o "$work/$launcher" > /dev/null || failed=1
 done
-for format in megatron-bridge verl ms-swift; do
+for format in megatron-bridge verl ms-swift llama-factory; do
   build/plan emit "$format" --model 70b --gpus 256 --layout cp-kind=ring,zero1 -o "$work/$format" > /dev/null || failed=1
 done
 
@@ -53,8 +53,14 @@ else
   echo "skipped: the TrainJob's schema: the package index cannot be reached"
 fi
 
+scripts=$(find "$work" -name '*.sbatch' -o -name '*.sh' | sort) unread=0
+for script in $scripts; do
+  bash -n "$script" || unread=$((unread + 1))
+done
+echo "bash -n: $unread of $(wc -w <<< "$scripts") scripts do not parse"
+[ "$unread" -eq 0 ] || failed=1
 if command -v shellcheck > /dev/null; then
-  find "$work" -name '*.sbatch' -o -name '*.sh' | sort | xargs shellcheck && echo "shellcheck: every script is clean" || failed=1
+  xargs shellcheck <<< "$scripts" && echo "shellcheck: every script is clean" || failed=1
 else
   echo "skipped: shellcheck is not installed"
 fi
