@@ -71,12 +71,19 @@ Stack maxtext() {
   return stack;
 }
 
-/// Research code beside Megatron: its layout of states, PyTorch's pointwise kernels, early FlashAttention.
+/// Research code beside Megatron: its layout of states, PyTorch's pointwise kernels.
 Stack research() {
   Stack stack = megatron_lm();
   stack.framework = "research";
-  stack.attention_kernel = AttentionKernel::Flash1;
-  stack.fused_pointwise = stack.tp_async_reduce = false;
+  stack.attention_kernel = AttentionKernel::Flash2;
+  stack.fused_pointwise = stack.tp_async_reduce = stack.gradient_fusion = false;
+  return stack;
+}
+
+/// InternEvo: its hybrid ZeRO optimizer keeps 16-bit weights and whole 16-bit gradients beside sharded fp32 states.
+Stack internevo() {
+  Stack stack = fsdp("internevo", false);
+  stack.states = StateLayout::Megatron;
   return stack;
 }
 
@@ -84,6 +91,7 @@ Stack research() {
 Stack flash_attention_repo() {
   Stack stack = megatron_lm();
   stack.framework = "flash-attn";
+  stack.gradient_fusion = false;
   stack.attention_kernel = AttentionKernel::Flash2;
   stack.cross_entropy = CrossEntropy::FusedInPlace;
   return stack;
@@ -166,17 +174,18 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Megatron-DeepSpeed", deepspeed_era()},
       {"DeepSpeed 3D", deepspeed_era(), 1},
       whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
-      {"Composer", composer(), 3},
+      {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
       {"FSDP2", fsdp("fsdp2", true), 3},
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
+      {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
       {"FSDP", fsdp("fsdp", false), 3},
       {"LitGPT", fsdp("fsdp", false), 3},
       {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
       {"MaxText", maxtext(), 3},
-      {"InternEvo", fsdp("internevo", false), 1, 2},
+      {"InternEvo", internevo(), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},
       deepseek(),

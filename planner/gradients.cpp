@@ -23,7 +23,7 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
     const bool inside = group.inside(cluster.scale_up_size()) == group.size;
     return collective_time(cluster, op, bytes, group).value / (inside ? fit.scale_up : fit.scale_out);
   };
-  const double element = training.stack.states == StateLayout::Fsdp2 ? 4 : training.grad_bytes;
+  const double element = training.grad_bytes;
   const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
   // Dense states shard over `shard` neighbours and replicate over the rest; experts over their own group.
   // Both directions of DualPipe reduce the same stage, so its group is twice as large.

@@ -73,7 +73,7 @@ void LayerBuilder::attention(const AttentionShape& shape) {
   const double gate = shape.output_gate ? q : 0;
 
   const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
-  if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2});
+  if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2, 0, kRotaryChain});
   core_attention(as_double(shape.heads) / t, kv / as_double(shape.head_dim), as_double(shape.head_dim),
                  as_double(shape.head_dim), average_context(shape.window));
   add_linear(tokens_, h, q, dtype_);
@@ -96,8 +96,9 @@ void LayerBuilder::latent(const LatentShape& shape) {
   add_linear(shard_tokens_, kv_in, h, dtype_);
   add_linear(tokens_, heads * as_double(shape.nope_dim + shape.value_dim), as_double(shape.kv_rank), dtype_,
              kRecomputeLatentUp);
-  add_pointwise({"norms of the latents", shard_tokens_, as_double(shape.q_rank + shape.kv_rank), 4, 6, 2});
-  add_pointwise({"rotary embedding and concatenation", tokens_, heads * qk, 8, 8, 3});
+  add_pointwise(
+      {"norms of the latents", shard_tokens_, as_double(shape.q_rank + shape.kv_rank), 4, 6, 2, 0, norm_chain()});
+  add_pointwise({"rotary embedding and concatenation", tokens_, heads * qk, 8, 8, 3, 0, kRotaryChain});
 
   double context = average_context(0);
   if (shape.index_heads > 0) {
@@ -112,53 +113,10 @@ void LayerBuilder::latent(const LatentShape& shape) {
   tensor_messages(as_double(shape.q_rank + shape.kv_rank + shape.rope_dim), h, up);
 }
 
-void LayerBuilder::mamba(const Mamba2Shape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp;
-  const double inner = as_double(shape.heads * shape.head_dim) / t;
-  const double states = 2 * as_double(shape.groups * shape.state) / t;
-  const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
-  // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
-  add_scan(7 * inner * as_double(shape.state) * tokens_);
-  add_pointwise({"convolution, gate and states of the scan", tokens_, inner + states, 12, 24, 6});
-  add_linear(tokens_, h, inner, dtype_);
-  tensor_messages(h, h, in);
-}
-
-void LayerBuilder::add_scan(double flops) {
-  const double rate = scan_rate();
-  add_forward({.compute = flops / rate}, 0);
-  cost_.backward_input.compute += 2 * flops / rate;
-  for (const double times : {1.0, 2.0})
-    tell({.law = KernelTime::Law::Scan,
-          .pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
-          .seconds = times * flops / rate,
-          .runs = times,
-          .flops = flops,
-          .rate = rate});
-}
-
-double LayerBuilder::scan_rate() const {
-  // Triton kernels of small products: a quarter of the peak on Ampere, and behind it later as FlashAttention 2 is.
-  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
-  return gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16) *
-         (hopper ? fit_.flash2_rate : 1);
-}
-
-void LayerBuilder::delta_net(const DeltaNetShape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp;
-  const double keys = as_double(shape.key_heads * shape.key_dim) / t;
-  const double values = as_double(shape.value_heads * shape.value_dim) / t;
-  const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
-  add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
-  add_pointwise({"convolution, gate and states of the scan", tokens_, 2 * keys + 2 * values, 8, 16, 6});
-  add_linear(tokens_, h, values, dtype_);
-  tensor_messages(h, h, in);
-}
-
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
-  add_activation(tokens_, f, shape.gated, kRecomputeMlp, shape.gated ? Unfused::Chain : Unfused::OneKernel);
+  add_activation(tokens_, f, shape.gated, kRecomputeMlp);
   add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
   tensor_messages(h, h, in);
 }
@@ -167,15 +125,18 @@ void LayerBuilder::norms(int count) {
   // Norms and residual additions run on the sequence shard.
   const double h = as_double(model_.hidden);
   const double n = count;
-  add_pointwise({"norms", n * shard_tokens_, h, 4, 6, n, kRecomputeNorm,
-                 model_.norm == Norm::Rms ? Unfused::Chain : Unfused::OneKernel});
-  add_pointwise({"residual additions", 2 * shard_tokens_, h, 6, 6, 2, 0, Unfused::OneKernel});
-  if (training_.dropout > 0) add_pointwise({"dropout", 2 * shard_tokens_, h, 5, 5, 2, 0, Unfused::OneKernel});
+  add_pointwise({"norms", n * shard_tokens_, h, 4, 6, n, kRecomputeNorm, norm_chain()});
+  add_pointwise({"residual additions", 2 * shard_tokens_, h, 6, 6, 2});
+  if (training_.dropout > 0) add_pointwise({"dropout", 2 * shard_tokens_, h, 5, 5, 2});
+}
+
+LayerBuilder::Chain LayerBuilder::norm_chain() const {
+  return model_.norm == Norm::Rms && !stack_.fused_norms ? kRmsNormChain : Chain{};
 }
 
 void LayerBuilder::embedding() {
   const double h = as_double(model_.hidden);
-  add_pointwise({"embedding", tokens_, h, 4, 6, 2, 0, Unfused::OneKernel});
+  add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
@@ -190,9 +151,8 @@ void LayerBuilder::head() {
   const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
   const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
   const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
-  add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2., 0,
-                 Unfused::OneKernel});
-  add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1});
+  add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2.});
+  add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain()});
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
@@ -284,9 +244,11 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
     tell_adapters(m, n, k);
   }
   if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
-    // The gradient is written, read, and added to its sum in a pass of its own.
+    // The gradient is written, read, and added to its sum in a pass of its own; DeepSpeed's bf16 optimizer makes an
+    // fp32 copy of it first (bf16_optimizer.py, update_hp_grads).
+    const double copy = stack_.states == StateLayout::DeepSpeed && training_.grad_bytes == 4 ? 4 + 4 : 0;
     cost.weight += pointwise_time({"sum of the gradient", n, k, 0, 0, 1}, KernelTime::Pass::WeightGrad,
-                                  4 + 2 * training_.grad_bytes);
+                                  4 + copy + 2 * training_.grad_bytes);
   }
   add_linear_cost(cost, module);
   return cost;
@@ -354,16 +316,19 @@ double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass
 
 void LayerBuilder::add_pointwise(const Pointwise& work) {
   forward_kernels_ += work.kernels, backward_kernels_ += work.kernels;
-  const double passes = !stack_.fused_pointwise && work.unfused == Unfused::Chain ? fit_.eager_traffic : 1;
-  add_forward({.compute = pointwise_time(work, KernelTime::Pass::Forward, passes * work.forward)}, work.module);
-  cost_.backward_input.compute += pointwise_time(work, KernelTime::Pass::Backward, passes * work.backward);
+  const bool chain = !stack_.fused_pointwise && work.chain.forward > 0;
+  const auto time = [&](KernelTime::Pass pass, double fused, double unfused) {
+    return pointwise_time(work, pass, chain ? unfused : fused);
+  };
+  add_forward({.compute = time(KernelTime::Pass::Forward, work.forward, work.chain.forward)}, work.module);
+  cost_.backward_input.compute += time(KernelTime::Pass::Backward, work.backward, work.chain.backward);
 }
 
-void LayerBuilder::add_activation(double rows, double width, bool gated, std::uint16_t module, Unfused unfused) {
+void LayerBuilder::add_activation(double rows, double width, bool gated, std::uint16_t module) {
   if (gated)
-    add_pointwise({"gated activation", rows, width, 6, 10, 1, module, unfused});
+    add_pointwise({"gated activation", rows, width, 6, 10, 1, module, kGatedChain});
   else
-    add_pointwise({"activation", rows, width, 4, 6, 1, module, unfused});
+    add_pointwise({"activation", rows, width, 4, 6, 1, module});
 }
 
 void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {

@@ -30,9 +30,17 @@ class LayerBuilder {
   struct Linear {
     double forward = 0, data = 0, weight = 0;
   };
-  /// What memory-bound work costs where nothing fuses it: PyTorch has one kernel for a LayerNorm, a GELU or a
-  /// residual, and runs an RMSNorm, a rotary embedding or a gated activation as a chain of them.
-  enum class Unfused : std::uint8_t { Chain, OneKernel };
+  /// Bytes that PyTorch's chain of kernels reads and writes for one element where nothing fuses it, counted kernel by
+  /// kernel with 16-bit activations and fp32 inside norms; none: one kernel does it (LayerNorm, GELU).
+  struct Chain {
+    double forward = 0, backward = 0;
+  };
+  /// To fp32, square, mean, scale, back to 16 bits, weight.
+  static constexpr Chain kRmsNormChain{6 + 8 + 4 + 8 + 6 + 4, 4 + 8 + 6 + 8 + 16 + 16 + 12 + 6};
+  /// x cos + rotate_half(x) sin: two products, negation, concatenation, sum.
+  static constexpr Chain kRotaryChain{4 + 4 + 2 + 4 + 6, 4 + 4 + 2 + 4 + 6};
+  /// silu(a) b: activation and product; two products and the activation's own gradient.
+  static constexpr Chain kGatedChain{4 + 6, 6 + 6 + 6};
   /// Memory-bound work on rows x width elements.
   struct Pointwise {
     const char* what;
@@ -40,7 +48,7 @@ class LayerBuilder {
     double forward, backward;  ///< bytes read and written of an element
     double kernels;
     std::uint16_t module = 0;
-    Unfused unfused = Unfused::Chain;
+    Chain chain{};
   };
 
   void attention(const AttentionShape& shape);
@@ -52,6 +60,7 @@ class LayerBuilder {
   void routed_experts(const MoeShape& shape);
   void expert_messages(const MoeShape& shape, double width);
   void norms(int count);
+  Chain norm_chain() const;
 
   void core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context);
   double average_context(std::int64_t window) const;
@@ -70,7 +79,7 @@ class LayerBuilder {
   void tell_adapters(double m, double n, double k) const;
   void add_pointwise(const Pointwise& work);
   /// Nonlinearity of a feed-forward layer: reads one product, or two where it is gated, and writes one.
-  void add_activation(double rows, double width, bool gated, std::uint16_t module, Unfused unfused = Unfused::Chain);
+  void add_activation(double rows, double width, bool gated, std::uint16_t module);
   /// Seconds of one pass, told; `each`: bytes read and written of an element.
   double pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const;
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);

@@ -1,4 +1,4 @@
-// Attention kernels, context parallelism and expert layers of a LayerBuilder (formulas.md E2, E6, F3).
+// Attention kernels, context parallelism, scans and expert layers of a LayerBuilder (formulas.md E2, E6, F3).
 // Tested by tests/planner/cost_test.cpp.
 #include <algorithm>
 
@@ -92,10 +92,12 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   // Megatron's softmax scales and masks too and reads the lower triangle alone, for sequences up to 4096; its dropout,
   // the random state of that and the copy that puts heads beside each other again are calls of their own.
   const bool fused = stack_.fused_pointwise && training_.seq <= kFusedSoftmax;
+  const double passes = stack_.fused_pointwise ? 1 : fit_.eager_traffic;
   if (fused)
     add_pointwise({"softmax and dropout", batch * rows, seq, 3 + 5, 4 + 5, 4, kRecomputeCoreAttention});
   else
-    add_pointwise({"scale, mask, softmax, dropout", batch * rows, seq, 11, 12, 4, kRecomputeCoreAttention});
+    add_pointwise(
+        {"scale, mask, softmax, dropout", batch * rows, seq, passes * 11, passes * 12, 4, kRecomputeCoreAttention});
 }
 
 void LayerBuilder::context_messages(double q_width, double kv_width, double forward_core, double backward_core) {
@@ -136,6 +138,49 @@ void LayerBuilder::context_messages(double q_width, double kv_width, double forw
   cost_.backward_input.cp += backward;
   add_message(Axis::Cp, Collective::SendRecv, group, local, ring - 1, hop, forward);
   add_message(Axis::Cp, Collective::SendRecv, group, 2 * local, ring - 1, hop_back, backward);
+}
+
+void LayerBuilder::mamba(const Mamba2Shape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp;
+  const double inner = as_double(shape.heads * shape.head_dim) / t;
+  const double states = 2 * as_double(shape.groups * shape.state) / t;
+  const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
+  // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
+  add_scan(7 * inner * as_double(shape.state) * tokens_);
+  add_pointwise({"convolution, gate and states of the scan", tokens_, inner + states, 12, 24, 6});
+  add_linear(tokens_, h, inner, dtype_);
+  tensor_messages(h, h, in);
+}
+
+void LayerBuilder::add_scan(double flops) {
+  const double rate = scan_rate();
+  add_forward({.compute = flops / rate}, 0);
+  cost_.backward_input.compute += 2 * flops / rate;
+  for (const double times : {1.0, 2.0})
+    tell({.law = KernelTime::Law::Scan,
+          .pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
+          .seconds = times * flops / rate,
+          .runs = times,
+          .flops = flops,
+          .rate = rate});
+}
+
+double LayerBuilder::scan_rate() const {
+  // Triton kernels of small products: a quarter of the peak on Ampere, and behind it later as FlashAttention 2 is.
+  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
+  return gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16) *
+         (hopper ? fit_.flash2_rate : 1);
+}
+
+void LayerBuilder::delta_net(const DeltaNetShape& shape) {
+  const double h = as_double(model_.hidden), t = split_.tp;
+  const double keys = as_double(shape.key_heads * shape.key_dim) / t;
+  const double values = as_double(shape.value_heads * shape.value_dim) / t;
+  const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
+  add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
+  add_pointwise({"convolution, gate and states of the scan", tokens_, 2 * keys + 2 * values, 8, 16, 6});
+  add_linear(tokens_, h, values, dtype_);
+  tensor_messages(h, h, in);
 }
 
 void LayerBuilder::moe(const MoeShape& shape) {

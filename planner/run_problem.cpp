@@ -239,6 +239,22 @@ Recompute least_recompute(const Problem& problem, Layout layout) {
   return blocks(enough);
 }
 
+/// Largest micro-batch among which published jobs were tuned (Narayanan et al. 2021, section 5.4.3).
+constexpr int kMostTuned = 4;
+
+/// The micro-batch of a run that states none, as its authors would have tuned it: the fastest that fits.
+int fastest_micro_batch(const Problem& problem, Layout layout) {
+  int fastest = layout.micro_batch;
+  double least = plan::estimate(problem, layout).step_time.value;
+  for (layout.micro_batch = 2; layout.micro_batch <= kMostTuned; layout.micro_batch *= 2) {
+    if (broken_rule(problem, layout) >= 0) break;
+    const Estimate estimate = plan::estimate(problem, layout);
+    if (estimate.peak > estimate.capacity) break;
+    if (estimate.step_time.value < least) least = estimate.step_time.value, fastest = layout.micro_batch;
+  }
+  return fastest;
+}
+
 bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
 
 }  // namespace
@@ -290,6 +306,8 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
+  if (!run.micro_batch && defaults.accumulates && run.status == "ok")
+    built.layout.micro_batch = fastest_micro_batch(problem, built.layout);
   if (run.recompute.empty() && defaults.recomputes_to_fit)
     built.layout.recompute = least_recompute(problem, built.layout);
   return built;

@@ -56,12 +56,15 @@ void simumax(Problem& problem, Layout& layout) {
 }
 
 /// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
-/// gathered once and kept, norms that keep their normalised input, 16-bit gradients beside a sharded fp32 optimizer.
-void aleph_alpha(Problem& problem) {
+/// gathered once and kept, 16-bit gradients beside a sharded fp32 optimizer. Its sweeps keep all activations and run
+/// FlashAttention 2 and that repository's RMSNorm, which activation checkpointing rules out: what recomputes runs
+/// PyTorch's norm, which keeps its normalised input, and the kernels that came before (arXiv:2311.05610, section 4).
+void aleph_alpha(Problem& problem, const Layout& layout) {
   Stack& stack = problem.training.stack;
   stack.cross_entropy = CrossEntropy::Eager;
   stack.vocab_parallel_loss = stack.fused_activation = stack.frees_stage_outputs = stack.transformer_engine = false;
-  stack.fused_norms = false;
+  stack.fused_norms = layout.recompute.kind == RecomputeKind::None;
+  stack.attention_kernel = stack.fused_norms ? AttentionKernel::Flash2 : AttentionKernel::Flash1;
   stack.keeps_gathered = true;
   problem.training.grad_bytes = 2;
 }
@@ -81,6 +84,7 @@ void torchtitan(Problem& problem) {
   Stack& stack = problem.training.stack;
   stack.cross_entropy = CrossEntropy::Eager;
   stack.keeps_gathered = stack.expandable_segments = true;
+  stack.fp8_param_gather = true;  // enable_fsdp_float8_all_gather, as its fp8 benchmarks run (docs/float8.md)
 }
 
 /// Forks of Megatron-LM for pipeline research (zero-bubble, vocabulary parallelism): local layers, fp16 with
@@ -196,12 +200,14 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
-  if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem);
+  if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem, layout);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(problem);
   if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
-  // Its column-parallel linears reduce their input gradient asynchronously since September 2021.
-  if (run.framework == "Megatron-LM" && contains(run.source, "2021")) problem.training.stack.tp_async_reduce = false;
+  // Its column-parallel linears reduce their input gradient asynchronously since September 2021, and its weight
+  // gradients are summed inside their GEMMs since 2022.
+  if (run.framework == "Megatron-LM" && contains(run.source, "2021"))
+    problem.training.stack.tp_async_reduce = problem.training.stack.gradient_fusion = false;
   if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
   if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
 }

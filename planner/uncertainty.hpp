@@ -16,21 +16,23 @@ struct Interval {
 /// Kinds of runs whose predictions err alike. The first that applies counts, in this order.
 enum class Regime {
   UnmeasuredGpu,
-  NarrowMoe,
+  BlackwellMoe,
   Moe,
   LongContext,
-  Eager,
+  MultiNodeEager,
+  SingleNodeEager,
   MultiNodeFsdp,
   SingleNodeFsdp,
   MultiNode,
   SingleNode
 };
-inline constexpr int kRegimes = 9;
+inline constexpr int kRegimes = 10;
 inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured GPU",
-                                                                     "mixture of experts in 8 bits or fewer",
+                                                                     "mixture of experts on GPUs with fp4",
                                                                      "mixture of experts",
                                                                      "long context",
-                                                                     "operations launched one by one",
+                                                                     "operations launched one by one, several nodes",
+                                                                     "operations launched one by one, one node",
                                                                      "FSDP, several nodes",
                                                                      "FSDP, one node",
                                                                      "several nodes",

@@ -1,6 +1,7 @@
 // Fits the cost model's global constants to published runs and scores them with one suite left out at a time:
-//     fit_time tests/published/runs/*.csv
-// Prints the constants, the table of man/plan-validation.7 and the intervals of planner/uncertainty.cpp.
+//     fit_time [--rows FILE] tests/published/runs/*.csv
+// Prints the constants, the table of man/plan-validation.7 and the intervals of planner/uncertainty.cpp; into FILE goes
+// ln(predicted / measured) of every run, with its own suite left out and not.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +22,10 @@ namespace {
 using namespace plan;
 using namespace plan::fit;
 
-constexpr int kRounds = 5;  // of linearising and improving
+constexpr int kRounds = 5;      // of linearising and improving
+constexpr int kMoreRounds = 3;  // with a suite left out: what waits for launches answers to them by leaps
 constexpr double kCoverage = 0.90;
-constexpr double kFewRuns = 8;  // a suite with fewer has a smaller say in the intervals
+constexpr double kFewRuns = 8;  // from as many runs on suites weigh alike in the intervals of memory
 constexpr std::string_view kStateNames[] = {"Megatron", "FSDP2", "DeepSpeed", "Megatron-FSDP"};
 
 Catalogue presets() {
@@ -101,7 +103,9 @@ Score score(const std::vector<double>& logs) {
 std::vector<double> left_out_residuals(std::vector<Timed>& runs, const Linear& linear, const Calibration& fitted) {
   std::vector<double> result(runs.size());
   for (const std::string& suite : suites_of(runs)) {
-    const std::vector<double> logs = residuals(runs, improve(runs, linear, fitted, suite));
+    Calibration others = improve(runs, linear, fitted, suite);
+    for (int round = 0; round < kMoreRounds; ++round) others = improve(runs, linearise(runs, others), others, suite);
+    const std::vector<double> logs = residuals(runs, others);
     for (std::size_t i = 0; i < runs.size(); ++i)
       if (runs[i].suite == suite) result[i] = logs[i];
   }
@@ -129,6 +133,16 @@ void print_table(std::span<const Timed> runs, std::span<const double> inside, st
              100 * macro_inside.p90);
 }
 
+bool write_rows(const char* file, std::span<const Timed> runs, std::span<const double> inside,
+                std::span<const double> outside) {
+  std::ofstream out(file);
+  out << "id,suite,regime,left_out,all\n";
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    out << fmt::format("{},{},\"{}\",{:.4f},{:.4f}\n", runs[i].id, runs[i].suite,
+                       kRegimeNames[static_cast<std::size_t>(regime_of(runs[i].run.problem))], outside[i], inside[i]);
+  return out.good();
+}
+
 /// A run's prediction over its measurement, as a logarithm, and what it is grouped by.
 struct Miss {
   std::string group;
@@ -136,15 +150,18 @@ struct Miss {
   double log = 0;
 };
 
-/// What every group's measurements lie between, as factors on the prediction; suites weigh alike.
-void print_intervals(const char* title, const std::vector<Miss>& misses) {
+/// How much a run counts in an interval: suites weigh alike from `few` runs on.
+double vote(double runs, double few) { return std::min(1.0, few / runs); }
+
+/// What every group's measurements lie between, as factors on the prediction.
+void print_intervals(const char* title, const std::vector<Miss>& misses, double few) {
   std::map<std::string, double> count;
   for (const Miss& miss : misses) ++count[miss.suite];
   std::map<std::string, std::vector<Weighted>> groups;
-  for (const Miss& miss : misses) groups[miss.group].push_back({-miss.log, 1 / std::max(count[miss.suite], kFewRuns)});
+  for (const Miss& miss : misses) groups[miss.group].push_back({-miss.log, vote(count[miss.suite], few)});
   fmt::print("\n{}\n", title);
   for (const auto& [name, ratios] : groups)
-    fmt::print("  {{{:.3f}, {:.3f}}},  // {}, {} runs\n", std::exp(weighted_quantile(ratios, (1 - kCoverage) / 2)),
+    fmt::print("  {{{:.3f}, {:.3f}}},  // {}, {}\n", std::exp(weighted_quantile(ratios, (1 - kCoverage) / 2)),
                std::exp(weighted_quantile(ratios, (1 + kCoverage) / 2)), name, ratios.size());
 }
 
@@ -160,22 +177,23 @@ void print_memory_intervals(std::span<const Run> runs, const Catalogue& catalogu
     const std::string states(kStateNames[static_cast<std::size_t>(problem.training.stack.states)]);
     by_states.push_back({states + (problem.model.moe() ? ", mixture of experts" : ""), run.run.suite, log});
   }
-  print_intervals("memory intervals by what was read", by_kind);
-  print_intervals("memory intervals by how states are laid out", by_states);
+  print_intervals("memory intervals by what was read", by_kind, kFewRuns);
+  print_intervals("memory intervals by how states are laid out", by_states, kFewRuns);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Run> runs;
-  for (int i = 1; i < argc; ++i) {
+  const bool rows = argc > 2 && std::string_view(argv[1]) == "--rows";
+  for (int i = rows ? 3 : 1; i < argc; ++i) {
     std::stringstream text;
     text << std::ifstream(argv[i]).rdbuf();
     const auto read = read_runs(text.str(), argv[i]);
     if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
     runs.insert(runs.end(), read->begin(), read->end());
   }
-  if (runs.empty()) return fmt::print(stderr, "usage: fit_time RUNS.csv...\n"), 2;
+  if (runs.empty()) return fmt::print(stderr, "usage: fit_time [--rows FILE] RUNS.csv...\n"), 2;
   const Catalogue catalogue = presets();
   std::vector<Timed> timed = timed_runs(runs, catalogue);
   Calibration fitted = start();
@@ -187,12 +205,15 @@ int main(int argc, char** argv) {
   print_constants(fitted);
   const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
   print_table(timed, linear.residual, outside);
+  if (rows && !write_rows(argv[2], timed, linear.residual, outside))
+    return fmt::print(stderr, "fit_time: cannot write {}\n", argv[2]), 2;
 
   std::vector<Miss> misses;
   for (std::size_t i = 0; i < timed.size(); ++i)
-    misses.push_back({std::string(kRegimeNames[static_cast<std::size_t>(regime_of(timed[i].run.problem))]),
-                      timed[i].suite, outside[i]});
-  print_intervals("step time intervals", misses);
+    for (const double log : {outside[i], linear.residual[i]})
+      misses.push_back(
+          {std::string(kRegimeNames[static_cast<std::size_t>(regime_of(timed[i].run.problem))]), timed[i].suite, log});
+  print_intervals("step time intervals, of residuals with and without the own suite", misses, 2 * kSuiteVotes);
   print_memory_intervals(runs, catalogue);
   return 0;
 }

@@ -20,6 +20,9 @@ struct Constant {
 };
 [[nodiscard]] std::span<const Constant> constants();
 
+/// A suite counts as this many independent runs, or its own number if fewer.
+inline constexpr double kSuiteVotes = 25;
+
 /// A published run that states a step time, ready to be predicted.
 struct Timed {
   std::string id, suite;
