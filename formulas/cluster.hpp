@@ -130,9 +130,9 @@ struct Calibration {
   double memory_bound = 0.951;   ///< the same for memory-bound kernels
   double scale_up = 0.86;        ///< bandwidth of collectives inside the scale-up domain
   double scale_out = 0.858;      ///< and across nodes
-  double eager_traffic = 2.81;   ///< memory traffic of unfused pointwise kernels / fused ones
+  double eager_traffic = 2.46;   ///< memory traffic of unfused pointwise kernels / fused ones
   double flash2_rate = 0.621;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
-  double flash1_rate = 0.344;    ///< FlashAttention 1 / FlashAttention 2
+  double flash1_rate = 0.432;    ///< FlashAttention 1 / FlashAttention 2
   double triton_rate = 0.555;    ///< its Triton port / FlashAttention 2
   double overlap_tax = 0.199;    ///< compute slowed by communication that runs beside it, share of the hidden time
   double jitter = 0.0081;        ///< sigma of one rank's step, share of the step; stragglers are its maximum

@@ -9,16 +9,16 @@ constexpr std::int64_t kLongSequence = 32768;
 /// tests/tools/fit_time from residuals with and without each run's own suite in the fit; suites weigh by their runs up
 /// to as many as count in the fit.
 constexpr std::array<Interval, kRegimes> kStepTime{{
-    {0.889, 1.490},  // unmeasured GPU, 119 runs
-    {0.740, 1.665},  // mixture of experts on GPUs with fp4, 62 runs
-    {0.730, 1.251},  // mixture of experts, 96 runs
-    {0.957, 1.282},  // long context, 23 runs
-    {0.865, 1.506},  // operations launched one by one, several nodes, 117 runs
-    {0.828, 1.415},  // operations launched one by one, one node, 404 runs
-    {0.849, 1.280},  // FSDP, several nodes, 45 runs
-    {0.835, 1.176},  // FSDP, one node, 55 runs
-    {0.897, 1.235},  // several nodes, 366 runs
-    {0.909, 1.202},  // one node, 105 runs
+    {0.891, 1.484},  // unmeasured GPU, 119 runs
+    {0.732, 1.695},  // mixture of experts on GPUs with fp4, 62 runs
+    {0.744, 1.308},  // mixture of experts, 96 runs
+    {0.951, 1.290},  // long context, 23 runs
+    {0.865, 1.502},  // operations launched one by one, several nodes, 132 runs
+    {0.808, 1.483},  // operations launched one by one, one node, 389 runs
+    {0.853, 1.297},  // FSDP, several nodes, 45 runs
+    {0.832, 1.180},  // FSDP, one node, 55 runs
+    {0.898, 1.256},  // several nodes, 366 runs
+    {0.908, 1.194},  // one node, 105 runs
 }};
 /// The same for memory, measured over predicted, by how a stack lays out its states.
 constexpr Interval kFsdp2Memory{0.732, 1.123};      // 15 runs, `reserved`
