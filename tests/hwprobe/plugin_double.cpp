@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "hwprobe/plugin_abi.h"
 
@@ -32,8 +34,8 @@ std::string fault(int rank) {
 }
 
 int open_device(const plan_probe_setup* setup, void** out, plan_probe_device* device, char*, size_t) {
-  auto* state = new State{*setup};
-  *out = state;
+  static auto* const states = new std::vector<std::unique_ptr<State>>;  // never freed, and no leak: see close_device
+  *out = states->emplace_back(new State{*setup}).get();
   std::snprintf(device->name, sizeof device->name, "NVIDIA H100 80GB HBM3");
   std::snprintf(device->uuid, sizeof device->uuid, "GPU-%08d", setup->local_rank);
   std::snprintf(device->capability, sizeof device->capability, "9.0");
