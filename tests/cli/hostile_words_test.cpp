@@ -38,7 +38,7 @@ TEST_CASE("numbers out of every range are refused by their name") {
 TEST_CASE("no name and no text that is not UTF-8 comes out as it went in") {
   const TemporaryFolder folder;
   for (const std::string name : {"bad\xff.sh", "\xc3\x28.yaml", "\xed\xa0\x80.json", "esc\x1b[31m.toml"}) {
-    const std::string file = folder.write(name, "\xff\xfe\x00\x80 garbage");
+    const std::string file = folder.write(name, std::string("\xff\xfe\0\x80 garbage", 12));
     for (const std::vector<std::string>& words : readers(file)) {
       const Outcome outcome = run(words);
       CAPTURE(words.front());

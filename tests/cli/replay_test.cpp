@@ -17,7 +17,7 @@ using scheduled::Case;
 using scheduled::cases;
 
 Plan plan_of(const Case& row) {
-  const Plan plan = scheduled::plan_of(row.model, row.layout);
+  Plan plan = scheduled::plan_of(row.model, row.layout);
   REQUIRE(plan.best.micro_batches == 16);
   return plan;
 }
