@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
+
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -20,9 +21,8 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-bool is_utf8(std::string locale) {
-  std::transform(locale.begin(), locale.end(), locale.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+bool is_utf8(const std::string& name) {
+  const std::string locale = lowered(name);
   return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
 }
 

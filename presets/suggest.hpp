@@ -11,6 +11,11 @@ namespace plan {
 /// ASCII only: names are, and the C library's own asks the locale at every letter.
 [[nodiscard]] constexpr char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+[[nodiscard]] inline std::string lowered(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), lower_case);
+  return text;
+}
+
 /// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours. Any number
 /// from `enough` on may stand for a larger one.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t enough = SIZE_MAX) {

@@ -9,6 +9,7 @@
 #include "cli/launch/hugging_face.hpp"
 #include "cli/offload_flag.hpp"
 #include "formulas/names.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -215,9 +216,7 @@ void read_optimizer(JobBuilder& builder) {
   constexpr std::string_view kType = "ds.optimizer.type";
   const std::optional<std::string> type = builder.settings.text(kType);
   if (!type) return;
-  std::string word = *type;
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = lowered(*type);
   if (word.find("adam") != std::string::npos) {
     builder.training.optimizer = Optimizer::Adam;
     return builder.origin("optimizer", "adam", kType);

@@ -29,16 +29,10 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
   if (!path.empty()) out[path] = std::move(value);
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// `mixed_precision: bf16_with_fp8_current_scaling_mixed`, `bfloat16` or `true` under a key called bf16, as flags.
 void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args, Errors& errors) {
   const auto found = keys.find(dialect.precision);
-  const std::string word = found == keys.end() || found->second.values.empty() ? "" : lower(found->second.values[0]);
+  const std::string word = found == keys.end() || found->second.values.empty() ? "" : lowered(found->second.values[0]);
   const auto set = [&](const char* flag, const char* value) {
     args.given[flag] = {value[0] == '\0' ? std::vector<std::string>{} : std::vector<std::string>{value},
                         found == keys.end() ? "" : found->second.where};
@@ -140,7 +134,7 @@ std::vector<std::string> listed(std::string text) {
 }
 
 bool is_true(const MegatronValue& value) {
-  return !value.values.empty() && (lower(value.values[0]) == "true" || value.values[0] == "1");
+  return !value.values.empty() && (lowered(value.values[0]) == "true" || value.values[0] == "1");
 }
 
 int number_of(const DialectKeys& keys, std::string_view key) {

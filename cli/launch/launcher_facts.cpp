@@ -8,6 +8,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell.hpp"
 #include "presets/store.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -28,12 +29,9 @@ void gpus_of(std::string_view text, LaunchFacts& facts) {
   std::string_view kind = text.substr(0, colon);
   if (const std::size_t last = kind.rfind(':'); last != std::string_view::npos) kind = kind.substr(last + 1);
   if (kind == "gpu") return;
-  std::string name(kind);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
-  if (const Result<Found<Gpu>> found = load_gpu(name, store)) facts.gpu = found->name;
+  if (const Result<Found<Gpu>> found = load_gpu(lowered(std::string(kind)), store)) facts.gpu = found->name;
 }
 
 void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {

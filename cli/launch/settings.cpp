@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -168,9 +169,7 @@ std::optional<double> Settings::number(std::string_view key) {
 std::optional<bool> Settings::boolean(std::string_view key) {
   const Setting* setting = get(key);
   if (setting == nullptr) return std::nullopt;
-  std::string word = setting->value;
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = lowered(setting->value);
   if (!setting->list && (word == "true" || word == "yes" || word == "on")) return true;
   if (!setting->list && (word == "false" || word == "no" || word == "off")) return false;
   refuse(*setting, "true or false");

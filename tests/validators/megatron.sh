@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # megatron.sh PYTHON [SAMPLES [SEED]]: asks megatron-core, Kubeflow's TrainJob, slurmctld and shellcheck about what `plan
 # emit megatron-lm` writes: plans drawn by chance, and the best plans of 8B, 70B and 405B, on 16,384 GPUs too; a quarter
-# as many for each earlier release. PYTHON has megatron-core; empty: that part is skipped. Megatron-LM's own parser is in no package: MEGATRON_LM names a checkout, or several of different
-# releases, `0.16=/src/megatron-0.16 0.20=/src/megatron`, each asked about files written for it.
+# as many for each earlier release. PYTHON has megatron-core; empty: that part is skipped. Megatron-LM's own parser is in
+# no package: MEGATRON_LM names a checkout, or several of different releases, `0.16=/src/megatron-0.16
+# 0.20=/src/megatron`, each asked about files written for it.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 python=$1 samples=${2:-40} seed=${3:-1}
