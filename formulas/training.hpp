@@ -73,10 +73,12 @@ struct Stack {
   bool gradient_fusion = true;      ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
-  bool tp_overlap = false;      ///< userbuffers: chunked collectives beside the GEMMs
-  bool tp_async_reduce = true;  ///< a column linear's input gradient is summed over tp beside its weight gradient
-  bool ep_overlap = false;      ///< all-to-all of one micro-batch under compute of another
+  bool tp_overlap = false;          ///< userbuffers: chunked collectives beside the GEMMs
+  bool reduces_per_linear = false;  ///< without sequence parallelism gate and up sum their input gradients apart
+  bool tp_async_reduce = true;      ///< a column linear's input gradient is summed over tp beside its weight gradient
+  bool ep_overlap = false;          ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
+  bool scatters_hand_overs = false;  ///< without sequence parallelism tensor ranks send shares of an activation
   bool cuda_graphs = false;
   bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts
   int vocab_barriers = 0;            ///< embedding and head spread over all stages, which meet so often; 0 = not

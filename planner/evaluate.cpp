@@ -26,7 +26,8 @@ Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
 
 double hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
-  return hidden_bytes(tokens, problem.model.hidden) / layout.tp;
+  const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
+  return hidden_bytes(tokens, problem.model.hidden) / (shares ? layout.tp : 1);
 }
 
 double held(const Pipeline& pipeline, int rank) {

@@ -34,6 +34,7 @@ Stack any() {
 Stack deepspeed_era() {
   Stack stack;
   stack.framework = "megatron-deepspeed";
+  stack.scatters_hand_overs = true;
   stack.cross_entropy = CrossEntropy::Unfused;
   stack.flash_attention = false;
   stack.gradient_fusion = false;
@@ -46,6 +47,7 @@ Stack deepspeed_era() {
 Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched on
   Stack stack;
   stack.framework = "megatron-lm";
+  stack.scatters_hand_overs = true;
   stack.cross_entropy = CrossEntropy::Unfused;
   stack.overlap_grad_reduce = stack.overlap_param_gather = false;
   return stack;
@@ -75,6 +77,7 @@ Stack maxtext() {
 Stack research() {
   Stack stack = megatron_lm();
   stack.framework = "research";
+  stack.scatters_hand_overs = false;
   stack.attention_kernel = AttentionKernel::Flash2;
   stack.fused_pointwise = stack.tp_async_reduce = stack.gradient_fusion = false;
   return stack;

@@ -118,7 +118,7 @@ void LayerBuilder::dense(const DenseShape& shape) {
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
   add_activation(tokens_, f, shape.gated, kRecomputeMlp);
   add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
-  tensor_messages(h, h, in);
+  tensor_messages(h, h, in, shape.gated && stack_.reduces_per_linear ? 2 : 1);
 }
 
 void LayerBuilder::norms(int count) {
@@ -181,7 +181,7 @@ void LayerBuilder::mtp_projection() {
   add_linear(tokens_, h / split_.tp, 2 * h, dtype_);
 }
 
-void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column) {
+void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column, int sums) {
   if (split_.tp == 1) return;
   const Group group{split_.tp, 1};
   const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
@@ -206,12 +206,12 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   } else {
     const double forward = message_time(Collective::AllReduce, out, group);
     const double backward = message_time(Collective::AllReduce, in, group);
-    const double hidden = reduced_beside(backward, column.weight);
+    const double hidden = sums * reduced_beside(backward, column.weight / sums);
     cost_.forward.tp += chunks * forward;
     cost_.backward_input.tp += hidden;
-    cost_.split_penalty += backward - hidden;
+    cost_.split_penalty += sums * backward - hidden;
     add_message(Axis::Tp, Collective::AllReduce, group, out, 1, forward, chunks * forward);
-    add_message(Axis::Tp, Collective::AllReduce, group, in, 1, backward, hidden);
+    add_message(Axis::Tp, Collective::AllReduce, group, in, sums, backward, hidden);
   }
 }
 

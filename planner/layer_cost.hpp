@@ -66,8 +66,9 @@ class LayerBuilder {
   double average_context(std::int64_t window) const;
   void unfused_attention(double heads, double qk_dim, double v_dim);
   void context_messages(double q_width, double kv_width, double forward_core, double backward_core);
-  /// Gather before a column linear, scatter after a row linear, and what the backward hides (E1).
-  void tensor_messages(double width_in, double width_out, const Linear& column);
+  /// Gather before a column linear, scatter after a row linear, and what the backward hides (E1). `sums`: reductions
+  /// of an input gradient without sequence parallelism, one for each linear that does its own.
+  void tensor_messages(double width_in, double width_out, const Linear& column, int sums = 1);
 
   Linear linear(double m, double n, double k, DType dtype) const;
   Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);

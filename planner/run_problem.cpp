@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,7 @@ std::string lower(std::string_view text) {
 
 constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostBatch = 100'000'000;
 constexpr std::int64_t kMostLayers = 10'000;
+constexpr int kMostExperts = 1024;
 
 /// A degree; one above kMostGpus counts as that, which divides no job.
 int count(const std::optional<std::int64_t>& value, int otherwise = 1) {
@@ -239,6 +241,20 @@ Recompute least_recompute(const Problem& problem, Layout layout) {
   return blocks(enough);
 }
 
+/// The expert parallelism of a run that states none: the fastest that fits, or else the one that lacks least memory.
+int fastest_expert_parallelism(const Problem& problem, Layout layout) {
+  int fastest = 1;
+  std::pair best(std::numeric_limits<std::int64_t>::max(), 0.0);  // bytes that lack, seconds
+  for (layout.ep = 1; layout.ep <= std::min(problem.gpus, kMostExperts); ++layout.ep) {
+    if (broken_rule(problem, layout) >= 0) continue;
+    const Estimate estimate = plan::estimate(problem, layout);
+    const std::int64_t lacks = std::max<std::int64_t>(0, estimate.peak.value - estimate.capacity.value);
+    const std::pair now(lacks, estimate.step_time.value);
+    if (now < best) best = now, fastest = layout.ep;
+  }
+  return fastest;
+}
+
 /// Largest micro-batch among which published jobs were tuned (Narayanan et al. 2021, section 5.4.3).
 constexpr int kMostTuned = 4;
 
@@ -306,6 +322,9 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
+  built.guessed = !run.ep && problem.model.moe() && run.status == "ok";
+  if (built.guessed) built.layout.ep = fastest_expert_parallelism(problem, built.layout);
+  if (!run.micro_batch && defaults.accumulates && run.status == "ok") built.guessed = true;
   if (!run.micro_batch && defaults.accumulates && run.status == "ok")
     built.layout.micro_batch = fastest_micro_batch(problem, built.layout);
   if (run.recompute.empty() && defaults.recomputes_to_fit)

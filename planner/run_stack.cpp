@@ -56,16 +56,17 @@ void simumax(Problem& problem, Layout& layout) {
 }
 
 /// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
-/// gathered once and kept, 16-bit gradients beside a sharded fp32 optimizer. Its sweeps keep all activations and run
-/// FlashAttention 2 and that repository's RMSNorm, which activation checkpointing rules out: what recomputes runs
-/// PyTorch's norm, which keeps its normalised input, and the kernels that came before (arXiv:2311.05610, section 4).
+/// gathered once and kept, or their gradients summed by every column linear, 16-bit gradients beside a sharded fp32
+/// optimizer. Its sweeps keep all activations and run FlashAttention 2 and that repository's RMSNorm, which activation
+/// checkpointing rules out: what recomputes runs PyTorch's norm, which keeps its normalised input, and the kernels that
+/// came before (arXiv:2311.05610, section 4).
 void aleph_alpha(Problem& problem, const Layout& layout) {
   Stack& stack = problem.training.stack;
   stack.cross_entropy = CrossEntropy::Eager;
   stack.vocab_parallel_loss = stack.fused_activation = stack.frees_stage_outputs = stack.transformer_engine = false;
   stack.fused_norms = layout.recompute.kind == RecomputeKind::None;
   stack.attention_kernel = stack.fused_norms ? AttentionKernel::Flash2 : AttentionKernel::Flash1;
-  stack.keeps_gathered = true;
+  stack.keeps_gathered = stack.reduces_per_linear = true;
   problem.training.grad_bytes = 2;
 }
 

@@ -9,16 +9,16 @@ constexpr std::int64_t kLongSequence = 32768;
 /// tests/tools/fit_time from residuals with and without each run's own suite in the fit; suites weigh by their runs up
 /// to as many as count in the fit.
 constexpr std::array<Interval, kRegimes> kStepTime{{
-    {0.891, 1.484},  // unmeasured GPU, 119 runs
-    {0.732, 1.695},  // mixture of experts on GPUs with fp4, 62 runs
-    {0.744, 1.308},  // mixture of experts, 96 runs
-    {0.951, 1.290},  // long context, 23 runs
-    {0.865, 1.502},  // operations launched one by one, several nodes, 132 runs
-    {0.808, 1.483},  // operations launched one by one, one node, 389 runs
-    {0.853, 1.297},  // FSDP, several nodes, 45 runs
-    {0.832, 1.180},  // FSDP, one node, 55 runs
-    {0.898, 1.256},  // several nodes, 366 runs
-    {0.908, 1.194},  // one node, 105 runs
+    {0.908, 1.533},  // unmeasured GPU, 119 runs
+    {0.807, 1.698},  // mixture of experts on GPUs with fp4, 62 runs
+    {0.824, 1.380},  // mixture of experts, 96 runs
+    {0.947, 1.301},  // long context, 23 runs
+    {0.883, 1.512},  // operations launched one by one, several nodes, 132 runs
+    {0.816, 1.492},  // operations launched one by one, one node, 389 runs
+    {0.855, 1.301},  // FSDP, several nodes, 45 runs
+    {0.833, 1.185},  // FSDP, one node, 55 runs
+    {0.905, 1.268},  // several nodes, 366 runs
+    {0.905, 1.212},  // one node, 105 runs
 }};
 /// The same for memory, measured over predicted, by how a stack lays out its states.
 constexpr Interval kFsdp2Memory{0.732, 1.123};      // 15 runs, `reserved`

@@ -122,12 +122,32 @@ TEST_CASE("traffic of tensor parallelism is the published volume") {
   CHECK(bytes == doctest::Approx(16 * 8 * layer).epsilon(1e-3));
 }
 
-TEST_CASE("a tensor rank hands on its share of an activation, with sequence parallelism or without") {
-  const Problem problem = llama_405b();
+TEST_CASE("linears that sum their own input gradients reduce once more a layer, without sequence parallelism") {
+  Problem problem = llama_405b();
+  Layout layout = llama_405b_layout();
+  const auto bytes = [&] {
+    double sum = 0;
+    for (const Communication& row : estimate(problem, layout).communication)
+      if (row.axis == Axis::Tp) sum += static_cast<double>(row.per_step.value);
+    return sum;
+  };
+  const double shared = bytes();
+  problem.training.stack.reduces_per_linear = true;
+  CHECK(bytes() == shared);
+  layout.sequence_parallel = false;
+  const double apart = bytes();
+  problem.training.stack.reduces_per_linear = false;
+  CHECK(apart - bytes() == doctest::Approx(16 * 8 * 4.0 * 8192 * 16384 * 7 / 8));
+}
+
+TEST_CASE("a tensor rank hands on its share of an activation, or all of it where nothing is scattered") {
+  Problem problem = llama_405b();
   Layout layout = llama_405b_layout();
   const double share = 2.0 * 8192 * 16384 / 8;
   CHECK(hand_over_bytes(problem, layout) == share);
   layout.sequence_parallel = false;
+  CHECK(hand_over_bytes(problem, layout) == 8 * share);
+  problem.training.stack.scatters_hand_overs = true;
   CHECK(hand_over_bytes(problem, layout) == share);
   for (const Communication& row : estimate(problem, layout).communication)
     if (row.axis == Axis::Pp) CHECK(static_cast<double>(row.per_step.value) == doctest::Approx(2 * 16 * 8 * share));

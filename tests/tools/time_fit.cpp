@@ -90,7 +90,7 @@ Calibration improve(std::span<const Timed> runs, const Linear& linear, const Cal
       right(j) += trust * std::log(constant.prior / calibration.*constant.member);
     }
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i].suite == left_out) continue;
+      if (runs[i].suite == left_out || runs[i].run.guessed) continue;
       const Eigen::Map<const Eigen::VectorXd> slope(linear.slope[i].data(), n);
       const double now = (linear.residual[i] + slope.dot(step)) / kNoise;
       const double robust = 1 / (1 + now * now / (kCauchy * kCauchy));
