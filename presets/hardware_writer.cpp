@@ -1,6 +1,7 @@
 // Writes a measured profile as hardware_reader.cpp reads it. Tested by tests/presets/hardware_profile_test.cpp.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "presets/hardware.hpp"
@@ -21,10 +22,15 @@ struct Out {
 
 Out scalar(std::string text) { return {.kind = Out::Kind::Scalar, .text = std::move(text)}; }
 
-/// Whole numbers in full, others to six digits.
+bool whole(double value) { return value == std::floor(value) && std::abs(value) < 1e15; }
+
+/// Whole numbers in full, others to six digits; what these leave whole in full too, so that it reads back as it stands.
 std::string number_of(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
-                                                              : fmt::format("{:.6g}", value);
+  if (whole(value)) return fmt::format("{:.0f}", value);
+  const std::string six = fmt::format("{:.6g}", value);
+  double rounded = value;
+  std::from_chars(six.data(), six.data() + six.size(), rounded);
+  return whole(rounded) ? fmt::format("{:.0f}", rounded) : six;
 }
 
 bool plain(const std::string& text) {
