@@ -27,6 +27,8 @@ std::string absurdity(const Model& m) {
     if (k.ffn == Ffn::Moe && k.moe.top_k > k.moe.experts)
       return "a token cannot go to " + std::to_string(k.moe.top_k) + " of " + std::to_string(k.moe.experts) +
              " experts";
+    if (k.mixer == Mixer::Attention && a.head_dim < 1)
+      return std::to_string(a.heads) + " heads are too many for a hidden size of " + std::to_string(m.hidden);
     if (k.mixer == Mixer::Attention && a.kv_heads > 0 && a.heads % a.kv_heads != 0)
       return std::to_string(a.heads) + " query heads cannot share " + std::to_string(a.kv_heads) + " KV heads evenly";
   }

@@ -117,7 +117,7 @@ class FieldWriter {
     for (ProfileSource& value : values) {
       FieldWriter inner;
       hardware::fields(inner, value);
-      all.map.emplace_back(value.id, std::move(inner.out));
+      all.map.emplace_back(yaml_word(value.id), std::move(inner.out));
     }
     if (!values.empty()) put(key, std::move(all));
   }
