@@ -19,6 +19,8 @@ namespace plan {
 /// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours. Any number
 /// from `enough` on may stand for a larger one.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t enough = SIZE_MAX) {
+  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap >= enough) return gap;
   const auto lower = lower_case;
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -55,10 +57,8 @@ template <class Range>
   std::string best;
   for (const auto& candidate : candidates) {
     const std::string_view name(candidate);
-    const std::size_t gap = name.size() > word.size() ? name.size() - word.size() : word.size() - name.size();
-    const bool holds = holds_word(name, word);
-    if (gap >= least && !holds) continue;
-    const std::size_t distance = holds ? std::min<std::size_t>(gap, 1) : edit_distance(word, name, least);
+    const std::size_t distance =
+        holds_word(name, word) ? std::min<std::size_t>(name.size() - word.size(), 1) : edit_distance(word, name, least);
     if (distance < least) {
       least = distance;
       best = std::string(name);

@@ -29,7 +29,7 @@ bool resembles(std::string_view typed, std::string_view known) {
   std::size_t at = 0;
   for (const std::string_view part : own) {
     const std::size_t slips = part.size() > 4 ? 2 : part.size() > 2 ? 1 : 0;
-    while (at < theirs.size() && edit_distance(part, theirs[at]) > slips) ++at;
+    while (at < theirs.size() && edit_distance(part, theirs[at], slips + 1) > slips) ++at;
     if (at++ == theirs.size()) return false;
   }
   return true;

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "presets/suggest.hpp"
 
@@ -90,4 +94,19 @@ TEST_CASE("the nearest name is at most a third of the word away, or holds it") {
   CHECK(plan::nearest_name("", names).empty());
   CHECK(plan::edit_distance("ca", "ac") == 1);
   CHECK(plan::edit_distance("kitten", "sitting") == 3);
+}
+
+TEST_CASE("a distance that may stop early is right up to where it may") {
+  std::mt19937 random(7);
+  const auto word = [&] {
+    std::string letters(random() % 7, 'a');
+    for (char& letter : letters) letter = static_cast<char>('a' + random() % 3);
+    return letters;
+  };
+  for (int i = 0; i < 3000; ++i) {
+    const std::string a = word(), b = word();
+    const std::size_t whole = plan::edit_distance(a, b);
+    for (std::size_t enough = 1; enough < 8; ++enough)
+      REQUIRE(std::min(plan::edit_distance(a, b, enough), enough) == std::min(whole, enough));
+  }
 }
