@@ -18,7 +18,8 @@ class FieldReader {
  public:
   explicit FieldReader(yaml::Map map) : map_(std::move(map)) {}
 
-  void number(const char* key, double& out) { map_.number(key, out, kNotNegative, kOptional); }
+  /// In GiB, GB/s, TFLOP/s, microseconds: nothing real is larger, and bytes stay countable.
+  void number(const char* key, double& out) { map_.number(key, out, {0, 1e9}, kOptional); }
   void integer(const char* key, int& out) { map_.integer(key, out, {0, 1e9}, kOptional); }
   void index(const char* key, int& out) { integer(key, out); }
   void text(const char* key, std::string& out) { map_.text(key, out, kOptional); }
