@@ -271,6 +271,15 @@ int fastest_micro_batch(const Problem& problem, Layout layout) {
   return fastest;
 }
 
+/// Whether a run that went well leaves degrees open, which are then what its authors would have found.
+bool guess_degrees(const Run& run, const FrameworkDefaults& defaults, const Problem& problem, Layout& layout) {
+  if (run.status != "ok") return false;
+  const bool open_experts = !run.ep && problem.model.moe(), open_batch = !run.micro_batch && defaults.accumulates;
+  if (open_experts) layout.ep = fastest_expert_parallelism(problem, layout);
+  if (open_batch) layout.micro_batch = fastest_micro_batch(problem, layout);
+  return open_experts || open_batch;
+}
+
 bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
 
 }  // namespace
@@ -322,11 +331,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
-  built.guessed = !run.ep && problem.model.moe() && run.status == "ok";
-  if (built.guessed) built.layout.ep = fastest_expert_parallelism(problem, built.layout);
-  if (!run.micro_batch && defaults.accumulates && run.status == "ok") built.guessed = true;
-  if (!run.micro_batch && defaults.accumulates && run.status == "ok")
-    built.layout.micro_batch = fastest_micro_batch(problem, built.layout);
+  built.guessed = guess_degrees(run, defaults, problem, built.layout);
   if (run.recompute.empty() && defaults.recomputes_to_fit)
     built.layout.recompute = least_recompute(problem, built.layout);
   return built;
