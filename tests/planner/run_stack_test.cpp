@@ -45,6 +45,7 @@ TEST_CASE("stacks by framework and source") {
   const Stack aleph = apply(run_of("Aleph Alpha scaling (Megatron-style)"), model).problem.training.stack;
   CHECK_FALSE(aleph.vocab_parallel_loss);
   CHECK_FALSE(aleph.fused_activation);
+  CHECK(aleph.reduces_per_linear);
   const Training fork = apply(run_of("Megatron-LM fork"), model).problem.training;
   CHECK(fork.precision == Precision::Fp16);
   CHECK(fork.grad_bytes == 2);

@@ -103,3 +103,45 @@ TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, 
   CHECK(built(stated).layout.recompute.kind == RecomputeKind::None);
   CHECK(built(megatron_run(80)).layout.recompute.kind == RecomputeKind::None);  // nothing makes it fit
 }
+
+TEST_CASE("expert parallelism that a run does not state is the fastest that fits, and such a run fits no constant") {
+  Run run = megatron_run(2);
+  run.status = "ok";
+  run.tp = 1, run.global_batch = 64, run.hidden = 4096, run.heads = 32, run.experts = 8, run.top_k = 2,
+  run.expert_ffn = 14336;
+  const RunProblem open = built(run);
+  CHECK(open.guessed);
+  const auto tried = [&](int ep) {
+    Layout layout = open.layout;
+    layout.ep = ep;
+    return estimate(open.problem, layout);
+  };
+  const Estimate best = tried(open.layout.ep);
+  CHECK(best.peak <= best.capacity);
+  int fitting = 0;
+  for (const int ep : {1, 2, 4, 8}) {
+    const Estimate other = tried(ep);
+    if (other.peak > other.capacity) continue;
+    ++fitting;
+    CHECK(other.step_time >= best.step_time);
+  }
+  CHECK(fitting > 1);
+
+  run.ep = 2;
+  CHECK(built(run).layout.ep == 2);
+  CHECK_FALSE(built(run).guessed);
+  run.micro_batch.reset();
+  CHECK(built(run).guessed);
+}
+
+TEST_CASE("activations between stages are scattered where a framework's code does so") {
+  const auto scatters = [](const char* framework) {
+    Run run = megatron_run(8);
+    run.framework = framework;
+    return built(run).problem.training.stack.scatters_hand_overs;
+  };
+  CHECK(scatters("Megatron-LM"));
+  CHECK(scatters("Megatron-DeepSpeed"));
+  CHECK_FALSE(scatters("Megatron-Core"));
+  CHECK_FALSE(scatters("Aleph Alpha scaling"));
+}
