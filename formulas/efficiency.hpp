@@ -80,6 +80,7 @@ struct AttentionWork {
 /// Time of one fit: soft_sum, corrected by the measured curve where there is one.
 [[nodiscard]] Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks);
 
+inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are read or fitted
 /// (alpha^p + transfer^p)^(1/p): p = 1 is the alpha-beta model, p -> infinity the larger of the two.
 [[nodiscard]] double soft_sum(double alpha, double transfer, double p);
 

@@ -117,14 +117,14 @@ CollectiveFit fit_collective(Collective op, int ranks, std::span<const Collectiv
   CollectiveFit fit{.op = op, .ranks = ranks, .p = kDefaultP, .provenance = Provenance::Fitted};
   if (samples.empty()) return fit;
   const auto model = [&](std::span<const double> x, std::size_t i) {
-    return soft_sum(x[0], wire[i] / x[1], x.size() > 2 ? x[2] : kDefaultP);
+    return soft_sum(x[0], wire[i] / x[1], x.size() > 2 ? std::clamp(x[2], kLeastP, kMostP) : kDefaultP);
   };
   std::vector<double> start{fastest, busbw * 1.1};
   if (samples.size() >= kSizesToFreeP) start.push_back(kDefaultP);
   const std::vector<double> found = fit_log(model, seconds, start);
   fit.alpha = Seconds(found[0]);
   fit.busbw = BytesPerSecond(found[1]);
-  if (found.size() > 2) fit.p = found[2];
+  if (found.size() > 2) fit.p = std::clamp(found[2], kLeastP, kMostP);
   return fit;
 }
 

@@ -112,7 +112,10 @@ struct Parse {
     std::string_view text = cell.text;
     if (const std::size_t space = text.rfind(' '); space != std::string_view::npos) text.remove_prefix(space + 1);
     field = number<std::int64_t>(text);
-    if (field && (*field < 0 || *field > kMostCount)) {
+    if (field && column == "zero" && *field > 3) {
+      refuse(fmt::format("`{}` in column `zero` is out of range", cell.text), "ZeRO stages are 0 to 3");
+      field.reset();
+    } else if (field && (*field < 0 || *field > kMostCount)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "counts lie between 0 and 10^12");
       field.reset();
     }

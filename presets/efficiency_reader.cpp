@@ -177,7 +177,7 @@ void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& sc
   map.integer("ranks", fit.ranks, {2, 1024});
   map.quantity("alpha", fit.alpha);
   map.quantity("busbw", fit.busbw);
-  map.number("p", fit.p, {0.1, 10});
+  map.number("p", fit.p, {kLeastP, kMostP});
   if (map.has("us")) {
     const std::vector<double> seconds = numbers(map, "us", 1e-6);
     if (seconds.size() != bytes.size())

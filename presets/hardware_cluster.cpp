@@ -91,7 +91,7 @@ CollectiveFit fit_of(const ProfileCurve& curve) {
                     .ranks = curve.layout.n,
                     .alpha = Seconds(curve.alpha_us * 1e-6),
                     .busbw = BytesPerSecond(curve.busbw_gb_s * 1e9),
-                    .p = curve.p > 0 ? curve.p : 0.62,
+                    .p = curve.p,
                     .provenance = Provenance::Measured};
   const CollectiveFit law = fit;
   std::vector<CurvePoint> table = curve.table;
@@ -151,9 +151,7 @@ void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
   cluster.tiers.clear();
   for (const ProfileTier& from : profile.tiers) {
     if (from.kind == "node") continue;  // describes the host; its links are those of the tier around it
-    Tier tier{.name = from.id,
-              .size = from.size > 0 ? from.size : kAnyGpus,
-              .oversubscription = std::max(1.0, from.oversubscription)};
+    Tier tier{.name = from.id, .size = from.size > 0 ? from.size : kAnyGpus, .oversubscription = from.oversubscription};
     const bool first = cluster.tiers.empty();
     tier.bandwidth = first ? usual.front().bandwidth : usual.back().bandwidth;
     if (from.per_gpu_gb_s > 0) tier.bandwidth = BytesPerSecond(from.per_gpu_gb_s * 1e9);

@@ -3,11 +3,13 @@
 #include <array>
 #include <utility>
 
+#include "formulas/efficiency.hpp"
 #include "formulas/hardware_profile.hpp"
 #include "formulas/names.hpp"
 
 /// The keys of a profile, once: hardware_reader.cpp and hardware_writer.cpp visit the same fields. A number of 0, an
-/// empty text and an empty list are not written, and read as that when absent.
+/// empty text and an empty list are not written, and read as that when absent; what is something else when absent is
+/// never 0, and says what it is at least.
 namespace plan::hardware {
 
 inline constexpr Named<Provenance> kKinds[] = {{Provenance::Measured, "measured"},
@@ -18,6 +20,7 @@ inline constexpr Named<Provenance> kKinds[] = {{Provenance::Measured, "measured"
 inline constexpr Named<Orientation> kOrientationWords[] = {
     {Orientation::Forward, "tn"}, {Orientation::DataGrad, "nn"}, {Orientation::WeightGrad, "nt"}};
 inline constexpr Named<bool> kPasses[] = {{false, "fwd"}, {true, "bwd"}};
+inline constexpr double kLeastSlowdown = 0.01;
 inline constexpr Named<bool> kConcurrency[] = {{true, "all"}, {false, "one"}};
 
 inline std::array<double*, 5> columns(GemmPoint& p) { return {&p.m, &p.n, &p.k, &p.us, &p.spread}; }
@@ -99,7 +102,7 @@ void fields(V& v, ProfileGemm& g) {
 template <class V>
 void fields(V& v, ProfileAttention& a) {
   v.word("pass", a.backward, kPasses);
-  v.integer("head_dim", a.head_dim);
+  v.integer("head_dim", a.head_dim, 1);
   v.section("fit", [&](auto& f) {
     f.number("t0_us", a.t0_us);
     f.number("fmax_tflops", a.fmax_tflops);
@@ -149,7 +152,7 @@ void fields(V& v, ProfileTier& t) {
   v.integer("size", t.size);
   v.number("per_gpu_gb_s", t.per_gpu_gb_s);
   v.number("measured_gb_s_per_gpu", t.measured_gb_s);
-  v.number("oversubscription", t.oversubscription);
+  v.number("oversubscription", t.oversubscription, 1);
   v.number("latency_us", t.latency_us);
   v.text("prov", t.prov);
 }
@@ -159,15 +162,15 @@ void fields(V& v, ProfileCurve& c) {
   v.word("op", c.op, kCollectiveNames);
   v.text("dtype", c.dtype);
   v.section("layout", [&](auto& l) {
-    l.integer("n", c.layout.n);
-    l.integer("ranks_per_node", c.layout.ranks_per_node);
-    l.integer("nodes", c.layout.nodes);
+    l.integer("n", c.layout.n, 1);
+    l.integer("ranks_per_node", c.layout.ranks_per_node, 1);
+    l.integer("nodes", c.layout.nodes, 1);
     l.word("concurrent", c.layout.all, kConcurrency);
   });
   v.section("fit", [&](auto& f) {
     f.number("alpha_us", c.alpha_us);
     f.number("busbw_gb_s", c.busbw_gb_s);
-    f.number("p", c.p);
+    f.number("p", c.p, kLeastP, kMostP);
   });
   v.text("algo", c.algo);
   v.group("quality", c.quality);
@@ -179,8 +182,8 @@ template <class V>
 void fields(V& v, ProfileOverlap& o) {
   v.text("compute", o.compute);
   v.text("comm", o.comm);
-  v.number("compute_slowdown", o.compute_slowdown);
-  v.number("comm_slowdown", o.comm_slowdown);
+  v.number("compute_slowdown", o.compute_slowdown, kLeastSlowdown);
+  v.number("comm_slowdown", o.comm_slowdown, kLeastSlowdown);
   v.text("prov", o.prov);
 }
 
@@ -209,7 +212,7 @@ void fields(V& v, ProfileConditions& c) {
   v.number("power_w_p50", c.power_w_p50);
   v.number("temperature_c_max", c.temperature_c_max);
   v.number("drift_pct", c.drift_pct);
-  v.integer("passes", c.passes);
+  v.integer("passes", c.passes, 1);
   v.words("throttle", c.throttle);
   v.text("prov", c.prov);
 }

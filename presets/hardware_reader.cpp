@@ -19,8 +19,12 @@ class FieldReader {
   explicit FieldReader(yaml::Map map) : map_(std::move(map)) {}
 
   /// In GiB, GB/s, TFLOP/s, microseconds: nothing real is larger, and bytes stay countable.
-  void number(const char* key, double& out) { map_.number(key, out, {0, 1e9}, kOptional); }
-  void integer(const char* key, int& out) { map_.integer(key, out, {0, 1e9}, kOptional); }
+  void number(const char* key, double& out, double least = 0, double most = 1e9) {
+    map_.number(key, out, {least, most}, kOptional);
+  }
+  void integer(const char* key, int& out, int least = 0) {
+    map_.integer(key, out, {static_cast<double>(least), 1e9}, kOptional);
+  }
   void index(const char* key, int& out) { integer(key, out); }
   void text(const char* key, std::string& out) { map_.text(key, out, kOptional); }
   void flag(const char* key, bool& out) { map_.boolean(key, out, kOptional); }

@@ -55,10 +55,10 @@ class FieldWriter {
  public:
   Out out{.kind = Out::Kind::Map};
 
-  void number(const char* key, double& value) {
+  void number(const char* key, double& value, double = 0, double = 0) {
     if (value != 0) put(key, scalar(number_of(value)));
   }
-  void integer(const char* key, int& value) {
+  void integer(const char* key, int& value, int = 0) {
     if (value != 0) put(key, scalar(std::to_string(value)));
   }
   void index(const char* key, int& value) { put(key, scalar(std::to_string(value))); }

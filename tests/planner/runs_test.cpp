@@ -37,6 +37,7 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
       {"id,gpus,gpus\nx,1,2\n", "repeated_column", 1, 9},
       {"id,gpus\nx,sixty\n", "bad_cell", 2, 3},
       {"id,gpus\nx,-4\n", "bad_cell", 2, 3},
+      {"id,zero\nx,4\n", "bad_cell", 2, 3},
       {"id,mfu\nx,nan\n", "bad_cell", 2, 3},
       {"id,gpus\nx,1e30\n", "bad_cell", 2, 3},
       {"id,gpus\nx\n", "row_width", 2, 1},

@@ -119,6 +119,7 @@ TEST_CASE("mistakes in a profile are named with their place") {
   CHECK(problem("n: 8, ranks_per_node: 8", "n: 8, ranks_per_node: 3").find("n 8 with 3 ranks") != std::string::npos);
   CHECK(problem("plan.hardware/1", "plan.hardware/9").find("plan.hardware/9") != std::string::npos);
   CHECK(problem("[512, 16, 0.05]", "[512]").find("a row of") != std::string::npos);
+  CHECK(problem("p: 0.62", "p: 0").find("0.1 to 10 make sense") != std::string::npos);
 }
 
 TEST_CASE("a profile written by hand needs a GPU and nothing else") {
