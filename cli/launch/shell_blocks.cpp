@@ -23,8 +23,9 @@ void Follower::follow(const std::vector<Token>& tokens) {
     --depth_;
     return;
   }
-  std::vector<Block> outer = std::move(blocks_);
-  blocks_.clear();
+  std::vector<Block> outer = std::exchange(blocks_, {});  // a function may be called in the midst of a statement
+  const bool condition = std::exchange(condition_, false);
+  joined_.clear();
   Truth last = Truth::Yes;
   for (std::size_t at = 0; at < tokens.size() && !stopped_;) {
     std::vector<Token> words;
@@ -43,9 +44,10 @@ void Follower::follow(const std::vector<Token>& tokens) {
     joined_ = op == "&&" || op == "||" ? op : "";
     if (joined_.empty() && condition_) decide(last);
     if (op == ";;") end_case_branch();
-    if (in_case_ && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
+    if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
   blocks_ = std::move(outer);
+  condition_ = condition;
   --depth_;
 }
 
@@ -111,7 +113,6 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
 
 Truth Follower::close_block() {
   blocks_.pop_back();
-  in_case_ = in(Block::Kind::Case);
   return Truth::Yes;
 }
 
@@ -161,7 +162,6 @@ Truth Follower::start_case(const std::vector<Token>& words, bool skip) {
   Block block{.kind = Block::Kind::Case, .outer = active() && !skip, .active = false};
   if (block.outer && words.size() > 1) block.values.push_back(expand_one(words[1].raw, scope));
   blocks_.push_back(std::move(block));
-  in_case_ = true;
   return Truth::Yes;
 }
 

@@ -116,7 +116,6 @@ class Follower {
   std::string joined_{};
   bool condition_ = false;
   int condition_line_ = 0;
-  bool in_case_ = false;
   bool stopped_ = false;
   int depth_ = 0;
   int commands_ = 0;

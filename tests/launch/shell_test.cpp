@@ -39,6 +39,8 @@ constexpr Row kRows[] = {
     {"for t in 2 4; do run $t; done", "run 4"},
     {"case \"x1\" in\n a) run no ;;\n x*) run yes ;;\n *) run other ;;\nesac", "run yes"},
     {"f() {\n  run \"$1\" \"${@:2}\"\n}\nf a b c", "run a b c"},
+    {"f() { run yes; }\nfalse || f", "run yes"},
+    {"f() { true; }\nif f; then run yes; else run no; fi", "run yes"},
     {"bash -c 'run \"$0\" \"$1\" \"${@:2}\"' a b c d", "run a b c d"},
     {"C=\"run --a 1\"; eval $C", "run --a 1"},
     {"run a > log 2>&1 < in", "run a"},

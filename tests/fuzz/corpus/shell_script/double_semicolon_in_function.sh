@@ -1,0 +1,4 @@
+#!/bin/bash
+f() { echo one ;; }
+case x in x) f 2 ;; *) f 4 ;; esac
+torchrun pretrain_gpt.py --num-layers 2
