@@ -18,16 +18,16 @@ constexpr std::size_t kStatementCost = 64;  // characters' worth of work that ev
 
 }  // namespace
 
-void Follower::follow(const std::vector<Token>& tokens) {
+Truth Follower::follow(const std::vector<Token>& tokens) {
   if (++depth_ > kDeepest) {
     --depth_;
-    return;
+    return Truth::Unknown;
   }
   std::vector<Block> outer = std::exchange(blocks_, {});  // a function may be called in the midst of a statement
   const bool condition = std::exchange(condition_, false);
   joined_.clear();
   Truth last = Truth::Yes;
-  for (std::size_t at = 0; at < tokens.size() && !stopped_;) {
+  for (std::size_t at = 0; at < tokens.size() && !stopped_ && !returned_;) {
     std::vector<Token> words;
     std::size_t work = kStatementCost;
     while (at < tokens.size() && tokens[at].word)
@@ -48,7 +48,9 @@ void Follower::follow(const std::vector<Token>& tokens) {
   }
   blocks_ = std::move(outer);
   condition_ = condition;
+  returned_ = false;
   --depth_;
+  return last;
 }
 
 bool Follower::function_starts(const std::vector<Token>& words, const std::string& op, const std::vector<Token>& tokens,

@@ -99,7 +99,9 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   const std::string& name = words.front().chars;
   if (name == "exit" || name == "return") {
     stopped_ = name == "exit" && depth_ == 1;
-    return Truth::Yes;
+    returned_ = name == "return";
+    if (words.size() > 1 && words[1].chars.find('$') != std::string::npos) return Truth::Unknown;
+    return truth(words.size() == 1 || words[1].chars == "0");
   }
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
@@ -116,10 +118,10 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
 Truth Follower::call(const Function& body, const std::vector<Text>& words) {
   std::vector<Text> outer = std::exchange(scope.positional, words);
   const bool knew = std::exchange(scope.knows_positional, true);
-  follow(*body);
+  const Truth last = follow(*body);
   scope.positional = std::move(outer);
   scope.knows_positional = knew;
-  return Truth::Yes;
+  return last;
 }
 
 Text Follower::joined_words(const std::vector<Text>& words, std::size_t from) {
@@ -138,10 +140,10 @@ Truth Follower::inner(const Text& text, const std::vector<Text>& words, std::siz
     scope.positional.assign(words.begin() + static_cast<std::ptrdiff_t>(from), words.end());
     scope.knows_positional = true;
   }
-  follow(tokens(text));
+  const Truth last = follow(tokens(text));
   scope.positional = std::move(outer);
   scope.knows_positional = knew;
-  return Truth::Yes;
+  return last;
 }
 
 Truth Follower::follow_dash_c(const std::vector<Text>& words) {

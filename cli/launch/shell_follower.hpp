@@ -50,7 +50,8 @@ class Follower {
 
   bool active() const { return blocks_.empty() || blocks_.back().active; }
 
-  void follow(const std::vector<Token>& tokens);
+  /// What the last statement came to.
+  Truth follow(const std::vector<Token>& tokens);
 
   /// `name() {` ... `}` and `function name {`: remembers the body. True if there was one.
   bool function_starts(const std::vector<Token>& words, const std::string& op, const std::vector<Token>& tokens,
@@ -116,7 +117,7 @@ class Follower {
   std::string joined_{};
   bool condition_ = false;
   int condition_line_ = 0;
-  bool stopped_ = false;
+  bool stopped_ = false, returned_ = false;
   int depth_ = 0;
   int commands_ = 0;
 };

@@ -41,6 +41,8 @@ constexpr Row kRows[] = {
     {"f() {\n  run \"$1\" \"${@:2}\"\n}\nf a b c", "run a b c"},
     {"f() { run yes; }\nfalse || f", "run yes"},
     {"f() { true; }\nif f; then run yes; else run no; fi", "run yes"},
+    {"f() { [ $1 -gt 4 ]; }\nif f 2; then run no; elif f 8; then run yes; else run other; fi", "run yes"},
+    {"f() { run yes; return 1; run no; }\nf && run no", "run yes"},
     {"bash -c 'run \"$0\" \"$1\" \"${@:2}\"' a b c d", "run a b c d"},
     {"C=\"run --a 1\"; eval $C", "run --a 1"},
     {"run a > log 2>&1 < in", "run a"},
