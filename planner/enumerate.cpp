@@ -129,7 +129,7 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
   // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
   std::uint16_t useful = modules_of(problem.model);
   if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
-  // From few modules to many, so that what fits early beats what costs more.
+  // A set comes after its subsets, so that what fits early beats what costs more.
   for (unsigned subset = (0u - useful) & useful; subset != 0; subset = (subset - useful) & useful) {
     const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
     if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = static_cast<std::uint16_t>(subset)});
