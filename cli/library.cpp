@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "cli/report/format.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
@@ -10,6 +13,8 @@
 
 namespace plan {
 namespace {
+
+constexpr unsigned kMostReaders = 8;  // threads
 
 std::string origin(const std::string& where) { return where == "embedded" ? "" : where; }
 
@@ -38,14 +43,23 @@ std::string about_cluster(const Cluster& cluster) {
   return out;
 }
 
+/// Reading YAML takes nearly all the time, and each file is read for itself.
 template <class Parse, class About>
 std::vector<Listed> rows(PresetKind kind, Parse parse, About about) {
   const StoreOptions options = StoreOptions::from_environment();
-  std::vector<Listed> out;
-  for (const PresetEntry& entry : list_presets(kind, options)) {
-    const auto parsed = parse(entry, options);
-    out.push_back({entry.name, with_aliases(parsed ? about(*parsed) : "unreadable", entry), origin(entry.origin)});
-  }
+  const std::vector<PresetEntry> entries = list_presets(kind, options);
+  std::vector<Listed> out(entries.size());
+  const std::size_t readers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostReaders);
+  std::vector<std::thread> pool;
+  for (std::size_t first = 0; first < std::min<std::size_t>(readers, entries.size()); ++first)
+    pool.emplace_back([&, first] {
+      for (std::size_t i = first; i < entries.size(); i += readers) {
+        const PresetEntry& entry = entries[i];
+        const auto parsed = parse(entry, options);
+        out[i] = {entry.name, with_aliases(parsed ? about(*parsed) : "unreadable", entry), origin(entry.origin)};
+      }
+    });
+  for (std::thread& reader : pool) reader.join();
   return out;
 }
 

@@ -39,8 +39,8 @@ struct Scope {
   std::map<std::string, Value> variables{};
   std::vector<Text> positional{};  ///< $0 first
   bool knows_positional = false;
-  int depth = 0;                  ///< of expansions within expansions
-  std::size_t budget = 32 << 20;  ///< characters that may still be read or written
+  int depth = 0;                 ///< of expansions within expansions
+  std::size_t budget = 8 << 20;  ///< characters that may still be read or written
 
   /// Takes `characters` off the budget; false, and nothing left, where it does not hold as many.
   bool spend(std::size_t characters) {
