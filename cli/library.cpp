@@ -9,6 +9,7 @@
 #include "cli/report/format.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/in_parallel.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
@@ -49,17 +50,12 @@ std::vector<Listed> rows(PresetKind kind, Parse parse, About about) {
   const StoreOptions options = StoreOptions::from_environment();
   const std::vector<PresetEntry> entries = list_presets(kind, options);
   std::vector<Listed> out(entries.size());
-  const std::size_t readers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostReaders);
-  std::vector<std::thread> pool;
-  for (std::size_t first = 0; first < std::min<std::size_t>(readers, entries.size()); ++first)
-    pool.emplace_back([&, first] {
-      for (std::size_t i = first; i < entries.size(); i += readers) {
-        const PresetEntry& entry = entries[i];
-        const auto parsed = parse(entry, options);
-        out[i] = {entry.name, with_aliases(parsed ? about(*parsed) : "unreadable", entry), origin(entry.origin)};
-      }
-    });
-  for (std::thread& reader : pool) reader.join();
+  const unsigned readers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostReaders);
+  in_parallel(entries.size(), readers, [&](std::size_t i, unsigned) {
+    const PresetEntry& entry = entries[i];
+    const auto parsed = parse(entry, options);
+    out[i] = {entry.name, with_aliases(parsed ? about(*parsed) : "unreadable", entry), origin(entry.origin)};
+  });
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,10 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write()
   try {
     return run({argv + (argc > 0 ? 1 : 0), argv + argc});
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(plan::write_all(
+        STDERR_FILENO, "error: no memory left; raise what this process may use (ulimit -v, the container's limit)\n"));
+    return plan::kError;
   } catch (const std::exception& bug) {
     static_cast<void>(plan::write_all(STDERR_FILENO, std::string("error: internal: ") + bug.what() + "\n"));
     return plan::kError;

@@ -5,34 +5,17 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "planner/family_search.hpp"
+#include "planner/in_parallel.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
 namespace {
-
-/// Runs `work(i, thread)` for i in [0, count) on `threads` threads.
-template <class Work>
-void in_parallel(std::size_t count, unsigned threads, const Work& work) {
-  if (threads <= 1 || count <= 1) {
-    for (std::size_t i = 0; i < count; ++i) work(i, 0u);
-    return;
-  }
-  std::atomic<std::size_t> next{0};
-  const auto loop = [&](unsigned thread) {
-    for (std::size_t i = next++; i < count; i = next++) work(i, thread);
-  };
-  std::vector<std::thread> pool;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, count); ++t) pool.emplace_back(loop, t);
-  loop(0);
-  for (std::thread& thread : pool) thread.join();
-}
 
 unsigned thread_count(const Problem& problem) {
   return problem.threads > 0 ? static_cast<unsigned>(problem.threads)

@@ -3,7 +3,7 @@
 // leaves this file as an exception. Tested by tests/presets/yaml_test.cpp.
 #include "presets/yaml.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <stdexcept>
 
@@ -190,6 +191,8 @@ Result<Document> parse(std::string source, std::string file) {
   } catch (const YAML::Exception& e) {
     const Node at{Kind::Null, {}, e.mark.line + 1, e.mark.column + 1, {}};
     return fail(one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.msg)), place_in(d, at)));
+  } catch (const std::bad_alloc&) {
+    throw;  // no fault of the file's
   } catch (const std::exception& e) {
     return fail(
         one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.what())), {d.file, 0, 0, 1, {}}));

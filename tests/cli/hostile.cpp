@@ -13,14 +13,6 @@
 namespace plan::hostile {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;         // of address space; sanitizers need terabytes of it
 constexpr rlim_t kMostSeconds = kSanitized ? 600 : 60;  // of processor time, many times what any case takes
 

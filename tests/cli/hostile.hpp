@@ -12,6 +12,14 @@
 
 namespace plan::hostile {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 struct Outcome {
   int status = -1;  ///< exit status; -1 where a signal ended it
   std::string out{}, err{};

@@ -103,6 +103,41 @@ TEST_CASE("a reader that goes away and a user who interrupts end the program") {
   }
 }
 
+TEST_CASE("a machine that grants few threads gives the same answer") {  // each wants half of the address space here
+  const auto with = [](const char* threads) {
+    return run({"--model", "70b", "--gpus", "64", "--json", "--threads", threads},
+               [] { Child::limit(RLIMIT_STACK, rlim_t{1} << 29); });
+  };
+  const Outcome one = with("1"), many = with("8");
+  CHECK(one.status == 0);
+  CHECK(many.status == 0);
+  CHECK(many.out == one.out);
+  CHECK(many.err == one.err);
+}
+
+TEST_CASE("a machine without memory ends the program with an error, wherever it happens") {
+  if (kSanitized) return;  // they want terabytes of address space
+  const auto with = [](const std::vector<std::string>& words, rlim_t most) {
+    return run(words, [&] { Child::limit(RLIMIT_AS, most); });
+  };
+  rlim_t least = rlim_t{4} << 20;  // that the program and its libraries take
+  while (with({"--version"}, least).status != 0) least += rlim_t{1} << 20;
+  const std::vector<std::vector<std::string>> commands = {
+      {"--model", "deepseek-v3", "--gpus", "64"}, {"list", "models"}, {"show", "model", "405b"}};
+  int refused = 0;
+  for (const std::vector<std::string>& words : commands)
+    for (rlim_t more = 1'000'000; more < 24'000'000; more += 1'237'000) {
+      CAPTURE(words.front());
+      CAPTURE(more);
+      const Outcome outcome = with(words, least + more);
+      if (outcome.status == 0) continue;
+      ++refused;
+      check_refused(outcome);
+      CHECK(outcome.err.find("no memory left") != std::string::npos);
+    }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("launch files are written all or none") {
   const TemporaryFolder folder;
   const std::string out = folder.at("job");
