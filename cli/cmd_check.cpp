@@ -1,6 +1,6 @@
 // `plan check --budget FILE`: holds jobs to their limits before a GPU is rented. Tested by tests/cli/check_test.cpp and
 // tests/golden/check*.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

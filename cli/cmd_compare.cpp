@@ -1,6 +1,6 @@
 // `plan compare A B`: earlier plans, launch files, layouts or the best one, side by side. Tested by
 // tests/cli/comparison_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

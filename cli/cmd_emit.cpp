@@ -1,5 +1,6 @@
 // `plan emit`: the best layout that a framework accepts, as its launch files. Tested by tests/cli/golden_test.cpp.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 

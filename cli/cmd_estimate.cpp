@@ -1,5 +1,5 @@
 // `plan estimate`: the same report for one layout. Tested by tests/cli/screens_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // `plan explain TERM`: how a number of the report comes about. Tested by tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 #include <vector>

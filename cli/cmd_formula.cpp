@@ -1,5 +1,5 @@
 // `plan formula NAME --set s=2048,b=1`: a formula by name, with numbers. Tested by tests/cli/formula_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,6 @@
 // `plan list`: what is known, with where it comes from. Tested by tests/cli/golden_test.cpp.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // `plan probe`: measure this node or job, or take what other tools measured. Tested by tests/cli/probe_test.cpp and
 // tests/golden/probe-*.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/commands.hpp"
 #include "cli/diagnostic.hpp"

@@ -1,5 +1,6 @@
 // `plan show KIND NAME`: one preset or formula whole. Tested by tests/cli/golden_test.cpp.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // `plan sweep`: the best layout at every value of a flag. Tested by tests/cli/sweep_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

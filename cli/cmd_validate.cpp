@@ -1,6 +1,6 @@
 // `plan validate FILE...`: predicted against measured. Tested by tests/cli/validation_test.cpp and
 // tests/golden/validate*.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/commands.hpp"
 #include "cli/diagnostic.hpp"

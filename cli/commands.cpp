@@ -1,7 +1,7 @@
 // From words to an exit status: parse, answer what every verb answers alike, run the verb.
 #include "cli/commands.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

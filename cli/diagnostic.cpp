@@ -2,7 +2,7 @@
 // Tested by tests/cli/diagnostic_test.cpp.
 #include "cli/diagnostic.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

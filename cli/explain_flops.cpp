@@ -1,7 +1,7 @@
 // FLOPs of a token, down to the shapes of the weights that it meets. Tested by tests/cli/explain_test.cpp.
 #include "formulas/flops.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Times of kernels, each down to its shape and to what was measured of the GPU. Tested by tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 // What a layer keeps for its backward pass, tensor by tensor, each in the sizes that it consists of (formulas.md D).
 // Tested by tests/cli/explain_test.cpp against formulas/activation.cpp for every shipped model.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Terms of a stage's memory. Tested by tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

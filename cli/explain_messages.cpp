@@ -1,6 +1,6 @@
 // Communication of each axis, message by message, down to latency, bytes and rate. Tested by
 // tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

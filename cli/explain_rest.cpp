@@ -1,6 +1,6 @@
 // What is left of the report's terms: recomputation, stragglers, the optimizer step, the smaller categories of memory,
 // intervals, and what follows from the step time. Tested by tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

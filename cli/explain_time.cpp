@@ -1,5 +1,5 @@
 // Terms of the step time and what follows from it. Tested by tests/cli/explain_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Help texts from the tables of commands and options. Tested by the golden files.
 #include "cli/help.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace plan {
 namespace {

@@ -1,7 +1,7 @@
 // Numbers as people type them. Tested by tests/cli/numbers_test.cpp.
 #include "cli/numbers.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cctype>
 #include <cmath>

@@ -1,8 +1,9 @@
 // The measuring side of `plan probe`. Tested by tests/hwprobe/probe_ranks_test.cpp, which runs the program.
 #include "cli/probe_run.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <csignal>

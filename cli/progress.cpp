@@ -1,7 +1,7 @@
 // The only text that is written before the end: a line that says that the search is at work.
 #include "cli/progress.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>

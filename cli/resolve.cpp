@@ -1,7 +1,7 @@
 // From typed words to a problem. Tested by tests/cli/resolve_test.cpp.
 #include "cli/resolve.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

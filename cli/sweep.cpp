@@ -1,7 +1,7 @@
 // Many searches and what separates their answers. Tested by tests/cli/sweep_test.cpp.
 #include "cli/sweep.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Which questions a sweep asks. Tested by tests/cli/sweep_test.cpp.
 #include "cli/sweep_axes.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

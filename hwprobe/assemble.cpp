@@ -1,7 +1,7 @@
 // From observations to a profile. Tested by tests/hwprobe/assemble_test.cpp.
 #include "hwprobe/assemble.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

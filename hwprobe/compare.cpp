@@ -1,7 +1,7 @@
 // Two profiles side by side. Tested by tests/hwprobe/compare_test.cpp.
 #include "hwprobe/compare.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // Tested by tests/hwprobe/discover_test.cpp.
 #include "hwprobe/discover.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

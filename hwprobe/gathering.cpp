@@ -1,7 +1,7 @@
 // The handshake of a probe's ranks; hwprobe.md 3.4. Tested by tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/gathering.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 // Other tools' results into a profile. Tested by tests/hwprobe/import_test.cpp.
 #include "hwprobe/import.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

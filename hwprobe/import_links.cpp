@@ -1,6 +1,6 @@
 // Results of nvbandwidth (`-j`) and of perftest (ib_write_bw, ib_send_lat and their kin): host links, pairs, network.
 // Tested by tests/hwprobe/import_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

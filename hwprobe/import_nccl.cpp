@@ -1,6 +1,6 @@
 // Results of nccl-tests: the table that it prints, and its JSON (`-J FILE`, file version 2). Columns and keys are those
 // of nccl-tests' util.cu. Tested by tests/hwprobe/import_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

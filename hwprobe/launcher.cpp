@@ -2,7 +2,7 @@
 // Tested by tests/hwprobe/launcher_test.cpp.
 #include "hwprobe/launcher.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdlib>

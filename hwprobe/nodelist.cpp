@@ -3,7 +3,7 @@
 // Tested by tests/hwprobe/nodelist_test.cpp.
 #include "hwprobe/nodelist.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -4,7 +4,7 @@
 #include "hwprobe/nvml.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace plan {
 namespace {

@@ -3,7 +3,7 @@
 #include "hwprobe/plugin.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // Tested by tests/hwprobe/wire_test.cpp and tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/rank_work.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

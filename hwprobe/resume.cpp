@@ -1,6 +1,6 @@
 // Taking up a probe that ended early: which points a profile holds, and adding them to a new one.
 // Tested by tests/hwprobe/assemble_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

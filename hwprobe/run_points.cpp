@@ -2,7 +2,7 @@
 // Tested by tests/hwprobe/run_points_test.cpp.
 #include "hwprobe/run_points.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

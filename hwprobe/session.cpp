@@ -1,7 +1,7 @@
 // A probe from the first connection to the last point. Tested by tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/session.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Points between GPUs: pairs, collectives, their memory, computation beside them. Sizes and layouts: hwprobe.md 1.6 to
 // 1.8. Tested by tests/hwprobe/sweep_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"

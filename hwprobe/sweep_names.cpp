@@ -1,5 +1,5 @@
 // Names of a sweep's parts, formats and kernels. Tested by tests/hwprobe/sweep_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "hwprobe/sweep.hpp"
 

@@ -1,5 +1,5 @@
 // Which GEMMs a model's training runs, and which groups of ranks plans use. Tested by tests/hwprobe/sweep_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "formulas/names.hpp"
 #include "planner/enumerate.hpp"

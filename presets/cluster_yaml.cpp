@@ -1,6 +1,6 @@
 // A `preset: cluster/1` file: a GPU, how many make a node, and the tiers of the network, innermost first.
 // Tested by tests/presets/hardware_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

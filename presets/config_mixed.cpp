@@ -1,6 +1,6 @@
 // Families with experts, latent attention, linear attention or Mamba: the keys of config.json and the defaults of the
 // family (formulas.md A2).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // A `preset: gpu/1` file: the data sheet of a GPU. What was measured on it stands in presets/efficiency.
 // Tested by tests/presets/hardware_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"

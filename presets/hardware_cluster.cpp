@@ -1,5 +1,5 @@
 // The cluster that a measured profile describes. Tested by tests/presets/hardware_profile_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // A measured profile (`schema: plan.hardware/1`). Tested by tests/presets/hardware_profile_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Writes a measured profile as hardware_reader.cpp reads it. Tested by tests/presets/hardware_profile_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "presets/header.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

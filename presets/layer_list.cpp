@@ -1,6 +1,6 @@
 // The notation for the order of layers in a model file. list := item ("," item)*; item := [count "x"] (kind | "(" list
 // ")"); kind := word ["+" word]. Tested by tests/presets/model_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Writes what model_reader.cpp reads. Shapes that differ from the first of their block become `variants`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

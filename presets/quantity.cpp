@@ -2,7 +2,7 @@
 // 1000, binary ones (KiB) of 1024; Gb/s counts bits. Tested by tests/presets/quantity_test.cpp.
 #include "presets/quantity.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cmath>

@@ -2,7 +2,7 @@
 // first lines of each file, without parsing the rest. Tested by tests/presets/store_test.cpp.
 #include "presets/store.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

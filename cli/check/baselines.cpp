@@ -1,10 +1,11 @@
 // Earlier reports to compare with: `plan --json` of one job, or `plan check --json` of many. Tested by
 // tests/cli/check_test.cpp and tests/golden/check-baseline*.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "cli/check/check.hpp"
+#include "cli/report/json_source.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

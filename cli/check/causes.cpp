@@ -1,5 +1,5 @@
 // What moved a figure since the baseline, from inputs set back one at a time. Tested by tests/cli/check_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

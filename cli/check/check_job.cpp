@@ -1,5 +1,5 @@
 // One job of a budget: estimated, judged, explained. Tested by tests/cli/check_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/check/check.hpp"
 

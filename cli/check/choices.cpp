@@ -1,5 +1,5 @@
 // The choices of a job by key, as reports print them, and where each of them is written.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 

@@ -1,5 +1,5 @@
 // Verdicts in words: one finding a limit, the same words in every format. Tested by tests/cli/check_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

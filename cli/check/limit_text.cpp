@@ -1,7 +1,7 @@
 // The words of a limit, and figures in its unit. Tested by tests/cli/limit_text_test.cpp.
 #include "cli/check/limit_text.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 // From the words of a budget and the launch files that it names to a problem. The words go the way of flags, so that
 // both mean the same; mistakes are then told in the budget's terms. Tested by tests/cli/check_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // What accelerate's YAML file, and the Trainer's arguments beside it, say of the layout. Defaults: accelerate 1.15.0
 // commands/launch.py, parallelism_config.py. Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

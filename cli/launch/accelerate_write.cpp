@@ -1,7 +1,7 @@
 // A plan as accelerate's YAML file, with the Trainer's arguments beside it. Keys: accelerate 1.15.0
 // commands/config/config_args.py, commands/launch.py. Tested by tests/frameworks/framework_files_test.cpp and by
 // accelerate itself, tests/validators/.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // What a DeepSpeed JSON file, and the Trainer's arguments beside it, say of the layout. Defaults: DeepSpeed 0.19.8
 // runtime/constants.py, runtime/zero/config.py. Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // A plan as DeepSpeed's JSON file, with the Trainer's arguments beside it. Keys: DeepSpeed 0.19.8 runtime/config.py,
 // runtime/zero/config.py, runtime/tensor_parallel/config.py, module_inject/auto_ep_config.py.
 // Tested by tests/frameworks/framework_files_test.cpp and by DeepSpeed itself, tests/validators/.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Flags of Megatron-LM that a dialect has no single key for. Tested by tests/launch/dialect_derive_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // From a dialect's keys to Megatron-LM's arguments. Tested by tests/launch/dialect_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

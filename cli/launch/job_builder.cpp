@@ -1,7 +1,7 @@
 // Shared by the readers and writers of torchtitan, DeepSpeed, accelerate and MaxText files.
 #include "cli/launch/job_builder.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // Tested by tests/launch/launcher_test.cpp.
 #include "cli/launch/launcher.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // Nodes and GPUs that launchers state. Tested by tests/launch/launcher_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

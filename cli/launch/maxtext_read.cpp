@@ -1,6 +1,7 @@
 // What a MaxText configuration says of the layout. Defaults: MaxText e591f30c configs/base.yml.
 // Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <cmath>
 
 #include <algorithm>
 #include <map>

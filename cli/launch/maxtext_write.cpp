@@ -1,6 +1,6 @@
 // A plan as MaxText's YAML file. Keys: MaxText e591f30c configs/base.yml, configs/types.py.
 // Tested by tests/frameworks/framework_files_test.cpp and by MaxText itself, tests/validators/.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

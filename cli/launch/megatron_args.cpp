@@ -1,5 +1,5 @@
 // Words behind pretrain_gpt.py as flags and values. Tested by tests/launch/megatron_read_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

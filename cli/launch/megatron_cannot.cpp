@@ -1,6 +1,6 @@
 // What Megatron-LM cannot express of a plan, and facts of published models that only launch files need.
 // Tested by tests/launch/megatron_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // From Megatron-LM's arguments to training and layout; what is not stated takes Megatron's default, and says so.
 // Tested by tests/launch/megatron_read_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // `--pipeline-model-parallel-layout`: which layers stand on which stage (launch.md 3.1.1, rule 23).
 // Tested by tests/launch/megatron_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 // Arguments that Megatron-LM rejects, when it parses them or at the first step, beyond the rules of a layout
 // (launch.md 3.1.2, whose numbers stand beside the rows). Tested by tests/launch/megatron_verdicts_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

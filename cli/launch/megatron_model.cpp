@@ -1,5 +1,5 @@
 // The model that Megatron-LM's arguments describe. Tested by tests/launch/megatron_read_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // What Megatron-LM's arguments leave in host memory. Tested by tests/launch/offload_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // What differs between releases of Megatron core, and arguments written for one of them. The flags' own releases stand
 // in megatron_flags.cpp. Tested by tests/launch/megatron_release_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // Shell scripts that start Megatron-LM. Tested by tests/launch/megatron_read_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

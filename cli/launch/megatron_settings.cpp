@@ -1,5 +1,5 @@
 // A plan as Megatron-LM's arguments (launch.md 3.1). Tested by tests/launch/megatron_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // Megatron-LM's files: the arguments in a script of the chosen launcher. Tested by tests/launch/megatron_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron.hpp"

@@ -2,7 +2,7 @@
 // tests/frameworks/framework_files_test.cpp.
 #include "cli/launch/settings.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

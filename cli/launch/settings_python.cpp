@@ -1,7 +1,7 @@
 // A torchtitan recipe is a Python function that sets attributes. This follows its assignments line by line without
 // running anything: names for parts of the configuration, numbers with * and //, words, lists, and calls by name.
 // Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cctype>
 #include <cmath>

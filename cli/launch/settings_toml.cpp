@@ -1,6 +1,6 @@
 // TOML over toml++, which throws at a mistake; nothing leaves this file as an exception.
 // Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <toml++/toml.h>
 
 #include <sstream>

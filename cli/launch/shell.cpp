@@ -2,7 +2,7 @@
 // Tested by tests/launch/shell_test.cpp.
 #include "cli/launch/shell.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // tests/launch/shell_test.cpp.
 #include "cli/launch/shell_follower.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

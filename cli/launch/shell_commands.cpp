@@ -1,7 +1,7 @@
 // What a command or a test of a script does. Tested by tests/launch/shell_test.cpp.
 #include "cli/launch/shell_follower.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

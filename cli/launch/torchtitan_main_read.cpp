@@ -1,6 +1,6 @@
 // What a recipe for torchtitan's main branch says of the layout. Defaults: main b5bcd76c config/configs.py.
 // Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/launch/torchtitan.hpp"
 #include "formulas/names.hpp"

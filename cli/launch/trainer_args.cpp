@@ -1,7 +1,7 @@
 // Arguments of transformers' run_clm.py (examples/pytorch/language-modeling), which takes them from one JSON file:
 // TrainingArguments with its own ModelArguments and DataTrainingArguments. transformers 5.23.
 // Tested by tests/frameworks/framework_files_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 

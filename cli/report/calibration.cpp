@@ -1,7 +1,8 @@
 // What `plan calibrate` prints. Tested by tests/cli/calibration_test.cpp.
 #include "cli/report/calibration.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/format.hpp"
 #include "cli/report/json.hpp"

@@ -1,6 +1,6 @@
 // GitHub Actions' workflow commands. Messages escape %, CR and LF, properties also : and , as actions/toolkit does.
 // Tested by tests/cli/check_formats_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"

@@ -1,5 +1,5 @@
 // `plan check` on a terminal (style after rustc's diagnostics). Tested by tests/golden/check*.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -4,6 +4,8 @@
 #include "cli/report/json.hpp"
 #include "cli/report/report.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace plan {
 namespace {
 

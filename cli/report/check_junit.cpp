@@ -1,5 +1,5 @@
 // JUnit XML as GitLab and Jenkins read it. Tested by tests/cli/check_formats_test.cpp and tests/validators.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"

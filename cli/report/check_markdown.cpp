@@ -1,5 +1,5 @@
 // GitHub's Markdown, for a step summary or a comment. Tested by tests/cli/check_formats_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,7 +1,8 @@
 // SARIF 2.1.0 (OASIS), as code scanning reads it. Rule ids are the names of limits and never change, and a result's
 // fingerprint is its job and rule, so that alerts are followed from run to run. Tested by
 // tests/cli/check_formats_test.cpp and, against the published schema, tests/validators.
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"

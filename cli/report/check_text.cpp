@@ -1,7 +1,7 @@
 // Sentences that every format of `plan check` shares. Tested by tests/cli/check_formats_test.cpp.
 #include "cli/report/check_text.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/check/limit_text.hpp"
 #include "cli/report/format.hpp"

@@ -2,7 +2,7 @@
 // Tested by tests/cli/comparison_test.cpp.
 #include "cli/report/comparison.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 // A comparison for people, for pull requests, as a page and for programs. Tested by tests/cli/comparison_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,8 @@
 // Prints an equation, its symbols, the numbers put in, and the result. Tested by tests/cli/explanation_test.cpp.
 #include "cli/report/explanation.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // An explanation for pages and for Markdown documents. Tested by tests/cli/html_test.cpp and tests/cli/walk_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/report/explanation.hpp"
 #include "cli/report/page.hpp"

@@ -2,7 +2,7 @@
 // Tested by tests/cli/format_test.cpp.
 #include "cli/report/format.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // The parts of a plan's page. Tested by tests/cli/html_test.cpp.
 #include "cli/report/html_parts.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

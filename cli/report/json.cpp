@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"

@@ -3,7 +3,7 @@
 // part. Tested by tests/cli/plan_json_read_test.cpp.
 #include "cli/report/json_source.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // What every HTML page shares: the frame, the style, tables and bars. Tested by tests/cli/html_test.cpp.
 #include "cli/report/page.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace plan {
 namespace {

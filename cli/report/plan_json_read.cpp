@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/layout_flag.hpp"
+#include "cli/report/json_source.hpp"
 #include "cli/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"

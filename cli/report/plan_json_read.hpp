@@ -2,14 +2,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/report/json_source.hpp"
 #include "formulas/result.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem.hpp"
 
 namespace plan {
+
+class JsonFields;
+struct JsonSource;
 
 /// What an earlier `plan --json` or `plan estimate --json` says (schema plan/1): all that a comparison needs.
 struct EarlierPlan {

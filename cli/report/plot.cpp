@@ -1,6 +1,6 @@
 // Points between two axes as inline SVG. Positions are percentages of the width and fixed heights, so that the picture
 // follows the page and its text keeps its size. Tested by tests/cli/html_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

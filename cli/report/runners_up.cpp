@@ -1,5 +1,5 @@
 // The tables that compare layouts: next best, and the front. Tested by tests/cli/human_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

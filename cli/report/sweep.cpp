@@ -2,6 +2,7 @@
 #include "cli/report/sweep.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The tables of the screen. Every one adds up in the digits shown. Tested by tests/cli/human_test.cpp.
 #include "cli/report/tables.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

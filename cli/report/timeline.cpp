@@ -1,7 +1,7 @@
 // The pipeline step as a picture, for the terminal and for pages. Tested by tests/cli/timeline_test.cpp.
 #include "cli/report/timeline.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

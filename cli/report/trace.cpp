@@ -4,6 +4,7 @@
 #include "cli/report/trace.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // tests/cli/validation_test.cpp and tests/golden/validate.
 #include "cli/report/validation.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

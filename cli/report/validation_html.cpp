@@ -1,6 +1,6 @@
 // Predicted against measured as one page: inline SVG, no script, light and dark, the rows behind the points. Hovering a
 // suite in the table shows its points alone. Tested by tests/cli/validation_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

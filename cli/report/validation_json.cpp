@@ -1,6 +1,7 @@
 // Validation for machines: JSON (schema plan-validate/1) and one CSV line a run. Tested by
 // tests/cli/validation_test.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string_view>

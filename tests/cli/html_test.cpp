@@ -1,6 +1,6 @@
 // The page of a plan: well-formed, self-contained, small, with the screen's numbers.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -3,7 +3,9 @@
 #include "cli/report/plan_json_read.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
+#include "cli/report/json.hpp"
 #include "cli/report/report.hpp"
 #include "planner/plan.hpp"
 #include "presets/store.hpp"

@@ -1,7 +1,7 @@
 // One plan in every format: the numbers are the same, digit by digit where they are printed alike, exactly where they
 // are written for programs.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <nlohmann/json.hpp>

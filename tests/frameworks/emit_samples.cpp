@@ -1,7 +1,7 @@
 // Writes launch files of plans drawn by chance, each with the plan beside it, for the frameworks' own parsers:
 //     emit_samples FORMAT COUNT SEED FOLDER [LAUNCHER [MEGATRON-RELEASE]]
 // makes FOLDER/0000/, FOLDER/0001/, ... with the files and expect.json. Run by tests/validators/run.sh.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // The files of torchtitan, DeepSpeed, accelerate and MaxText: what is written is what is read.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <random>
 

@@ -2,7 +2,7 @@
 // message; and what was read can be written, read again and used.
 #include "tests/fuzz/targets.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

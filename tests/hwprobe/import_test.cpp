@@ -1,7 +1,7 @@
 #include "hwprobe/import.hpp"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "formulas/efficiency.hpp"
 

@@ -1,7 +1,7 @@
 // The 77 verdicts of Megatron-LM's own code (tests/published/launch/megatron_verdicts.txt): each mutation is written
 // as a script and read back; what Megatron passes must be legal, what it rejects a mistake or a broken rule.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <map>

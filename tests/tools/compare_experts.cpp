@@ -1,6 +1,6 @@
 // Our best layout against the experts', for every published model, GPU and count: writes tests/published/experts.md.
 //     compare_experts tests/published/expert_configs.csv > tests/published/experts.md
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

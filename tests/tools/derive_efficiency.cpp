@@ -1,6 +1,6 @@
 // Derives presets/efficiency (the tables and the README) from the published measurements:
 //     derive_efficiency tests/published/hardware.csv presets/efficiency
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
 #include "tests/tools/efficiency_yaml.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Tested by tests/launch/expert_configs_test.cpp.
 #include "experts.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

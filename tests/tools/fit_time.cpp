@@ -2,7 +2,7 @@
 //     fit_time [--rows FILE] tests/published/runs/*.csv
 // Prints the constants, the table of man/plan-validation.7 and the intervals of planner/uncertainty.cpp; into FILE goes
 // ln(predicted / measured) of every run, with its own suite left out and not.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

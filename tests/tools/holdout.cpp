@@ -1,6 +1,6 @@
 #include "tests/tools/holdout.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
