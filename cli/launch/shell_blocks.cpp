@@ -27,7 +27,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   const bool condition = std::exchange(condition_, false);
   joined_.clear();
   Truth last = Truth::Yes;
-  for (std::size_t at = 0; at < tokens.size() && !stopped_ && !returned_;) {
+  for (std::size_t at = 0; at < tokens.size() && !stopped_ && !exited_ && !returned_;) {
     std::vector<Token> words;
     std::size_t work = kStatementCost;
     while (at < tokens.size() && tokens[at].word)

@@ -98,8 +98,7 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (words.empty()) return Truth::Yes;
   const std::string& name = words.front().chars;
   if (name == "exit" || name == "return") {
-    stopped_ = name == "exit" && depth_ == 1;
-    returned_ = name == "return";
+    (name == "exit" ? exited_ : returned_) = true;
     if (words.size() > 1 && words[1].chars.find('$') != std::string::npos) return Truth::Unknown;
     return truth(words.size() == 1 || words[1].chars == "0");
   }
@@ -150,8 +149,11 @@ Truth Follower::follow_dash_c(const std::vector<Text>& words) {
   for (std::size_t i = 0; i + 2 < words.size(); ++i) {
     const std::string_view name = words[i].chars;
     const bool is_shell = name == "bash" || name == "sh" || name.ends_with("/bash") || name.ends_with("/sh");
-    if (is_shell && words[i + 1].chars.starts_with('-') && words[i + 1].chars.ends_with('c'))
-      return inner(words[i + 2], words, i + 3);
+    if (is_shell && words[i + 1].chars.starts_with('-') && words[i + 1].chars.ends_with('c')) {
+      const Truth last = inner(words[i + 2], words, i + 3);
+      exited_ = false;  // the shell within, and not the script
+      return last;
+    }
   }
   return Truth::Yes;
 }

@@ -117,7 +117,7 @@ class Follower {
   std::string joined_{};
   bool condition_ = false;
   int condition_line_ = 0;
-  bool stopped_ = false, returned_ = false;
+  bool stopped_ = false, exited_ = false, returned_ = false;
   int depth_ = 0;
   int commands_ = 0;
 };
