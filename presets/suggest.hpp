@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +18,23 @@ namespace plan {
   return text;
 }
 
+/// Letters that one text has and the other lacks, whichever lacks more: no edit makes up for two. Never above the
+/// distance, and far quicker.
+[[nodiscard]] inline std::size_t letters_apart(std::string_view a, std::string_view b) {
+  std::array<int, 64> surplus{};
+  for (const char c : a) ++surplus[static_cast<unsigned char>(lower_case(c)) % surplus.size()];
+  for (const char c : b) --surplus[static_cast<unsigned char>(lower_case(c)) % surplus.size()];
+  std::size_t more = 0, fewer = 0;
+  for (const int n : surplus) (n > 0 ? more : fewer) += static_cast<std::size_t>(std::abs(n));
+  return std::max(more, fewer);
+}
+
 /// Optimal string alignment distance without regard to case: insert, delete, replace, swap two neighbours. Any number
 /// from `enough` on may stand for a larger one.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t enough = SIZE_MAX) {
   const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (gap >= enough) return gap;
+  if (enough != SIZE_MAX && letters_apart(a, b) >= enough) return enough;
   const auto lower = lower_case;
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
