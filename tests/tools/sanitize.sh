@@ -15,11 +15,11 @@ common="log_path=$reports/report:halt_on_error=1:exitcode=86:print_stacktrace=1"
 export ASAN_OPTIONS="$common:detect_leaks=1:detect_odr_violation=2:check_initialization_order=1:strict_string_checks=1"
 export UBSAN_OPTIONS=$common TSAN_OPTIONS=$common
 
-build() {  # build FOLDER OPTION TARGET...: quick to compile; planner and formulas are at -O1 all the same
+build() {  # build FOLDER OPTIONS TARGET...: quick to compile
   local log=$root/$1.log
   mkdir -p "$root"
   cmake -S . -B "$root/$1" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DPLAN_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug \
-    -DCMAKE_CXX_FLAGS_DEBUG="${SANITIZE_FLAGS:--O0 -g0}" "$2" > "$log" 2>&1 &&
+    -DCMAKE_CXX_FLAGS_DEBUG="${SANITIZE_FLAGS:--O0 -g0}" $2 > "$log" 2>&1 &&
     cmake --build "$root/$1" --target "${@:3}" >> "$log" 2>&1 && return
   grep -E 'rror|FAILED' "$log"
   return 1
@@ -32,7 +32,7 @@ readers() {  # with what libFuzzer needs, so that one build is enough
 }
 
 tests() {  # a tenth of the random problems: each takes some twenty times as long
-  build address -DPLAN_FUZZ=ON all && PLAN_TEST_SCALE=${PLAN_TEST_SCALE:-0.1} ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure
+  build address "-DPLAN_FUZZ=ON -DPLAN_HOT=-O1" all && PLAN_TEST_SCALE=${PLAN_TEST_SCALE:-0.1} ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure
 }
 
 fuzz() {
@@ -41,7 +41,7 @@ fuzz() {
 }
 
 thread() {
-  build thread -DPLAN_SANITIZE=thread plan test_planner test_hwprobe test_probe_ranks || return
+  build thread "-DPLAN_SANITIZE=thread -DPLAN_HOT=-O1" plan test_planner test_hwprobe test_probe_ranks || return
   local bin=$root/thread
   "$bin/tests/planner/test_planner" -tc='search finds*,threads do not*,searches under*' &&
     "$bin/tests/hwprobe/test_hwprobe" && "$bin/tests/hwprobe/test_probe_ranks" &&
