@@ -50,7 +50,7 @@ std::vector<Listed> rows(PresetKind kind, Parse parse, About about) {
   const StoreOptions options = StoreOptions::from_environment();
   const std::vector<PresetEntry> entries = list_presets(kind, options);
   std::vector<Listed> out(entries.size());
-  const unsigned readers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostReaders);
+  const unsigned readers = std::min(std::thread::hardware_concurrency(), kMostReaders);
   in_parallel(entries.size(), readers, [&](std::size_t i, unsigned) {
     const PresetEntry& entry = entries[i];
     const auto parsed = parse(entry, options);

@@ -12,9 +12,9 @@
 
 namespace plan {
 
-/// Runs `work(i, thread)` once for each i in [0, count), with thread in [0, threads). Where the machine refuses a
-/// thread (a container's limit of processes, `ulimit`), fewer do the work. What work throws first is thrown here,
-/// and no further i is begun then.
+/// Runs `work(i, thread)` once for each i in [0, count), with thread in [0, threads); 0 threads are one. Where the
+/// machine refuses a thread (a container's limit of processes, `ulimit`), fewer do the work. What work throws first is
+/// thrown here, and no further i is begun then.
 template <class Work>
 void in_parallel(std::size_t count, unsigned threads, const Work& work) {
   std::atomic<std::size_t> next{0};

@@ -34,7 +34,7 @@ namespace plan {
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t enough = SIZE_MAX) {
   const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (gap >= enough) return gap;
-  if (enough != SIZE_MAX && letters_apart(a, b) >= enough) return enough;
+  if (letters_apart(a, b) >= enough) return enough;
   const auto lower = lower_case;
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;

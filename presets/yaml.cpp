@@ -1,6 +1,6 @@
 // Strict reading of YAML over yaml-cpp's event parser. yaml-cpp accepts duplicate keys, names no place for a missing
 // key and expands aliases without limit, so the tree, its limits and its messages are ours. yaml-cpp throws; nothing
-// leaves this file as an exception. Tested by tests/presets/yaml_test.cpp.
+// but want of memory leaves this file as an exception. Tested by tests/presets/yaml_test.cpp.
 #include "presets/yaml.hpp"
 
 #include <fmt/core.h>
