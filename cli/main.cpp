@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.hpp"
-#include "cli/output.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/terminal/output.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // tests/planner/cause_test.cpp.
 #include "planner/cause.hpp"
 
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/estimate.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

@@ -6,7 +6,7 @@
 #include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
 #include "planner/estimate.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

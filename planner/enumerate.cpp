@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "planner/plan.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

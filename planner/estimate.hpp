@@ -5,7 +5,7 @@
 
 #include "formulas/layout.hpp"
 #include "formulas/units.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 
@@ -67,7 +67,7 @@ struct Estimate {
 };
 
 /// Memory, communication and time of one layout. The layout must be legal for the problem
-/// (planner/rules.hpp); the numbers of an illegal one mean nothing.
+/// (planner/rules/rules.hpp); the numbers of an illegal one mean nothing.
 [[nodiscard]] Estimate estimate(const Problem& problem, const Layout& layout);
 
 }  // namespace plan

@@ -8,7 +8,7 @@
 #include "planner/cost.hpp"
 #include "planner/estimate.hpp"
 #include "planner/memory.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 #include "planner/stages.hpp"
 
 namespace plan {

@@ -5,7 +5,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

@@ -6,7 +6,7 @@
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
 #include "planner/kernels.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

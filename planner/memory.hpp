@@ -10,7 +10,7 @@
 #include "formulas/training.hpp"
 #include "formulas/transient.hpp"
 #include "planner/estimate.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

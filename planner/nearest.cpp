@@ -12,7 +12,7 @@
 #include "formulas/names.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

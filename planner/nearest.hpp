@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "formulas/result.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 #include "planner/search.hpp"
 
 namespace plan {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "planner/nearest.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 #include "planner/why.hpp"
 

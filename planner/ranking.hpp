@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "formulas/layout.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

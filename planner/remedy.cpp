@@ -8,7 +8,7 @@
 
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 
 namespace plan {

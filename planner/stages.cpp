@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
-#include "planner/partition.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

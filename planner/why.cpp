@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

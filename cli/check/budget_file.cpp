@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "cli/check/limit_text.hpp"
-#include "cli/numbers.hpp"
+#include "cli/terminal/numbers.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 

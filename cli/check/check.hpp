@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/args.hpp"
 #include "cli/check/budget_file.hpp"
-#include "cli/report/plan_json_read.hpp"
+#include "cli/request/args.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "formulas/result.hpp"
 #include "planner/budget.hpp"
 #include "planner/cause.hpp"

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "cli/check/check.hpp"
-#include "cli/report/layout_text.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/layout_text.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {

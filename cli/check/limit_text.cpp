@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "cli/report/format.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/units.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"

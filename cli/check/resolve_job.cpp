@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "cli/check/check.hpp"
-#include "cli/complete_layout.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

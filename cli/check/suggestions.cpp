@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cli/check/check.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/resolve.hpp"
 
 namespace plan {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cli/launch/hugging_face.hpp"
-#include "cli/offload_flag.hpp"
+#include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 

@@ -9,7 +9,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/dialect_files.hpp"
 #include "cli/launch/launcher.hpp"
-#include "cli/report/layout_text.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "formulas/names.hpp"
-#include "planner/frameworks.hpp"
 #include "planner/nearest.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"

@@ -10,7 +10,7 @@
 #include "formulas/result.hpp"
 #include "formulas/training.hpp"
 #include "planner/plan.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "cli/launch/maxtext.hpp"
-#include "cli/offload_flag.hpp"
+#include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"

@@ -7,7 +7,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
-#include "cli/report/layout_text.hpp"
 #include "formulas/names.hpp"
-#include "planner/frameworks.hpp"
-#include "planner/partition.hpp"
+#include "formulas/partition.hpp"
+#include "planner/layout_text.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 namespace {

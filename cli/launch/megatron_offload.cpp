@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
-#include "cli/offload_flag.hpp"
+#include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/quantity.hpp"
 

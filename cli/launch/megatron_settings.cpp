@@ -7,8 +7,8 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
-#include "planner/partition.hpp"
-#include "planner/rules.hpp"
+#include "formulas/partition.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

@@ -5,7 +5,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
-#include "cli/report/layout_text.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

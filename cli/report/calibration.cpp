@@ -4,8 +4,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/format.hpp"
 #include "cli/report/json.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "cli/terminal.hpp"
-#include "planner/calibrate.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "planner/runs/calibrate.hpp"
 
 namespace plan {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/check/check.hpp"
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 
 namespace plan {
 

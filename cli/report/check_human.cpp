@@ -5,10 +5,10 @@
 #include <array>
 #include <set>
 
-#include "cli/diagnostic.hpp"
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"
-#include "cli/report/format.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

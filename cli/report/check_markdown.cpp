@@ -6,7 +6,7 @@
 #include "cli/check/limit_text.hpp"
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"
-#include "cli/report/format.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/check/limit_text.hpp"
-#include "cli/report/format.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

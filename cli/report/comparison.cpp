@@ -9,10 +9,10 @@
 #include <functional>
 #include <utility>
 
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

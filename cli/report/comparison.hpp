@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "planner/estimate.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

@@ -6,8 +6,8 @@
 
 #include "cli/report/comparison.hpp"
 #include "cli/report/json.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/page.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {
@@ -30,8 +30,6 @@ std::string csv_cell(std::string_view text) {
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
 }
-
-double gpu_hours(const Estimate& e, int gpus, double tokens) { return tokens / e.tokens_per_s / 3600 * gpus; }
 
 std::string csv_layout_head() { return std::string(kHead); }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "planner/estimate.hpp"
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 
@@ -16,8 +16,5 @@ namespace plan {
 
 /// One layout with its numbers. Cost is that of a trillion tokens at `price` USD per GPU-hour, empty at 0.
 [[nodiscard]] std::string csv_layout(const Problem& problem, const Estimate& estimate, double price);
-
-/// GPU-hours of `tokens` tokens.
-[[nodiscard]] double gpu_hours(const Estimate& estimate, int gpus, double tokens);
 
 }  // namespace plan

@@ -1,7 +1,7 @@
 // An explanation for pages and for Markdown documents. Tested by tests/cli/html_test.cpp and tests/cli/walk_test.cpp.
 #include <fmt/core.h>
 
-#include "cli/report/explanation.hpp"
+#include "cli/report/explanation_html.hpp"
 #include "cli/report/page.hpp"
 
 namespace plan {

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/explain.hpp"
-#include "cli/report/format.hpp"
+#include "cli/explain/explain.hpp"
 #include "cli/report/html_parts.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/report/timeline.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/replay.hpp"
 
 namespace plan {

@@ -1,5 +1,6 @@
 // The parts of a plan's page. Tested by tests/cli/html_test.cpp.
 #include "cli/report/html_parts.hpp"
+#include "cli/report/explanation_html.hpp"
 
 #include <fmt/core.h>
 
@@ -7,12 +8,12 @@
 #include <array>
 #include <cmath>
 
-#include "cli/explain.hpp"
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
+#include "cli/explain/explain.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/tables.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

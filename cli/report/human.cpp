@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {
@@ -115,15 +115,6 @@ std::string notes(const Plan& plan, const Terminal& terminal) {
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace
-
-std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options) {
-  if (!options.tokens || !(plan.best.tokens_per_s > 0)) return std::nullopt;
-  RunCost run{*options.tokens, Seconds(*options.tokens / plan.best.tokens_per_s), 0, std::nullopt};
-  run.gpu_hours = run.time.value / 3600 * plan.problem.gpus;
-  const double price = options.price_per_hour.value_or(plan.problem.cluster.gpu.price_per_hour);
-  if (price > 0) run.usd = run.gpu_hours * price;
-  return run;
-}
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n\n" +

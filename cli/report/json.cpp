@@ -7,10 +7,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/layout_text.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -150,8 +150,6 @@ Json inputs_json(const std::vector<Input>& inputs) {
   }
   return json;
 }
-
-std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 Json plan_json(const Plan& plan, const RunOptions& options) {
   Json json = {{"schema", "plan/1"},

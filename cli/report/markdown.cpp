@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/report/format.hpp"
 #include "cli/report/page.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

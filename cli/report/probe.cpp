@@ -9,8 +9,8 @@
 #include <cmath>
 #include <map>
 
-#include "cli/report/format.hpp"
 #include "cli/report/json.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {

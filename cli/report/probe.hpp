@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "hwprobe/compare.hpp"
 #include "hwprobe/discover.hpp"
 #include "hwprobe/sweep.hpp"

@@ -1,27 +1,12 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "cli/terminal.hpp"
+#include "cli/request/run_cost.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {
-
-/// What a report adds that is no part of the plan: the whole training run.
-struct RunOptions {
-  std::optional<double> tokens{};          ///< tokens of the whole run
-  std::optional<double> price_per_hour{};  ///< USD per GPU-hour
-};
-
-/// The whole run at the estimated speed, no failures counted.
-struct RunCost {
-  double tokens = 0;
-  Seconds time{};
-  double gpu_hours = 0;
-  std::optional<double> usd{};
-};
-[[nodiscard]] std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options);
 
 /// One screen of at most 80 columns and 40 lines.
 [[nodiscard]] std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal);

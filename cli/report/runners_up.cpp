@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/terminal/format.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

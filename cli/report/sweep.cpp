@@ -8,12 +8,12 @@
 #include <cmath>
 
 #include "cli/report/csv.hpp"
-#include "cli/report/format.hpp"
 #include "cli/report/json.hpp"
-#include "cli/report/layout_text.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/tables.hpp"
-#include "cli/words.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {
@@ -133,6 +133,10 @@ std::string chart(const PlanSweep& sweep, const Terminal& terminal) {
 }
 
 }  // namespace
+
+double price_of(const PlanSweep& sweep, const Plan& plan) {
+  return sweep.price > 0 ? sweep.price : plan.problem.cluster.gpu.price_per_hour;
+}
 
 std::string sweep_text(const PlanSweep& sweep, const Terminal& terminal) {
   const std::vector<Row> all = rows(sweep);

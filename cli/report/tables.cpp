@@ -8,8 +8,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "cli/report/format.hpp"
-#include "cli/report/layout_text.hpp"
+#include "cli/terminal/format.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {
@@ -120,19 +120,6 @@ std::string memory_table(const Estimate& estimate, int most_rows, const Terminal
                        memory_bar(row.memory, estimate.capacity, columns));
   }
   return out;
-}
-
-std::vector<NamedTerm> named_terms(const Terms& t) {
-  return {{"compute", t.compute, "compute"},
-          {"recompute", t.recompute, "recompute"},
-          {"tp exposed", t.tp, "tp"},
-          {"cp exposed", t.cp, "cp"},
-          {"ep exposed", t.ep, "ep"},
-          {"pp exposed", t.pp, "pp"},
-          {"dp exposed", t.dp, "dp"},
-          {"bubble", t.bubble, "bubble"},
-          {"optimizer", t.optimizer, "optimizer_step"},
-          {"stragglers", t.straggler, "straggler"}};
 }
 
 std::vector<ShownTerm> shown_terms(const Estimate& estimate) {

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.hpp"
+#include "cli/explain/term_names.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "planner/estimate.hpp"
 #include "planner/plan.hpp"
 
@@ -27,15 +28,6 @@ struct StageRow {
 [[nodiscard]] std::string stage_name(const StageRow& row);
 
 [[nodiscard]] std::string memory_table(const Estimate& estimate, int most_rows, const Terminal& terminal);
-
-/// One term with the word that the table uses for it.
-struct NamedTerm {
-  const char* name;
-  Seconds time;
-  const char* word = "";  ///< of `plan explain`
-};
-/// In the order of the JSON.
-[[nodiscard]] std::vector<NamedTerm> named_terms(const Terms& terms);
 
 /// The five categories of the screen in tenths of a GiB, weights first; they add up to the rounded total.
 [[nodiscard]] std::vector<double> shown_categories(const StageMemory& memory);

@@ -7,8 +7,8 @@
 #include <array>
 #include <cmath>
 
-#include "cli/report/format.hpp"
 #include "cli/report/page.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {

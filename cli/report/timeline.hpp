@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "planner/replay.hpp"
 
 namespace plan {

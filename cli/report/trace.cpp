@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cli/report/json.hpp"
-#include "cli/report/layout_text.hpp"
 #include "formulas/names.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/report/format.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

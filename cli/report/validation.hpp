@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "cli/terminal.hpp"
-#include "planner/validate.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "planner/runs/validate.hpp"
 
 namespace plan {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/report/format.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/validation.hpp"
+#include "cli/terminal/format.hpp"
 
 namespace plan {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "planner/frameworks.hpp"
 #include "planner/plan.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

@@ -1,4 +1,4 @@
-#include "planner/calibrate.hpp"
+#include "planner/runs/calibrate.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/calibration.hpp"
-#include "cli/run_files.hpp"
+#include "cli/request/run_files.hpp"
 #include "presets/reader.hpp"
 
 using namespace plan;

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/complete_layout.hpp"
-#include "cli/layout_flag.hpp"
-#include "planner/frameworks.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "planner/plan.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/diagnostic.hpp"
+#include "cli/terminal/diagnostic.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,17 +1,17 @@
 // Every equation that `plan explain` prints is evaluated as text, by an evaluator that shares no code with the
 // planner, and must give the number of the report.
-#include "cli/explain.hpp"
+#include "cli/explain/explain.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <set>
 
-#include "cli/complete_layout.hpp"
-#include "cli/explain_parts.hpp"
-#include "cli/layout_flag.hpp"
+#include "cli/explain/parts.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "oracle/equation_eval.hpp"
-#include "planner/frameworks.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

@@ -1,4 +1,4 @@
-#include "cli/report/explanation.hpp"
+#include "cli/explain/explanation.hpp"
 
 #include <doctest/doctest.h>
 

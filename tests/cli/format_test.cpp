@@ -1,4 +1,4 @@
-#include "cli/report/format.hpp"
+#include "cli/terminal/format.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/complete_layout.hpp"
-#include "cli/layout_flag.hpp"
-#include "cli/report/format.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
-#include "planner/frameworks.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/terminal/format.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"
 

@@ -1,11 +1,11 @@
-#include "cli/layout_flag.hpp"
+#include "cli/request/layout_flag.hpp"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "cli/complete_layout.hpp"
-#include "cli/report/layout_text.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "planner/layout_text.hpp"
 
 using namespace plan;
 

@@ -1,4 +1,4 @@
-#include "cli/numbers.hpp"
+#include "cli/terminal/numbers.hpp"
 
 #include <doctest/doctest.h>
 

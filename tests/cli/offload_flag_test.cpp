@@ -1,5 +1,5 @@
 // The words of --offload: every text comes back as itself, every mistake is told.
-#include "cli/offload_flag.hpp"
+#include "cli/terminal/offload_flag.hpp"
 
 #include <doctest/doctest.h>
 

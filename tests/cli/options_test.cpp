@@ -1,12 +1,12 @@
-#include "cli/options.hpp"
+#include "cli/request/options.hpp"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "cli/commands.hpp"
-#include "cli/help.hpp"
+#include "cli/commands/help.hpp"
+#include "cli/request/command_table.hpp"
 
 using namespace plan;
 

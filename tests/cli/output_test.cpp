@@ -1,4 +1,4 @@
-#include "cli/output.hpp"
+#include "cli/terminal/output.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

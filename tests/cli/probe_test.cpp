@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/commands.hpp"
-#include "cli/probe_options.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/request/probe_options.hpp"
 #include "hwprobe/discover.hpp"
 
 using namespace plan;

@@ -1,8 +1,8 @@
-#include "cli/resolve.hpp"
+#include "cli/request/resolve.hpp"
 
 #include <doctest/doctest.h>
 
-#include "cli/options.hpp"
+#include "cli/request/options.hpp"
 
 using namespace plan;
 

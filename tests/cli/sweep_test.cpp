@@ -1,5 +1,5 @@
 // A sweep is many plans: each point is what a search of its own finds.
-#include "cli/sweep.hpp"
+#include "cli/commands/sweep_points.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "cli/report/csv.hpp"
-#include "cli/report/format.hpp"
 #include "cli/report/sweep.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/format.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/run_files.hpp"
+#include "cli/request/run_files.hpp"
 
 using namespace plan;
 using Json = nlohmann::ordered_json;

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/explain.hpp"
+#include "cli/explain/explain.hpp"
 #include "cli/report/csv.hpp"
-#include "cli/report/format.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/report/trace.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/format.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {

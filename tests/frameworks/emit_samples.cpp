@@ -11,8 +11,8 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron.hpp"
-#include "cli/offload_flag.hpp"
-#include "cli/output.hpp"
+#include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/output.hpp"
 #include "formulas/names.hpp"
 #include "random_plan.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/frameworks.hpp"
 #include "planner/plan.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

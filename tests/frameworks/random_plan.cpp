@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "planner/enumerate.hpp"
-#include "planner/frameworks.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 
 namespace plan::oracle {

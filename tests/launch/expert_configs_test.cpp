@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cli/launch/megatron.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 #include "tools/experts.hpp"
 

@@ -1,9 +1,9 @@
 // Launch files that passed their framework's own validator (tests/published/launch) read as what their names say.
 #include <doctest/doctest.h>
 
-#include "cli/complete_layout.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 

@@ -4,14 +4,14 @@
 #include <set>
 #include <sstream>
 
-#include "cli/complete_layout.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
-#include "cli/report/layout_text.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

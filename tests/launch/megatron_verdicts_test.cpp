@@ -8,10 +8,10 @@
 #include <regex>
 #include <sstream>
 
-#include "cli/complete_layout.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
 #include "launch/temporary.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {

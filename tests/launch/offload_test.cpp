@@ -3,10 +3,10 @@
 
 #include <deque>
 
-#include "cli/complete_layout.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/offload_flag.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/offload_flag.hpp"
 #include "formulas/textbook_states.hpp"
 #include "launch/temporary.hpp"
 #include "planner/plan.hpp"

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "planner/enumerate.hpp"
-#include "planner/frameworks.hpp"
 #include "planner/plan.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 
 namespace plan {

@@ -2,12 +2,12 @@
 // and latent-attention models, fp8, uneven stages.
 #include <doctest/doctest.h>
 
-#include "cli/complete_layout.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/report/layout_text.hpp"
-#include "cli/resolve.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {

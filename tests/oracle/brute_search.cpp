@@ -5,7 +5,7 @@
 
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan::oracle {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "planner/problem.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan::oracle {
 

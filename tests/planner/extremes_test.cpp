@@ -10,7 +10,7 @@
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 
 using namespace plan;

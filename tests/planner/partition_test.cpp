@@ -1,4 +1,4 @@
-#include "planner/partition.hpp"
+#include "formulas/partition.hpp"
 
 #include <doctest/doctest.h>
 

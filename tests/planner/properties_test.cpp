@@ -10,7 +10,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/family_search.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 
 using namespace plan;

@@ -6,7 +6,7 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/cause.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 using namespace plan;
 

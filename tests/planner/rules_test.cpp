@@ -4,7 +4,7 @@
 #include <string>
 
 #include "oracle/random_problem.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/rules.hpp"
 
 using namespace plan;
 

@@ -1,5 +1,5 @@
 // What published runs say about their code's memory, read from their columns and quoted flags.
-#include "planner/run_stack.hpp"
+#include "planner/runs/run_stack.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,9 +4,9 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
-#include "planner/run_problem.hpp"
-#include "planner/runs.hpp"
-#include "planner/validate.hpp"
+#include "planner/runs/run_problem.hpp"
+#include "planner/runs/runs.hpp"
+#include "planner/runs/validate.hpp"
 
 using namespace plan;
 

@@ -8,9 +8,9 @@
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
-#include "planner/frameworks.hpp"
 #include "planner/memory_front.hpp"
-#include "planner/rules.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 
 using namespace plan;

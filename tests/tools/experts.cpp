@@ -11,9 +11,9 @@
 #include <set>
 #include <tuple>
 
-#include "cli/report/layout_text.hpp"
 #include "formulas/names.hpp"
-#include "planner/frameworks.hpp"
+#include "planner/layout_text.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 
 namespace plan::experts {

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "planner/validate.hpp"
+#include "planner/runs/validate.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/store.hpp"

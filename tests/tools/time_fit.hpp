@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/run_problem.hpp"
+#include "planner/runs/run_problem.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan::fit {

@@ -1,0 +1,136 @@
+// `plan check --budget FILE`: holds jobs to their limits before a GPU is rented. Tested by tests/cli/check_test.cpp and
+// tests/golden/check*.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/check/check.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/report/check.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+/// The words of `--format` that are a report of this command.
+struct FormatRow {
+  std::string_view word;
+  std::string (*text)(const CheckReport&);
+};
+constexpr FormatRow kFormats[] = {{"json", check_json},
+                                  {"github", check_github},
+                                  {"markdown", check_markdown},
+                                  {"junit", check_junit},
+                                  {"sarif", check_sarif}};
+
+std::string report_text(const CheckReport& report, const Args& args, const Terminal& terminal) {
+  const std::string word = args.json ? "json" : args.format.value_or("human");
+  for (const FormatRow& row : kFormats)
+    if (row.word == word) return row.text(report);
+  return check_human(report, terminal);
+}
+
+/// Takes the value of a Result, or keeps its errors for the end.
+template <class T>
+std::optional<T> take(Result<T> result, Errors& errors) {
+  if (result) return std::move(*result);
+  errors.insert(errors.end(), result.error().begin(), result.error().end());
+  return std::nullopt;
+}
+
+std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
+  std::vector<std::string> paths = args.budget;
+  paths.insert(paths.end(), args.words.begin(), args.words.end());
+  if (paths.empty())
+    errors.push_back({"missing_flag",
+                      "`--budget` is missing",
+                      {},
+                      {"write `plan check --budget budget.yaml`; plan-budget(5) says what stands in it"}});
+  std::vector<BudgetFile> budgets;
+  for (const std::string& path : paths)
+    if (auto budget = take(read_budget_file(path), errors)) budgets.push_back(std::move(*budget));
+  return budgets;
+}
+
+/// What was typed beside the budgets holds for every job.
+void override_jobs(std::vector<BudgetFile>& budgets, const Args& args, Errors& errors) {
+  std::size_t jobs = 0;
+  for (const BudgetFile& budget : budgets) jobs += budget.jobs.size();
+  if (!args.from.empty() && jobs > 1)
+    errors.push_back({"conflicting_flags",
+                      fmt::format("`--from` names the launch files of one job; the budget has {}", jobs),
+                      {},
+                      {"name them in the budget: `from: train.sh` in each job, or `each: configs/*.sh`"}});
+  for (BudgetFile& budget : budgets)
+    for (BudgetJob& job : budget.jobs) {
+      if (!args.from.empty()) job.from.clear();
+      for (const std::string& file : args.from) job.from.push_back({file, {file, 0, 0, 1, {}}});
+      if (args.risk) job.budget.risk = *args.risk == "at-risk" ? Risk::AtRisk : Risk::Yes;
+    }
+}
+
+bool needs_baseline(const BudgetJob& job) {
+  return std::any_of(job.budget.limits.begin(), job.budget.limits.end(),
+                     [](const Limit& l) { return l.since_baseline; });
+}
+
+/// The earlier report that a job is compared with: the flag's, or its own; nullptr for none.
+const EarlierPlan* baseline_of(const ResolvedJob& job, const Args& args, Baselines& baselines, std::vector<Note>& notes,
+                               Errors& errors) {
+  const auto word = job.budget->words.find("baseline");
+  const bool own = !args.baseline && word != job.budget->words.end();
+  const std::string file = args.baseline ? *args.baseline : own ? word->second.text : "none";
+  if (file == "none") {
+    if (needs_baseline(*job.budget) && !args.baseline && !own)
+      errors.push_back(
+          {"no_baseline",
+           "`since_baseline` needs a baseline to compare with",
+           {},
+           {"give an earlier report with `--baseline main.json`, or `--baseline none` to leave these limits out"},
+           std::find_if(job.budget->budget.limits.begin(), job.budget->budget.limits.end(), [](const Limit& l) {
+             return l.since_baseline;
+           })->place});
+    else if (needs_baseline(*job.budget))
+      notes.push_back({"no_baseline", "limits since the baseline were left out: `--baseline none`"});
+    return nullptr;
+  }
+  const Result<const EarlierPlan*> found = baselines.of(file, job.budget->name, own ? word->second.place : Place{});
+  if (!found) {
+    for (const Error& error : found.error())
+      if (std::find(errors.begin(), errors.end(), error) == errors.end()) errors.push_back(error);
+    return nullptr;
+  }
+  if (*found == nullptr)
+    notes.push_back(
+        {"new_job", fmt::format("{} does not know this job: limits since the baseline were left out", file)});
+  return *found;
+}
+
+}  // namespace
+
+int run_check(const Args& args, Streams& streams) {
+  Errors errors;
+  std::vector<BudgetFile> budgets = read_budgets(args, errors);
+  override_jobs(budgets, args, errors);
+  std::vector<ResolvedJob> jobs;
+  std::vector<const EarlierPlan*> earlier;
+  Baselines baselines;
+  if (errors.empty())
+    for (const BudgetFile& budget : budgets)
+      for (const BudgetJob& job : budget.jobs)
+        if (auto resolved = take(resolve_job(job, args), errors)) {
+          earlier.push_back(baseline_of(*resolved, args, baselines, resolved->notes, errors));
+          jobs.push_back(std::move(*resolved));
+        }
+  if (!errors.empty()) return report_errors(errors, streams, "checked");
+
+  CheckReport report{.warn_only = args.warn_only};
+  for (const BudgetFile& budget : budgets) report.budgets.push_back(budget.file);
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    report.jobs.push_back(check_job(jobs[i], earlier[i], args.require_profile));
+  streams.out = report_text(report, args, streams.out_terminal);
+  return report.count(State::Fail) > 0 && !args.warn_only ? kNo : kYes;
+}
+
+}  // namespace plan

@@ -1,0 +1,108 @@
+// From words to an exit status: parse, answer what every verb answers alike, run the verb.
+#include "cli/commands/commands.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "cli/commands/help.hpp"
+#include "cli/request/command_table.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/output.hpp"
+
+namespace plan {
+namespace {
+
+ColorMode color_mode(const Args::Text& word) {
+  if (word == "always") return ColorMode::Always;
+  if (word == "never") return ColorMode::Never;
+  return ColorMode::Auto;
+}
+
+/// The word after --color, also on a command line that does not parse.
+Args::Text color_word(const std::vector<std::string>& words) {
+  constexpr std::string_view kFlag = "--color";
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == kFlag && i + 1 < words.size()) return words[i + 1];
+    if (words[i].starts_with("--color=")) return words[i].substr(kFlag.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::string verb_text(const Command& command) {
+  return command.name.empty() ? "plan" : fmt::format("plan {}", command.name);
+}
+
+Error wrong_format(const Command& command, std::string_view format) {
+  std::string owners;
+  for (const Command& other : kCommands)
+    if (writes_format(other, format)) owners += fmt::format("{}`{}`", owners.empty() ? "" : ", ", verb_text(other));
+  return {"unknown_format",
+          fmt::format("`--format {}` does not go with `{}`", format, verb_text(command)),
+          {},
+          {fmt::format("it belongs to {}", owners)}};
+}
+
+struct Runner {
+  std::uint16_t bit;
+  int (*run)(const Args&, Streams&);
+};
+constexpr Runner kRunners[] = {
+    {kForPlan, run_plan},   {kForEstimate, run_estimate}, {kForExplain, run_explain},   {kForFormula, run_formula},
+    {kForList, run_list},   {kForShow, run_show},         {kForValidate, run_validate}, {kForCalibrate, run_calibrate},
+    {kForEmit, run_emit},   {kForProbe, run_probe},       {kForCompare, run_compare},   {kForSweep, run_sweep},
+    {kForCheck, run_check},
+};
+static_assert(std::size(kRunners) == std::size(kCommands));
+
+int run(const Command& command, const Args& args, Streams& streams) {
+  return std::find_if(std::begin(kRunners), std::end(kRunners), [&](const Runner& r) { return r.bit == command.bit; })
+      ->run(args, streams);
+}
+
+int answer(const Args& args, Streams& streams) {
+  const Command& command = *find_command(args.verb);
+  if (args.help) {
+    streams.out = help_text(command, !args.short_help, streams.out_terminal);
+    return kYes;
+  }
+  if (args.version) {
+    streams.out = version_text();
+    return kYes;
+  }
+  if (args.completion) {
+    streams.out = completion_script(*args.completion);
+    return kYes;
+  }
+  if (args.format && !writes_format(command, *args.format))
+    return report_errors({wrong_format(command, *args.format)}, streams);
+  return run(command, args, streams);
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& words, Streams& streams) {
+  const Environment env = read_environment();
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(color_word(words)), false, env);
+  const Result<Args> args = parse_arguments(words.empty() ? std::vector<std::string>{"-h"} : words);
+  if (!args) return report_errors(args.error(), streams);
+  streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(args->color), args->ascii, env);
+  streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(args->color), args->ascii, env);
+  const bool redirected = args->output && !find_command(args->verb)->product;
+  if (redirected) streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
+  streams.quiet = args->quiet;
+  const int status = answer(*args, streams);
+  if (status != kYes && status != kNo) return status;
+  if (redirected && !streams.out.empty()) {
+    const Result<bool> written = write_whole(*args->output, streams.out);
+    if (!written) return report_errors(written.error(), streams);
+    streams.out.clear();
+  }
+  if (args->quiet) streams.out.clear();
+  return status;
+}
+
+}  // namespace plan

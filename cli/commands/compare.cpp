@@ -1,0 +1,136 @@
+// `plan compare A B`: earlier plans, launch files, layouts or the best one, side by side. Tested by
+// tests/cli/comparison_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "cli/commands/commands.hpp"
+#include "cli/report/comparison.hpp"
+#include "cli/request/complete_layout.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/request/plan_json_read.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/progress.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kBest = "best";
+
+bool is_file(const std::string& word) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(word, ignored);
+}
+
+/// A plan that `plan --json` wrote: JSON that names a schema.
+bool is_earlier_plan(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{' && text.find("\"schema\"") != std::string::npos;
+}
+
+/// Flags that were not typed, as the other side's plan states them: `plan compare main.json best` asks the same again.
+Args asked_as(Args args, const std::vector<Input>& inputs) {
+  const auto take = [&](std::string_view key, Args::Text Args::*flag) {
+    if (args.*flag) return;
+    if (const Input* input = find_input(inputs, key)) args.*flag = input->value;
+  };
+  take("model", &Args::model), take("gpus", &Args::gpus);
+  if (!args.gpu && !args.profile) take("cluster", &Args::cluster);
+  take("seq", &Args::seq), take("global_batch", &Args::global_batch);
+  take("precision", &Args::precision), take("optimizer", &Args::optimizer), take("task", &Args::task);
+  take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
+      take("objective", &Args::objective), take("lora_rank", &Args::lora_rank), take("offload", &Args::offload);
+  return args;
+}
+
+/// `launch`: the launch file that is the other side, whose model, GPUs and training this one is asked for; or empty.
+Result<ComparedPlan> read_side(const std::string& word, const Args& args, const std::string& launch,
+                               const Streams& streams) {
+  Args asked = args;
+  if (is_file(word)) {
+    Result<std::string> text = yaml::read_text(word);
+    if (!text) return fail(text.error());
+    if (is_earlier_plan(*text)) {
+      Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word);
+      if (!earlier) return fail(earlier.error());
+      return ComparedPlan{word, std::move(earlier->inputs), std::move(earlier->best)};
+    }
+    asked.from = {word};
+  } else if (word != kBest) {
+    const Result<Fixed> layout = read_layout(word);
+    if (!layout) {
+      Errors errors = layout.error();
+      errors.front().facts.push_back(fmt::format("`{}` is no file, so it is read as a layout", word));
+      return fail(std::move(errors));
+    }
+    asked.layout = word;
+  }
+  const bool other = !launch.empty() && !is_file(word);
+  if (other) asked.from = {launch};
+  Result<Problem> problem = resolve_problem(asked);
+  if (!problem) return fail(problem.error());
+  // What the file decides is what it is compared in.
+  if (other) problem->fixed = asked.layout ? read_layout(*asked.layout).value() : Fixed{};
+  Result<Plan> plan =
+      word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem, complete_layout(*problem));
+  if (!plan) return fail(plan.error());
+  return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best)};
+}
+
+/// What an earlier plan among the two was asked for; nothing if there is none.
+std::vector<Input> stated_inputs(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!is_file(word)) continue;
+    Result<std::string> text = yaml::read_text(word);
+    if (!text || !is_earlier_plan(*text)) continue;
+    if (Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word)) return std::move(earlier->inputs);
+  }
+  return {};
+}
+
+/// The launch file among the two; empty if there is none.
+std::string launch_file(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!is_file(word)) continue;
+    const Result<std::string> text = yaml::read_text(word);
+    if (text && !is_earlier_plan(*text)) return word;
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_compare(const Args& args, Streams& streams) {
+  if (args.words.size() != 2)
+    return report_errors(
+        {{"missing_word",
+          fmt::format("`plan compare` needs two plans, {} given", args.words.size()),
+          {},
+          {"each is a plan that `plan --json` wrote, a launch file, a layout such as tp8,pp16, or `best`"}}},
+        streams);
+  const Args asked = asked_as(args, stated_inputs(args.words));
+  const std::string launch = launch_file(args.words);
+  Result<ComparedPlan> a = read_side(args.words[0], asked, launch, streams);
+  Result<ComparedPlan> b = read_side(args.words[1], asked, launch, streams);
+  Errors errors = a ? Errors{} : a.error();
+  if (!b)
+    for (const Error& error : b.error())
+      if (std::find(errors.begin(), errors.end(), error) == errors.end()) errors.push_back(error);
+  if (!errors.empty()) return report_errors(errors, streams);
+  const Comparison comparison = compare(std::move(*a), std::move(*b));
+  if (wants_json(args))
+    streams.out = comparison_json(comparison);
+  else if (args.format == "markdown")
+    streams.out = comparison_markdown(comparison);
+  else if (args.format == "html")
+    streams.out = comparison_html(comparison);
+  else
+    streams.out = comparison_text(comparison, streams.out_terminal);
+  return kYes;
+}
+
+}  // namespace plan

@@ -1,0 +1,124 @@
+// `plan emit`: the best layout that a framework accepts, as its launch files. Tested by tests/cli/golden_test.cpp.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/launch/megatron.hpp"
+#include "cli/report/json.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/output.hpp"
+#include "cli/terminal/progress.hpp"
+#include "planner/layout_text.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+EmitOptions emit_options(const Args& args) {
+  EmitOptions options;
+  options.launcher = args.launcher.value_or("");
+  options.data_path = args.data_path.value_or("");
+  options.tokenizer = args.tokenizer.value_or("");
+  options.checkpoint_dir = args.checkpoint_dir.value_or("");
+  options.image = args.image.value_or("");
+  return options;
+}
+
+/// The word after `emit`, and the folder: what is wrong with them.
+Errors judge(const Args& args) {
+  Errors errors;
+  const std::string known = fmt::format("`plan emit` takes {}", fmt::join(emit_words(), ", "));
+  if (args.words.empty()) {
+    errors.push_back({"missing_word", "`plan emit` needs to know for which framework", {}, {known}});
+  } else if (!framework_of_format(args.words[0])) {
+    Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", args.words[0]), {}, {}};
+    const std::string near = nearest_name(args.words[0], emit_words());
+    if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+    error.help.push_back(known);
+    errors.push_back(std::move(error));
+  }
+  if (args.megatron_version && !args.words.empty() && args.words[0] != "megatron-lm")
+    errors.push_back({"conflicting_flags", "`--megatron-version` goes with `plan emit megatron-lm` alone", {}, {}});
+  if (!args.output)
+    errors.push_back({"missing_flag", "`--output` is missing", {}, {"write `-o FOLDER`: the files go there"}});
+  return errors;
+}
+
+/// All files or none, and no folder for none.
+Result<bool> write_files(const std::string& folder, const std::vector<LaunchFile>& files) {
+  std::error_code reason;
+  const bool made = std::filesystem::create_directories(folder, reason);
+  if (reason) return fail({"cannot_write", fmt::format("cannot make the folder `{}`: {}", folder, reason.message())});
+  std::vector<OutputFile> outputs;
+  for (const LaunchFile& file : files)
+    outputs.push_back({(std::filesystem::path(folder) / file.name).string(), file.text, file.executable});
+  Result<bool> written = write_whole(outputs);
+  if (!written && made) std::filesystem::remove(folder, reason);
+  return written;
+}
+
+/// A problem for the framework of the files, whatever --framework said.
+Result<Problem> problem_for(const Args& args, std::string_view format) {
+  const Framework framework = *framework_of_format(format);
+  if (args.framework && find_framework(*args.framework) != framework)
+    return fail({"conflicting_flags",
+                 fmt::format("`--framework {}` does not go with `plan emit {}`", *args.framework, format),
+                 {},
+                 {"leave `--framework` out"}});
+  Args with = args;
+  if (args.from.empty())
+    with.framework = std::string(framework_row(framework).name);
+  else
+    with.megatron_version.reset();  // files may be another framework's
+  Result<Problem> problem = resolve_problem(with);
+  if (!problem || args.from.empty()) return problem;
+  if (problem->framework != framework) {
+    problem->framework = framework;
+    problem->training.stack = framework_row(framework).stack;
+  }
+  if (!args.megatron_version) return problem;
+  const Result<int> release = read_megatron_release(*args.megatron_version);
+  if (!release) return fail(release.error());
+  problem->release = *release;
+  return problem;
+}
+
+std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files) {
+  if (wants_json(args)) {
+    Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_flag(plan.best.layout)}};
+    json["files"] = Json::array();
+    for (const LaunchFile& file : files) json["files"].push_back(file.name);
+    return dump(json);
+  }
+  std::string out = fmt::format("{} on {} {}: {}\n", plan.problem.model.name, plan.problem.gpus,
+                                plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
+  for (const LaunchFile& file : files)
+    out += fmt::format("wrote {}\n", (std::filesystem::path(*args.output) / file.name).string());
+  return out;
+}
+
+}  // namespace
+
+int run_emit(const Args& args, Streams& streams) {
+  if (const Errors errors = judge(args); !errors.empty()) return report_errors(errors, streams);
+  const Result<Problem> problem = problem_for(args, args.words[0]);
+  if (!problem) return report_errors(problem.error(), streams);
+  Result<Plan> plan = search_with_progress(*problem, streams);
+  if (!plan) return report_errors(plan.error(), streams);
+  plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
+  add_launch_notes(args, *plan);
+  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
+  if (!files) return report_errors(files.error(), streams);
+  const Result<bool> written = write_files(*args.output, *files);
+  if (!written) return report_errors(written.error(), streams);
+  streams.out = answer(args, *plan, *files);
+  for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);
+  return kYes;
+}
+
+}  // namespace plan

@@ -1,0 +1,105 @@
+// `plan formula NAME --set s=2048,b=1`: a formula by name, with numbers. Tested by tests/cli/formula_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/commands/commands.hpp"
+#include "cli/explain/explanation.hpp"
+#include "cli/request/formula_lookup.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/format.hpp"
+#include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+/// `s=2048,b=1` from every --set. The views point into `args`.
+Result<std::vector<NamedValue>> read_settings(const Args& args) {
+  std::vector<NamedValue> values;
+  Errors errors;
+  for (const std::string& set : args.set) {
+    std::string_view rest = set;
+    while (!rest.empty()) {
+      const std::string_view item = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(item.size() + 1, rest.size()));
+      const std::size_t equals = item.find('=');
+      const std::optional<double> value =
+          equals == std::string_view::npos ? std::nullopt : parse_number(item.substr(equals + 1));
+      if (value)
+        values.push_back({item.substr(0, equals), *value});
+      else if (!item.empty())
+        errors.push_back({"bad_number",
+                          fmt::format("`--set` needs SYMBOL=NUMBER, got `{}`", item),
+                          {},
+                          {"write `--set s=2048,b=1`"}});
+    }
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return values;
+}
+
+bool given(const std::vector<NamedValue>& values, std::string_view name) {
+  return std::any_of(values.begin(), values.end(), [&](const NamedValue& v) { return v.name == name; });
+}
+
+std::string meaning(const Symbol& symbol) {
+  return symbol.unit.empty() ? std::string(symbol.meaning) : fmt::format("{}, {}", symbol.meaning, symbol.unit);
+}
+
+Explanation explain_entry(const CatalogEntry& entry, const std::vector<double>& values,
+                          const std::vector<NamedValue>& typed) {
+  const Formula& formula = entry.formula;
+  Explanation out{.name = std::string(formula.name),
+                  .title = std::string(formula.title),
+                  .equation = std::string(formula.equation),
+                  .value = entry.evaluate(values),
+                  .unit = std::string(formula.unit),
+                  .source = std::string(formula.source)};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Symbol& symbol = entry.symbols[i];
+    out.symbols.push_back(
+        {std::string(symbol.name), values[i], meaning(symbol), given(typed, symbol.name) ? "--set" : "usual value"});
+  }
+  if (!formula.note.empty()) out.notes.emplace_back(formula.note);
+  if (entry.erratum)
+    out.notes.push_back(fmt::format("{} has {} = {} instead: {}", entry.erratum.where, entry.erratum.equation,
+                                    value_text(entry.erratum.evaluate(values), out.unit), entry.erratum.why));
+  return out;
+}
+
+}  // namespace
+
+Result<const CatalogEntry*> lookup_formula(const std::string& name) {
+  const CatalogEntry* entry = find_formula(name);
+  if (entry != nullptr) return entry;
+  std::vector<std::string_view> names;
+  for (const CatalogEntry& known : catalog()) names.push_back(known.formula.name);
+  Error error{"unknown_formula", fmt::format("unknown formula `{}`", name), {}, {}};
+  const std::string near = nearest_name(name, names);
+  if (!near.empty()) error.help.push_back(fmt::format("a formula with a similar name exists: `{}`", near));
+  error.help.push_back("list all with `plan list formulas`");
+  return fail(error);
+}
+
+int run_formula(const Args& args, Streams& streams) {
+  if (args.words.empty())
+    return report_errors({{"missing_word", "`plan formula` needs a name", {}, {"list all with `plan list formulas`"}}},
+                         streams);
+  const Result<const CatalogEntry*> entry = lookup_formula(args.words[0]);
+  if (!entry) return report_errors(entry.error(), streams);
+  const Result<std::vector<NamedValue>> typed = read_settings(args);
+  if (!typed) return report_errors(typed.error(), streams);
+  Result<std::vector<double>> values = bind_symbols(**entry, *typed);
+  if (!values) {
+    values.error().front().help.push_back(
+        fmt::format("see its symbols with `plan show formula {}`", (*entry)->formula.name));
+    return report_errors(values.error(), streams);
+  }
+  const Explanation explanation = explain_entry(**entry, *values, *typed);
+  streams.out = wants_json(args) ? json_explanation(explanation) : human_explanation(explanation, streams.out_terminal);
+  return kYes;
+}
+
+}  // namespace plan

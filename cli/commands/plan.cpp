@@ -1,0 +1,41 @@
+// `plan`: search, and the answer on one screen. Tested by tests/cli/golden_test.cpp.
+#include <utility>
+
+#include "cli/commands/commands.hpp"
+#include "cli/commands/plan_report.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/progress.hpp"
+#include "planner/memory_front.hpp"
+
+namespace plan {
+
+namespace {
+
+constexpr int kFrontPoints = 7;  // that a page draws where `--pareto` does not ask for all of them
+
+}  // namespace
+
+int run_plan(const Args& args, Streams& streams) {
+  Result<Problem> problem = resolve_problem(args);
+  const Result<RunOptions> run = resolve_run(args);
+  if (!problem || !run) {
+    Errors errors = problem ? Errors{} : problem.error();
+    if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+    return report_errors(errors, streams);
+  }
+  Result<Plan> plan = search_with_progress(*problem, streams);
+  if (!plan) {  // once more, with other hardware to suggest
+    problem->alternatives = larger_clusters(problem->cluster);
+    plan = search_with_progress(*problem, streams);
+  }
+  if (!plan) return report_errors(plan.error(), streams);
+  if (args.format == "html" && plan->front.empty()) plan->front = memory_front(*problem, kFrontPoints);
+  add_launch_notes(args, *plan);
+  Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
+  if (!report) return report_errors(report.error(), streams);
+  streams.out = std::move(*report);
+  return kYes;
+}
+
+}  // namespace plan

@@ -1,0 +1,258 @@
+// The measuring side of `plan probe`. Tested by tests/hwprobe/probe_ranks_test.cpp, which runs the program.
+#include "cli/commands/probe_run.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "cli/report/json.hpp"
+#include "cli/request/resolve.hpp"
+#include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/output.hpp"
+#include "presets/hardware.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kJoinOverSilence = 12;
+
+volatile std::sig_atomic_t interrupted_by = 0;  // a signal handler can reach nothing else
+void note_signal(int signal) { interrupted_by = signal; }
+
+/// While it lives, an interrupt ends the probe at its next point instead of at once.
+class SignalWatch {
+ public:
+  SignalWatch() : interrupt_(std::signal(SIGINT, note_signal)), terminate_(std::signal(SIGTERM, note_signal)) {}
+  ~SignalWatch() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGTERM, terminate_);
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+ private:
+  void (*interrupt_)(int);
+  void (*terminate_)(int);
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string date_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string folder_of(const Args& args) {
+  const std::string folder = args.output ? std::filesystem::path(*args.output).parent_path().string() : std::string();
+  return folder.empty() ? "." : folder;
+}
+
+/// Ranks on one host, as every rank says where it is.
+int ranks_per_node(const std::vector<RankHello>& ranks) {
+  int most = 0;
+  for (const RankHello& rank : ranks)
+    most = std::max(most, static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
+                                                         [&](const RankHello& r) { return r.host == rank.host; })));
+  return std::max(1, most);
+}
+
+ShowProgress progress_on(const Streams& streams) {
+  if (!streams.err_terminal.tty || streams.quiet) return {};
+  return [&terminal = streams.err_terminal](const SessionProgress& p) {
+    const double share = p.all > 0 ? static_cast<double>(p.done) / static_cast<double>(p.all) : 0;
+    const std::string done = bar(terminal, 10 * share);
+    const std::string line = fmt::format("probe {}/{}  {:<34.34}  {:<10}  {:.0f} s left", p.done + 1, p.all, p.what,
+                                         done, std::max(0.0, p.seconds_left));
+    static_cast<void>(write_all(STDERR_FILENO, progress_line(line)));
+  };
+}
+
+JobFacts facts_of(const SessionOptions& session, const Machine& machine, const std::vector<plan_probe_device>& devices,
+                  const std::vector<RankHello>& ranks, const Cluster& expected) {
+  JobFacts facts;
+  facts.name = machine.host;
+  const plan_probe_device& d = devices.front();
+  facts.gpu = {.model = d.name,
+               .preset = preset_of_device(d.name, static_cast<double>(d.total_bytes) / kGiB),
+               .compute_capability = d.capability,
+               .sm_count = d.sm_count};
+  facts.gpu.l2_mib = static_cast<double>(d.l2_bytes) / kMiB;
+  facts.memory = {.total_gib = static_cast<double>(d.total_bytes) / kGiB,
+                  .usable_gib = 0,
+                  .context_gib = 0,
+                  .cublas_workspace_gib = 0,
+                  .prov = "m1"};
+  facts.ranks = static_cast<int>(ranks.size());
+  facts.ranks_per_node = ranks_per_node(ranks);
+  facts.nodes = facts.ranks / facts.ranks_per_node;
+  facts.expected = expected;
+  facts.source = {.id = "m1",
+                  .tool = "plan " PLAN_VERSION,
+                  .date_utc = date_utc(),
+                  .driver = machine.driver,
+                  .cuda_runtime = d.runtime,
+                  .nccl = d.nccl,
+                  .launcher = std::string(name(session.identity.launcher)),
+                  .nccl_env = ranks.front().environment,
+                  .host_count = facts.nodes,
+                  .gpu_count = facts.ranks};
+  if (!machine.gpus.empty()) {
+    const GpuFacts& gpu = machine.gpus.front();
+    facts.gpu.pci_device_id = gpu.pci_device_id;
+    facts.host_link = {.kind = gpu.pcie_gen_max > 0 ? "pcie" : "", .gen = gpu.pcie_gen, .width = gpu.pcie_width};
+  }
+  for (const RankHello& rank : ranks) facts.where.push_back(rank.where());
+  return facts;
+}
+
+/// Several ranks on one GPU happen in tests of the probe itself; the planner refuses what they measured.
+bool shared_gpu(const std::vector<plan_probe_device>& devices, const std::vector<RankHello>& ranks) {
+  for (std::size_t a = 0; a < devices.size(); ++a)
+    for (std::size_t b = a + 1; b < devices.size(); ++b)
+      if (*devices[a].uuid != 0 && ranks[a].host == ranks[b].host &&
+          std::string_view(devices[a].uuid) == devices[b].uuid)
+        return true;
+  return false;
+}
+
+}  // namespace
+
+SessionOptions session_options(const Args& args, const ProbeOptions& options, const Identity& identity,
+                               const Machine& machine, const std::string& plugin) {
+  SessionOptions session{.identity = identity};
+  session.rendezvous = args.rendezvous.value_or(variable("PLAN_RENDEZVOUS"));
+  session.secret = variable("PLAN_PROBE_TOKEN");
+  session.folder = folder_of(args);
+  session.times = {options.timeout_s, kJoinOverSilence * options.timeout_s};
+  session.plugin = plugin;
+  const int gpus = static_cast<int>(machine.gpus.size());
+  const int gpu = gpus > 0 ? identity.local_rank % gpus : -1;
+  session.setup = {.device = std::max(0, gpu),
+                   .rank = identity.rank,
+                   .world = identity.world,
+                   .local_rank = identity.local_rank,
+                   .local_world = identity.local_world};
+  session.setup.nccl_library = args.nccl_lib.value_or("");
+  session.setup.cudnn_library = args.cudnn_lib.value_or("");
+  session.setup.timeout_s = options.timeout_s;
+  session.hello = {.version = PLAN_VERSION,
+                   .host = machine.host,
+                   .gpu = gpu,
+                   .driver = machine.driver,
+                   .environment = network_environment()};
+  if (gpu >= 0 && !args.transport_check) {
+    session.hello.gpu_name = machine.gpus[static_cast<std::size_t>(gpu)].name;
+    if (variable("NCCL_MULTI_RANK_GPU_ENABLE").empty() && variable("NCCL_HOSTID").empty())
+      session.hello.gpu_uuid = machine.gpus[static_cast<std::size_t>(gpu)].uuid;
+  }
+  return session;
+}
+
+Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
+                                     const SessionOptions& session_options, const Machine& machine, Streams& streams) {
+  const SignalWatch watch;
+  interrupted_by = 0;
+  Result<Session> session = Session::begin(session_options);
+  if (!session) return tl::unexpected(session.error());
+  if (!session->note().empty() && !streams.quiet) streams.err += "note: " + session->note() + "\n";
+  const auto devices = session->open_devices();
+  if (!devices) return tl::unexpected(devices.error());
+  const plan_probe_device& d = devices->front();
+  const Result<Cluster> expected =
+      expected_cluster(options, d.name, static_cast<double>(d.total_bytes) / kGiB, StoreOptions::from_environment());
+  if (!expected) return tl::unexpected(expected.error());
+  const JobFacts plain = facts_of(session_options, machine, *devices, session->ranks(), *expected);
+  ProbeOutcome outcome;
+  std::string no_nccl;
+  if (const Result<void> joined = session->join_nccl(); !joined) {
+    no_nccl = joined.error()[0].message;
+    if (joined.error()[0].code == "rank_failed") return tl::unexpected(joined.error());
+  }
+  SweepRequest request =
+      sweep_request(options, *expected, no_nccl.empty() ? plain.ranks : 1, no_nccl.empty() ? plain.ranks_per_node : 1);
+  request.nccl = no_nccl.empty();
+  std::optional<HardwareProfile> earlier;
+  if (args.resume) {
+    Result<HardwareProfile> read = read_profile_file(*args.resume);
+    if (!read) return tl::unexpected(read.error());
+    earlier = *std::move(read);
+    request.done = measured_points(*earlier);
+  }
+  const Sweep sweep = plan_sweep(request);
+  SessionOutcome measured =
+      session->measure(sweep, request.budget_s, progress_on(streams), [] { return interrupted_by != 0; });
+  if (streams.err_terminal.tty && !streams.quiet) static_cast<void>(write_all(STDERR_FILENO, progress_line("")));
+  JobFacts facts = plain;
+  facts.source.budget_s = request.budget_s;
+  if (earlier) facts.source.id = fmt::format("m{}", earlier->provenance.size() + 1);
+  facts.conditions = measured.conditions;
+  outcome.profile = assemble(facts, measured.observations);
+  outcome.profile.skipped = measured.skipped;
+  if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
+  for (const MachineFinding& f : findings(machine)) outcome.profile.warnings.push_back({f.code, f.where, f.text});
+  outcome.profile.synthetic = shared_gpu(*devices, session->ranks());
+  if (earlier) merge_profile(outcome.profile, *earlier);
+  outcome.failure = std::move(measured.failure);
+  outcome.interrupted = measured.interrupted;
+  outcome.profile.partial = outcome.interrupted || !outcome.failure.empty();
+  if (outcome.profile.partial)
+    outcome.profile.stopped = outcome.interrupted ? "interrupted" : outcome.failure[0].message;
+  if (!outcome.failure.empty())
+    outcome.failure[0].facts.push_back(
+        fmt::format("{} of {} points were measured until then", measured.observations.size(), sweep.points.size()));
+  return outcome;
+}
+
+int run_transport_check(const Args& args, SessionOptions options, Streams& streams) {
+  constexpr int kNumbers = 4000, kRepetitions = 20;
+  const int world = options.identity.world;
+  Result<Session> session = Session::begin(std::move(options));
+  if (session && !session->note().empty() && !streams.quiet) streams.err += "note: " + session->note() + "\n";
+  const Result<std::vector<double>> seconds =
+      session ? session->check_transport(kNumbers, kRepetitions) : tl::unexpected(session.error());
+  if (!seconds) {
+    report_errors(seconds.error(), streams);
+    return kNotMeasured;
+  }
+  const Summary s = summarise(*seconds);
+  std::vector<std::string> hosts;
+  for (const RankHello& rank : session->ranks())
+    if (std::find(hosts.begin(), hosts.end(), rank.host) == hosts.end()) hosts.push_back(rank.host);
+  if (wants_json(args)) {
+    streams.out = dump({{"schema", "plan-probe-transport/1"},
+                        {"ranks", world},
+                        {"hosts", hosts.size()},
+                        {"numbers", kNumbers},
+                        {"sums_right", true},
+                        {"median_s", s.median},
+                        {"spread_ratio", s.spread}});
+    return kYes;
+  }
+  streams.out = fmt::format("{} rank{} on {} host{} met and reduced {} numbers {} times: {} each, every sum right\n",
+                            world, world == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s", kNumbers,
+                            kRepetitions, seconds_text(Seconds(s.median)));
+  return kYes;
+}
+
+int run_member(const SessionOptions& session, Streams& streams) {
+  const Result<std::string> reason = serve_session(session);
+  if (reason) return reason->empty() ? kYes : kNotMeasured;
+  if (session.identity.launcher != Launcher::Self) report_errors(reason.error(), streams);  // else rank 0 speaks
+  return kNotMeasured;
+}
+
+}  // namespace plan

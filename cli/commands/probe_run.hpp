@@ -1,0 +1,33 @@
+#pragma once
+
+#include "cli/request/args.hpp"
+#include "cli/request/probe_options.hpp"
+#include "cli/terminal/streams.hpp"
+#include "hwprobe/launcher.hpp"
+#include "hwprobe/session.hpp"
+
+namespace plan {
+
+/// What measuring came to: a profile, perhaps partial, and why it ended early.
+struct ProbeOutcome {
+  HardwareProfile profile{};
+  Errors failure{};
+  bool interrupted = false;
+};
+
+/// The ranks of this job, as flags and launcher say. Without a launcher as many as this machine has GPUs.
+[[nodiscard]] SessionOptions session_options(const Args& args, const ProbeOptions& options, const Identity& identity,
+                                             const Machine& machine, const std::string& plugin);
+
+/// Rank 0: meets the others and measures.
+[[nodiscard]] Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
+                                                   const SessionOptions& session, const Machine& machine,
+                                                   Streams& streams);
+
+/// --transport-check on rank 0.
+int run_transport_check(const Args& args, SessionOptions session, Streams& streams);
+
+/// Every other rank: serves rank 0, and speaks only where rank 0 cannot.
+int run_member(const SessionOptions& session, Streams& streams);
+
+}  // namespace plan

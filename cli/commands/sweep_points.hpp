@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+
+#include "cli/report/sweep.hpp"
+#include "cli/request/args.hpp"
+
+namespace plan {
+
+/// Runs `search` at every point. `progress` is told how many of how many are done.
+using SweepProgress = std::function<void(int, int)>;
+[[nodiscard]] Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progress);
+
+}  // namespace plan

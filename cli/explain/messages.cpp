@@ -1,0 +1,200 @@
+// Communication of each axis, message by message, down to latency, bytes and rate. Tested by
+// tests/cli/explain_test.cpp.
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "cli/explain/parts.hpp"
+#include "cli/explain/terms.hpp"
+#include "cli/terminal/format.hpp"
+#include "formulas/collective_law.hpp"
+#include "formulas/communication.hpp"
+#include "formulas/efficiency.hpp"
+#include "formulas/names.hpp"
+#include "planner/evaluate.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kShape = "model and layout";
+
+/// "all_gather" -> "ag": the initials, numbered when taken.
+std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& taken) {
+  std::string out;
+  for (std::size_t i = 0; i < op.size(); ++i)
+    if (i == 0 || op[i - 1] == '_') out += op[i];
+  const auto used = [&](const std::string& word) {
+    for (const ExplainedSymbol& symbol : taken)
+      if (symbol.name == word) return true;
+    return false;
+  };
+  if (!used(out)) return out;
+  for (int i = 2;; ++i) {
+    std::string word = fmt::format("{}_{}", out, i);
+    if (!used(word)) return word;
+  }
+}
+
+double calibration_of(const Cluster& cluster, Group group) {
+  const bool inside = group.inside(cluster.scale_up_size()) == group.size;
+  return inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
+}
+
+/// (a^p + (w*S/b)^p)^(1/p)*k/c.
+Explanation by_law(std::string title, const CollectiveLaw& law, double size, double wire, double seconds,
+                   double calibration, const std::string& where) {
+  const double factor = law.seconds() > 0 ? seconds * calibration / law.seconds() : 1;
+  Explanation out = explained(
+      std::move(title), "(a^p + (w*S/b)^p)^(1/p)*k/c", seconds, "s",
+      {{"a", law.alpha, "seconds of a message without bytes", where},
+       {"w", wire, "bytes on the wire per byte of size", "nccl-tests"},
+       {"S", size, "bytes of the tensor", kShape},
+       {"b", law.transfer > 0 ? wire * size / law.transfer : 1, "bytes a second that large messages approach", where},
+       {"p", law.p, "sharpness of the knee between the two", where},
+       {"k", factor, "measured over this law, at this size", where},
+       {"c", calibration, "share of that rate that training reaches", "cluster's constants"}},
+      "plan formula collective-time; man plan-preset, collectives");
+  return out;
+}
+
+/// One message kind: how often, how long, and which share of it no computation hides.
+Explanation exposed_message(const Plan& plan, const std::string& name, const Message& message, double visits) {
+  const double count = visits * message.count, exposed = visits * message.exposed;
+  Explanation time = explain_message(plan, "t", message.op, message.size, message.group, message.time);
+  Explanation out = explained(fmt::format("exposed {} over {} ranks, {} each", plan::name(message.op),
+                                          message.group.size, traffic_text(round_bytes(message.size))),
+                              "n*t*u", exposed, "s",
+                              {{"n", count, "of them in a step", "layout"},
+                               {"t", message.time, "seconds of one", {}},
+                               {"u", count * message.time > 0 ? exposed / (count * message.time) : 0,
+                                "share that no computation hides", "stack"}},
+                              fmt::format("hidden time costs {:.0f} % of itself, as kernels share the GPU",
+                                          100 * plan.problem.cluster.calibration.overlap_tax));
+  out.name = name;
+  out.parts.push_back(std::move(time));
+  return out;
+}
+
+Result<Explanation> nothing(std::string_view what) {
+  return fail(Error{"nothing_to_explain", fmt::format("the layout has no {} communication", what)});
+}
+
+/// Adds what the messages do not account for.
+void add_rest(ExplainedSum& sum, double covered, double whole, const char* why) {
+  const double rest = whole - covered;
+  if (std::fabs(rest) > 1e-9 * std::max(1e-9, std::fabs(whole))) sum.add({"x", rest, why, "schedule"});
+}
+
+/// Messages of layers and ends on the slowest stage.
+Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whole, std::string_view what) {
+  const CostModel costs(plan.problem, split_of(plan.best.layout));
+  const SlowestStage slowest = slowest_stage(plan);
+  ExplainedSum sum;
+  double covered = 0;
+  const auto add = [&](const LayerCost& cost, double layers) {
+    for (const Message& message : cost.messages) {
+      if (message.axis != axis || layers <= 0) continue;
+      const std::string symbol = short_name(name(message.op), sum.symbols);
+      Explanation part = exposed_message(plan, symbol, message, slowest.times * layers);
+      covered += part.value;
+      const std::string title = part.title;
+      sum.add("", title, std::move(part));
+    }
+  };
+  for (int kind = 0; kind < costs.kinds(); ++kind)
+    add(costs.layer(kind), slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)]);
+  const bool spread = plan.problem.training.stack.vocab_barriers > 0;
+  add(costs.embedding(), spread || slowest.content.embedding ? slowest.ends : 0);
+  add(costs.head(), spread || slowest.content.head ? slowest.ends : 0);
+  add_rest(sum, covered, whole.value, "what split backwards add, and pairs of micro-batches save");
+  if (sum.symbols.empty()) return nothing(what);
+  Explanation out = explained(fmt::format("{} communication that stays exposed", what), sum.equation, whole.value, "s",
+                              std::move(sum.symbols), {}, std::move(sum.parts));
+  out.notes = {"messages of the slowest stage; what computation hides is not counted"};
+  return out;
+}
+
+}  // namespace
+
+Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,
+                            double seconds) {
+  const Cluster& cluster = plan.problem.cluster;
+  const Tier& tier = group_tier(cluster, group);
+  const bool ring = op == Collective::SendRecv;
+  const CollectiveLaw law = ring ? send_law(cluster, size, group.stride) : collective_law(cluster, op, size, group);
+  Explanation out = by_law(fmt::format("one {} over {} ranks on {}", plan::name(op), group.size, tier.name), law, size,
+                           ring ? 1 : wire_factor(op, group.size), seconds,
+                           ring ? cluster.calibration.scale_out : calibration_of(cluster, group),
+                           cluster.measured ? "profile" : "cluster");
+  out.name = std::move(name);
+  return out;
+}
+
+Explanation explain_hand_over(const Plan& plan, std::string name) {
+  const Layout& layout = plan.best.layout;
+  const Problem& problem = plan.problem;
+  const double bytes = hand_over_bytes(problem, layout);
+  const int stride = layout.world() / layout.pp;
+  const double seconds =
+      send_time(problem.cluster, bytes, stride, layout.pp).value / problem.cluster.calibration.scale_out;
+  Explanation out =
+      by_law("one hand-over between pipeline stages", send_law(problem.cluster, bytes, stride, layout.pp), bytes, 1,
+             seconds, problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
+  out.name = std::move(name);
+  return out;
+}
+
+Result<Explanation> explain_tp(const Plan& plan, int) {
+  return explain_layer_axis(plan, Axis::Tp, plan.best.terms.tp, "tensor-parallel");
+}
+Result<Explanation> explain_cp(const Plan& plan, int) {
+  return explain_layer_axis(plan, Axis::Cp, plan.best.terms.cp, "context-parallel");
+}
+Result<Explanation> explain_ep(const Plan& plan, int) {
+  return explain_layer_axis(plan, Axis::Ep, plan.best.terms.ep, "expert-parallel");
+}
+
+Result<Explanation> explain_pp(const Plan& plan, int) {
+  const double exposed = plan.best.terms.pp.value;
+  if (plan.best.layout.pp == 1) return nothing("pipeline");
+  Explanation hop = explain_hand_over(plan, "t");
+  const double each = hop.value;
+  return explained("pipeline communication that stays exposed", "n*t", exposed, "s",
+                   {{"n", each > 0 ? exposed / each : 0, "hand-overs that the pipeline waits for", "schedule"},
+                    {"t", each, "seconds of one", {}}},
+                   "closed form of the schedule, checked by simulation", {std::move(hop)});
+}
+
+Result<Explanation> explain_dp(const Plan& plan, int) {
+  const Problem& problem = plan.problem;
+  ExplainedSum sum;
+  double covered = 0;
+  for (const Communication& row : plan.best.communication) {
+    if (row.axis != Axis::Dp) continue;
+    const Group group{row.group, plan.best.layout.tp};
+    const double factor = wire_factor(row.op, row.group) * std::max(1.0, row.count);
+    const double size = factor > 0 ? static_cast<double>(row.per_step.value) / factor : 0;
+    const double seconds = row.count > 0 ? row.time.value / row.count : 0;
+    if (row.time.value <= 0) continue;
+    Explanation time = explain_message(plan, "t", row.op, size, group, seconds);
+    Explanation part =
+        explained(fmt::format("exposed {} over {} ranks", name(row.op), row.group), "n*t*u", row.exposed.value, "s",
+                  {{"n", row.count, "of them in a step", "layout"},
+                   {"t", seconds, "seconds of one, experts' and outer groups' with it", {}},
+                   {"u", row.exposed / row.time, "share that no computation hides", "schedule"}},
+                  fmt::format("hidden under the pipeline's last backwards and first forwards; hidden "
+                              "time costs {:.0f} % of itself",
+                              100 * problem.cluster.calibration.overlap_tax),
+                  {std::move(time)});
+    part.name = short_name(name(row.op), sum.symbols);
+    const std::string title = part.title;
+    covered += part.value;
+    sum.add("", title, std::move(part));
+  }
+  add_rest(sum, covered, plan.best.terms.dp.value, "of the other direction or group");
+  if (sum.symbols.empty()) return nothing("data-parallel");
+  return explained("data-parallel communication that stays exposed", sum.equation, plan.best.terms.dp.value, "s",
+                   std::move(sum.symbols), "gradients and parameters of the slowest stage", std::move(sum.parts));
+}
+
+}  // namespace plan

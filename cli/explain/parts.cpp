@@ -1,0 +1,54 @@
+// What explanations are put together from. Tested by tests/cli/explain_test.cpp.
+#include "cli/explain/parts.hpp"
+
+#include <algorithm>
+
+namespace plan {
+
+Explanation explained(std::string title, std::string equation, double value, std::string unit,
+                      std::vector<ExplainedSymbol> symbols, std::string source, std::vector<Explanation> parts) {
+  return {.name = {},
+          .title = std::move(title),
+          .equation = std::move(equation),
+          .symbols = std::move(symbols),
+          .value = value,
+          .unit = std::move(unit),
+          .source = std::move(source),
+          .notes = {},
+          .parts = std::move(parts)};
+}
+
+void ExplainedSum::add(const std::string& factor, ExplainedSymbol symbol) {
+  if (symbol.value == 0) return;
+  equation += (equation.empty() ? "" : " + ") + factor + symbol.name;
+  symbols.push_back(std::move(symbol));
+}
+
+void ExplainedSum::add(const std::string& factor, std::string meaning, Explanation part) {
+  if (part.value == 0) return;
+  add(factor, {part.name, part.value, std::move(meaning), {}});
+  parts.push_back(std::move(part));
+}
+
+SlowestStage slowest_stage(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  Evaluator evaluator(plan.problem, costs);
+  evaluator.place(layout);
+  evaluator.recompute(layout.recompute);
+  int slowest = 0;
+  for (int rank = 1; rank < layout.pp; ++rank)
+    if (evaluator.cost(rank).total() > evaluator.cost(slowest).total()) slowest = rank;
+  SlowestStage out;
+  const Stages& stages = evaluator.stages();
+  out.content = stages.contents[static_cast<std::size_t>(stages.content_of[static_cast<std::size_t>(slowest)])];
+  out.cost = evaluator.cost(slowest);
+  out.visits = layout.schedule == Schedule::DualPipe ? 0.5 : 1;
+  out.ends = out.visits / (plan.problem.training.stack.vocab_barriers > 0 ? layout.pp : 1);
+  const Terms& t = plan.best.terms;
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  out.times = out.cost.total() > 0 ? busy / out.cost.total() : 0;
+  return out;
+}
+
+}  // namespace plan

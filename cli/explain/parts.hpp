@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/explain/explanation.hpp"
+#include "formulas/flops.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/kernels.hpp"
+#include "planner/plan.hpp"
+
+namespace plan {
+
+/// An explanation in one expression; a part of another one is named as its symbol.
+[[nodiscard]] Explanation explained(std::string title, std::string equation, double value, std::string unit,
+                                    std::vector<ExplainedSymbol> symbols, std::string source = {},
+                                    std::vector<Explanation> parts = {});
+
+/// A sum that grows term by term: "a + 3*b + ...". Terms of value 0 are left out.
+class ExplainedSum {
+ public:
+  void add(ExplainedSymbol symbol) { add("", std::move(symbol)); }
+  /// `factor` is text before the symbol: "l_0*".
+  void add(const std::string& factor, ExplainedSymbol symbol);
+  /// A symbol that is explained itself; named as the part.
+  void add(const std::string& factor, std::string meaning, Explanation part);
+  void give(ExplainedSymbol symbol) { symbols.push_back(std::move(symbol)); }
+
+  std::string equation{};
+  std::vector<ExplainedSymbol> symbols{};
+  std::vector<Explanation> parts{};
+};
+
+/// The stage whose work makes the step: what it holds, and one micro-batch through it.
+struct SlowestStage {
+  StageContent content{};
+  StageCost cost{};
+  double visits = 1;  ///< share of its layers that a micro-batch meets: half of DualPipe's
+  double ends = 1;    ///< share of embedding and head on it
+  double times = 0;   ///< micro-batches one after another, of which pairs that overlap count less
+};
+[[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
+
+// Seconds of one micro-batch and their parts.
+[[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
+                                          const std::vector<KernelTime>& kernels, double value);
+
+/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`; and the same with `value`, which counts
+/// what recomputation repeats.
+[[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
+[[nodiscard]] Explanation explain_hardware_flops(const Plan& plan, double value);
+
+/// Bytes that one layer kind keeps of a micro-batch without recomputation, tensor by tensor.
+[[nodiscard]] Explanation explain_ledger(const Plan& plan, std::string name, int kind);
+
+/// Seconds of one collective of `size` bytes, as the planner counts it.
+[[nodiscard]] Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,
+                                          double seconds);
+/// Seconds of one hand-over between pipeline stages.
+[[nodiscard]] Explanation explain_hand_over(const Plan& plan, std::string name);
+
+}  // namespace plan

@@ -1,0 +1,380 @@
+// What is left of the report's terms: recomputation, stragglers, the optimizer step, the smaller categories of memory,
+// intervals, and what follows from the step time. Tested by tests/cli/explain_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/explain/parts.hpp"
+#include "cli/explain/term_names.hpp"
+#include "cli/explain/terms.hpp"
+#include "cli/request/run_cost.hpp"
+#include "cli/terminal/format.hpp"
+#include "formulas/efficiency.hpp"
+#include "formulas/names.hpp"
+#include "formulas/nccl_buffers.hpp"
+#include "formulas/transient.hpp"
+#include "planner/evaluate.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kReport = "estimate";
+constexpr double kTrillion = 1e12;
+
+double value(Bytes bytes) { return static_cast<double>(bytes.value); }
+const StageMemory& memory_of(const Plan& plan, int stage) { return plan.best.stages[static_cast<std::size_t>(stage)]; }
+
+/// An end of an interval: the middle times a factor.
+Explanation bound(const char* title, double whole, double end, const char* unit, const char* term) {
+  return explained(
+      title, "v*f", end, unit,
+      {{"v", whole, "the value in the middle", std::string("plan explain ") + term},
+       {"f", whole > 0 ? end / whole : 1, "end of the 90 % interval over the middle", "residuals of published runs"}},
+      "conformal intervals, man plan-validation");
+}
+
+}  // namespace
+
+namespace {
+
+/// Seconds that one layer kind repeats: its whole forward pass, or the chosen modules'.
+Explanation repeated_of_kind(const Plan& plan, const CostModel& costs, int kind, const std::string& name) {
+  const Recompute& recompute = plan.best.layout.recompute;
+  const bool full = recompute.kind == RecomputeKind::Full;
+  const Phase phase = full ? costs.full_recompute(kind) : costs.selective_recompute(kind, recompute.modules);
+  ExplainedSum sum;
+  if (full) {
+    std::vector<KernelTime> forward = layer_kernels(plan.problem, split_of(plan.best.layout), kind);
+    std::erase_if(forward, [](const KernelTime& k) { return k.pass != KernelTime::Pass::Forward; });
+    sum.add("", "kernels of the forward pass",
+            explain_kernels(plan, "f", "kernels of the forward pass", forward, phase.compute));
+  } else {
+    sum.add({"f", phase.compute, "kernels of the recomputed modules, as in plan explain compute", "recompute"});
+  }
+  sum.add({"tp", phase.tp, "tensor-parallel messages of it", "layout"});
+  sum.add({"cp", phase.cp, "context-parallel messages of it", "layout"});
+  sum.add({"ep", phase.ep, "expert-parallel messages of it", "layout"});
+  Explanation out = explained("seconds that recomputing one layer takes", sum.equation, phase.total(), "s",
+                              std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = name;
+  return out;
+}
+
+/// Seconds to repeat what one micro-batch did not keep.
+Explanation repeated(const Plan& plan, const SlowestStage& slowest) {
+  const CostModel costs(plan.problem, split_of(plan.best.layout));
+  ExplainedSum sum;
+  double covered = 0;
+  for (int kind = 0; kind < costs.kinds(); ++kind) {
+    const double layers = slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)];
+    if (layers == 0) continue;
+    Explanation part = repeated_of_kind(plan, costs, kind, fmt::format("r_{}", kind));
+    covered += layers * part.value;
+    sum.give({fmt::format("l_{}", kind), layers, "layers of this kind that a micro-batch meets", "layout"});
+    const std::string title = part.title;
+    sum.add(fmt::format("l_{}*", kind), title, std::move(part));
+  }
+  const double each = slowest.cost.recompute.total(), share = covered > 0 ? each / covered : 1;
+  sum.give({"s", share, "share of the layers that are recomputed", "recompute"});
+  Explanation out = explained("seconds to repeat what one micro-batch did not keep", "s*(" + sum.equation + ")", each,
+                              "s", std::move(sum.symbols), {}, std::move(sum.parts));
+  out.name = "r";
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain_recompute(const Plan& plan, int) {
+  const double time = plan.best.terms.recompute.value;
+  if (time <= 0) return fail(Error{"nothing_to_explain", "the layout recomputes nothing"});
+  Explanation each = repeated(plan, slowest_stage(plan));
+  const double seconds = each.value;
+  return explained("time that recomputation takes", "n*r", time, "s",
+                   {{"n", time / seconds, "micro-batches that the slowest stage runs one after another", "layout"},
+                    {"r", seconds, "seconds to repeat what one micro-batch did not keep", {}}},
+                   "Korthikanti et al. 2022, arXiv:2205.05198; kernel times from the GPU's measured rates",
+                   {std::move(each)});
+}
+
+namespace {
+
+Explanation other_terms(const Plan& plan) {
+  ExplainedSum sum;
+  for (const NamedTerm& term : named_terms(plan.best.terms)) {
+    if (std::string_view(term.word) == "straggler") continue;
+    std::string symbol(term.name);
+    symbol = symbol.substr(0, symbol.find(' '));
+    sum.add({symbol, term.time.value, term.name, std::string("plan explain ") + term.word});
+  }
+  Explanation out = explained("seconds of all terms but the straggler's", sum.equation,
+                              (plan.best.terms.total() - plan.best.terms.straggler).value, "s", std::move(sum.symbols));
+  out.name = "t";
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain_straggler(const Plan& plan, int) {
+  const Terms& terms = plan.best.terms;
+  if (terms.straggler.value <= 0) return fail(Error{"nothing_to_explain", "one GPU waits for no other"});
+  const int ranks = plan.best.layout.world();
+  return explained(
+      "waiting for the slowest rank", "sigma*z*t", terms.straggler.value, "s",
+      {{"sigma", plan.problem.cluster.calibration.jitter, "deviation of one rank's step, share of the step",
+        "cluster's constants"},
+       {"z", slowest_of(ranks), fmt::format("expected maximum of {} standard normal variables", ranks), "layout"},
+       {"t", (terms.total() - terms.straggler).value, "seconds of all other terms", {}}},
+      "order statistics of the normal distribution; sigma fitted to published runs", {other_terms(plan)});
+}
+
+Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
+  const Cluster& cluster = plan.problem.cluster;
+  const double fixed = cluster.calibration.fixed_step_ms * 1e-3, states = plan.best.terms.optimizer.value - fixed;
+  const double rate = cluster.gpu.memory_efficiency *
+                      (cluster.gpu.memory_bandwidth.value > 0 ? cluster.gpu.memory_bandwidth.value : 1e12);
+  constexpr double kKernels = 20;
+  const double bytes = (states * cluster.calibration.memory_bound - kKernels * cluster.gpu.kernel_floor.value) * rate;
+  Explanation part = explained(
+      "seconds to read and write gradients and states", "(B/(e*W) + n*f)/c", states, "s",
+      {{"B", bytes, "4 + 34/d bytes of every parameter of the rank, P and d as in plan explain optimizer", "layout"},
+       {"e", cluster.gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset"},
+       {"W", rate / cluster.gpu.memory_efficiency, "bytes a second of memory", "GPU preset"},
+       {"n", kKernels, "kernels", "stack"},
+       {"f", cluster.gpu.kernel_floor.value, "least seconds of one", "GPU preset"},
+       {"c", cluster.calibration.memory_bound, "share of that rate that training reaches", "cluster's constants"}},
+      "bytes of Adam in fp32; plan formula memory-bound-time");
+  part.name = "o";
+  if (plan.problem.training.offload.optimizer > 0)  // part of the states takes the host link instead
+    return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
+                     {{"o", states,
+                       "seconds to step the states on the GPU, and for the others' gradients and weights to "
+                       "cross the host link (plan formula offload-time)",
+                       "layout"},
+                      {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
+                     "f fitted to published runs", {});
+  return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
+                   {{"o", states, "seconds to read and write gradients and states", {}},
+                    {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
+                   "f fitted to published runs", {std::move(part)});
+}
+
+namespace {
+
+/// What is there at every instant beside states and activations.
+Explanation always_there(const Plan& plan, const MemoryModel& model, const StageContent& content, int stage, bool moe,
+                         double bytes) {
+  const Training& training = plan.problem.training;
+  const Stack& stack = training.stack;
+  const GpuGeneration generation = generation_of(plan.problem.cluster.gpu);
+  const double kernels = stack.transformer_engine ? gemm_workspace(generation) : 0;
+  ExplainedSum sum;
+  sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
+  sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
+  if (content.head || moe)
+    sum.add(
+        {"t", torch_workspaces(generation, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
+  if (moe && stack.grouped_gemm)
+    sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
+  if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
+  if (stage > 0)
+    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout),
+             "gradient that was sent to the stage before", "model and layout"});
+  double covered = 0;
+  for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;
+  if (bytes - covered > 0.5)
+    sum.add({"g", bytes - covered, "cached gradients, one of each weight's shape; buckets; the loader's mask",
+             "model and stack"});
+  Explanation out = explained("there at every instant", sum.equation, bytes, "bytes", std::move(sum.symbols),
+                              "TransformerEngine and PyTorch sources");
+  out.name = "r";
+  return out;
+}
+
+/// What is alive at the instant at which the stage peaks.
+Explanation alive_at_peak(const Plan& plan, int stage) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  const Stages stages = plan_stages(plan.problem, costs, layout);
+  const auto rank = static_cast<std::size_t>(stage);
+  const StageContent& content = stages.contents[static_cast<std::size_t>(stages.content_of[rank])];
+  const MemoryModel model(plan.problem, layout);
+  const double held_here = held(pipeline_of(plan.problem, layout), stage);
+  const StageSums sums = model.sums(content);
+  const ShardedMemory sharded = model.sharded(layout, stage, content, sums);
+  const ActivityMemory activity = model.activity(layout, content, sums, held_here);
+  const std::string_view instant = model.peak_instant(layout, stage, content, held_here);
+  constexpr const char* kShape = "model and layout";
+  ExplainedSum sum;
+  if (instant == "optimizer step") {
+    sum.add({"s", sharded.step, "added by the optimizer for its own duration", "optimizer"});
+  } else if (instant == "layer backward") {
+    sum.add({"b", activity.backward, "gradients and rebuilt tensors of one layer", kShape});
+    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+  } else if (instant == "loss" || instant == "head backward") {
+    const EndMemory& ends = model.ends();
+    sum.add({"b", instant == "loss" ? ends.loss_transient : ends.head_backward,
+             instant == "loss" ? "logits in all copies" : "gradients of logits and of the head's input", kShape});
+    sum.add({"w", sharded.forward + sharded.head, "weights gathered for it", kShape});
+  } else if (instant == "embedding backward") {
+    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
+    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+  } else {
+    sum.add({"b", activity.forward, "alive while one layer's forward runs", kShape});
+    sum.add({"w", sharded.forward, "weights gathered for it", kShape});
+  }
+  sum.add("", "workspaces, cached gradients, gathered inputs",
+          always_there(plan, model, content, stage, sums.moe, sharded.resident));
+  const StageMemory& memory = memory_of(plan, stage);
+  Explanation out =
+      explained(fmt::format("alive at the peak of the stage: {}", instant), sum.equation,
+                value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols),
+                "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks", std::move(sum.parts));
+  out.name = "a";
+  return out;
+}
+
+/// What the allocator holds and cannot hand out.
+Explanation allocator_holds(const Plan& plan, int stage) {
+  const StageMemory& memory = memory_of(plan, stage);
+  const bool pages = plan.problem.training.stack.expandable_segments;
+  Explanation out = explained(
+      "what the allocator holds but cannot hand out", pages ? "u*0.02*(S + A + T)" : "u*(0.04*S + 0.09*A + 0.29*T)",
+      value(memory.reserve), "bytes",
+      {{"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
+       {"S", value(memory.weights + memory.grads + memory.optimizer), "weights, gradients and optimizer states",
+        "plan explain memory"},
+       {"A", value(memory.activations), "activations", "plan explain activations"},
+       {"T", value(memory.transient - memory.reserve), "alive at the peak", "plan explain transient.a"}},
+      pages ? "2 % with expandable segments" : "fitted to the reserved peaks of 15 runs");
+  out.name = "r";
+  return out;
+}
+
+/// One group's share of NCCL's buffers.
+Explanation nccl_group(const NcclGroup& group, const NcclMemory& measured, const std::string& name) {
+  constexpr const char* kSource = "NCCL sources";
+  const ExplainedSymbol channels{"c", group.channels, "channels", measured.channels > 0 ? "profile" : kSource};
+  const ExplainedSymbol link{"q", kNcclConnection, "bytes of a connection: 10 MiB in, 2 MiB out", kSource};
+  const ExplainedSymbol pools{"o", group.pools, "pools for peers outside the node, one a direction", "layout"};
+  const ExplainedSymbol pool{"y", kNcclPool, "bytes of a pool", kSource};
+  const ExplainedSymbol rings{"r", group.rings, "ring, and tree of all-reduces", kSource};
+  const ExplainedSymbol peers{"k", group.peers, "peers in the node", "layout"};
+  const auto made = [&]() -> std::pair<std::string, std::vector<ExplainedSymbol>> {
+    switch (group.share) {
+      case NcclShare::Ring: return {"c*r*q", {channels, rings, link}};
+      case NcclShare::Multicast:
+        return {"c*(r*q + m)", {channels, rings, link, {"m", kNcclMulticast, "NVLS buffers of a channel", kSource}}};
+      case NcclShare::Exchange: return {"k*c*q + o*y", {peers, channels, link, pools, pool}};
+      case NcclShare::Pool: return {"o*y", {pools, pool}};
+      case NcclShare::Measured:
+        return {"i + f",
+                {{"i", value(measured.communicator), "bytes of a communicator", "profile"},
+                 {"f", value(measured.all_reduce), "bytes of its first all-reduce", "profile"}}};
+      case NcclShare::MeasuredPeers:
+        return {"f*k/z + o*y",
+                {{"f", value(measured.all_to_all), "bytes of the first all-to-all", "profile"},
+                 peers,
+                 {"z", measured.ranks - 1.0, "peers when it was measured", "profile"},
+                 pools,
+                 pool}};
+    }
+    return {};
+  };
+  auto [equation, symbols] = made();
+  Explanation out = explained(fmt::format("NCCL's buffers of the {} group, {} ranks", group.what, group.ranks),
+                              equation, group.bytes, "bytes", std::move(symbols), "NCCL 2.30.7, src/transport");
+  out.name = name;
+  return out;
+}
+
+/// Every group that a rank is in.
+ExplainedSum nccl_sum(const Plan& plan) {
+  const Cluster& cluster = plan.problem.cluster;
+  ExplainedSum sum;
+  for (const NcclGroup& group :
+       nccl_groups(plan.best.layout, cluster.gpus_per_node, generation_of(cluster.gpu), cluster.nccl)) {
+    std::string symbol(group.what);
+    std::replace(symbol.begin(), symbol.end(), ' ', '_');
+    Explanation part = nccl_group(group, cluster.nccl, symbol);
+    const std::string title = part.title;
+    sum.add("", title, std::move(part));
+  }
+  return sum;
+}
+
+}  // namespace
+
+Result<Explanation> explain_transient(const Plan& plan, int stage) {
+  const StageMemory& memory = memory_of(plan, stage);
+  return explained(fmt::format("memory of stage {} that lives for an instant", stage), "a + r", value(memory.transient),
+                   "bytes",
+                   {{"a", value(memory.transient - memory.reserve), "alive at the peak", {}},
+                    {"r", value(memory.reserve), "what the allocator holds but cannot hand out", {}}},
+                   {}, {alive_at_peak(plan, stage), allocator_holds(plan, stage)});
+}
+
+Result<Explanation> explain_communication(const Plan& plan, int stage) {
+  ExplainedSum sum = nccl_sum(plan);
+  if (sum.symbols.empty()) return fail(Error{"nothing_to_explain", "one GPU needs no communicator"});
+  return explained(fmt::format("buffers of communicators on stage {}", stage), sum.equation,
+                   value(memory_of(plan, stage).communication), "bytes", std::move(sum.symbols), "NCCL sources",
+                   std::move(sum.parts));
+}
+
+Result<Explanation> explain_context(const Plan& plan, int stage) {
+  const double bytes = value(memory_of(plan, stage).context);
+  return explained("CUDA context and loaded modules", "c", bytes, "bytes",
+                   {{"c", bytes, "outside the allocator", "GPU preset"}}, "measured");
+}
+
+Result<Explanation> explain_share(const Plan& plan, int) {
+  return explained("peak memory over the GPU's", "p/c", plan.best.peak / plan.best.capacity, "ratio",
+                   {{"p", value(plan.best.peak), fmt::format("peak of stage {}, the highest", plan.best.peak_stage),
+                     "plan explain memory"},
+                    {"c", value(plan.best.capacity), "memory of the GPU that programs can use", "GPU preset"}});
+}
+
+Result<Explanation> explain_peak_low(const Plan& plan, int) {
+  return bound("lower end of the peak memory", value(plan.best.peak), value(plan.best.peak_low), "bytes", "memory");
+}
+Result<Explanation> explain_peak_high(const Plan& plan, int) {
+  return bound("upper end of the peak memory", value(plan.best.peak), value(plan.best.peak_high), "bytes", "memory");
+}
+Result<Explanation> explain_step_time_low(const Plan& plan, int) {
+  return bound("lower end of the step time", plan.best.step_time.value, plan.best.step_time_low.value, "s",
+               "step_time");
+}
+Result<Explanation> explain_step_time_high(const Plan& plan, int) {
+  return bound("upper end of the step time", plan.best.step_time.value, plan.best.step_time_high.value, "s",
+               "step_time");
+}
+
+Result<Explanation> explain_throughput_per_gpu(const Plan& plan, int) {
+  return explained("tokens per second and GPU", "v/n", plan.best.tokens_per_s_per_gpu, "tokens/s",
+                   {{"v", plan.best.tokens_per_s, "tokens per second", "plan explain throughput"},
+                    {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")}});
+}
+
+Result<Explanation> explain_gpu_hours(const Plan& plan, int) {
+  return explained(
+      "GPU-hours of a trillion tokens", "N*n/(v*3600)", gpu_hours(plan.best, plan.problem.gpus, kTrillion), "GPU-hours",
+      {{"N", kTrillion, "tokens", "a trillion"},
+       {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")},
+       {"v", plan.best.tokens_per_s, "tokens per second, no failures counted", "plan explain throughput"}});
+}
+
+Result<Explanation> explain_pipeline_wait(const Plan& plan) {
+  const Terms& t = plan.best.terms;
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  const double whole = busy + t.bubble.value + t.pp.value;
+  return explained("waiting for other pipeline stages", "t - w - h", t.bubble.value, "s",
+                   {{"t", whole,
+                     fmt::format("seconds of the pipeline under {}, first forward to last gradient",
+                                 name(plan.best.layout.schedule)),
+                     "schedule"},
+                    {"w", busy, "seconds that the slowest stage works", kReport},
+                    {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"}},
+                   "closed form of the schedule, checked by simulation; --timeline and --format trace draw it");
+}
+
+}  // namespace plan

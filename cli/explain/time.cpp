@@ -1,0 +1,193 @@
+// Terms of the step time and what follows from it. Tested by tests/cli/explain_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/explain/parts.hpp"
+#include "cli/explain/term_names.hpp"
+#include "cli/explain/terms.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/flops.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kBest = "layout";
+
+/// Peak against which utilisation is quoted: the 16-bit one.
+DType quoted_dtype(const Gpu& gpu) {
+  return gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
+}
+double quoted_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(quoted_dtype(gpu))].value; }
+
+/// Useful FLOPs of a token, attention as the causal mask leaves it.
+double flops_per_token(const Plan& plan) {
+  const Training& training = plan.problem.training;
+  return model_flops_per_token(plan.problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal,
+                               {.tp = plan.best.layout.tp, .packed_length = training.packed_length});
+}
+
+ExplainedSymbol sequences(const Plan& plan) {
+  return {"B", static_cast<double>(plan.problem.training.global_batch), "sequences per step",
+          input_origin(plan, "global_batch")};
+}
+ExplainedSymbol tokens(const Plan& plan) {
+  return {"s", static_cast<double>(plan.problem.training.seq), "tokens per sequence", input_origin(plan, "seq")};
+}
+ExplainedSymbol step(const Plan& plan) {
+  return {"T", plan.best.step_time.value, "seconds per step", "plan explain step_time"};
+}
+ExplainedSymbol work(const Plan& plan) {
+  return {"F", flops_per_token(plan), "FLOPs of a token, forward and backward, causal", {}};
+}
+
+ExplainedSymbol gpus(const Plan& plan) {
+  return {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")};
+}
+ExplainedSymbol peak(const Plan& plan) {
+  const Gpu& gpu = plan.problem.cluster.gpu;
+  return {"C", quoted_peak(gpu), fmt::format("peak FLOP/s of {}, {} dense", gpu.name, name(quoted_dtype(gpu))),
+          "cluster"};
+}
+
+}  // namespace
+
+Result<Explanation> explain_step_time(const Plan& plan, int) {
+  Explanation out{.name = {},
+                  .title = "time of one step",
+                  .equation = {},
+                  .value = plan.best.step_time.value,
+                  .unit = "s",
+                  .source = {},
+                  .notes = {"communication terms are what no computation hides"}};
+  for (const NamedTerm& term : named_terms(plan.best.terms)) {
+    if (term.time.value == 0) continue;
+    std::string symbol(term.name);
+    symbol = symbol.substr(0, symbol.find(' '));
+    out.equation += (out.equation.empty() ? "" : " + ") + symbol;
+    out.symbols.push_back({symbol, term.time.value, term.name, std::string("plan explain ") + term.word});
+  }
+  return out;
+}
+
+namespace {
+
+/// Seconds that the slowest stage works, by what they go to.
+Explanation work_of_stage(const Plan& plan) {
+  const Terms& t = plan.best.terms;
+  ExplainedSum sum;
+  for (const auto& [word, seconds] : {std::pair("compute", t.compute), std::pair("recompute", t.recompute),
+                                      std::pair("tp", t.tp), std::pair("cp", t.cp), std::pair("ep", t.ep)})
+    sum.add({word, seconds.value, "of it", std::string("plan explain ") + word});
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  Explanation out = explained("seconds that the slowest stage works", sum.equation, busy, "s", std::move(sum.symbols));
+  out.name = "w";
+  return out;
+}
+
+/// What the schedule waits beyond the law of equal stages.
+Explanation unequal_stages(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const Terms& t = plan.best.terms;
+  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
+  const double chunks = static_cast<double>(plan.best.micro_batches) * layout.vp;
+  const double whole = busy + t.bubble.value + t.pp.value;
+  Explanation out =
+      explained("waiting beyond what equal stages have", "T - h - w*(1 + (p - 1)/(m*v))",
+                t.bubble.value - (layout.pp - 1.0) / chunks * busy, "s",
+                {{"T", whole, "seconds from the first forward to the last gradient, all stages", "schedule"},
+                 {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"},
+                 {"w", busy, "seconds that the slowest stage works", "plan explain bubble.w"},
+                 {"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
+                 {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
+                 {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest}},
+                "T: closed form of the schedule over every stage's time, checked by simulation; "
+                "--timeline draws it");
+  out.name = "u";
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain_bubble(const Plan& plan, int) {
+  const Layout& layout = plan.best.layout;
+  if (layout.pp == 1) return fail(Error{"nothing_to_explain", "the layout has one pipeline stage: no bubble"});
+  const bool classic = layout.schedule == Schedule::GPipe || layout.schedule == Schedule::OneFOneB ||
+                       layout.schedule == Schedule::Interleaved || layout.schedule == Schedule::BreadthFirst;
+  if (!classic) return explain_pipeline_wait(plan);
+  const Terms& terms = plan.best.terms;
+  const double busy = (terms.compute + terms.recompute + terms.tp + terms.cp + terms.ep).value;
+  const double equal = (layout.pp - 1.0) / (static_cast<double>(plan.best.micro_batches) * layout.vp) * busy;
+  Explanation out{.name = {},
+                  .title = "waiting for other pipeline stages",
+                  .equation = "(p - 1)/(m*v)*w + u",
+                  .value = terms.bubble.value,
+                  .unit = "s",
+                  .source = "Narayanan et al. 2021, arXiv:2104.04473"};
+  out.symbols = {{"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
+                 {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
+                 {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest},
+                 {"w", busy, "seconds that the slowest stage works", {}},
+                 {"u", terms.bubble.value - equal, "difference that unequal stages make", {}}};
+  out.parts = {work_of_stage(plan), unequal_stages(plan)};
+  return out;
+}
+
+Result<Explanation> explain_throughput(const Plan& plan, int) {
+  Explanation out{.name = {},
+                  .title = "tokens per second",
+                  .equation = "B*s/T",
+                  .value = plan.best.tokens_per_s,
+                  .unit = "tokens/s",
+                  .source = {}};
+  out.symbols = {sequences(plan), tokens(plan), step(plan)};
+  return out;
+}
+
+namespace {
+
+Explanation utilisation(const Plan& plan, double value, const char* title, const char* meaning) {
+  Explanation out{.name = {},
+                  .title = title,
+                  .equation = "B*s*F/(T*n*C)",
+                  .value = value,
+                  .unit = "",
+                  .source = "Chowdhery et al. 2022, arXiv:2204.02311"};
+  const double per_flop = static_cast<double>(plan.problem.training.tokens_per_step()) /
+                          (plan.best.step_time.value * plan.problem.gpus * quoted_peak(plan.problem.cluster.gpu));
+  out.symbols = {sequences(plan), tokens(plan), {"F", value / per_flop, meaning, {}},
+                 step(plan),      gpus(plan),   peak(plan)};
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain_mfu(const Plan& plan, int) {
+  const Mfu& mfu = plan.best.mfu;
+  Explanation out = utilisation(plan, mfu.model_causal, "model FLOPs utilisation", "");
+  out.source += ", with attention under the causal mask";
+  out.symbols[2] = work(plan);
+  out.parts.push_back(explain_flops(plan, Mask::Causal));
+  out.notes = {fmt::format("attention counted in full: {}; recomputed work counted too: {}", percent(mfu.model_full),
+                           percent(mfu.hardware))};
+  return out;
+}
+
+Result<Explanation> explain_mfu_full(const Plan& plan, int) {
+  Explanation out = utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
+                                "FLOPs of a token, forward and backward, no mask");
+  out.parts.push_back(explain_flops(plan, Mask::Full));
+  out.symbols[2].value = out.parts.back().value;  // not by way of the step time, which rounds
+  return out;
+}
+
+Result<Explanation> explain_mfu_hardware(const Plan& plan, int) {
+  Explanation out = utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
+                                "FLOPs of a token, forward, backward and recomputed, causal");
+  out.parts.push_back(explain_hardware_flops(plan, out.symbols[2].value));
+  return out;
+}
+
+}  // namespace plan

@@ -1,0 +1,30 @@
+// Axes that `plan estimate --layout` leaves open. Tested by tests/cli/layout_flag_test.cpp.
+#include "cli/request/complete_layout.hpp"
+
+#include <algorithm>
+
+namespace plan {
+
+Layout complete_layout(const Problem& problem) {
+  const Fixed& fixed = problem.fixed;
+  Layout layout;
+  layout.tp = fixed.tp.value_or(1);
+  layout.cp = fixed.cp.value_or(1);
+  layout.pp = fixed.pp.value_or(1);
+  layout.vp = fixed.vp.value_or(1);
+  layout.dp = fixed.dp.value_or(std::max(1, problem.gpus / std::max(1, layout.tp * layout.cp * layout.pp)));
+  layout.ep = fixed.ep.value_or(1);
+  layout.etp = fixed.etp.value_or(1);
+  layout.zero = fixed.zero.value_or(1);
+  layout.shard = fixed.shard.value_or(0);
+  layout.micro_batch = fixed.micro_batch.value_or(1);
+  layout.cp_kind = fixed.cp_kind.value_or(CpKind::Ring);
+  layout.cp_ulysses = fixed.cp_ulysses.value_or(1);
+  layout.schedule = fixed.schedule.value_or(layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
+  layout.recompute = fixed.recompute.value_or(Recompute{});
+  layout.sequence_parallel = fixed.sequence_parallel.value_or(layout.tp > 1);
+  layout.chunk_layers = fixed.chunk_layers.value_or(std::vector<int>{});
+  return layout;
+}
+
+}  // namespace plan

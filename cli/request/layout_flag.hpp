@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "formulas/result.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// Reads `--layout tp8,pp16,schedule=1f1b,recompute=full,sp`. Every mistake at once.
+[[nodiscard]] Result<Fixed> read_layout(std::string_view text);
+
+/// `none`, `full`, `full-4`, `uniform-2`, `core_attn+mlp`.
+[[nodiscard]] Result<Recompute> read_recompute(std::string_view text);
+
+}  // namespace plan

@@ -1,0 +1,232 @@
+// Every flag, once. Help, completions, the parser and the manual's test read this table.
+#include "cli/launch/launch.hpp"
+#include "cli/request/options.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/rules/frameworks.hpp"
+
+namespace plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words framework_words() {
+  Words words;
+  for (const FrameworkRow& row : frameworks()) words.emplace_back(row.name);
+  return words;
+}
+Words precision_words() { return words_of(kPrecisionNames); }
+Words optimizer_words() { return words_of(kOptimizerNames); }
+Words task_words() { return words_of(kTaskNames); }
+Words objective_words() { return words_of(kObjectiveNames); }
+Words format_words() { return words_of(kFormatNames); }
+Words color_words() { return {"auto", "always", "never"}; }
+Words shell_words() { return {"bash", "zsh", "fish"}; }
+Words risk_words() { return {"yes", "at-risk"}; }
+Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms", "limits"}; }
+
+constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
+                           kAnswer = "The answer", kPrint = "Printing", kMore = "More";
+constexpr std::string_view kMeasure = "What to measure", kJob = "The job";
+
+constexpr Option take(std::string_view flag, std::string_view argument, std::string_view group, Complete complete,
+                      std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
+  return {.flag = flag,
+          .letter = 0,
+          .argument = argument,
+          .group = group,
+          .help = help,
+          .more = more,
+          .complete = complete,
+          .verbs = verbs,
+          .value = value};
+}
+
+constexpr Option pick(std::string_view flag, std::string_view argument, std::string_view group, Words (*words)(),
+                      std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, argument, group, Complete::Words, verbs, value, help, more);
+  option.words = words;
+  return option;
+}
+
+constexpr Option turn_on(std::string_view flag, std::string_view group, std::uint16_t verbs, bool Args::*on,
+                         std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, "", group, Complete::Nothing, verbs, nullptr, help, more);
+  option.on = on;
+  return option;
+}
+
+constexpr Option lettered(Option option, char letter) {
+  option.letter = letter;
+  return option;
+}
+
+constexpr Option repeated(std::string_view flag, std::string_view argument, std::string_view group, std::uint16_t verbs,
+                          std::vector<std::string> Args::*values, std::string_view help, std::string_view more = {}) {
+  Option option = take(flag, argument, group, Complete::Nothing, verbs, nullptr, help, more);
+  option.values = values;
+  return option;
+}
+
+constexpr Option from_file(Option option) {
+  option.complete = Complete::File;
+  return option;
+}
+
+constexpr auto kNothing = Complete::Nothing;
+constexpr std::uint16_t kReport = kForPlan | kForEstimate, kForRuns = kForValidate | kForCalibrate;
+
+constexpr Option kOptions[] = {
+    take("--model", "NAME|FILE", kTrain, Complete::Models, kForProblem | kForProbe, &Args::model,
+         "preset (405b), YAML file, config.json or its folder",
+         "Names and aliases: `plan list models`. A folder is read for its config.json."),
+    take("--seq", "N", kTrain, kNothing, kForProblem | kForProbe, &Args::seq, "tokens per sequence",
+         "8192 or 8k; k is 1024. Default: as the model was published."),
+    take("--global-batch", "N", kTrain, kNothing, kForProblem, &Args::global_batch,
+         "sequences per step, or tokens: `16M tokens`",
+         "`16M tokens` counts in powers of two if the number is one, as the field does (16 M = 16 777 216), else in "
+         "powers of ten. Default: as the model was published."),
+    from_file(
+        repeated("--from", "FILE", kTrain, kForProblem | kForCheck, &Args::from,
+                 "launch file that states model, training and layout",
+                 "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
+                 "repeated: several files make one job. Flags override what files state.")),
+    pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
+         "Default: bf16."),
+    pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
+         "Default: adam with fp32 states."),
+    pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
+         "Default: pretrain."),
+    take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",
+         "With --task lora or qlora. Default: 16."),
+    take("--offload", "optimizer,...", kTrain, kNothing, kForProblem, &Args::offload, "what lies in host memory",
+         "optimizer or optimizer=0.5 (share of the states), parameters (sharded weights and gradients), layers=4 or "
+         "core_attn+attn_proj (activations, Megatron). Default: nothing."),
+    take("--tokens", "N", kTrain, kNothing, kReport | kForSweep, &Args::tokens,
+         "tokens of the whole run, for its days and cost", "15.6T; K, M, B and T are powers of ten."),
+
+    take("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
+         "16384 or 16k; k is 1024."),
+    take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate | kForProbe, &Args::gpu,
+         "kind of GPU, in its usual cluster", "`plan list gpus`. Default: h100-sxm."),
+    take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate | kForProbe, &Args::cluster,
+         "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
+    take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns | kForCheck, &Args::profile,
+         "a measured cluster", "Its numbers take the place of the data sheets'."),
+    take("--inter-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::inter_bandwidth,
+         "factors of the bandwidth between nodes"),
+    take("--intra-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::intra_bandwidth,
+         "factors of the bandwidth inside the scale-up domain"),
+    take("--memory", "0.5x..2x", kOn, kNothing, kForSweep, &Args::memory, "factors of the GPU's memory"),
+    take("--price", "USD", kOn, kNothing, kReport | kForSweep, &Args::price, "price of a GPU-hour",
+         "Default: the preset's, where it has one."),
+
+    pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
+         "only what this framework accepts", "`plan list frameworks`. Default: any."),
+    take("--megatron-version", "RELEASE", kHow, kNothing, kForProblem, &Args::megatron_version,
+         "release of Megatron core that runs the plan",
+         "0.12 or newer, with --framework megatron. Default: the newest known."),
+    take(
+        "--layout", "tp8,pp16,...", kHow, kNothing, kForProblem, &Args::layout, "fix axes; the search varies the rest",
+        "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "
+        "= and a word (schedule=1f1b, recompute=full, recompute=core_attn+mlp, layers=7+8+8+7 per chunk); sp or "
+        "sp=off."),
+    pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain | kForSweep, &Args::objective,
+         "what is best: time, memory or cost", "Default: time, the shortest step."),
+
+    pick("--launcher", "NAME", kFiles, launcher_words, kForEmit, &Args::launcher, "what starts the job on every node",
+         "slurm, torchrun, k8s (a Kubeflow TrainJob), skypilot or hostfile. Default: slurm."),
+    take("--data-path", "PATH", kFiles, kNothing, kForEmit, &Args::data_path, "training data",
+         "Default: the framework's mock data, so that the files run unedited."),
+    take("--tokenizer", "NAME|PATH", kFiles, kNothing, kForEmit, &Args::tokenizer, "tokenizer",
+         "Default: a null tokenizer with the model's vocabulary."),
+    take("--checkpoint-dir", "PATH", kFiles, kNothing, kForEmit, &Args::checkpoint_dir, "where checkpoints go",
+         "Default: nothing is saved."),
+    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher k8s"),
+
+    take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
+    turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
+    take("--deadline", "60d", kAnswer, kNothing, kForSweep, &Args::deadline,
+         "find the fewest GPUs that train --tokens in so many days"),
+    turn_on("--all", kAnswer, kForExplain, &Args::all, "explain every term that a report prints"),
+    turn_on("--timeline", kAnswer, kReport, &Args::timeline, "draw the pipeline, a row a stage",
+            "Digits are forwards, letters backwards, dots waiting; --format trace has it all."),
+    take("--stage", "N", kAnswer, kNothing, kForExplain, &Args::stage, "stage to explain",
+         "Default: the stage with the highest peak."),
+    repeated("--set", "s=2048,...", kAnswer, kForFormula, &Args::set, "values of the formula's symbols",
+             "May be repeated. Symbols left out take the formula's typical value."),
+    turn_on("--rough", kAnswer, kForRuns, &Args::rough, "use runs of quality C too"),
+    take("--rows", "FILE", kAnswer, Complete::File, kForValidate, &Args::rows, "write one CSV line a run",
+         "Measured, predicted, error and interval, or the reason why a run is not scored."),
+    take(
+        "--tp", "1,2,4,8", kMeasure, kNothing, kForProbe, &Args::tp, "tensor parallelism of the model's shapes",
+        "With --model: its exact GEMMs and attention are measured at these degrees. Default: 1,2,4,8, as they divide."),
+    take("--dtypes", "bf16,fp8,...", kMeasure, kNothing, kForProbe, &Args::dtypes, "number formats of the GEMMs",
+         "fp32, fp16, bf16, fp8, mxfp8, nvfp4. Default: bf16, and fp8 where the GPU has it."),
+    turn_on("--quick", kMeasure, kForProbe, &Args::quick, "45 s on one GPU, 3 minutes on a node (default)"),
+    turn_on("--standard", kMeasure, kForProbe, &Args::standard, "ten minutes: whole grids, every message size"),
+    turn_on("--thorough", kMeasure, kForProbe, &Args::thorough, "half an hour"),
+    turn_on("--dry-run", kMeasure, kForProbe, &Args::dry_run, "print what would be measured and how long it takes"),
+    take("--resume", "FILE", kMeasure, Complete::File, kForProbe, &Args::resume, "measure what this profile lacks"),
+    repeated("--import", "FILE", kMeasure, kForProbe, &Args::import_files, "take other tools' results instead",
+             "nccl-tests (table or -J), nvbandwidth -j, perftest. Further files may follow as words."),
+    take("--diff", "FILE|NAME", kMeasure, Complete::File, kForProbe, &Args::diff, "compare with a profile or a preset",
+         "Given a profile as a word, nothing is measured: plan probe new.yaml --diff old.yaml."),
+    turn_on("--transport-check", kMeasure, kForProbe, &Args::transport_check,
+            "let the ranks meet and exchange host buffers; needs no GPU"),
+    take("--nccl-lib", "FILE", kJob, Complete::File, kForProbe, &Args::nccl_lib,
+         "the libnccl.so.2 that training loads"),
+    take("--cudnn-lib", "FILE", kJob, Complete::File, kForProbe, &Args::cudnn_lib,
+         "the libcudnn.so.9 that training loads"),
+    take("--rendezvous", "ADDRESS", kJob, kNothing, kForProbe, &Args::rendezvous,
+         "where ranks meet: HOST:PORT or file:FOLDER",
+         "Default: what the launcher says; a file in the output's folder where it says nothing."),
+    take("--timeout", "10s", kJob, kNothing, kForProbe, &Args::timeout, "longest silence of a rank",
+         "After that it is named and the others stop. Ranks have twelve times as long to join."),
+    turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
+    repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,
+             "check: limits to hold the jobs to; probe: time to spend",
+             "check: plan-budget(5) says what stands in the file; may be repeated, and words after it are budgets too. "
+             "probe: seconds, or 90s, 5min; the least informative measurements wait and are listed in the profile."),
+    take("--baseline", "FILE", kAnswer, Complete::File, kForCheck, &Args::baseline, "an earlier report to compare with",
+         "What `plan --json`, `plan estimate --json` or `plan check --json` wrote; `none` leaves the limits since the "
+         "baseline out."),
+    pick("--risk", "WORD", kAnswer, risk_words, kForCheck, &Args::risk, "what an interval that reaches past a limit is",
+         "yes: the upper end has to fit (default). at-risk: what may fit is a warning."),
+    turn_on("--require-profile", kAnswer, kForCheck, &Args::require_profile,
+            "fail where the hardware was not measured"),
+    turn_on("--warn-only", kAnswer, kForCheck, &Args::warn_only, "report failures as warnings; the exit status is 0"),
+    turn_on("--names", kAnswer, kForList, &Args::names, "names only, one a line"),
+
+    pick("--format", "WORD", kPrint, format_words, kForAll, &Args::format, "human, json, html, trace, ...",
+         "html is one page with pictures and no script; trace opens in ui.perfetto.dev; github, markdown, junit and "
+         "sarif go with `plan check`."),
+    turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
+    lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
+                  "The file appears whole or not at all."),
+             'o'),
+    pick("--color", "WHEN", kPrint, color_words, kForAll, &Args::color, "auto, always or never",
+         "auto: on a terminal, unless NO_COLOR is set."),
+    turn_on("--ascii", kPrint, kForAll, &Args::ascii, "draw bars with #"),
+    turn_on("--quiet", kPrint, kForAll, &Args::quiet, "print errors only; the exit status answers"),
+
+    take("--threads", "N", kMore, kNothing, kForProblem | kForCheck, &Args::threads, "threads of the search",
+         "Default: one per core. The answer is the same on any number."),
+    pick("--list", "WHAT", kMore, list_words, kForPlan, &Args::list, "the same as `plan list`"),
+    pick("--completion", "SHELL", kMore, shell_words, kForPlan, &Args::completion, "print the shell's completions",
+         "bash, zsh or fish."),
+    turn_on("--version", kMore, kForAll, &Args::version, "print the version"),
+    lettered(turn_on("--help", kMore, kForAll, &Args::help, "print help; -h is the short form"), 'h'),
+};
+
+}  // namespace
+
+std::span<const Option> options() { return kOptions; }
+
+const Option* find_option(std::string_view flag) {
+  for (const Option& option : kOptions)
+    if (option.flag == flag || (flag.size() == 2 && option.letter != 0 && flag[0] == '-' && flag[1] == option.letter))
+      return &option;
+  return nullptr;
+}
+
+}  // namespace plan

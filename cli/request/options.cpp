@@ -1,0 +1,203 @@
+// Reads the command line with CLI11, from the option table. CLI11's `required()` hides a misspelt flag behind
+// "--model is required", so nothing is required here: leftovers are judged first, missing values by resolve.cpp.
+// Tested by tests/cli/options_test.cpp.
+#include "cli/request/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "cli/request/command_table.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
+bool is_number(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
+}
+/// `--model=405b` is `--model`.
+std::string flag_name(std::string_view word) { return std::string(word.substr(0, word.find('='))); }
+
+bool takes_value(const Option& option) { return option.on == nullptr; }
+
+/// Joins what a shell has torn apart: negative numbers, which CLI11 would read as flags, and `16M tokens`.
+/// Reports flags without a value.
+Words join_values(const Words& words, Errors& errors) {
+  Words joined;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const Option* option = find_option(words[i]);
+    joined.push_back(words[i]);
+    if (option == nullptr || !takes_value(*option)) continue;
+    const bool last = i + 1 == words.size();
+    if (last || (is_flag(words[i + 1]) && !is_number(words[i + 1])) || words[i + 1].empty()) {
+      errors.push_back({"missing_value",
+                        fmt::format("`{}` needs a value", words[i]),
+                        {},
+                        {fmt::format("write `{} {}`", option->flag, option->argument)}});
+      joined.pop_back();
+      if (!last && words[i + 1].empty()) ++i;
+      continue;
+    }
+    joined.back() = fmt::format("{}={}", option->flag, words[++i]);
+    if (i + 1 < words.size() && words[i + 1] == "tokens") joined.back() += " " + words[++i];
+  }
+  return joined;
+}
+
+Error unknown_flag(const std::string& word) {
+  Words known;
+  for (const Option& option : options()) known.emplace_back(option.flag);
+  const std::string flag = flag_name(word);
+  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, {}};
+  const std::string near = nearest_name(flag, known);
+  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+Error unknown_word(const std::string& word, const Args& args) {
+  if (!args.verb.empty())
+    return {"unexpected_word",
+            fmt::format("unexpected word `{}` after `plan {}`", word, args.verb),
+            {},
+            {fmt::format("see `plan {} --help`", args.verb)}};
+  Words verbs;
+  for (const Command& command : kCommands) verbs.emplace_back(command.name);
+  Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
+  const std::string near = nearest_name(word, verbs);
+  if (!near.empty())
+    error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
+  else
+    error.help.push_back(fmt::format("to plan for a model, name it with a flag: `plan --model {} --gpus N`", word));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+/// One error for each leftover; the word after an unknown flag was meant as its value.
+void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, Errors& errors) {
+  for (const std::string& word : leftovers) {
+    if (is_flag(word)) {
+      errors.push_back(unknown_flag(word));
+      continue;
+    }
+    const auto at = std::find(words.begin(), words.end(), word);
+    const bool after_flag = at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
+                            std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
+    if (!after_flag) errors.push_back(unknown_word(word, args));
+  }
+}
+
+std::string verb_text(std::string_view verb) { return verb.empty() ? "plan" : fmt::format("plan {}", verb); }
+
+Error wrong_verb(const Option& option, const Command& command) {
+  std::string owners;
+  for (const Command& other : kCommands)
+    if ((option.verbs & other.bit) != 0) owners += (owners.empty() ? "`" : ", `") + verb_text(other.name) + "`";
+  return {"wrong_command",
+          fmt::format("`{}` does not go with `{}`", option.flag, verb_text(command.name)),
+          {},
+          {fmt::format("it belongs to {}", owners)}};
+}
+
+Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
+  const std::string noun(option.flag.substr(2));
+  Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
+  const std::string near = nearest_name(word, choices);
+  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
+  return error;
+}
+
+/// Typed words by row of the option table, as CLI11 stores them.
+using Slots = std::map<std::string_view, Words>;
+
+void fill(const Option& option, const Words& typed, Args& args, Errors& errors) {
+  if (typed.empty()) return;
+  if (option.values != nullptr) {
+    args.*option.values = typed;
+    return;
+  }
+  if (typed.size() > 1) {
+    errors.push_back({"given_twice",
+                      fmt::format("`{}` is given {} times: {}", option.flag, typed.size(), fmt::join(typed, ", ")),
+                      {},
+                      {}});
+    return;
+  }
+  if (option.words != nullptr) {
+    const Words choices = option.words();
+    if (std::find(choices.begin(), choices.end(), typed[0]) == choices.end()) {
+      errors.push_back(unknown_choice(option, typed[0], choices));
+      return;
+    }
+  }
+  args.*option.value = typed[0];
+}
+
+void declare(CLI::App& app, Slots& slots, Args& args) {
+  app.set_help_flag();
+  app.allow_extras();
+  for (const Option& option : options()) {
+    const std::string names =
+        option.letter == 0 ? std::string(option.flag) : fmt::format("-{},{}", option.letter, option.flag);
+    if (option.on != nullptr)
+      app.add_flag(names, args.*option.on);
+    else
+      app.add_option(names, slots[option.flag])->allow_extra_args(false);
+  }
+  for (const Command& command : kCommands) {
+    if (command.name.empty()) continue;
+    CLI::App* verb = app.add_subcommand(std::string(command.name));
+    verb->set_help_flag();
+    verb->fallthrough()->allow_extras();
+    verb->callback([&args, name = command.name] { args.verb = name; });
+    verb->add_option("words", args.words)->expected(0, kAnyWords);
+  }
+}
+
+}  // namespace
+
+Result<Args> parse_arguments(const std::vector<std::string>& words) {
+  Args args;
+  Slots slots;
+  Errors errors;
+  CLI::App app("plan");
+  declare(app, slots, args);
+  Words reversed = join_values(words, errors);
+  args.short_help = std::find(words.begin(), words.end(), "-h") != words.end();
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::Error& error) {
+    errors.push_back({"bad_arguments", error.what(), {}, {"see `plan --help`"}});
+    return fail(std::move(errors));
+  }
+  judge_leftovers(app.remaining(true), words, args, errors);
+  for (const Option& option : options())
+    if (option.on == nullptr) fill(option, slots[option.flag], args, errors);
+  if (args.list && args.verb.empty()) {
+    args.verb = "list";
+    args.words = {*args.list};
+    args.list.reset();
+  }
+  const Command* command = find_command(args.verb);
+  if (command == nullptr) return fail({"unknown_command", fmt::format("unknown command `{}`", args.verb)});
+  for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)
+    errors.push_back(unknown_word(args.words[i], args));
+  for (const Option& option : options()) {
+    const bool typed = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
+    if (typed && option.flag != "--list" && (option.verbs & command->bit) == 0)
+      errors.push_back(wrong_verb(option, *command));
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return args;
+}
+
+}  // namespace plan

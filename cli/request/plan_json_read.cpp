@@ -1,0 +1,191 @@
+// Reads back what cli/report/json.cpp writes, key by key. Tested by tests/cli/plan_json_read_test.cpp.
+#include "cli/request/plan_json_read.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/request/json_source.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/terminal/words.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::int64_t kMostGpus = 1 << 24;
+
+/// A word of one of the tables of names.
+template <class E, std::size_t N>
+E word(const JsonFields& fields, std::string_view key, const Named<E> (&table)[N]) {
+  const std::string text = fields.text(key);
+  const std::optional<E> value = parse(table, text);
+  if (value || !fields.has(key) || text.empty()) return value.value_or(table[0].value);
+  const std::string near = nearest_name(text, words_of(table));
+  fields.error(key, "unknown_word", fmt::format("unknown `{}` `{}`", fields.path_of(key), yaml::printable(text)),
+               {near.empty() ? fmt::format("one of: {}", fmt::join(words_of(table), ", "))
+                             : fmt::format("a word with a similar name exists: `{}`", near)});
+  return table[0].value;
+}
+
+int degree(const JsonFields& fields, std::string_view key, std::int64_t least = 1, std::int64_t most = kMostGpus) {
+  return static_cast<int>(fields.whole(key, least, most));
+}
+Bytes bytes(const JsonFields& fields, std::string_view key) { return Bytes(fields.whole(key)); }
+Seconds seconds(const JsonFields& fields, std::string_view key) { return Seconds(fields.number(key)); }
+
+Recompute recompute(const JsonFields& fields) {
+  const std::string text = fields.text("recompute");
+  if (text.empty()) return {};
+  const Result<Recompute> read = read_recompute(text);
+  if (read) return *read;
+  fields.error("recompute", "unknown_word",
+               fmt::format("unknown `{}` `{}`", fields.path_of("recompute"), yaml::printable(text)),
+               {"it is written as `--layout recompute=` takes it"});
+  return {};
+}
+
+void read_layout_fields(const JsonFields& fields, Estimate& e) {
+  Layout& l = e.layout;
+  l.tp = degree(fields, "tp"), l.cp = degree(fields, "cp");
+  l.cp_kind = word(fields, "cp_kind", kCpKindNames);
+  if (l.cp_kind == CpKind::Hybrid) l.cp_ulysses = degree(fields, "cp_ulysses");
+  l.pp = degree(fields, "pp"), l.vp = degree(fields, "vp"), l.dp = degree(fields, "dp");
+  l.ep = degree(fields, "ep"), l.etp = degree(fields, "etp");
+  l.zero = degree(fields, "zero", 0, 3);
+  const int shard = degree(fields, "shard");
+  l.shard = shard == l.dense_group() ? 0 : shard;
+  l.micro_batch = degree(fields, "micro_batch");
+  e.micro_batches = fields.whole("micro_batches", 1);
+  l.schedule = word(fields, "schedule", kScheduleNames);
+  l.recompute = recompute(fields);
+  l.sequence_parallel = fields.boolean("sequence_parallel");
+  e.stage_layers = fields.integers("stage_layers");
+}
+
+Terms read_terms(const JsonFields& fields) {
+  Terms t;
+  t.compute = seconds(fields, "compute"), t.recompute = seconds(fields, "recompute");
+  t.tp = seconds(fields, "tp"), t.cp = seconds(fields, "cp"), t.ep = seconds(fields, "ep");
+  t.pp = seconds(fields, "pp"), t.dp = seconds(fields, "dp"), t.bubble = seconds(fields, "bubble");
+  t.optimizer = seconds(fields, "optimizer"), t.straggler = seconds(fields, "straggler");
+  return t;
+}
+
+StageMemory read_stage(const JsonFields& fields) {
+  StageMemory m;
+  m.stage = degree(fields, "stage", 0);
+  m.weights = bytes(fields, "weights_bytes"), m.grads = bytes(fields, "grads_bytes");
+  m.optimizer = bytes(fields, "optimizer_bytes"), m.activations = bytes(fields, "activations_bytes");
+  m.transient = bytes(fields, "transient_bytes"), m.communication = bytes(fields, "communication_bytes");
+  m.context = bytes(fields, "context_bytes");
+  const Bytes total = bytes(fields, "total_bytes");
+  if (fields.present() && fields.has("total_bytes") && !(total == m.total()))
+    fields.error("total_bytes", "bad_value",
+                 fmt::format("`{}` is not the sum of the stage's categories", fields.path_of("total_bytes")));
+  return m;
+}
+
+void read_memory(const JsonFields& fields, Estimate& e) {
+  e.fits = word(fields, "fits", kFitsNames);
+  e.capacity = bytes(fields, "capacity_bytes");
+  e.peak = bytes(fields, "peak_bytes");
+  e.peak_low = bytes(fields, "peak_low_bytes"), e.peak_high = bytes(fields, "peak_high_bytes");
+  e.peak_stage = degree(fields, "peak_stage", 0);
+  e.peak_instant = fields.text("peak_instant");
+  for (const JsonFields& stage : fields.objects("stages")) e.stages.push_back(read_stage(stage));
+  if (!fields.present() || !fields.has("stages")) return;
+  if (e.stages.empty())
+    fields.error("stages", "bad_value", fmt::format("`{}` is empty", fields.path_of("stages")));
+  else if (e.peak_stage >= static_cast<int>(e.stages.size()))
+    fields.error("peak_stage", "out_of_range", fmt::format("`{}` names no stage", fields.path_of("peak_stage")));
+  for (std::size_t i = 0; i < e.stages.size() && i < e.stage_layers.size(); ++i) e.stages[i].layers = e.stage_layers[i];
+}
+
+Communication read_communication(const JsonFields& fields) {
+  Communication c;
+  c.axis = word(fields, "axis", kAxisNames);
+  c.op = word(fields, "op", kCollectiveNames);
+  c.group = degree(fields, "group");
+  c.tier = fields.text("tier");
+  c.per_step = bytes(fields, "bytes_per_step");
+  c.count = fields.number("count_per_step");
+  c.time = seconds(fields, "time_s"), c.exposed = seconds(fields, "exposed_s");
+  return c;
+}
+
+Estimate read_estimate(const JsonFields& fields) {
+  Estimate e;
+  read_layout_fields(fields.object("layout"), e);
+  e.step_time = seconds(fields, "step_time_s");
+  e.step_time_low = seconds(fields, "step_time_low_s"), e.step_time_high = seconds(fields, "step_time_high_s");
+  e.tokens_per_s = fields.number("tokens_per_s"), e.tokens_per_s_per_gpu = fields.number("tokens_per_s_per_gpu");
+  const JsonFields mfu = fields.object("mfu_ratio");
+  e.mfu = {mfu.number("model_causal"), mfu.number("model_full"), mfu.number("hardware")};
+  e.terms = read_terms(fields.object("terms_s"));
+  read_memory(fields.object("memory"), e);
+  for (const JsonFields& row : fields.objects("communication")) e.communication.push_back(read_communication(row));
+  return e;
+}
+
+std::vector<Input> read_inputs(const JsonFields& fields) {
+  constexpr std::string_view kDigest = "sha256:";
+  std::vector<Input> inputs;
+  for (const auto& [key, entry] : fields.members()) {
+    Input input{key, entry.word("value"), word(entry, "origin", kOriginNames), {}, {}};
+    if (entry.has("digest"))
+      if (const std::string digest = entry.text("digest"); digest.starts_with(kDigest))
+        input.digest = digest.substr(kDigest.size());
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+const Input* find_input(const std::vector<Input>& inputs, std::string_view key) {
+  for (const Input& input : inputs)
+    if (input.key == key) return &input;
+  return nullptr;
+}
+
+Result<bool> check_schema(const JsonSource& source, std::string_view schema) {
+  Errors errors;
+  const JsonFields root(source, errors);
+  const std::vector<std::string> help = {fmt::format("`plan --json` and `plan estimate --json` write `{}`", schema)};
+  if (!root.has("schema")) {
+    root.error("", "wrong_schema", fmt::format("no `schema` stands in `{}`", source.file), help);
+    return fail(std::move(errors));
+  }
+  const std::string found = root.text("schema");
+  if (!errors.empty()) return fail(std::move(errors));
+  if (found == schema) return true;
+  const std::string_view family = schema.substr(0, schema.find('/'));
+  const bool version = found.starts_with(std::string(family) + "/");
+  root.error("schema", "wrong_schema", fmt::format("the schema is `{}`, not `{}`", yaml::printable(found), schema),
+             {version ? "write the file again with this version of plan" : help.front()});
+  return fail(std::move(errors));
+}
+
+EarlierPlan read_plan_fields(const JsonFields& root) {
+  EarlierPlan earlier;
+  earlier.version = root.object("tool").text("version");
+  earlier.inputs = read_inputs(root.object("inputs"));
+  const JsonFields model = root.object("model");
+  earlier.model = model.text("name");
+  earlier.parameters = model.whole("parameters"), earlier.active_parameters = model.whole("active_parameters");
+  earlier.best = read_estimate(root.object("best"));
+  return earlier;
+}
+
+Result<EarlierPlan> read_plan_json(std::string text, std::string file) {
+  const Result<JsonSource> source = parse_json_source(std::move(text), std::move(file));
+  if (!source) return fail(source.error());
+  if (const Result<bool> right = check_schema(*source, "plan/1"); !right) return fail(right.error());
+  Errors errors;
+  EarlierPlan earlier = read_plan_fields(JsonFields(*source, errors));
+  if (!errors.empty()) return fail(std::move(errors));
+  earlier.file = source->file;
+  return earlier;
+}
+
+}  // namespace plan

@@ -1,0 +1,324 @@
+// From typed words to a problem. Tested by tests/cli/resolve_test.cpp.
+#include "cli/request/resolve.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/launch/launch.hpp"
+#include "cli/launch/megatron.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kDefaultCluster = "dgx-h100";
+constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostTop = 1000, kMostThreads = 4096;
+
+/// A problem under construction with the mistakes found so far.
+struct Draft {
+  const Args& args;
+  StoreOptions store = StoreOptions::from_environment();
+  Problem problem{};
+  Errors errors{};
+  std::optional<LaunchJob> job{};  ///< what --from files state
+
+  /// The value of a Result, or its errors noted and nothing.
+  template <class T>
+  std::optional<T> take(Result<T> result) {
+    if (result) return std::move(*result);
+    errors.insert(errors.end(), result.error().begin(), result.error().end());
+    return std::nullopt;
+  }
+  void note(std::string key, std::string value, Origin origin, std::string where = {}, std::string digest = {}) {
+    problem.inputs.push_back({std::move(key), std::move(value), origin, std::move(where), std::move(digest)});
+  }
+  /// Where a launch file states `key`, as an input of its own.
+  void note_file(std::string key, std::string value) {
+    for (const Input& input : job->inputs)
+      if (input.key == key) return note(std::move(key), std::move(value), input.origin, input.where);
+    note(std::move(key), std::move(value), Origin::Default);
+  }
+  /// A word that the option table has already checked, or its default.
+  template <class E, std::size_t N>
+  void word(const char* key, const Args::Text& typed, const Named<E> (&table)[N], E& out) {
+    if (typed) out = parse(table, *typed).value_or(out);
+    std::string value(detail::name_in(table, out));
+    if (job && !typed) return note_file(key, std::move(value));
+    note(key, std::move(value), typed ? Origin::Flag : Origin::Default);
+  }
+};
+
+void missing(Draft& draft, const char* flag, const char* example) {
+  draft.errors.push_back({"missing_flag",
+                          fmt::format("`{}` is missing", flag),
+                          {},
+                          {fmt::format("write `{} {}`; see `plan --help`", flag, example)}});
+}
+
+void resolve_files(Draft& draft) {
+  if (draft.args.from.empty()) return;
+  std::optional<Model> model;
+  if (draft.args.model)
+    if (Result<Found<Model>> found = load_model(*draft.args.model, draft.store)) model = std::move(found->value);
+  draft.job = draft.take(read_launch_files(draft.args.from, model));
+  if (draft.job) draft.problem.fixed = draft.job->fixed;
+}
+
+void resolve_model(Draft& draft) {
+  if (!draft.args.model && draft.job && draft.job->model) {
+    draft.problem.model = *draft.job->model;
+    return draft.note_file("model", draft.problem.model.name);
+  }
+  if (!draft.args.model) return missing(draft, "--model", "405b");
+  std::optional<Found<Model>> found = draft.take(load_model(*draft.args.model, draft.store));
+  if (!found) return;
+  draft.problem.model = std::move(found->value);
+  draft.note("model", draft.problem.model.name, Origin::Flag, found->origin, found->digest);
+}
+
+void resolve_gpus(Draft& draft) {
+  if (!draft.args.gpus && draft.job && draft.job->gpus > 0) {
+    draft.problem.gpus = draft.job->gpus;
+    return draft.note_file("gpus", fmt::format("{}", draft.job->gpus));
+  }
+  if (!draft.args.gpus) return missing(draft, "--gpus", "16384");
+  const auto gpus = draft.take(read_count("--gpus", *draft.args.gpus, 1, kMostGpus));
+  if (!gpus) return;
+  draft.problem.gpus = static_cast<int>(*gpus);
+  draft.note("gpus", fmt::format("{}", *gpus), Origin::Flag);
+}
+
+Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store, const std::optional<LaunchJob>& job) {
+  if (args.profile) return load_cluster(*args.profile, store);
+  if (args.cluster) return load_cluster(*args.cluster, store);
+  if (args.gpu) return load_cluster_of_gpu(*args.gpu, store);
+  if (job && !job->gpu.empty()) return load_cluster_of_gpu(job->gpu, store);
+  return load_cluster(kDefaultCluster, store);
+}
+
+void resolve_cluster(Draft& draft) {
+  const Args& args = draft.args;
+  if (int(args.profile.has_value()) + int(args.cluster.has_value()) + int(args.gpu.has_value()) > 1) {
+    draft.errors.push_back({"conflicting_flags",
+                            "`--gpu`, `--cluster` and `--profile` name the same thing",
+                            {},
+                            {"a cluster file says which GPU it has; give one of the three"}});
+    return;
+  }
+  std::optional<Found<Cluster>> found = draft.take(find_cluster(args, draft.store, draft.job));
+  if (!found) return;
+  draft.problem.cluster = std::move(found->value);
+  const Origin chosen = args.profile ? Origin::Profile : args.cluster ? Origin::Flag : Origin::Default;
+  draft.note("cluster", draft.problem.cluster.name, chosen, found->origin, found->digest);
+  const Origin gpu = args.gpu ? Origin::Flag : args.profile ? Origin::Profile : Origin::Preset;
+  draft.note("gpu", draft.problem.cluster.gpu.name, gpu, found->origin);
+}
+
+void resolve_batch(Draft& draft) {
+  Training& training = draft.problem.training;
+  const bool no_model = draft.problem.model.layers.empty();
+  training.seq = draft.problem.model.default_seq;
+  training.global_batch = draft.problem.model.default_global_batch;
+  Origin seq_origin = Origin::Preset, batch_origin = Origin::Preset;
+  if (draft.job && draft.job->training) {
+    if (draft.job->states_seq) training.seq = draft.job->training->seq, seq_origin = Origin::File;
+    if (draft.job->states_global_batch)
+      training.global_batch = draft.job->training->global_batch, batch_origin = Origin::File;
+  }
+  if (draft.args.seq)
+    if (const auto seq = draft.take(read_count("--seq", *draft.args.seq, 1, kMostSeq))) training.seq = *seq;
+  if (draft.args.global_batch && !(no_model && !draft.args.seq))
+    if (const auto batch = draft.take(read_global_batch(*draft.args.global_batch, training.seq)))
+      training.global_batch = *batch;
+  const auto say = [&](const char* key, std::int64_t value, bool typed, Origin origin) {
+    if (!typed && origin == Origin::File) return draft.note_file(key, fmt::format("{}", value));
+    draft.note(key, fmt::format("{}", value), typed ? Origin::Flag : origin);
+  };
+  say("seq", training.seq, draft.args.seq.has_value(), seq_origin);
+  say("global_batch", training.global_batch, draft.args.global_batch.has_value(), batch_origin);
+}
+
+void resolve_training(Draft& draft) {
+  const Args& args = draft.args;
+  Problem& problem = draft.problem;
+  if (draft.job && draft.job->training) {  // all that files state but seq and batch, which are settled
+    const std::int64_t seq = problem.training.seq, batch = problem.training.global_batch;
+    problem.training = *draft.job->training;
+    problem.training.seq = seq, problem.training.global_batch = batch;
+  }
+  draft.word("precision", args.precision, kPrecisionNames, problem.training.precision);
+  draft.word("optimizer", args.optimizer, kOptimizerNames, problem.training.optimizer);
+  draft.word("task", args.task, kTaskNames, problem.training.task);
+  if (!draft.job) problem.training.dropout = problem.model.dropout;
+  if (draft.job) problem.framework = draft.job->framework;
+  if (args.framework) problem.framework = find_framework(*args.framework).value_or(Framework::Any);
+  const FrameworkRow& row = framework_row(problem.framework);
+  if (!draft.job || !draft.job->training || args.framework) problem.training.stack = row.stack;
+  draft.note("framework", std::string(row.name),
+             args.framework ? Origin::Flag
+             : draft.job    ? Origin::File
+                            : Origin::Default);
+}
+
+void resolve_release(Draft& draft) {
+  if (!draft.args.megatron_version) return;
+  const std::optional<int> release = draft.take(read_megatron_release(*draft.args.megatron_version));
+  if (!release) return;
+  if (draft.problem.framework != Framework::Megatron)
+    return draft.errors.push_back(
+        {"conflicting_flags", "`--megatron-version` goes with Megatron alone", {}, {"add `--framework megatron`"}});
+  draft.problem.release = *release;
+  draft.note("megatron_version", fmt::format("0.{}", *release), Origin::Flag);
+}
+
+void resolve_offload(Draft& draft) {
+  Offload& offload = draft.problem.training.offload;
+  if (draft.args.offload)
+    if (const auto read = draft.take(read_offload(*draft.args.offload))) offload = *read;
+  if (draft.args.offload)
+    draft.note("offload", *draft.args.offload, Origin::Flag);
+  else if (offload.any())
+    draft.note_file("offload", offload_text(offload));
+  if (offload.activations() && draft.problem.framework != Framework::Megatron)
+    draft.errors.push_back({"conflicting_flags",
+                            "of the frameworks Megatron alone offloads activations",
+                            {},
+                            {"add `--framework megatron`"}});
+}
+
+void resolve_lora(Draft& draft) {
+  const Args& args = draft.args;
+  Training& training = draft.problem.training;
+  if (args.lora_rank && !training.adapters())
+    draft.errors.push_back(
+        {"conflicting_flags", "`--lora-rank` needs adapters to apply to", {}, {"add `--task lora`"}});
+  if (!training.adapters()) return;
+  if (args.lora_rank)
+    if (const auto rank = draft.take(read_count("--lora-rank", *args.lora_rank, 1, 1 << 20)))
+      training.lora.rank = *rank;
+  draft.note("lora_rank", fmt::format("{}", training.lora.rank), args.lora_rank ? Origin::Flag : Origin::Default);
+}
+
+/// Typed axes over those of files. An axis that is typed frees what only followed from the file's: the stages'
+/// layers and the schedule.
+Fixed overlay(Fixed base, const Fixed& typed) {
+  const auto take = [&](auto member) {
+    if (typed.*member) base.*member = typed.*member;
+  };
+  const auto moved = [&](auto member) { return typed.*member && base.*member && typed.*member != base.*member; };
+  if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
+  if (moved(&Fixed::pp) && !typed.vp) base.vp.reset();
+  if (moved(&Fixed::tp) && !typed.sequence_parallel) base.sequence_parallel.reset();
+  for (const auto member : {&Fixed::tp, &Fixed::cp, &Fixed::pp, &Fixed::vp, &Fixed::dp, &Fixed::ep, &Fixed::etp,
+                            &Fixed::zero, &Fixed::shard, &Fixed::micro_batch, &Fixed::cp_ulysses})
+    take(member);
+  take(&Fixed::cp_kind), take(&Fixed::schedule), take(&Fixed::recompute);
+  take(&Fixed::sequence_parallel), take(&Fixed::chunk_layers);
+  return base;
+}
+
+/// Axes that launch files state, with their lines.
+void note_axes(Draft& draft) {
+  if (!draft.job) return;
+  for (const Input& input : draft.job->inputs)
+    if (input.key != "model" && input.key != "gpus" && input.key != "seq" && input.key != "global_batch" &&
+        input.key != "precision")
+      draft.problem.inputs.push_back(input);
+}
+
+void resolve_search(Draft& draft) {
+  const Args& args = draft.args;
+  Problem& problem = draft.problem;
+  draft.word("objective", args.objective, kObjectiveNames, problem.objective);
+  note_axes(draft);
+  if (args.layout)
+    if (auto fixed = draft.take(read_layout(*args.layout))) {
+      problem.fixed = overlay(problem.fixed, *fixed);
+      draft.note("layout", *args.layout, Origin::Flag);
+    }
+  if (args.top)
+    if (const auto top = draft.take(read_count("--top", *args.top, 1, kMostTop))) problem.top = static_cast<int>(*top);
+  if (args.threads)
+    if (const auto threads = draft.take(read_count("--threads", *args.threads, 1, kMostThreads)))
+      problem.threads = static_cast<int>(*threads);
+  problem.pareto = args.pareto;
+}
+
+/// Fixed axes whose product no job has would overflow before the rule that they make up all GPUs refuses them.
+void check_ranks(Draft& draft) {
+  const Fixed& fixed = draft.problem.fixed;
+  for (const std::optional<int>& last : {fixed.dp, fixed.ep}) {
+    double ranks = last.value_or(1);
+    for (const std::optional<int>& axis : {fixed.tp, fixed.cp, fixed.pp}) ranks *= axis.value_or(1);
+    if (ranks <= static_cast<double>(kMostGpus)) continue;
+    draft.errors.push_back(
+        {"out_of_range",
+         fmt::format("the axes of the layout multiply to {:.3g} GPUs, and a job has at most {}", ranks, kMostGpus)});
+    return;
+  }
+}
+
+}  // namespace
+
+Result<Problem> resolve_problem(const Args& args) {
+  Draft draft{args};
+  resolve_files(draft);
+  if (!args.from.empty() && !draft.job) return fail(std::move(draft.errors));
+  resolve_model(draft);
+  resolve_gpus(draft);
+  resolve_cluster(draft);
+  resolve_batch(draft);
+  resolve_training(draft);
+  resolve_release(draft);
+  resolve_offload(draft);
+  resolve_lora(draft);
+  resolve_search(draft);
+  check_ranks(draft);
+  if (!draft.errors.empty()) return fail(std::move(draft.errors));
+  return std::move(draft.problem);
+}
+
+std::vector<Note> launch_notes(const LaunchJob& job) {
+  std::vector<Note> notes;
+  std::string assumed;
+  for (const Input& input : job.inputs)
+    if (input.origin == Origin::Default)
+      assumed += fmt::format("{}{} {}", assumed.empty() ? "" : ", ", input.key, input.value);
+  if (!assumed.empty())
+    notes.push_back(
+        {"defaults_taken", fmt::format("no file states these, so {}'s defaults stand: {}", job.format, assumed)});
+  notes.insert(notes.end(), job.notes.begin(), job.notes.end());
+  return notes;
+}
+
+void add_launch_notes(const Args& args, Plan& plan) {
+  if (args.from.empty()) return;
+  const Result<LaunchJob> job = read_launch_files(args.from);
+  if (!job) return;
+  const std::vector<Note> notes = launch_notes(*job);
+  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
+}
+
+std::vector<Cluster> larger_clusters(const Cluster& than) {
+  const StoreOptions store = StoreOptions::from_environment();
+  std::vector<Cluster> larger;
+  for (const PresetEntry& entry : list_presets(PresetKind::Cluster, store)) {
+    Result<Found<Cluster>> found = load_cluster(entry.name, store);
+    if (found && found->value.gpu.memory > than.gpu.memory) larger.push_back(std::move(found->value));
+  }
+  std::stable_sort(larger.begin(), larger.end(),
+                   [](const Cluster& a, const Cluster& b) { return a.gpu.memory < b.gpu.memory; });
+  return larger;
+}
+
+bool wants_json(const Args& args) { return args.json || args.format == "json"; }
+
+}  // namespace plan

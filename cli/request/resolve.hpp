@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "cli/request/args.hpp"
+#include "cli/request/run_cost.hpp"
+#include "formulas/result.hpp"
+#include "planner/plan.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// What was typed, made into a problem; every resolved input remembers where it came from. All mistakes at once.
+[[nodiscard]] Result<Problem> resolve_problem(const Args& args);
+
+struct LaunchJob;
+
+/// What launch files left open or misspelt.
+[[nodiscard]] std::vector<Note> launch_notes(const LaunchJob& job);
+/// The same of --from files, as notes of the plan that was made from them.
+void add_launch_notes(const Args& args, Plan& plan);
+
+/// Clusters of GPUs with more memory, least first: what to suggest when nothing fits.
+[[nodiscard]] std::vector<Cluster> larger_clusters(const Cluster& than);
+
+[[nodiscard]] bool wants_json(const Args& args);
+
+}  // namespace plan

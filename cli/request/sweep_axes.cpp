@@ -1,0 +1,173 @@
+// Which questions a sweep asks. Tested by tests/cli/sweep_test.cpp.
+#include "cli/request/sweep_axes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
+#include "presets/quantity.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostPoints = 256;
+constexpr std::int64_t kMostCount = std::int64_t{1} << 32;
+constexpr double kMostFactor = 1e6;
+
+struct SweptFlag {
+  const char* key;
+  const char* flag;
+  Args::Text Args::*value;
+  bool factors, names;
+};
+constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
+                                {"gpu", "--gpu", &Args::gpu, false, true},
+                                {"gpus", "--gpus", &Args::gpus, false, false},
+                                {"seq", "--seq", &Args::seq, false, false},
+                                {"global_batch", "--global-batch", &Args::global_batch, false, false},
+                                {"inter_bandwidth", "--inter-bandwidth", &Args::inter_bandwidth, true, false},
+                                {"intra_bandwidth", "--intra-bandwidth", &Args::intra_bandwidth, true, false},
+                                {"memory", "--memory", &Args::memory, true, false}};
+
+/// "0.5x" or "0.5".
+Result<double> read_factor(const std::string& flag, std::string text) {
+  if (!text.empty() && text.back() == 'x') text.pop_back();
+  const std::optional<double> value = parse_number(text);
+  if (value && *value > 0 && *value <= kMostFactor && *value >= 1 / kMostFactor) return *value;
+  return fail(
+      {"bad_value", fmt::format("`{}` takes factors, not `{}`", flag, text), {}, {"write `0.5x..4x` or `1x,2x`"}});
+}
+
+Result<double> read_one(const std::string& flag, const std::string& text, bool factors) {
+  if (factors) return read_factor(flag, text);
+  const Result<std::int64_t> count = read_count(flag, text, 1, kMostCount);
+  if (!count) return fail(count.error());
+  return static_cast<double>(*count);
+}
+
+SweepValue value_of(double number, bool factors) {
+  return {factors ? fmt::format("{}x", number_text(number)) : fmt::format("{:.0f}", number), number};
+}
+
+bool is_swept(const SweptFlag& flag, const std::string& text) {
+  return text.find(',') != std::string::npos || (!flag.names && text.find("..") != std::string::npos);
+}
+
+std::vector<SweepValue> names(const std::string& text) {
+  std::vector<SweepValue> out;
+  for (const std::string_view name : split(text, ",")) out.push_back({std::string(name), 0});
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text, bool factors) {
+  std::vector<SweepValue> out;
+  for (const std::string_view part : split(text, ",")) {
+    const std::vector<std::string_view> ends = split(part, "..");
+    const Result<double> first = read_one(flag, std::string(ends.front()), factors);
+    const Result<double> last = read_one(flag, std::string(ends.back()), factors);
+    if (!first) return fail(first.error());
+    if (!last) return fail(last.error());
+    if (ends.size() > 2 || *last < *first)
+      return fail({"bad_value",
+                   fmt::format("`{}` takes a range from the smaller to the larger, not `{}`", flag, part),
+                   {},
+                   {factors ? "write `0.5x..4x`" : "write `256..65536`: it doubles from the first to the last"}});
+    for (double value = *first; value < *last * (1 - 1e-9) && out.size() <= kMostPoints; value *= 2)
+      out.push_back(value_of(value, factors));
+    out.push_back(value_of(*last, factors));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const SweepValue& a, const SweepValue& b) { return a.number < b.number; });
+  out.erase(std::unique(out.begin(), out.end(),
+                        [](const SweepValue& a, const SweepValue& b) { return a.number == b.number; }),
+            out.end());
+  return out;
+}
+
+Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
+  std::vector<SweepAxis> axes;
+  Errors errors;
+  std::size_t points = 1;
+  for (const SweptFlag& flag : kFlags) {
+    const Args::Text& typed = args.*flag.value;
+    if (!typed || (!flag.factors && !is_swept(flag, *typed))) continue;
+    SweepAxis axis{flag.key, {}, !flag.names};
+    if (flag.names) {
+      axis.values = names(*typed);
+    } else {
+      Result<std::vector<SweepValue>> values = read_sweep_values(flag.flag, *typed, flag.factors);
+      if (!values) {
+        errors.insert(errors.end(), values.error().begin(), values.error().end());
+        continue;
+      }
+      axis.values = std::move(*values);
+    }
+    if (axis.values.size() < 2) continue;  // one factor: it holds for all points
+    points *= axis.values.size();
+    axes.push_back(std::move(axis));
+  }
+  if (errors.empty() && axes.empty())
+    errors.push_back({"nothing_to_sweep",
+                      "no flag has more than one value",
+                      {},
+                      {"write `--gpus 256..65536`, `--gpu h100-sxm,b200-sxm` or `--inter-bandwidth 0.5x..4x`"}});
+  if (errors.empty() && points > kMostPoints)
+    errors.push_back({"too_many_points", fmt::format("the sweep has {} points, at most {}", points, kMostPoints)});
+  if (!errors.empty()) return fail(std::move(errors));
+  return axes;
+}
+
+std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<SweepAxis>& axes) {
+  std::vector<SweepQuestion> out = {{{}, args}};
+  for (const SweepAxis& axis : axes) {
+    const auto* flag =
+        std::find_if(std::begin(kFlags), std::end(kFlags), [&](const SweptFlag& row) { return axis.key == row.key; });
+    std::vector<SweepQuestion> next;
+    for (const SweepQuestion& point : out)
+      for (std::size_t i = 0; i < axis.values.size(); ++i) {
+        next.push_back(point);
+        next.back().at.push_back(i);
+        next.back().args.*(flag->value) = axis.values[i].text;
+      }
+    out = std::move(next);
+  }
+  return out;
+}
+
+Result<HardwareFactors> hardware_factors(const Args& args) {
+  HardwareFactors out;
+  Errors errors;
+  const auto take = [&](const char* flag, const Args::Text& typed, double& factor) {
+    if (!typed) return;
+    const Result<double> read = read_factor(flag, *typed);
+    if (read)
+      factor = *read;
+    else
+      errors.insert(errors.end(), read.error().begin(), read.error().end());
+  };
+  take("--inter-bandwidth", args.inter_bandwidth, out.inter);
+  take("--intra-bandwidth", args.intra_bandwidth, out.intra);
+  take("--memory", args.memory, out.memory);
+  if (!errors.empty()) return fail(std::move(errors));
+  return out;
+}
+
+void scale_hardware(Cluster& cluster, const HardwareFactors& factors) {
+  const auto scale = [](BytesPerSecond& rate, double factor) { rate = rate * factor; };
+  for (std::size_t i = 0; i < cluster.tiers.size(); ++i)
+    scale(cluster.tiers[i].bandwidth, i == 0 ? factors.intra : factors.inter);
+  scale(cluster.gpu.scale_up, factors.intra);
+  scale(cluster.gpu.nic, factors.inter);
+  for (CollectiveFit& fit : cluster.gpu.collectives) scale(fit.busbw, factors.intra);
+  for (NetworkCurve& curve : cluster.network) scale(curve.fit.busbw, factors.inter);
+  cluster.gpu.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(cluster.gpu.memory.value) * factors.memory));
+}
+
+}  // namespace plan

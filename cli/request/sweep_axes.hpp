@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/request/args.hpp"
+#include "formulas/result.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// One value of one swept flag.
+struct SweepValue {
+  std::string text{};  ///< as a flag takes it: "4096", "b200-sxm", "2x"
+  double number = 0;   ///< for charts; 0 for names
+};
+
+/// A flag that takes more than one value.
+struct SweepAxis {
+  std::string key{};  ///< "gpus", "inter_bandwidth", ...
+  std::vector<SweepValue> values{};
+  bool numeric = true;
+};
+
+/// One combination of values: what `plan` would be asked there.
+struct SweepQuestion {
+  std::vector<std::size_t> at{};  ///< index into each axis' values
+  Args args{};                    ///< single values again
+};
+
+/// Values of one flag: a list `256,512`, a range `256..65536` that doubles, factors `0.5x..4x`.
+[[nodiscard]] Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text,
+                                                                bool factors);
+
+/// The axes that were typed with more than one value; an error without any, or with more than 256 points.
+[[nodiscard]] Result<std::vector<SweepAxis>> sweep_axes(const Args& args);
+
+/// Every combination, the last axis fastest.
+[[nodiscard]] std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<SweepAxis>& axes);
+
+/// Hardware as the factors of --inter-bandwidth, --intra-bandwidth and --memory say. No factor changes nothing.
+struct HardwareFactors {
+  double inter = 1, intra = 1, memory = 1;
+};
+[[nodiscard]] Result<HardwareFactors> hardware_factors(const Args& args);
+void scale_hardware(Cluster& cluster, const HardwareFactors& factors);
+
+}  // namespace plan

@@ -1,0 +1,121 @@
+// Numbers as people type them. Tested by tests/cli/numbers_test.cpp.
+#include "cli/terminal/numbers.hpp"
+
+#include <fmt/core.h>
+
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "cli/terminal/format.hpp"
+#include "presets/quantity.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::int64_t kMostSequences = 100'000'000;
+
+/// A number and the letter behind it.
+struct Lettered {
+  double number = 0;
+  char letter = 0;  ///< upper case; 0 if none
+};
+
+std::optional<Lettered> split_letter(std::string_view text) {
+  Lettered out;
+  if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0) {
+    out.letter = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
+    text.remove_suffix(1);
+  }
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  const std::optional<double> number = parse_number(text);
+  if (!number) return std::nullopt;
+  out.number = *number;
+  return out;
+}
+
+std::optional<double> power(char letter, double base) {
+  switch (letter) {
+    case 0: return 1;
+    case 'K': return base;
+    case 'M': return base * base;
+    case 'B':
+    case 'G': return base * base * base;
+    case 'T': return base * base * base * base;
+    default: return std::nullopt;
+  }
+}
+
+tl::unexpected<Errors> not_a_count(std::string_view flag, std::string_view text) {
+  return fail({"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, text)});
+}
+
+bool power_of_two(double value) { return value >= 1 && std::exp2(std::round(std::log2(value))) == value; }
+
+/// The two counts around `sequences` that split well: multiples of 64 where that is near, else whole numbers.
+std::vector<std::string> near_batches(double sequences, std::int64_t seq) {
+  const double unit = sequences >= 640 ? 64 : 1;
+  std::vector<std::string> help;
+  for (const double count : {std::floor(sequences / unit) * unit, std::ceil(sequences / unit) * unit})
+    if (count >= 1)
+      help.push_back(
+          fmt::format("--global-batch {:<10.0f} {} tokens", count, count_text(count * static_cast<double>(seq))));
+  return help;
+}
+
+Result<std::int64_t> from_tokens(std::string_view text, std::string_view amount, std::int64_t seq) {
+  const bool binary = amount.size() > 1 && (amount.back() == 'i');
+  const std::optional<Lettered> parsed = split_letter(binary ? amount.substr(0, amount.size() - 1) : amount);
+  const std::optional<double> size =
+      parsed ? power(parsed->letter, binary || power_of_two(parsed->number) ? 1024 : 1000) : std::nullopt;
+  if (!size || !(parsed->number > 0))
+    return fail({"bad_number",
+                 fmt::format("`--global-batch` needs a number of sequences or tokens, got `{}`", text),
+                 {},
+                 {"write `2048` or `16M tokens`"}});
+  const double sequences = parsed->number * *size / static_cast<double>(seq);
+  if (sequences > static_cast<double>(kMostSequences))
+    return fail({"bad_number", fmt::format("`--global-batch {}` is more than {} sequences", text, kMostSequences)});
+  if (sequences != std::floor(sequences) || sequences < 1)
+    return fail(
+        {"uneven_batch",
+         fmt::format("{} tokens are {} sequences of {}, not a whole number", amount, number_text(sequences, 8), seq),
+         {},
+         near_batches(sequences, seq)});
+  return static_cast<std::int64_t>(sequences);
+}
+
+}  // namespace
+
+Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most) {
+  const bool thousands = !text.empty() && (text.back() == 'k' || text.back() == 'K');
+  const std::optional<double> number = parse_number(thousands ? text.substr(0, text.size() - 1) : text);
+  if (!number) return not_a_count(flag, text);
+  const double value = *number * (thousands ? 1024 : 1);
+  if (value < static_cast<double>(least))
+    return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, text)});
+  if (value > static_cast<double>(most))
+    return fail({"out_of_range", fmt::format("`{}` must be at most {}, got `{}`", flag, most, text)});
+  if (value != std::floor(value)) return not_a_count(flag, text);
+  return static_cast<std::int64_t>(value);
+}
+
+Result<double> read_amount(std::string_view flag, std::string_view text) {
+  const std::optional<Lettered> parsed = split_letter(text);
+  const std::optional<double> size = parsed ? power(parsed->letter, 1000) : std::nullopt;
+  if (!size || !(parsed->number > 0) || !std::isfinite(parsed->number * *size))
+    return fail({"bad_number", fmt::format("`{}` needs a positive number such as `15.6T`, got `{}`", flag, text)});
+  return parsed->number * *size;
+}
+
+Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) {
+  constexpr std::string_view kTokens = "tokens";
+  if (text.size() <= kTokens.size() || text.substr(text.size() - kTokens.size()) != kTokens)
+    return read_count("--global-batch", text, 1, kMostSequences);
+  std::string_view amount = text.substr(0, text.size() - kTokens.size());
+  while (!amount.empty() && amount.back() == ' ') amount.remove_suffix(1);
+  return from_tokens(text, amount, seq);
+}
+
+}  // namespace plan

@@ -1,0 +1,94 @@
+// --offload: what lies in host memory, as words. Tested by tests/cli/offload_flag_test.cpp.
+#include "cli/terminal/offload_flag.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
+#include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kOptimizer = "optimizer", kParameters = "parameters", kLayers = "layers";
+
+Error unknown(std::string_view word) {
+  std::vector<std::string> known = words_of(kOffloadModuleNames);
+  known.insert(known.begin(), {std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
+  Error error{"unknown_value", fmt::format("`--offload` does not know `{}`", word), {}, {}};
+  if (const std::string near = nearest_name(word, known); !near.empty())
+    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  error.help.push_back("optimizer, optimizer=0.5, parameters, layers=4, or modules: " +
+                       fmt::format("{}", fmt::join(words_of(kOffloadModuleNames), "+")));
+  return error;
+}
+
+Result<bool> read_share(std::string_view text, double& share) {
+  const std::optional<double> value = parse_number(text);
+  if (!value || *value <= 0 || *value > 1)
+    return fail({"bad_number", fmt::format("`--offload optimizer={}` wants a share above 0, up to 1", text), {}, {}});
+  share = *value;
+  return true;
+}
+
+Result<bool> read_modules(std::string_view text, std::uint16_t& modules) {
+  Errors errors;
+  for (const std::string_view word : split(text, "+")) {
+    if (const std::optional<OffloadModule> module = parse(kOffloadModuleNames, word))
+      modules = static_cast<std::uint16_t>(modules | *module);
+    else
+      errors.push_back(unknown(word));
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return true;
+}
+
+Result<bool> read_part(std::string_view part, Offload& out) {
+  const std::size_t equals = part.find('=');
+  const std::string_view name = part.substr(0, equals);
+  const bool valued = equals != std::string_view::npos;
+  const std::string_view value = valued ? part.substr(equals + 1) : std::string_view{};
+  if (name == kOptimizer) return read_share(valued ? value : "1", out.optimizer);
+  if (part == kParameters) return out.parameters = true;
+  if (name != kLayers) return read_modules(part, out.modules);
+  const Result<std::int64_t> layers = read_count("--offload layers", value, 1, 100000);
+  if (!layers) return fail(layers.error());
+  out.layers = static_cast<int>(*layers);
+  return true;
+}
+
+}  // namespace
+
+Result<Offload> read_offload(std::string_view text) {
+  Offload out;
+  Errors errors;
+  for (const std::string_view part : split(text, ","))
+    if (const Result<bool> read = read_part(part, out); !read)
+      errors.insert(errors.end(), read.error().begin(), read.error().end());
+  if (out.layers > 0 && out.modules != 0)
+    errors.push_back({"conflicting_values", "`--offload` takes whole layers or modules of them, not both", {}, {}});
+  if ((out.modules & kOffloadAttentionProjection) != 0 && (out.modules & kOffloadCoreAttention) == 0)
+    errors.push_back({"conflicting_values",
+                      "`--offload attn_proj` frees nothing alone: the attention keeps its output, too",
+                      {},
+                      {"write `core_attn+attn_proj`"}});
+  if (!errors.empty()) return fail(std::move(errors));
+  return out;
+}
+
+std::string offload_text(const Offload& offload) {
+  std::vector<std::string> parts;
+  if (offload.optimizer >= 1) parts.emplace_back(kOptimizer);
+  if (offload.optimizer > 0 && offload.optimizer < 1)
+    parts.push_back(fmt::format("{}={}", kOptimizer, offload.optimizer));
+  if (offload.parameters) parts.emplace_back(kParameters);
+  if (offload.layers > 0) parts.push_back(fmt::format("{}={}", kLayers, offload.layers));
+  std::string modules;
+  for (const Named<OffloadModule>& row : kOffloadModuleNames)
+    if ((offload.modules & row.value) != 0) modules.append(modules.empty() ? "" : "+").append(row.name);
+  if (!modules.empty()) parts.push_back(std::move(modules));
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace plan

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "cli/terminal/terminal.hpp"
+
+namespace plan {
+
+/// Where a command writes. Text is collected and written by `main` at the end, so that nothing stands
+/// on stdout after an error and tests read the strings.
+struct Streams {
+  std::string out{};
+  std::string err{};
+  Terminal out_terminal{};
+  Terminal err_terminal{};
+  bool quiet = false;  ///< no progress either
+};
+
+/// Exit statuses, the same in every command.
+enum ExitStatus : int { kYes = 0, kNo = 1, kError = 2, kNotMeasured = 3, kInterrupted = 130 };
+
+}  // namespace plan

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/names.hpp"
+#include "planner/estimate.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+inline constexpr Named<Objective> kObjectiveNames[] = {
+    {Objective::StepTime, "time"}, {Objective::Memory, "memory"}, {Objective::Cost, "cost"}};
+
+inline constexpr Named<Origin> kOriginNames[] = {{Origin::Flag, "flag"},
+                                                 {Origin::Preset, "preset"},
+                                                 {Origin::Profile, "profile"},
+                                                 {Origin::File, "file"},
+                                                 {Origin::Default, "default"}};
+
+inline constexpr Named<Fits> kFitsNames[] = {{Fits::Yes, "yes"}, {Fits::AtRisk, "at_risk"}, {Fits::No, "no"}};
+
+inline constexpr Named<Axis> kAxisNames[] = {
+    {Axis::Tp, "tp"}, {Axis::Cp, "cp"}, {Axis::Ep, "ep"}, {Axis::Pp, "pp"}, {Axis::Dp, "dp"}};
+
+constexpr std::string_view name(Objective v) { return detail::name_in(kObjectiveNames, v); }
+constexpr std::string_view name(Origin v) { return detail::name_in(kOriginNames, v); }
+constexpr std::string_view name(Fits v) { return detail::name_in(kFitsNames, v); }
+constexpr std::string_view name(Axis v) { return detail::name_in(kAxisNames, v); }
+
+enum class Format { Human, Json, Markdown, Csv, Html, Trace, Github, Junit, Sarif };
+inline constexpr Named<Format> kFormatNames[] = {
+    {Format::Human, "human"},   {Format::Json, "json"},   {Format::Markdown, "markdown"},
+    {Format::Csv, "csv"},       {Format::Html, "html"},   {Format::Trace, "trace"},
+    {Format::Github, "github"}, {Format::Junit, "junit"}, {Format::Sarif, "sarif"}};
+
+/// The words of a table of names, for completions and did-you-mean.
+template <class E, std::size_t N>
+[[nodiscard]] std::vector<std::string> words_of(const Named<E> (&table)[N]) {
+  std::vector<std::string> words;
+  for (const Named<E>& row : table) words.emplace_back(row.name);
+  return words;
+}
+
+/// What stands between separators, empty parts included.
+[[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+}  // namespace plan

@@ -1,0 +1,234 @@
+// Which layers go to which pipeline chunk (formulas.md H). Tested by tests/planner/partition_test.cpp,
+// against all splits of small models.
+
+#include "formulas/partition.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace plan {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+std::vector<double> prefix_sums(std::span<const double> costs) {
+  std::vector<double> sums(costs.size() + 1, 0.0);
+  std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
+  return sums;
+}
+
+/// Fills pieces from the front under a limit and says how far one gets.
+struct Fill {
+  std::vector<int> reach;  ///< layers that the first k pieces can hold, k = 0 ... chunks
+  double next = kNone;     ///< smallest limit above the given one under which a piece would hold more
+};
+
+Fill fill(const PartitionCost& cost, const std::vector<double>& sums, int chunks, double limit) {
+  const int layers = static_cast<int>(cost.layers.size());
+  Fill out;
+  out.reach.push_back(0);
+  int at = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const double ends = (chunk == 0 ? cost.embedding : 0) + (chunk == chunks - 1 ? cost.head : 0);
+    const double base = sums[at] - ends;
+    while (at < layers && sums[at + 1] - base <= limit) ++at;
+    if (at < layers) out.next = std::min(out.next, sums[at + 1] - base);
+    out.reach.push_back(at);
+  }
+  return out;
+}
+
+/// Smallest limit under which the pieces hold all layers. Between two values of `next` nothing changes,
+/// so stepping from one to the next misses no limit.
+double smallest_limit(const PartitionCost& cost, const std::vector<double>& sums, int chunks) {
+  const double ends = chunks == 1 ? cost.embedding + cost.head : std::max(cost.embedding, cost.head);
+  const double average = (sums.back() + cost.embedding + cost.head) / chunks;
+  double limit = std::max(ends, average * (1 - 1e-12));
+  for (;;) {
+    const Fill filled = fill(cost, sums, chunks, limit);
+    if (filled.reach.back() == static_cast<int>(cost.layers.size())) return limit;
+    limit = filled.next;
+  }
+}
+
+/// Layers of each rank if all layers cost the same: each layer goes where the sum stays lowest, ties to
+/// the back. The ranks between the ends cost the same, so they fill level by level from the back.
+std::vector<int> balanced_counts(int layers, double each, double first, double last, int pp, bool v_shaped) {
+  if (pp == 1) return {layers};
+  const int middle = pp - 2;
+  int front = 0, back = 0, level = 0, raised = 0;  // of the middle ranks, the last `raised` hold level + 1
+  const double front_end = first + (v_shaped ? last : 0), back_end = v_shaped ? 0 : last;
+  for (int layer = 0; layer < layers; ++layer) {
+    const double at_front = front_end + (front + 1) * each, at_back = back_end + (back + 1) * each;
+    const double at_middle = middle > 0 ? (level + 1) * each : kNone;
+    if (at_back <= at_middle && at_back <= at_front) {
+      ++back;
+    } else if (at_middle <= at_front) {
+      if (++raised == middle) ++level, raised = 0;
+    } else {
+      ++front;
+    }
+  }
+  std::vector<int> counts(static_cast<std::size_t>(pp), level);
+  std::fill(counts.end() - 1 - raised, counts.end() - 1, level + 1);
+  counts.front() = front, counts.back() = back;
+  return counts;
+}
+
+/// Spreads a rank's layers over its chunks: what does not divide goes to later chunks, but never first to
+/// the one that holds the head.
+std::vector<int> spread(const std::vector<int>& counts, int pp, int vp, bool v_shaped) {
+  std::vector<int> chunk_layers(static_cast<std::size_t>(pp) * vp, 0);
+  for (int rank = 0; rank < pp; ++rank) {
+    const int each = counts[rank] / vp;
+    int more = counts[rank] % vp;
+    for (int k = vp - 1; k >= 0; --k) {
+      const int chunk = v_shaped && k % 2 == 1 ? 2 * pp - 1 - rank : k * pp + rank;
+      const bool head = chunk == pp * vp - 1;
+      const bool extra = head ? more == vp : more > 0;
+      chunk_layers[chunk] = each + (extra ? 1 : 0);
+      more -= extra ? 1 : 0;
+    }
+  }
+  return chunk_layers;
+}
+
+struct Balance {
+  double largest = 0, squares = 0;
+  int rank = 0;
+  bool better_than(const Balance& other) const {
+    const double slack = 1e-12 * other.largest;
+    if (largest < other.largest - slack) return true;
+    return largest <= other.largest + slack && squares < other.squares * (1 - 1e-12);
+  }
+};
+
+Balance balance(const std::vector<double>& ranks) {
+  Balance out;
+  for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
+    const double cost = ranks[static_cast<std::size_t>(rank)];
+    if (cost > out.largest) out.largest = cost, out.rank = rank;
+    out.squares += cost * cost;
+  }
+  return out;
+}
+
+/// The best single move found so far.
+struct Move {
+  Balance balance{};
+  int from = -1, to = -1;
+};
+
+/// Tries to move one layer's worth of count from chunk `from` to every chunk on one side of it (`step` 1 or -1). The
+/// layers between shift by one, so each chunk further away changes two chunks.
+void try_side(const PartitionCost& cost, const std::vector<int>& chunk_layers, std::vector<double> ranks, int from,
+              int step, bool v_shaped, Move& best) {
+  const int chunks = static_cast<int>(chunk_layers.size()), pp = static_cast<int>(ranks.size());
+  int boundary = 0;  // first layer behind the chunk (forwards), or its first one (backwards)
+  for (int chunk = 0; chunk < from + (step > 0 ? 1 : 0); ++chunk)
+    boundary += chunk_layers[static_cast<std::size_t>(chunk)];
+  for (int to = from + step; to >= 0 && to < chunks; to += step) {
+    const double layer = cost.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
+    ranks[static_cast<std::size_t>(rank_of_chunk(to - step, pp, v_shaped))] -= layer;
+    ranks[static_cast<std::size_t>(rank_of_chunk(to, pp, v_shaped))] += layer;
+    if (const Balance tried = balance(ranks); tried.better_than(best.balance)) best = {tried, from, to};
+    boundary += step * chunk_layers[static_cast<std::size_t>(to)];
+  }
+}
+
+/// Moves one layer's worth of count off a chunk of the costliest rank to the chunk where it helps most;
+/// the layers between shift by one. False if nothing helps.
+bool improve(const PartitionCost& cost, std::vector<int>& chunk_layers, int pp, bool v_shaped) {
+  const int chunks = static_cast<int>(chunk_layers.size());
+  const std::vector<double> ranks = rank_costs(cost, chunk_layers, pp, v_shaped);
+  const Balance now = balance(ranks);
+  Move best{now};
+  for (int from = 0; from < chunks; ++from) {
+    const int keep = from == 0 || from == chunks - 1 ? 0 : 1;
+    if (rank_of_chunk(from, pp, v_shaped) != now.rank || chunk_layers[static_cast<std::size_t>(from)] <= keep) continue;
+    try_side(cost, chunk_layers, ranks, from, -1, v_shaped, best);
+    try_side(cost, chunk_layers, ranks, from, 1, v_shaped, best);
+  }
+  if (best.from < 0) return false;
+  --chunk_layers[static_cast<std::size_t>(best.from)], ++chunk_layers[static_cast<std::size_t>(best.to)];
+  return true;
+}
+
+}  // namespace
+
+std::vector<int> partition_layers(const PartitionCost& cost, int chunks) {
+  const std::vector<double> sums = prefix_sums(cost.layers);
+  const double limit = smallest_limit(cost, sums, chunks);
+  const std::vector<int> reach = fill(cost, sums, chunks, limit).reach;
+  std::vector<int> split(chunks, 0);
+  int end = static_cast<int>(cost.layers.size());
+  for (int chunk = chunks - 1; chunk > 0; --chunk) {
+    double held = chunk == chunks - 1 ? cost.head : 0;
+    const double average = (sums[end] + cost.embedding + held) / (chunk + 1);
+    int start = end;
+    // At least what the chunks in front cannot hold, then up to the average of what is left.
+    while (start > 0 && (start > reach[chunk] || held < average * (1 - 1e-12))) {
+      const double more = held + cost.layers[start - 1];
+      if (start <= reach[chunk] && more > limit * (1 + 1e-12)) break;
+      held = more;
+      --start;
+    }
+    split[chunk] = end - start;
+    end = start;
+  }
+  split[0] = end;
+  return split;
+}
+
+std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp, bool v_shaped) {
+  const int layers = static_cast<int>(cost.layers.size());
+  const bool equal =
+      std::adjacent_find(cost.layers.begin(), cost.layers.end(), std::not_equal_to<>()) == cost.layers.end();
+  const double mean = layers > 0 ? std::accumulate(cost.layers.begin(), cost.layers.end(), 0.0) / layers : 0;
+  std::vector<int> split =
+      spread(balanced_counts(layers, mean, cost.embedding, cost.head, pp, v_shaped), pp, vp, v_shaped);
+  if (equal) return split;
+  for (int step = 0; step < layers && improve(cost, split, pp, v_shaped); ++step) {}
+  return split;
+}
+
+std::vector<int> equal_chunks(int layers, int chunks, bool embedding, bool loss) {
+  const int counted = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  if (chunks < 1 || counted % chunks != 0) return {};
+  std::vector<int> out(static_cast<std::size_t>(chunks), counted / chunks);
+  if (embedding) --out.front();
+  if (loss) --out.back();
+  if (*std::min_element(out.begin(), out.end()) < 0) return {};
+  return out;
+}
+
+std::vector<int> plain_chunks(int layers, int chunks) {
+  std::vector<int> equal = equal_chunks(layers, chunks, false, false);
+  return equal.empty() ? equal_chunks(layers, chunks, true, true) : equal;
+}
+
+SplitShape split_shape(std::span<const int> chunk_layers, int layers, int vp) {
+  const int chunks = static_cast<int>(chunk_layers.size());
+  const auto is = [&](const std::vector<int>& other) { return std::ranges::equal(chunk_layers, other); };
+  if (chunks == 0 || is(equal_chunks(layers, chunks, false, false))) return SplitShape::Equal;
+  if (is(equal_chunks(layers, chunks, true, true))) return SplitShape::EndsCounted;
+  if (vp > 1 || chunks < 3 || chunk_layers.front() < 1 || chunk_layers.back() < 1) return SplitShape::Uneven;
+  const std::span<const int> middle = chunk_layers.subspan(1, chunk_layers.size() - 2);
+  const bool level = std::all_of(middle.begin(), middle.end(), [&](int count) { return count == middle.front(); });
+  return level ? SplitShape::OwnEnds : SplitShape::Uneven;
+}
+
+std::vector<double> rank_costs(const PartitionCost& cost, std::span<const int> chunk_layers, int pp, bool v_shaped) {
+  std::vector<double> ranks(pp, 0.0);
+  std::size_t layer = 0;
+  for (int chunk = 0; chunk < static_cast<int>(chunk_layers.size()); ++chunk) {
+    double& rank = ranks[rank_of_chunk(chunk, pp, v_shaped)];
+    if (chunk == 0) rank += cost.embedding;
+    if (chunk + 1 == static_cast<int>(chunk_layers.size())) rank += cost.head;
+    for (int i = 0; i < chunk_layers[chunk]; ++i) rank += cost.layers[layer++];
+  }
+  return ranks;
+}
+
+}  // namespace plan

@@ -1,0 +1,105 @@
+// A layout in words. Tested by tests/cli/human_test.cpp and, both ways, tests/cli/layout_flag_test.cpp.
+#include "planner/layout_text.hpp"
+
+#include <fmt/format.h>
+
+#include "formulas/names.hpp"
+
+namespace plan {
+
+std::string recompute_text(const Recompute& recompute) {
+  switch (recompute.kind) {
+    case RecomputeKind::None: return "none";
+    case RecomputeKind::Full:
+      if (recompute.layers > 0) return fmt::format("full-{}", recompute.layers);
+      return recompute.uniform > 1 ? fmt::format("uniform-{}", recompute.uniform) : "full";
+    case RecomputeKind::Selective: break;
+  }
+  std::string text;
+  for (const Named<RecomputeModule>& row : kRecomputeModuleNames)
+    if ((recompute.modules & row.value) != 0) text.append(text.empty() ? "" : "+").append(row.name);
+  return text.empty() ? "none" : text;
+}
+
+namespace {
+
+/// The same in words: "recompute 4 layers a stage in full", or a chunk where stages have several.
+std::string recompute_words(const Recompute& recompute, int vp) {
+  const std::string text = recompute_text(recompute);
+  if (text == "none") return "no recompute";
+  if (recompute.kind != RecomputeKind::Full || text == "full") return fmt::format("recompute {}", text);
+  if (recompute.layers > 0)
+    return fmt::format("recompute {} layer{} a {} in full", recompute.layers, recompute.layers == 1 ? "" : "s",
+                       vp > 1 ? "chunk" : "stage");
+  return fmt::format("recompute full, {} layers at a time", recompute.uniform);
+}
+
+}  // namespace
+
+std::string stage_layers_text(const std::vector<int>& stage_layers) {
+  std::string text;
+  for (std::size_t i = 0; i < stage_layers.size();) {
+    std::size_t end = i;
+    while (end < stage_layers.size() && stage_layers[end] == stage_layers[i]) ++end;
+    if (!text.empty()) text += "+";
+    text += end - i > 1 ? fmt::format("{}x{}", end - i, stage_layers[i]) : fmt::format("{}", stage_layers[i]);
+    i = end;
+  }
+  return text;
+}
+
+std::string axes_text(const Estimate& estimate, bool moe) {
+  const Layout& layout = estimate.layout;
+  std::string text = fmt::format("tp {}   cp {}", layout.tp, layout.cp);
+  if (layout.cp > 1) text += fmt::format(" ({})", name(layout.cp_kind));
+  text += fmt::format("   pp {}", layout.pp);
+  if (layout.vp > 1) text += fmt::format(" (vp {})", layout.vp);
+  text += fmt::format("   dp {}", layout.dp);
+  if (moe) text += fmt::format("   ep {}", layout.ep);
+  if (moe && layout.etp > 1) text += fmt::format("   etp {}", layout.etp);
+  return text + fmt::format("   micro_batch {} x {}", layout.micro_batch, estimate.micro_batches);
+}
+
+std::vector<std::string> choices(const Problem& problem, const Estimate& estimate) {
+  const Layout& layout = estimate.layout;
+  std::string zero = fmt::format("zero {}", layout.zero);
+  if (layout.shard > 0) zero += fmt::format(" over {}", layout.shard);
+  std::vector<std::string> out = {zero};
+  if (layout.pp > 1) out.emplace_back(name(layout.schedule));
+  if (layout.sequence_parallel) out.emplace_back("sequence parallel");
+  out.push_back(recompute_words(layout.recompute, layout.vp));
+  out.emplace_back(name(problem.training.precision));
+  out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
+  if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
+  return out;
+}
+
+std::vector<std::string> other_choices(const Layout& best, const Layout& other) {
+  std::vector<std::string> out;
+  if (other.micro_batch != best.micro_batch) out.push_back(fmt::format("mb {}", other.micro_batch));
+  if (other.etp != best.etp) out.push_back(fmt::format("etp {}", other.etp));
+  if (other.cp > 1 && best.cp > 1 && other.cp_kind != best.cp_kind) out.emplace_back(name(other.cp_kind));
+  if (other.zero != best.zero) out.push_back(fmt::format("zero {}", other.zero));
+  if (other.shard != best.shard) out.push_back(other.shard > 0 ? fmt::format("shard {}", other.shard) : "shard all");
+  if (other.schedule != best.schedule && (other.pp > 1 || best.pp > 1)) out.emplace_back(name(other.schedule));
+  if (!(other.recompute == best.recompute)) {
+    const std::string text = recompute_text(other.recompute);
+    out.push_back(text == "none" ? "no recompute" : "recompute " + text);
+  }
+  if (other.sequence_parallel != best.sequence_parallel) out.emplace_back(other.sequence_parallel ? "sp" : "no sp");
+  const bool same_grid = other.pp == best.pp && other.vp == best.vp;
+  if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers) out.emplace_back("other split");
+  return out;
+}
+
+std::string layout_flag(const Layout& layout) {
+  std::string text =
+      fmt::format("tp{},cp{},pp{},vp{},dp{},ep{},etp{},zero{},shard{},mb{}", layout.tp, layout.cp, layout.pp, layout.vp,
+                  layout.dp, layout.ep, layout.etp, layout.zero, layout.shard, layout.micro_batch);
+  text += fmt::format(",cp-kind={},schedule={},recompute={},sp={}", name(layout.cp_kind), name(layout.schedule),
+                      recompute_text(layout.recompute), layout.sequence_parallel ? "on" : "off");
+  if (!layout.chunk_layers.empty()) text += fmt::format(",layers={}", fmt::join(layout.chunk_layers, "+"));
+  return text;
+}
+
+}  // namespace plan

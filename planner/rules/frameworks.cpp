@@ -1,0 +1,264 @@
+#include "planner/rules/frameworks.hpp"
+
+#include <vector>
+
+namespace plan {
+namespace {
+
+/// Megatron-LM with Transformer Engine, as its own recipes run it; the environment that plans are made
+/// for sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
+Stack megatron() {
+  Stack stack;
+  stack.expandable_segments = true;
+  return stack;
+}
+
+/// The newest releases refuse TransformerEngine's fused loss; the native one works on fp32 logits.
+Stack newest_megatron() {
+  Stack stack = megatron();
+  stack.cross_entropy = CrossEntropy::Unfused;
+  return stack;
+}
+
+/// The best practice of the field, not tied to one code base.
+Stack any() {
+  Stack stack = megatron();
+  stack.framework = "any";
+  stack.dedup_dispatch = stack.fp8_dispatch = true;  // DeepEP and HybridEP
+  return stack;
+}
+
+/// Megatron-DeepSpeed: eager kernels, nothing overlapped. Both forks (microsoft's until May 2023,
+/// bigscience-workshop's) lack the asynchronous all-reduce that Megatron-LM's column-parallel linears have had since
+/// September 2021.
+Stack deepspeed_era() {
+  Stack stack;
+  stack.framework = "megatron-deepspeed";
+  stack.scatters_hand_overs = true;
+  stack.cross_entropy = CrossEntropy::Unfused;
+  stack.flash_attention = false;
+  stack.gradient_fusion = false;
+  stack.eager_launches = true;
+  stack.gathers_per_layer = 12;  // one per parameter tensor
+  stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = stack.tp_async_reduce = false;
+  return stack;
+}
+
+Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched on
+  Stack stack;
+  stack.framework = "megatron-lm";
+  stack.scatters_hand_overs = true;
+  stack.cross_entropy = CrossEntropy::Unfused;
+  stack.overlap_grad_reduce = stack.overlap_param_gather = false;
+  return stack;
+}
+
+/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels. DTensor redistributes the
+/// gradient of a linear's input when that linear's backward, weight gradient included, has run.
+Stack fsdp(std::string_view name, bool compiled) {
+  Stack stack;
+  stack.framework = name;
+  stack.fused_pointwise = compiled;
+  stack.attention_kernel = AttentionKernel::Flash2;
+  stack.states = StateLayout::Fsdp2;
+  stack.cross_entropy = CrossEntropy::Unfused;
+  stack.gradient_fusion = stack.tp_async_reduce = false;
+  return stack;
+}
+
+/// JAX: XLA schedules collectives beside whatever does not need them.
+Stack maxtext() {
+  Stack stack = fsdp("maxtext", true);
+  stack.tp_async_reduce = true;
+  return stack;
+}
+
+/// Research code beside Megatron: its layout of states, PyTorch's pointwise kernels.
+Stack research() {
+  Stack stack = megatron_lm();
+  stack.framework = "research";
+  stack.scatters_hand_overs = false;
+  stack.attention_kernel = AttentionKernel::Flash2;
+  stack.fused_pointwise = stack.tp_async_reduce = stack.gradient_fusion = false;
+  return stack;
+}
+
+/// InternEvo: its hybrid ZeRO optimizer keeps 16-bit weights and whole 16-bit gradients beside sharded fp32 states.
+Stack internevo() {
+  Stack stack = fsdp("internevo", false);
+  stack.states = StateLayout::Megatron;
+  return stack;
+}
+
+/// The training code shipped with FlashAttention: its own fused kernels on plain data parallelism.
+Stack flash_attention_repo() {
+  Stack stack = megatron_lm();
+  stack.framework = "flash-attn";
+  stack.gradient_fusion = false;
+  stack.attention_kernel = AttentionKernel::Flash2;
+  stack.cross_entropy = CrossEntropy::FusedInPlace;
+  return stack;
+}
+
+/// llm-foundry on Composer: MPT's default attention was the Triton kernel.
+Stack composer() {
+  Stack stack = fsdp("composer", false);
+  stack.attention_kernel = AttentionKernel::Triton;
+  return stack;
+}
+
+Stack tuned() {  // NVIDIA's own recipes: everything overlapped
+  Stack stack;
+  stack.framework = "nemo";
+  stack.tp_overlap = true;
+  return stack;
+}
+
+/// DeepSeek's own stack: DeepEP sends one copy of a token to at most four nodes, in fp8, under compute of another
+/// micro-batch (arXiv:2412.19437, section 3.2).
+Stack hai_llm() {
+  Stack stack = tuned();
+  stack.framework = "hai-llm";
+  stack.dedup_dispatch = stack.fp8_dispatch = stack.ep_overlap = true;
+  stack.node_limit = 4;
+  return stack;
+}
+
+/// Its norms and latent up-projections are recomputed (section 3.2.3).
+FrameworkDefaults deepseek() {
+  FrameworkDefaults row{"HAI-LLM", hai_llm(), 1};
+  row.recomputes = kRecomputeNorm | kRecomputeLatentUp;
+  return row;
+}
+
+/// Pax: attention as XLA compiled it in 2023; what its default checkpoint policy, SAVE_DOT_WITH_NO_BATCH_DIM, drops are
+/// the scores (paxml/tasks/lm/model_params.py).
+FrameworkDefaults pax() {
+  FrameworkDefaults row{"Pax", maxtext(), 0};
+  row.stack.framework = "pax";
+  row.stack.flash_attention = false;
+  row.recomputes = kRecomputeCoreAttention | kRecomputeNorm;
+  return row;
+}
+
+/// Megatron-Bridge's recipes dispatch with DeepEP or HybridEP: one copy of a token per node.
+Stack bridge() {
+  Stack stack = tuned();
+  stack.dedup_dispatch = true;
+  return stack;
+}
+
+/// Megatron Core as its README's tables ran it: "overlapping with PP (enabled by default)" is on when virtual stages
+/// are (transformer/moe/README.md, P2P Comm Overlap).
+FrameworkDefaults megatron_core(std::string_view keyword) {
+  FrameworkDefaults row{keyword, tuned(), 1, 4, true};
+  row.interleaves = true;
+  return row;
+}
+
+/// Llama 3, arXiv:2407.21783 section 3.3.2: a chunk is one layer; the first holds the embedding alone, the last the
+/// loss.
+FrameworkDefaults meta() {
+  Stack stack = tuned();
+  stack.tp_overlap = false;  // its tensor parallelism stays inside a node because it is exposed
+  FrameworkDefaults row{"Meta", stack, 2, 4, true, true, CpKind::AllGather};
+  row.interleaves = true;
+  return row;
+}
+
+/// DeepSpeed's batch arithmetic: a `train_batch_size` alone is one micro-batch per rank, without accumulation.
+FrameworkDefaults whole_batches(FrameworkDefaults row) {
+  row.accumulates = false;
+  return row;
+}
+
+const std::vector<FrameworkDefaults>& run_table() {
+  static const std::vector<FrameworkDefaults> rows = {
+      {"Megatron-DeepSpeed", deepspeed_era()},
+      {"DeepSpeed 3D", deepspeed_era(), 1},
+      whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
+      {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
+      {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
+      {"FSDP2", fsdp("fsdp2", true), 3},
+      {"Megatron-Core FSDP", tuned(), 3, 4, true},
+      {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
+      {"FSDP", fsdp("fsdp", false), 3},
+      {"LitGPT", fsdp("fsdp", false), 3},
+      {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
+      {"NeMo", tuned(), 1, 2, true},
+      megatron_core("Megatron-Core"),
+      {"MaxText", maxtext(), 3},
+      {"InternEvo", internevo(), 1, 2},
+      {"Aleph Alpha", research(), 1},
+      {"flash-attn", flash_attention_repo(), 1},
+      deepseek(),
+      pax(),
+      meta(),
+      whole_batches({"DeepSpeed", deepspeed_era(), 3, 2}),
+  };
+  return rows;
+}
+
+/// DeepSpeed around a Hugging Face model: its own states and buckets, PyTorch's eager kernels, logits whole on each
+/// rank (DeepSpeed 0.19.8's defaults: overlap_comm at stage 3; transformers' ForCausalLMLoss in fp32).
+Stack hugging_face(std::string_view name, StateLayout states) {
+  Stack stack = fsdp(name, false);
+  stack.states = states;
+  stack.cross_entropy = CrossEntropy::Eager;
+  stack.transformer_engine = false;
+  stack.fused_norms = false;
+  stack.fused_activation = false;
+  stack.vocab_parallel_loss = false;
+  stack.eager_launches = true;
+  return stack;
+}
+
+Stack deepspeed() {
+  Stack stack = hugging_face("deepspeed", StateLayout::DeepSpeed);
+  stack.gathers_per_layer = 9;  // seven linears and two norms, each fetched by its module's hook
+  return stack;
+}
+
+/// torchtitan as its run_train.sh starts it: compiled blocks, expandable segments.
+Stack torchtitan() {
+  Stack stack = fsdp("torchtitan", true);
+  stack.expandable_segments = true;
+  return stack;
+}
+
+const std::vector<FrameworkRow>& table() {
+  static const std::vector<FrameworkRow> rows = {
+      {Framework::Any, "any", "no framework's limits, only what divides", any()},
+      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron()},
+      {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan()},
+      {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed()},
+      {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",
+       hugging_face("accelerate", StateLayout::Fsdp2)},
+      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext()},
+  };
+  return rows;
+}
+
+}  // namespace
+
+FrameworkDefaults run_defaults(std::string_view framework) {
+  for (const FrameworkDefaults& row : run_table())
+    if (framework.find(row.keyword) != std::string_view::npos) return row;
+  return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false, .recomputes_to_fit = true};
+}
+
+std::span<const FrameworkRow> frameworks() { return table(); }
+
+const FrameworkRow& framework_row(Framework framework) {
+  for (const FrameworkRow& row : table())
+    if (row.framework == framework) return row;
+  return table().front();
+}
+
+std::optional<Framework> find_framework(std::string_view name) {
+  for (const FrameworkRow& row : table())
+    if (row.name == name) return row.framework;
+  return std::nullopt;
+}
+
+}  // namespace plan

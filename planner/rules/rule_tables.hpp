@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "planner/rules/rules.hpp"
+
+/// The rules of each framework, one table a file; planner/rules/rules.cpp joins them.
+namespace plan {
+
+[[nodiscard]] std::span<const Rule> megatron_rules();
+[[nodiscard]] std::span<const Rule> earlier_megatron_rules();
+[[nodiscard]] std::span<const Rule> torchtitan_rules();
+[[nodiscard]] std::span<const Rule> deepspeed_rules();
+[[nodiscard]] std::span<const Rule> accelerate_rules();
+[[nodiscard]] std::span<const Rule> maxtext_rules();
+
+/// Words that several tables share.
+namespace rule {
+
+constexpr bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
+
+/// Every layer kind of the model satisfies `check`.
+template <class Check>
+bool all_kinds(const Problem& problem, Check check) {
+  return std::all_of(problem.model.kinds.begin(), problem.model.kinds.end(), check);
+}
+
+/// Each rank of `tp` has whole KV heads, and as many as the others.
+inline bool whole_kv_heads(const Problem& problem, std::int64_t tp) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    return kind.mixer != Mixer::Attention || divides(tp, kind.attention.kv_heads);
+  });
+}
+
+/// Whole-layer checkpointing, or none.
+inline bool full_or_none(const Recompute& recompute) {
+  return recompute.kind == RecomputeKind::None ||
+         (recompute.kind == RecomputeKind::Full && recompute.layers == 0 && recompute.uniform <= 1);
+}
+
+inline std::int64_t micro_batches_of(const Problem& problem, const Layout& layout) {
+  return micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch);
+}
+
+}  // namespace rule
+}  // namespace plan

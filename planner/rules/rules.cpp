@@ -1,0 +1,208 @@
+// What makes a layout legal, as a table (formulas.md G, launch.md 4). Tested by tests/planner/rules_test.cpp.
+#include "planner/rules/rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "formulas/schedule.hpp"
+#include "planner/rules/rule_tables.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::Maxtext) + 1;
+
+using rule::all_kinds, rule::divides;
+
+bool heads_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    switch (kind.mixer) {
+      case Mixer::None: return true;
+      case Mixer::Attention: return divides(ranks, kind.attention.heads);
+      case Mixer::Latent: return divides(ranks, kind.latent.heads);
+      case Mixer::Mamba2: return divides(ranks, kind.mamba.heads);
+      case Mixer::DeltaNet: return divides(ranks, kind.delta.key_heads) && divides(ranks, kind.delta.value_heads);
+    }
+    return true;
+  });
+}
+
+bool kv_heads_fit(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.mixer != Mixer::Attention) return true;
+    return divides(ranks, kind.attention.kv_heads) || divides(kind.attention.kv_heads, ranks);
+  });
+}
+
+bool widths_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.ffn == Ffn::Dense) return divides(ranks, kind.dense.width);
+    return kind.ffn != Ffn::Moe || kind.moe.shared_width == 0 || divides(ranks, kind.moe.shared_width);
+  });
+}
+
+bool expert_widths_divide(const Problem& problem, std::int64_t ranks) {
+  return all_kinds(problem,
+                   [&](const Layer& kind) { return kind.ffn != Ffn::Moe || divides(ranks, kind.moe.expert_width); });
+}
+
+/// The fullest stage holds at most 3/2 of the mean. Frameworks run 126 layers on 125 stages; nobody who pays for the
+/// GPUs does, so a search leaves it to those who ask for that pp.
+bool stages_even(std::int64_t layers, std::int64_t pp) { return 2 * ((layers + pp - 1) / pp) * pp <= 3 * layers; }
+
+Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
+  return {.schedule = layout.schedule,
+          .pp = layout.pp,
+          .vp = layout.vp,
+          .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
+}
+
+/// Kind of the first layer that would stand alone on its head or its KV head under all-to-all.
+bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    if (kind.mixer == Mixer::Attention)
+      return divides(tp * ulysses, kind.attention.heads) &&
+             divides(tp * ulysses, std::max(kind.attention.kv_heads, tp));
+    return kind.mixer != Mixer::Latent || divides(tp * ulysses, kind.latent.heads);
+  });
+}
+
+bool recurrent(const Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(),
+                     [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
+}
+
+constexpr Rule kRules[] = {
+    {"gpus_divide", "tp * cp * pp * dp uses every GPU", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return static_cast<std::int64_t>(l.tp) * l.cp * l.pp * l.dp == static_cast<std::int64_t>(p.gpus);
+     }},
+    {"batch_divides", "dp divides the global batch", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return divides(l.dp, p.training.global_batch); }},
+    {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }},
+    {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
+     kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.pp || stages_even(p.model.depth(), l.pp); }},
+    {"replica_too_wide", "one copy of the model takes at most 4,096 GPUs, unless dp is fixed", Level::Grid,
+     kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       // The widest published is 2,048 (Llama 3 405B at 131,072 tokens, arXiv:2407.21783 table 4).
+       return p.fixed.dp || static_cast<std::int64_t>(l.tp) * l.cp * l.pp <= 4096;
+     }},
+    {"heads_divide", "tp divides the attention heads", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }},
+    {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return kv_heads_fit(p, l.tp); }},
+    {"ffn_divides", "tp divides the FFN width", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }},
+    {"tp_leaves_scale_up", "tp stays inside the NVLink domain", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }},
+    {"sequence_divides", "2 cp divides the sequence, and tp what is left", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       const std::int64_t seq = p.training.seq;
+       return (l.cp == 1 || divides(2 * l.cp, seq)) && (!l.sequence_parallel || divides(l.tp, seq / l.cp));
+     }},
+    {"context_too_short", "a context rank keeps at least 256 tokens", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }},
+    {"context_needs_attention", "context parallelism needs attention in every mixing layer", Level::Grid,
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.cp == 1 || !recurrent(p.model); }},
+
+    {"experts_divide", "ep divides the experts", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }},
+    {"expert_width_divides", "etp divides the expert width", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return expert_widths_divide(p, l.etp); }},
+    {"expert_grid_divides", "etp * ep * pp divides the GPUs", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return divides(static_cast<std::int64_t>(l.etp) * l.ep * l.pp, static_cast<std::int64_t>(p.gpus));
+     }},
+
+    {"micro_batch_divides", "micro_batch * dp divides the global batch", Level::MicroBatch, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return divides(static_cast<std::int64_t>(l.dp) * l.micro_batch, p.training.global_batch);
+     }},
+
+    {"ulysses_heads", "all-to-all context parallelism divides heads and KV heads", Level::Context, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       if (l.cp == 1 || l.cp_kind == CpKind::Ring || l.cp_kind == CpKind::AllGather) return true;
+       const int ulysses = l.cp_kind == CpKind::Ulysses ? l.cp : l.cp_ulysses;
+       return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
+     }},
+
+    {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
+    {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.pp * l.vp <= p.model.depth() + 2; }},
+    {"chunks_uneven", "no third of an interleaved pipeline idles because layers do not divide, unless vp is fixed",
+     Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.fixed.vp || stages_even(p.model.depth(), l.pp * l.vp); }},
+
+    {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
+     [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
+};
+
+}  // namespace
+
+bool splits_sequence(Framework framework) {
+  return framework != Framework::DeepSpeed && framework != Framework::Accelerate;
+}
+
+std::span<const Rule> rules() {
+  static const std::vector<Rule> table = [] {
+    std::vector<Rule> all(std::begin(kRules), std::end(kRules));
+    for (const std::span<const Rule> more : {megatron_rules(), earlier_megatron_rules(), torchtitan_rules(),
+                                             deepspeed_rules(), accelerate_rules(), maxtext_rules()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return table;
+}
+
+namespace {
+
+constexpr std::size_t kLevels = static_cast<std::size_t>(Level::Recompute) + 1;
+
+/// Indices of the rules of each level that hold for one framework: a search asks millions of times.
+using LevelIndex = std::array<std::vector<int>, kLevels>;
+
+LevelIndex index_of(Framework framework) {
+  LevelIndex index;
+  for (std::size_t i = 0; i < rules().size(); ++i)
+    if ((rules()[i].frameworks & framework_bit(framework)) != 0)
+      index[static_cast<std::size_t>(rules()[i].level)].push_back(static_cast<int>(i));
+  return index;
+}
+
+}  // namespace
+
+std::span<const int> rules_of(Framework framework, Level level) {
+  static const std::array<LevelIndex, kFrameworks> index = [] {
+    std::array<LevelIndex, kFrameworks> all;
+    for (std::size_t i = 0; i < kFrameworks; ++i) all[i] = index_of(static_cast<Framework>(i));
+    return all;
+  }();
+  return index[static_cast<std::size_t>(framework)][static_cast<std::size_t>(level)];
+}
+
+int broken_rule(const Problem& problem, const Layout& layout, Level level) {
+  const std::span<const Rule> table = rules();
+  for (const int i : rules_of(problem.framework, level))
+    if (const Rule& row = table[static_cast<std::size_t>(i)]; row.asked(problem) && !row.holds(problem, layout))
+      return i;
+  return -1;
+}
+
+int broken_rule(const Problem& problem, const Layout& layout) {
+  for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context, Level::Schedule,
+                            Level::Sharding, Level::Recompute})
+    if (const int rule = broken_rule(problem, layout, level); rule >= 0) return rule;
+  return -1;
+}
+
+bool precision_aware(const Training& training) {
+  return training.precision_aware || training.master_bytes < 4 || training.moment1_bytes < 4 ||
+         training.moment2_bytes < 4 || training.offload.optimizer > 0;
+}
+
+}  // namespace plan

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formulas/layout.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// Axes are chosen in this order; a rule is checked as soon as the axes it reads are known.
+enum class Level : std::uint8_t {
+  Grid,        ///< tp, cp, pp, dp
+  Experts,     ///< ep, etp
+  MicroBatch,  ///< micro_batch
+  Context,     ///< cp_kind, cp_ulysses
+  Schedule,    ///< schedule, vp
+  Sharding,    ///< zero, shard
+  Recompute,
+};
+
+/// Whether Megatron trains it with its precision-aware optimizer: states that are narrower than fp32 or offloaded.
+[[nodiscard]] bool precision_aware(const Training& training);
+
+/// Frameworks as bits, so that one rule can hold for several.
+using FrameworkMask = std::uint8_t;
+[[nodiscard]] constexpr FrameworkMask framework_bit(Framework framework) {
+  return static_cast<FrameworkMask>(1u << static_cast<unsigned>(framework));
+}
+inline constexpr FrameworkMask kAllFrameworks = 0xff;
+
+/// Does tensor parallelism of the framework also split the sequence between its regions, unless told not to?
+[[nodiscard]] bool splits_sequence(Framework framework);
+
+/// One thing that a layout must satisfy. The table of rules is the list that `plan` documents.
+struct Rule {
+  std::string_view code;  ///< stable, in `rejected[].reason`
+  std::string_view text;  ///< what must hold
+  Level level;
+  FrameworkMask frameworks;
+  bool (*holds)(const Problem&, const Layout&);
+  int until = 0;  ///< last release of Megatron core that asks for it; 0: the newest does
+
+  /// Is it a rule of the release that the problem is for?
+  bool asked(const Problem& problem) const { return until == 0 || (problem.release > 0 && problem.release <= until); }
+};
+
+[[nodiscard]] std::span<const Rule> rules();
+
+/// Does the release lack a word for stages of any size, so that they are equal, or equal but for the two ends?
+[[nodiscard]] bool plain_stages_only(const Problem& problem);
+
+/// Indices into rules() of those that a framework has at a level.
+[[nodiscard]] std::span<const int> rules_of(Framework framework, Level level);
+
+/// Index of the first rule of `level` that the layout breaks, or -1.
+[[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);
+/// The same over all levels: -1 means the layout is legal.
+[[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout);
+
+}  // namespace plan

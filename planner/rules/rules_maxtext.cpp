@@ -1,0 +1,92 @@
+// What MaxText accepts. Sources: MaxText e591f30c src/maxtext/configs/types.py (validators), configs/base.yml
+// (logical_axis_rules: which weights and activations each mesh axis splits), layers/pipeline.py.
+// Tested by tests/planner/framework_rules_test.cpp and by MaxText itself, tests/validators/.
+#include "planner/rules/rule_tables.hpp"
+
+namespace plan {
+namespace {
+
+constexpr FrameworkMask kMaxtext = framework_bit(Framework::Maxtext);
+
+bool known_precision(Precision precision) {
+  switch (precision) {
+    case Precision::Fp32:
+    case Precision::Bf16:
+    case Precision::Fp8Delayed:
+    case Precision::Fp8Tensorwise:
+    case Precision::Mxfp8: return true;
+    case Precision::Fp16:
+    case Precision::Fp8Blockwise:
+    case Precision::Nvfp4: return false;
+  }
+  return false;
+}
+
+bool equal_chunks(const Layout& l) {
+  return std::adjacent_find(l.chunk_layers.begin(), l.chunk_layers.end(), std::not_equal_to<>()) ==
+         l.chunk_layers.end();
+}
+
+constexpr Rule kRules[] = {
+    {"maxtext_precision", "MaxText trains in fp32, bf16, fp8 or mxfp8 of Transformer Engine", Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
+    {"maxtext_kv_heads", "MaxText's tensor axis divides the KV heads", Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }},
+    {"maxtext_pipeline_models", "MaxText pipelines layers that are all alike, without multi-token prediction",
+     Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       return l.pp == 1 || (p.model.kinds.size() == 1 && p.model.mtp.depth == 0);
+     }},
+
+    {"maxtext_etp", "MaxText splits every expert by its tensor axis", Level::Experts, kMaxtext,
+     [](const Problem& p, const Layout& l) { return !p.model.moe() || l.etp == l.tp; }},
+    {"maxtext_expert_axis", "MaxText's expert axis is a part of dp", Level::Experts, kMaxtext,
+     [](const Problem&, const Layout& l) { return rule::divides(l.ep, l.dp); }},
+
+    {"maxtext_delayed_fp8", "MaxText accumulates no gradients under delayed fp8 scaling: one micro-batch without pp",
+     Level::MicroBatch, kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       return p.training.precision != Precision::Fp8Delayed || l.pp > 1 || rule::micro_batches_of(p, l) == 1;
+     }},
+
+    {"maxtext_cp_kind", "MaxText gathers or rotates keys and values on GPUs", Level::Context, kMaxtext,
+     [](const Problem&, const Layout& l) {
+       return l.cp == 1 || l.cp_kind == CpKind::AllGather || l.cp_kind == CpKind::Ring;
+     }},
+
+    {"maxtext_schedule", "MaxText runs all micro-batches forward, then backward: GPipe, or breadth-first with repeats",
+     Level::Schedule, kMaxtext,
+     [](const Problem&, const Layout& l) {
+       return l.pp == 1 || l.schedule == Schedule::GPipe || l.schedule == Schedule::BreadthFirst;
+     }},
+    {"maxtext_stages", "MaxText's stages * repeats divide the layers evenly", Level::Schedule, kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       return l.pp == 1 || (rule::divides(static_cast<std::int64_t>(l.pp) * l.vp, p.model.depth()) && equal_chunks(l));
+     }},
+    {"maxtext_micro_batches", "pp divides MaxText's micro-batches", Level::Schedule, kMaxtext,
+     [](const Problem& p, const Layout& l) { return l.pp == 1 || rule::divides(l.pp, rule::micro_batches_of(p, l)); }},
+
+    {"maxtext_zero", "MaxText shards everything (zero 3), the optimizer (zero 1) or nothing; cp and ep shard weights",
+     Level::Sharding, kMaxtext,
+     [](const Problem&, const Layout& l) {
+       if (l.zero == 3) return l.shard_group() > 1;
+       return l.cp == 1 && l.ep == 1 && l.shard == 0 && (l.zero == 0 || (l.zero == 1 && l.dp > 1));
+     }},
+    {"maxtext_shard", "MaxText's shard group holds whole context and expert groups", Level::Sharding, kMaxtext,
+     [](const Problem&, const Layout& l) {
+       return l.zero != 3 || rule::divides(static_cast<std::int64_t>(l.cp) * l.ep, l.shard_group());
+     }},
+
+    {"maxtext_recompute", "MaxText rebuilds whole layers (full) or all but matmuls and attention (layernorm)",
+     Level::Recompute, kMaxtext,
+     [](const Problem&, const Layout& l) {
+       const Recompute minimal{.kind = RecomputeKind::Selective, .modules = kRecomputeNorm};
+       return l.recompute == minimal || l.recompute == Recompute{.kind = RecomputeKind::Full};
+     }},
+};
+
+}  // namespace
+
+std::span<const Rule> maxtext_rules() { return kRules; }
+
+}  // namespace plan

@@ -1,0 +1,118 @@
+// What Megatron-LM accepts beyond what divides (launch.md 3.1.2): arguments.py:validate_args, TransformerConfig,
+// moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
+// Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
+#include "planner/rules/rule_tables.hpp"
+
+namespace plan {
+namespace {
+
+constexpr FrameworkMask kMegatron = framework_bit(Framework::Megatron);
+
+bool megatron_schedule(Schedule schedule) {
+  return schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved;
+}
+
+bool sparse(const Layer& kind) { return kind.mixer == Mixer::Latent && kind.latent.index_heads > 0; }
+
+/// Elements that TransformerEngine's narrow GEMMs want the last dimension to be a multiple of; 1 for 16 bits.
+std::int64_t alignment(Precision precision) {
+  if (precision == Precision::Mxfp8) return 32;  // a scale for every 32
+  return is_fp8(precision) || precision == Precision::Nvfp4 ? 16 : 1;
+}
+
+/// Every sharded width of the layers is a multiple of `step`.
+bool widths_align(const Problem& problem, const Layout& layout, std::int64_t step) {
+  return problem.model.hidden % step == 0 && rule::all_kinds(problem, [&](const Layer& kind) {
+           if (kind.mixer == Mixer::Attention && kind.attention.q() / layout.tp % step != 0) return false;
+           if (kind.ffn == Ffn::Dense) return kind.dense.width / layout.tp % step == 0;
+           return kind.ffn != Ffn::Moe || kind.moe.expert_width / layout.etp % step == 0;
+         });
+}
+
+bool recomputes(const Layout& layout, std::uint16_t modules) {
+  return layout.recompute.kind == RecomputeKind::Selective && (layout.recompute.modules & modules) != 0;
+}
+
+constexpr Rule kRules[] = {
+    {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
+     [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
+    {"fp8_widths", "TransformerEngine's fp8 takes widths in multiples of 16, mxfp8 of 32", Level::Experts, kMegatron,
+     [](const Problem& p, const Layout& l) { return widths_align(p, l, alignment(p.training.precision)); }},
+    {"fp8_tokens", "TransformerEngine's fp8 takes a multiple of 8 tokens", Level::MicroBatch, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return alignment(p.training.precision) == 1 || p.training.seq / l.cp * l.micro_batch % 8 == 0;
+     }},
+    {"sparse_attention_gathers", "sparse attention gathers its context", Level::Context, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return l.cp == 1 || l.cp_kind == CpKind::AllGather ||
+              rule::all_kinds(p, [](const Layer& k) { return !sparse(k); });
+     }},
+    {"windows_gather", "sliding windows need all-to-all or gathered context", Level::Context, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const bool gathers = l.cp_kind == CpKind::AllGather || l.cp_kind == CpKind::Ulysses;
+       return l.cp == 1 || gathers || rule::all_kinds(p, [](const Layer& k) { return k.attention.window == 0; });
+     }},
+    {"sinks_need_all_to_all", "learned attention sinks need all-to-all context parallelism", Level::Context, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return l.cp == 1 || l.cp_kind == CpKind::Ulysses ||
+              rule::all_kinds(p, [](const Layer& k) { return !k.attention.sinks; });
+     }},
+    {"offload_layers", "offloading whole layers needs pp 1 and a layer that stays", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const int away = p.training.offload.layers;
+       return away == 0 || (l.pp == 1 && away < p.model.depth());
+     }},
+    {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
+     [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
+    {"interleaving_needs_overlap", "interleaved stages on pp 2 need overlapped point-to-point communication",
+     Level::Schedule, kMegatron,
+     [](const Problem& p, const Layout& l) { return l.vp == 1 || l.pp > 2 || p.training.stack.p2p_overlap; }},
+    {"expert_overlap_interleaves", "overlapping expert communication on a pipeline needs interleaved stages",
+     Level::Schedule, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return !p.training.stack.ep_overlap || l.ep == 1 || l.pp == 1 || l.vp > 1;
+     }},
+    // Its code lets Megatron-FSDP stand on a pipeline, but no published run does: only where the user asks for it.
+    {"zero_needs_pp_1", "Megatron-FSDP stands without pipeline stages, unless zero is fixed", Level::Sharding,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},
+    {"fsdp_optimizer", "Megatron-FSDP needs adam or sgd", Level::Sharding, kMegatron,
+     [](const Problem& p, const Layout& l) { return l.zero <= 1 || p.training.optimizer != Optimizer::Muon; }},
+    {"precision_aware_shards", "optimizer states that are offloaded or narrower than fp32 are sharded", Level::Sharding,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.zero >= 1 || !precision_aware(p.training); }},
+    {"copies_divide_experts", "copies of the optimizer states divide the ranks that share an expert", Level::Sharding,
+     kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return !p.model.moe() || l.zero == 0 || rule::divides(l.dense_group() / l.shard_group(), l.expert_dp());
+     }},
+    {"recompute_unknown", "Megatron recomputes modules or layers, not single operations", Level::Recompute, kMegatron,
+     [](const Problem&, const Layout& l) { return !recomputes(l, kRecomputeOps); }},
+    {"recompute_delayed_scaling", "norms and expert activations are not recomputed under fp8 with delayed scaling",
+     Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return p.training.precision != Precision::Fp8Delayed || !recomputes(l, kRecomputeNorm | kRecomputeMoeActivation);
+     }},
+    {"recompute_grouped_gemm", "recomputing expert activations needs grouped GEMMs", Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return p.training.stack.grouped_gemm || !recomputes(l, kRecomputeMoeActivation);
+     }},
+    {"offload_recompute", "what is recomputed as a whole has no activations to offload", Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const Offload& offload = p.training.offload;
+       if (l.recompute.kind == RecomputeKind::None || !offload.activations()) return true;
+       if (l.recompute.kind == RecomputeKind::Full || offload.layers > 0) return false;
+       return (offload.modules & (kOffloadExpertFc1 | kOffloadMoeActivation)) == 0 || !recomputes(l, kRecomputeMoe);
+     }},
+    // Rules of recomputation see nothing else of a layout: this one asks for experts where Megatron asks for ep > 1.
+    {"expert_overlap_recompute", "overlapping expert communication excludes recomputing whole layers or experts",
+     Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return !p.training.stack.ep_overlap || !p.model.moe() ||
+              (l.recompute.kind != RecomputeKind::Full && !recomputes(l, kRecomputeMoe));
+     }},
+};
+
+}  // namespace
+
+std::span<const Rule> megatron_rules() { return kRules; }
+
+}  // namespace plan

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formulas/calibration_fields.hpp"
+#include "planner/runs/validate.hpp"
+
+namespace plan {
+
+/// One constant before and after; `spread` is its relative standard deviation given runs and prior.
+struct FittedConstant {
+  const CalibrationField* field = nullptr;
+  double before = 0, after = 0;
+  double spread = 0;
+};
+
+/// Errors on runs that the fit has not seen, before and after it.
+struct HeldOut {
+  ErrorScore before{}, after{};
+};
+
+struct CalibrationResult {
+  Calibration calibration{};  ///< fitted to all runs
+  std::vector<FittedConstant> constants{};
+  int runs = 0;                      ///< that the fit used
+  std::vector<ScoredRun> skipped{};  ///< with their reasons
+  bool leave_one_out = false;        ///< held-out runs one at a time, else every fifth
+  HeldOut step_time{}, memory{};
+};
+
+/// Fits the constants of kCalibrationFields to measured runs, which start from the calibration of the clusters that
+/// `catalogue` gives. Least squares of ln(predicted / measured) of step times, and of memory readings that hold the
+/// allocator's reserve, with a soft-L1 loss, so that wild runs do not decide, and a Gaussian prior on the logarithm of
+/// each constant, so that what the runs do not tell stays as it was. Needs three runs.
+[[nodiscard]] Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& catalogue,
+                                                  const ValidateOptions& options = {});
+
+}  // namespace plan

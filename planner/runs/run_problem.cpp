@@ -1,0 +1,360 @@
+// From a published run to a problem and a layout. Tested by tests/planner/validate_test.cpp.
+#include "planner/runs/run_problem.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "formulas/absurdity.hpp"
+#include "formulas/flops.hpp"
+#include "formulas/names.hpp"
+#include "formulas/schedule.hpp"
+#include "planner/estimate.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
+#include "planner/runs/run_stack.hpp"
+#include "planner/stages.hpp"
+
+namespace plan {
+namespace {
+
+tl::unexpected<Errors> skip(std::string code, std::string reason) {
+  return fail(Error{.code = std::move(code), .message = std::move(reason)});
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostBatch = 100'000'000;
+constexpr std::int64_t kMostLayers = 10'000;
+constexpr int kMostExperts = 1024;
+
+/// A degree; one above kMostGpus counts as that, which divides no job.
+int count(const std::optional<std::int64_t>& value, int otherwise = 1) {
+  return value ? static_cast<int>(std::min(*value, kMostGpus)) : otherwise;
+}
+
+/// "llama3-70b truncated to 12 layers": the first 12 layers, so that dense ones stay in front.
+Model truncate(Model model, std::int64_t layers) {
+  const std::size_t dense = static_cast<std::size_t>(
+      std::count_if(model.layers.begin(), model.layers.end(), [&](int kind) { return kind == model.layers.front(); }));
+  const int front = model.layers.front(), back = model.layers.back();
+  // A leading run of another kind shrinks to one layer: truncated benchmarks keep a single dense layer.
+  model.layers.assign(static_cast<std::size_t>(layers), back);
+  if (front != back && dense < model.layers.size() + dense) model.layers.front() = front;
+  model.mtp = {};
+  return model;
+}
+
+/// Heads as the run had them: presets of one name were trained with few wide heads and with many narrow ones.
+void take_heads(AttentionShape& attention, const Run& run) {
+  const std::int64_t width = attention.heads * attention.head_dim, heads = run.heads.value_or(0);
+  const bool each_its_own = attention.kv_heads == attention.heads;
+  if (heads > 0 && width % heads == 0) {
+    attention.heads = heads, attention.head_dim = width / heads;
+    if (each_its_own) attention.kv_heads = heads;
+  }
+  if (run.kv_heads) attention.kv_heads = *run.kv_heads;
+}
+
+Model model_from_columns(const Run& run) {
+  Model model;
+  model.name = run.model;
+  model.hidden = *run.hidden;
+  model.vocab = run.vocab.value_or(51200);
+  const bool gelu = run.mlp == "gelu";
+  Layer layer;
+  layer.attention.heads = *run.heads;
+  layer.attention.kv_heads = run.kv_heads.value_or(*run.heads);
+  layer.attention.head_dim = run.head_dim.value_or(*run.hidden / *run.heads);
+  layer.attention.qkv_bias = layer.attention.out_bias = gelu;
+  layer.dense = {.width = run.ffn.value_or(gelu ? 4 * *run.hidden : run.expert_ffn.value_or(4 * *run.hidden)),
+                 .gated = run.mlp == "swiglu",
+                 .bias = gelu};
+  if (run.experts.value_or(0) > 1) {
+    layer.ffn = Ffn::Moe;
+    layer.moe = {.experts = *run.experts,
+                 .top_k = run.top_k.value_or(2),
+                 .expert_width = run.expert_ffn.value_or(layer.dense.width),
+                 .shared_width = run.shared_ffn.value_or(0),
+                 .gated = run.mlp == "swiglu"};
+  }
+  if (gelu) {  // the GPT family: LayerNorm, learned positions, tied head
+    model.norm = Norm::Layer;
+    model.positions = run.seq.value_or(2048);
+    model.tied = true;
+  }
+  model.kinds = {layer};
+  model.layers.assign(static_cast<std::size_t>(*run.layers), 0);
+  return model;
+}
+
+Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
+  const std::size_t cut = run.model.find(" truncated");
+  const std::string name = run.model.substr(0, cut);
+  if (std::optional<Model> preset = catalogue.model(name)) {
+    if (cut != std::string::npos && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
+    const bool same_depth = !run.layers || preset->depth() == *run.layers;
+    if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {
+      if (run.vocab) preset->vocab = *run.vocab;
+      for (Layer& kind : preset->kinds)
+        if (kind.mixer == Mixer::Attention) take_heads(kind.attention, run);
+      return *preset;
+    }
+  }
+  if (!run.layers || !run.hidden || !run.heads)
+    return skip("model_not_stated",
+                fmt::format("no preset is called `{}` and the row gives no layers, hidden and heads", run.model));
+  if (*run.layers == 0 || *run.hidden == 0 || *run.heads == 0 || *run.layers > kMostLayers)
+    return skip("model_not_stated", "layers, hidden and heads must be positive");
+  return model_from_columns(run);
+}
+
+Result<Precision> precision_of(const Run& run) {
+  if (run.precision.empty()) return run.gpu.starts_with("v100") ? Precision::Fp16 : Precision::Bf16;
+  if (const auto known = parse(kPrecisionNames, run.precision)) return *known;
+  if (run.precision == "fp8-row") return Precision::Fp8Tensorwise;
+  if (run.precision == "fp8-block") return Precision::Fp8Blockwise;
+  return skip("unknown_precision", fmt::format("precision `{}` is not modelled", run.precision));
+}
+
+Result<Recompute> recompute_of(const Run& run, int stage_layers) {
+  const std::string& text = run.recompute;
+  if (text.empty() || text == "none") return Recompute{};
+  if (text == "full" || text == "full-uniform:1") return Recompute{.kind = RecomputeKind::Full};
+  if (text == "selective") return Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention};
+  // torchtitan: keep every second matrix product, rebuild the rest; or every second layer whole.
+  if (text == "selective:op") return Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeOps};
+  if (text == "selective:layer") return Recompute{.kind = RecomputeKind::Full, .layers = std::max(1, stage_layers / 2)};
+  if (text.starts_with("full-block:")) {
+    int layers = 0;
+    std::from_chars(text.data() + 11, text.data() + text.size(), layers);
+    return Recompute{.kind = RecomputeKind::Full, .layers = layers};
+  }
+  if (!text.starts_with("selective:"))
+    return skip("unknown_recompute", fmt::format("recompute `{}` is not modelled", text));
+  Recompute recompute{.kind = RecomputeKind::Selective};
+  for (std::size_t at = 10; at <= text.size();) {
+    const std::size_t end = std::min(text.find('+', at), text.size());
+    const auto module = parse(kRecomputeModuleNames, std::string_view(text).substr(at, end - at));
+    if (!module) return skip("unknown_recompute", fmt::format("recompute `{}` is not modelled", text));
+    recompute.modules = static_cast<std::uint16_t>(recompute.modules | *module);
+    at = end + 1;
+  }
+  return recompute;
+}
+
+Result<Schedule> schedule_of(const Run& run, int vp) {
+  if (run.schedule.empty()) return vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
+  if (const auto known = parse(kScheduleNames, run.schedule))
+    return *known == Schedule::Interleaved && vp == 1 ? Schedule::OneFOneB : *known;
+  return skip("unknown_schedule", fmt::format("schedule `{}` is not modelled", run.schedule));
+}
+
+/// A vocabulary spread over all stages: how often the stages meet for one loss (arXiv:2411.05288, algorithms 1 and 2).
+int vocab_barriers_of(const Run& run) {
+  if (run.notes.find("method=vocab-1") != std::string::npos) return 2;
+  return run.notes.find("method=vocab-2") != std::string::npos ? 1 : 0;
+}
+
+/// Chunks of a rank where a run interleaves them without saying how many: as many as its layers allow, embedding and
+/// loss counted as one each where that divides; two if only the schedule's name is given.
+int unstated_chunks(const Problem& problem, const Layout& layout, bool deepest) {
+  const int depth = problem.model.depth();
+  const std::int64_t micro = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch);
+  if (layout.pp == 1 || micro % layout.pp != 0) return 1;
+  int chunks = 1;
+  for (int vp = 2; vp <= (deepest ? depth : 2); ++vp)
+    if (depth % (layout.pp * vp) == 0 || (depth + 2) % (layout.pp * vp) == 0) chunks = vp;
+  return chunks;
+}
+
+Result<Layout> layout_of(const Run& run, const Problem& problem, const FrameworkDefaults& defaults) {
+  Layout layout;
+  layout.tp = count(run.tp), layout.cp = count(run.cp), layout.pp = count(run.pp), layout.vp = count(run.vp);
+  const double ranks = static_cast<double>(layout.tp) * layout.cp * layout.pp;
+  if (!(ranks >= 1) || ranks > problem.gpus || problem.gpus % static_cast<int>(ranks) != 0)
+    return skip("gpus_divide", fmt::format("tp * cp * pp = {:.0f} does not divide {} GPUs", ranks, problem.gpus));
+  const int inner = static_cast<int>(ranks);
+  if (static_cast<std::int64_t>(layout.pp) * layout.vp > problem.model.depth() + 2)
+    return skip("layers_fill_stages", fmt::format("{} stages of {} chunks are more than {} layers", layout.pp,
+                                                  layout.vp, problem.model.depth()));
+  layout.dp = problem.gpus / inner;
+  layout.ep = problem.model.moe() ? count(run.ep) : 1;
+  layout.etp =
+      problem.model.moe()
+          ? count(run.etp, defaults.etp_is_tp && layout.ep <= problem.gpus / layout.pp / layout.tp ? layout.tp : 1)
+          : 1;
+  layout.zero = run.shard.empty() ? count(run.zero, defaults.zero) : count(run.zero, 3);
+  if (run.shard.starts_with("hsdp:"))
+    std::from_chars(run.shard.data() + 5, run.shard.data() + run.shard.size(), layout.shard);
+  layout.micro_batch = count(run.micro_batch);
+  if (!run.micro_batch && !defaults.accumulates && layout.pp == 1)
+    layout.micro_batch = static_cast<int>(std::max<std::int64_t>(1, problem.training.global_batch / layout.dp));
+  layout.sequence_parallel =
+      layout.tp > 1 && (run.sequence_parallel ? *run.sequence_parallel != 0 : defaults.sequence_parallel);
+  layout.cp_kind = defaults.cp_kind;
+  const bool named = run.schedule == "interleaved", stated_in_full = run.task.starts_with("functional-test");
+  if (!run.vp && (named || (run.schedule.empty() && defaults.interleaves && !stated_in_full)))
+    layout.vp = unstated_chunks(problem, layout, defaults.interleaves);
+  const Result<Schedule> schedule = schedule_of(run, layout.vp);
+  if (!schedule) return fail(schedule.error());
+  layout.schedule = layout.pp > 1 ? *schedule : Schedule::OneFOneB;
+  if (v_shaped(layout.schedule)) layout.vp = 2;
+  if (layout.pp == 1) layout.vp = 1;
+  const Result<Recompute> recompute = recompute_of(run, problem.model.depth() / layout.pp);
+  if (!recompute) return fail(recompute.error());
+  layout.recompute = *recompute;
+  if (run.recompute.empty() && defaults.recomputes != 0)
+    layout.recompute = {.kind = RecomputeKind::Selective, .modules = defaults.recomputes};
+  return layout;
+}
+
+/// The least recomputation with which a layout fits, for runs that say nothing of theirs: scores of unfused attention,
+/// then as few whole layers of each chunk as suffice (Megatron's `block`). What fits with none of it stays as it is.
+Recompute least_recompute(const Problem& problem, Layout layout) {
+  const Recompute stated = layout.recompute;
+  const auto fits = [&](const Recompute& choice) {
+    layout.recompute = choice;
+    const Estimate estimate = plan::estimate(problem, layout);
+    return estimate.peak <= estimate.capacity;
+  };
+  if (fits(stated)) return stated;
+  if (!problem.training.stack.flash_attention)
+    if (const Recompute scores{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention}; fits(scores))
+      return scores;
+  const auto blocks = [](int layers) { return Recompute{.kind = RecomputeKind::Full, .layers = layers}; };
+  const int chunks = chunk_count(layout);
+  int few = 0, enough = (problem.model.depth() + chunks - 1) / chunks;
+  if (!fits(blocks(enough))) return stated;
+  while (enough - few > 1) {
+    const int middle = (few + enough) / 2;
+    (fits(blocks(middle)) ? enough : few) = middle;
+  }
+  return blocks(enough);
+}
+
+/// The expert parallelism of a run that states none: the fastest that fits, or else the one that lacks least memory.
+int fastest_expert_parallelism(const Problem& problem, Layout layout) {
+  int fastest = 1;
+  std::pair best(std::numeric_limits<std::int64_t>::max(), 0.0);  // bytes that lack, seconds
+  for (layout.ep = 1; layout.ep <= std::min(problem.gpus, kMostExperts); ++layout.ep) {
+    if (broken_rule(problem, layout) >= 0) continue;
+    const Estimate estimate = plan::estimate(problem, layout);
+    const std::int64_t lacks = std::max<std::int64_t>(0, estimate.peak.value - estimate.capacity.value);
+    const std::pair now(lacks, estimate.step_time.value);
+    if (now < best) best = now, fastest = layout.ep;
+  }
+  return fastest;
+}
+
+/// Largest micro-batch among which published jobs were tuned (Narayanan et al. 2021, section 5.4.3).
+constexpr int kMostTuned = 4;
+
+/// The micro-batch of a run that states none, as its authors would have tuned it: the fastest that fits.
+int fastest_micro_batch(const Problem& problem, Layout layout) {
+  int fastest = layout.micro_batch;
+  double least = plan::estimate(problem, layout).step_time.value;
+  for (layout.micro_batch = 2; layout.micro_batch <= kMostTuned; layout.micro_batch *= 2) {
+    if (broken_rule(problem, layout) >= 0) break;
+    const Estimate estimate = plan::estimate(problem, layout);
+    if (estimate.peak > estimate.capacity) break;
+    if (estimate.step_time.value < least) least = estimate.step_time.value, fastest = layout.micro_batch;
+  }
+  return fastest;
+}
+
+/// Whether a run that went well leaves degrees open, which are then what its authors would have found.
+bool guess_degrees(const Run& run, const FrameworkDefaults& defaults, const Problem& problem, Layout& layout) {
+  if (run.status != "ok") return false;
+  const bool open_experts = !run.ep && problem.model.moe(), open_batch = !run.micro_batch && defaults.accumulates;
+  if (open_experts) layout.ep = fastest_expert_parallelism(problem, layout);
+  if (open_batch) layout.micro_batch = fastest_micro_batch(problem, layout);
+  return open_experts || open_batch;
+}
+
+bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
+
+}  // namespace
+
+Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
+  RunProblem built;
+  Problem& problem = built.problem;
+  if (!run.gpus || *run.gpus <= 0 || *run.gpus > kMostGpus)
+    return skip("gpus_not_stated", "the number of GPUs is not stated");
+  if (!run.seq || *run.seq <= 0 || *run.seq > kMostSeq)
+    return skip("sequence_not_stated", "the sequence length is not stated");
+  if (!run.global_batch || *run.global_batch <= 0 || *run.global_batch > kMostBatch)
+    return skip("batch_not_stated", "the global batch is not stated");
+  if (run.notes.find("method=interlaced") != std::string::npos)
+    return skip("vocabulary_over_stages", "a vocabulary interlaced over all pipeline stages is not modelled");
+  problem.gpus = static_cast<int>(*run.gpus);
+  Result<Model> model = model_of(run, catalogue);
+  if (!model) return fail(model.error());
+  problem.model = *std::move(model);
+  if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
+  const std::optional<Cluster> cluster = catalogue.cluster(run.gpu, count(run.gpus_per_node, 8), problem.gpus);
+  if (!cluster) return skip("unknown_gpu", fmt::format("no preset is called `{}`", run.gpu));
+  problem.cluster = *cluster;
+  if (run.inter_gb_s)
+    for (std::size_t tier = 1; tier < problem.cluster.tiers.size(); ++tier)
+      problem.cluster.tiers[tier].bandwidth = BytesPerSecond(*run.inter_gb_s * 1e9);
+
+  const FrameworkDefaults defaults = run_defaults(run.framework);
+  Training& training = problem.training;
+  training.stack = defaults.stack;
+  if (run.attention == "flash") training.stack.flash_attention = true;
+  if (run.attention == "unfused") training.stack.flash_attention = false;
+  training.stack.vocab_barriers = vocab_barriers_of(run);
+  if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
+  training.seq = *run.seq, training.global_batch = *run.global_batch;
+  const Result<Precision> precision = precision_of(run);
+  if (!precision) return fail(precision.error());
+  training.precision = *precision;
+  if (run.attention.empty() && *precision == Precision::Fp16) training.stack.flash_attention &= defaults.flash_fp16;
+  training.grad_bytes = *precision == Precision::Fp16 ? 2 : defaults.grad_bytes;
+  if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
+  if (run.task == "lora" || trains_adapters(lower(run.task)))
+    training.task = run.task == "qlora" ? Task::Qlora : Task::Lora;
+
+  Result<Layout> layout = layout_of(run, problem, defaults);
+  if (!layout) return fail(layout.error());
+  built.layout = *std::move(layout);
+  apply_run_facts(run, problem, built.layout);
+  if (const int rule = broken_rule(problem, built.layout); rule >= 0)
+    return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
+                fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
+  built.guessed = guess_degrees(run, defaults, problem, built.layout);
+  if (run.recompute.empty() && defaults.recomputes_to_fit)
+    built.layout.recompute = least_recompute(problem, built.layout);
+  return built;
+}
+
+std::optional<double> measured_step_time(const Run& run, const RunProblem& built) {
+  if (run.step_time_s) return run.step_time_s;
+  const Problem& problem = built.problem;
+  const double tokens = static_cast<double>(problem.training.tokens_per_step());
+  if (run.tokens_per_s_per_gpu && *run.tokens_per_s_per_gpu > 0)
+    return tokens / (*run.tokens_per_s_per_gpu * problem.gpus);
+  double rate = run.tflops_per_gpu.value_or(0) * 1e12;
+  if (rate == 0 && run.mfu) rate = *run.mfu * problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
+  if (rate <= 0 || run.flops_convention.empty()) return std::nullopt;
+  const FlopsConvention convention = run.flops_convention == "6n"             ? FlopsConvention::SixN
+                                     : run.flops_convention == "model_causal" ? FlopsConvention::ModelCausal
+                                                                              : FlopsConvention::ModelFull;
+  double flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), convention);
+  if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) {
+    const ModelFlops forward = model_flops(problem.model, static_cast<double>(problem.training.seq), Mask::Full);
+    flops = 4 * forward.total() - forward.head;  // the head is not repeated
+  }
+  return flops * tokens / (rate * problem.gpus);
+}
+
+}  // namespace plan

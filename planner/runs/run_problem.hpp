@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formulas/result.hpp"
+#include "planner/problem/problem.hpp"
+#include "planner/runs/runs.hpp"
+
+namespace plan {
+
+/// Where models and clusters come from; the planner itself reads no files.
+struct Catalogue {
+  /// The preset of that name or alias, if there is one.
+  std::function<std::optional<Model>(std::string_view name)> model;
+  /// A cluster of `gpus` GPUs of that name; nullopt for a name nobody knows.
+  std::function<std::optional<Cluster>(std::string_view gpu, int gpus_per_node, int gpus)> cluster;
+};
+
+/// A run as the planner sees it.
+struct RunProblem {
+  Problem problem{};
+  Layout layout{};
+  bool guessed = false;  ///< degrees that the row does not state were searched for: no constant is fitted to it
+};
+
+/// Builds model, cluster, training and layout of a run. What the row does not state is its framework's
+/// documented default. The error's message is the reason why the row cannot be scored.
+[[nodiscard]] Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue);
+
+/// Step time that the source measured, in seconds, from whichever figure it gives; nullopt if none.
+[[nodiscard]] std::optional<double> measured_step_time(const Run& run, const RunProblem& built);
+
+}  // namespace plan

@@ -1,0 +1,216 @@
+// Facts about the code behind published runs. Tested by tests/planner/runs_test.cpp.
+#include "planner/runs/run_stack.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/flops.hpp"
+#include "formulas/partition.hpp"
+
+namespace plan {
+namespace {
+
+/// Launch flags quoted in a row's notes.
+class Flags {
+ public:
+  explicit Flags(std::string_view notes) {
+    const std::size_t at = notes.find("Flags: ");
+    if (at != std::string_view::npos) text_ = notes.substr(at + 7);
+  }
+  bool any() const { return !text_.empty(); }
+  std::string_view value(std::string_view name) const {
+    for (std::size_t at = text_.find(name); at != std::string_view::npos; at = text_.find(name, at + 1)) {
+      const bool starts = at == 0 || text_[at - 1] == ' ';
+      const std::size_t end = at + name.size();
+      if (!starts || end >= text_.size() || text_[end] != '=') continue;
+      const std::size_t stop = text_.find(", ", end);
+      return text_.substr(end + 1, stop == std::string_view::npos ? stop : stop - end - 1);
+    }
+    return {};
+  }
+  bool on(std::string_view name) const { return value(name) == "true"; }
+  std::int64_t number(std::string_view name, std::int64_t otherwise) const {
+    const std::string_view text = value(name);
+    std::int64_t result = otherwise;
+    std::from_chars(text.data(), text.data() + text.size(), result);
+    return result;
+  }
+
+ private:
+  std::string_view text_{};
+};
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+/// SimuMax's Megatron benchmarks: TransformerEngine's fused loss, all-to-all context parallelism, and a null
+/// tokenizer that adds one to the vocabulary (its docs/b200 launch scripts).
+void simumax(Problem& problem, Layout& layout) {
+  problem.training.stack.cross_entropy = CrossEntropy::FusedInPlace;
+  problem.training.dropout = 0;
+  problem.model.vocab += 1;
+  layout.cp_kind = CpKind::Ulysses;
+}
+
+/// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
+/// gathered once and kept, or their gradients summed by every column linear, 16-bit gradients beside a sharded fp32
+/// optimizer. Its sweeps keep all activations and run FlashAttention 2 and that repository's RMSNorm, which activation
+/// checkpointing rules out: what recomputes runs PyTorch's norm, which keeps its normalised input, and the kernels that
+/// came before (arXiv:2311.05610, section 4).
+void aleph_alpha(Problem& problem, const Layout& layout) {
+  Stack& stack = problem.training.stack;
+  stack.cross_entropy = CrossEntropy::Eager;
+  stack.vocab_parallel_loss = stack.fused_activation = stack.frees_stage_outputs = stack.transformer_engine = false;
+  stack.fused_norms = layout.recompute.kind == RecomputeKind::None;
+  stack.attention_kernel = stack.fused_norms ? AttentionKernel::Flash2 : AttentionKernel::Flash1;
+  stack.keeps_gathered = stack.reduces_per_linear = true;
+  problem.training.grad_bytes = 2;
+}
+
+/// Megatron-DeepSpeed: DeepSpeed's optimizer and pipeline around Megatron's layers. Its bf16 optimizer keeps
+/// whole fp32 gradients.
+void megatron_deepspeed(Problem& problem) {
+  Stack& stack = problem.training.stack;
+  stack.states = StateLayout::DeepSpeed;
+  stack.transformer_engine = stack.frees_stage_outputs = false;
+  problem.training.grad_bytes = problem.training.precision == Precision::Bf16 ? 4 : 2;
+}
+
+/// torchtitan: PyTorch's loss (loss-parallel under tensor parallelism), DTensor linears that keep gathered
+/// inputs, and expandable segments, which its launch script sets.
+void torchtitan(Problem& problem) {
+  Stack& stack = problem.training.stack;
+  stack.cross_entropy = CrossEntropy::Eager;
+  stack.keeps_gathered = stack.expandable_segments = true;
+  stack.fp8_param_gather = true;  // enable_fsdp_float8_all_gather, as its fp8 benchmarks run (docs/float8.md)
+}
+
+/// Forks of Megatron-LM for pipeline research (zero-bubble, vocabulary parallelism): local layers, fp16 with
+/// fp16 gradients, Megatron's default dropout, untied embeddings.
+void megatron_fork(const Run& run, Problem& problem) {
+  problem.training.stack.transformer_engine = false;
+  problem.training.stack.cross_entropy = CrossEntropy::Unfused;
+  problem.training.dropout = 0.1;
+  problem.model.tied = false;
+  if (run.precision.empty()) problem.training.precision = Precision::Fp16;
+  if (problem.training.precision == Precision::Fp16) problem.training.grad_bytes = 2;
+}
+
+/// Latent attention with Megatron's default widths, unless a flag narrows them.
+void latent(const Flags& flags, Layer& layer) {
+  layer.mixer = Mixer::Latent;
+  layer.latent = {.heads = layer.attention.heads,
+                  .q_rank = flags.number("q-lora-rank", 0),
+                  .kv_rank = flags.number("kv-lora-rank", 512),
+                  .nope_dim = flags.number("qk-head-dim", 128),
+                  .rope_dim = flags.number("qk-pos-emb-head-dim", 64),
+                  .value_dim = flags.number("v-head-dim", 128)};
+}
+
+/// Megatron-LM's arguments default to the GPT of 2019: LayerNorm, biases, tied embeddings, learned positions,
+/// dropout 0.1, GPT-2's vocabulary; flags take each back.
+void megatron_model(const Run& run, const Flags& flags, Problem& problem) {
+  Model& model = problem.model;
+  const bool rotary = !flags.value("rotary-percent").empty() || flags.on("multi-latent-attention") ||
+                      flags.value("normalization") == "RMSNorm";
+  const bool bias = !flags.on("disable-bias-linear");
+  model.norm = flags.value("normalization") == "RMSNorm" ? Norm::Rms : Norm::Layer;
+  model.tied = !flags.on("untie-embeddings-and-output-weights");
+  model.positions = rotary ? 0 : problem.training.seq;
+  problem.training.dropout = rotary ? 0 : 0.1;
+  if (!run.vocab) model.vocab = 50257;
+  for (Layer& layer : model.kinds) {
+    layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = bias;
+    if (flags.on("qk-layernorm")) layer.attention.qk_norm = QkNorm::PerHead;
+    if (flags.on("swiglu")) layer.dense.gated = layer.moe.gated = true;
+    if (flags.on("swiglu") && !run.ffn) layer.dense.width = 4 * model.hidden * 2 / 3 / 64 * 64;
+    if (flags.on("swiglu") && !run.ffn && !run.expert_ffn) layer.moe.expert_width = layer.dense.width;
+    if (flags.on("multi-latent-attention")) latent(flags, layer);
+  }
+}
+
+/// Its functional tests run deterministic modes, small kernels and the loader's attention mask.
+void megatron_tests(const Run& run, Problem& problem) {
+  const Flags flags(run.notes);
+  megatron_model(run, flags, problem);
+  Stack& stack = problem.training.stack;
+  stack.cross_entropy = CrossEntropy::Unfused;  // the native fused loss works on fp32 logits as well
+  stack.gradient_fusion = !flags.on("no-gradient-accumulation-fusion");
+  stack.deterministic = flags.on("deterministic-mode");
+  stack.grouped_gemm = flags.on("moe-grouped-gemm");
+  stack.transformer_engine = flags.value("transformer-impl") != "local";
+  stack.flash_attention = stack.transformer_engine && flags.value("attention-backend") != "unfused";
+  stack.loader_attention_mask = !contains(run.model, "no_create_attention_mask");
+  if (flags.value("ckpt-format") == "fsdp_dtensor") stack.states = StateLayout::MegatronFsdp;
+}
+
+/// Megatron-Bridge: what its recipes switch on beyond their defaults.
+void megatron_bridge(const Run& run, Problem& problem) {
+  Stack& stack = problem.training.stack;
+  if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
+  if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
+}
+
+/// NeMo's and Megatron-Bridge's fine-tuning benchmarks: SQuAD packed into full sequences, adapters of rank 8 beside the
+/// attention's input projection alone (finetune_performance_optimizations in nemo/collections/llm/recipes).
+void nemo_finetuning(Problem& problem) {
+  constexpr double kSquad = 200;  // tokens of a sample: 120 words of context, a question of 10, the template
+  problem.training.packed_length = kSquad;
+  problem.training.lora = {.rank = 8, .attention = true, .ffn = false};
+}
+
+/// Pythia's published configurations (EleutherAI/pythia, models/*.yml): `attention-config` flash, in its first version,
+/// and `checkpoint-activations`.
+void pythia(const Run& run, Problem& problem, Layout& layout) {
+  problem.training.stack.flash_attention = true;
+  problem.training.stack.attention_kernel = AttentionKernel::Flash1;
+  if (run.recompute.empty()) layout.recompute.kind = RecomputeKind::Full;
+}
+
+/// Layers that made room for the head: by FLOPs, in which an embedding costs nothing, the last stage gives up as many
+/// as shorten the slowest stage, and the others share them, later ones first.
+std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int stages) {
+  const int layers = model.depth();
+  const ModelFlops flops = model_flops(model, static_cast<double>(seq), Mask::Full);
+  const double head = layers * flops.head / (flops.total() - flops.head);
+  const auto slowest = [&](int last) {
+    return std::max(last + head, std::ceil(static_cast<double>(layers - last) / (stages - 1)));
+  };
+  int last = layers / stages;
+  while (last > 0 && slowest(last - 1) < slowest(last)) --last;
+  std::vector<int> split(static_cast<std::size_t>(stages), last);
+  for (int stage = 0, left = layers - last; stage < stages - 1; ++stage) {
+    split[static_cast<std::size_t>(stage)] = left / (stages - 1 - stage);
+    left -= split[static_cast<std::size_t>(stage)];
+  }
+  return split;
+}
+
+}  // namespace
+
+void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
+  if (layout.pp > 1)
+    layout.chunk_layers =
+        contains(run.notes, "method=redis")  // "redistributes" its layers (arXiv:2411.05288)
+            ? split_beside_head(problem.model, problem.training.seq, layout.pp * layout.vp)
+            : plain_chunks(problem.model.depth(), layout.pp * layout.vp);  // BLOOM's 70 layers on 12 stages
+  const bool nemo = contains(run.framework, "Bridge") || contains(run.framework, "NeMo/");
+  if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
+  if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
+  if (contains(run.source, "SimuMax")) return simumax(problem, layout);
+  if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem, layout);
+  if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
+  if (contains(run.framework, "torchtitan")) return torchtitan(problem);
+  if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
+  // Its column-parallel linears reduce their input gradient asynchronously since September 2021, and its weight
+  // gradients are summed inside their GEMMs since 2022.
+  if (run.framework == "Megatron-LM" && contains(run.source, "2021"))
+    problem.training.stack.tp_async_reduce = problem.training.stack.gradient_fusion = false;
+  if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
+  if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
+}
+
+}  // namespace plan

@@ -1,0 +1,216 @@
+// Reader of measured runs. Tested by tests/planner/runs_test.cpp.
+#include "planner/runs/runs.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/core.h>
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostErrors = 20;
+constexpr std::int64_t kMostCount = 1'000'000'000'000;
+constexpr double kMostValue = 1e15;
+
+struct Cell {
+  std::string text;
+  int line = 1;
+  int column = 1;
+};
+
+/// Splits CSV into rows of cells, keeping where each cell began.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+
+  /// Reads one row; false at the end of the file.
+  bool row(std::vector<Cell>& cells, Errors& errors) {
+    cells.clear();
+    if (at_ >= text_.size()) return false;
+    for (;;) {
+      cells.push_back(cell(errors));
+      if (at_ >= text_.size()) return true;
+      const char end = text_[at_++];
+      if (end == ',') {
+        ++column_;
+        continue;
+      }
+      if (end == '\r' && at_ < text_.size() && text_[at_] == '\n') ++at_;
+      ++line_, column_ = 1;
+      return true;
+    }
+  }
+
+ private:
+  Cell cell(Errors& errors) {
+    Cell cell{{}, line_, column_};
+    if (at_ < text_.size() && text_[at_] == '"') return quoted(std::move(cell), errors);
+    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') {
+      cell.text += text_[at_++];
+      ++column_;
+    }
+    return cell;
+  }
+
+  Cell quoted(Cell cell, Errors& errors) {
+    for (++at_, ++column_; at_ < text_.size(); ++at_, ++column_) {
+      if (text_[at_] == '\n') ++line_, column_ = 0;
+      if (text_[at_] != '"') {
+        cell.text += text_[at_];
+      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
+        cell.text += '"';
+        ++at_, ++column_;
+      } else {
+        ++at_, ++column_;
+        while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') ++at_, ++column_;
+        return cell;
+      }
+    }
+    errors.push_back({.code = "unclosed_quote",
+                      .message = "a quoted cell is never closed",
+                      .help = {"end the cell with `\"`, and write a quote inside it twice"},
+                      .place = {std::string(file_), cell.line, cell.column, 1, {}}});
+    return cell;
+  }
+
+  std::string_view text_, file_;
+  std::size_t at_ = 0;
+  int line_ = 1, column_ = 1;
+};
+
+struct Parse {
+  const Cell& cell;
+  std::string_view column;
+  std::string_view file;
+  Errors& errors;
+
+  void refuse(std::string message, std::string help) const {
+    errors.push_back({.code = "bad_cell",
+                      .message = std::move(message),
+                      .help = {std::move(help)},
+                      .place = {std::string(file), cell.line, cell.column, static_cast<int>(cell.text.size()), {}}});
+  }
+
+  template <class T>
+  std::optional<T> number(std::string_view text) const {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+      refuse(fmt::format("`{}` in column `{}` is not a number", cell.text.substr(0, 40), column),
+             "leave the cell empty if the source does not say");
+      return std::nullopt;
+    }
+    return value;
+  }
+
+  void operator()(std::string& field) const { field = cell.text; }
+  void operator()(std::optional<std::int64_t>& field) const {
+    if (cell.text.empty()) return;
+    // A count may carry a word before it, as sources print it: "intermediate 2048".
+    std::string_view text = cell.text;
+    if (const std::size_t space = text.rfind(' '); space != std::string_view::npos) text.remove_prefix(space + 1);
+    field = number<std::int64_t>(text);
+    if (field && column == "zero" && *field > 3) {
+      refuse(fmt::format("`{}` in column `zero` is out of range", cell.text), "ZeRO stages are 0 to 3");
+      field.reset();
+    } else if (field && (*field < 0 || *field > kMostCount)) {
+      refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "counts lie between 0 and 10^12");
+      field.reset();
+    }
+  }
+  void operator()(std::optional<double>& field) const {
+    if (cell.text.empty()) return;
+    field = number<double>(cell.text);
+    if (field && !(*field >= 0 && *field <= kMostValue)) {
+      refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "values lie between 0 and 10^15");
+      field.reset();
+    }
+  }
+};
+
+/// Hands every column of the schema to `visit(name, member)`, in the order of the schema.
+template <class RunT, class Visit>
+void columns(RunT& r, const Visit& visit) {
+  visit("id", r.id), visit("suite", r.suite), visit("source", r.source), visit("quality", r.quality);
+  visit("status", r.status), visit("task", r.task), visit("model", r.model), visit("params_b", r.params_b);
+  visit("layers", r.layers), visit("hidden", r.hidden), visit("ffn", r.ffn), visit("mlp", r.mlp);
+  visit("heads", r.heads), visit("kv_heads", r.kv_heads), visit("head_dim", r.head_dim), visit("vocab", r.vocab);
+  visit("experts", r.experts), visit("top_k", r.top_k), visit("expert_ffn", r.expert_ffn);
+  visit("shared_ffn", r.shared_ffn), visit("gpu", r.gpu), visit("gpus", r.gpus);
+  visit("gpus_per_node", r.gpus_per_node), visit("interconnect", r.interconnect), visit("inter_gb_s", r.inter_gb_s);
+  visit("seq", r.seq), visit("global_batch", r.global_batch), visit("micro_batch", r.micro_batch), visit("tp", r.tp);
+  visit("cp", r.cp), visit("pp", r.pp), visit("vp", r.vp), visit("ep", r.ep), visit("etp", r.etp), visit("dp", r.dp);
+  visit("zero", r.zero), visit("shard", r.shard), visit("sequence_parallel", r.sequence_parallel);
+  visit("schedule", r.schedule), visit("recompute", r.recompute), visit("precision", r.precision);
+  visit("attention", r.attention), visit("optimizer", r.optimizer), visit("framework", r.framework);
+  visit("step_time_s", r.step_time_s), visit("time_from", r.time_from);
+  visit("tokens_per_s_per_gpu", r.tokens_per_s_per_gpu), visit("tflops_per_gpu", r.tflops_per_gpu);
+  visit("flops_convention", r.flops_convention), visit("mfu", r.mfu), visit("peak_memory_gib", r.peak_memory_gib);
+  visit("memory_kind", r.memory_kind), visit("notes", r.notes);
+}
+
+/// Column of the file by name; checks the header.
+std::vector<std::string> read_header(const std::vector<Cell>& cells, std::string_view file, Errors& errors) {
+  std::vector<std::string_view> known;
+  Run empty;
+  columns(empty, [&](std::string_view name, auto&) { known.push_back(name); });
+  std::vector<std::string> names;
+  for (const Cell& cell : cells) {
+    const Place place{std::string(file), cell.line, cell.column, static_cast<int>(cell.text.size()), {}};
+    if (std::find(known.begin(), known.end(), cell.text) == known.end())
+      errors.push_back({.code = "unknown_column",
+                        .message = fmt::format("unknown column `{}`", cell.text.substr(0, 40)),
+                        .help = {"the columns are listed in plan-runs(5)"},
+                        .place = place});
+    else if (std::find(names.begin(), names.end(), cell.text) != names.end())
+      errors.push_back({.code = "repeated_column",
+                        .message = fmt::format("column `{}` stands twice", cell.text),
+                        .help = {"delete one of them"},
+                        .place = place});
+    names.push_back(cell.text);
+  }
+  return names;
+}
+
+Run read_row(const std::vector<Cell>& cells, const std::vector<std::string>& names, std::string_view file,
+             Errors& errors) {
+  Run run;
+  run.line = cells.front().line;
+  columns(run, [&](std::string_view name, auto& field) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found != names.end()) Parse{cells[static_cast<std::size_t>(found - names.begin())], name, file, errors}(field);
+  });
+  return run;
+}
+
+}  // namespace
+
+Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file) {
+  Errors errors;
+  std::vector<Run> runs;
+  CsvReader reader(text, file);
+  std::vector<Cell> cells;
+  if (!reader.row(cells, errors))
+    return fail({.code = "empty_file",
+                 .message = "no header line",
+                 .help = {"the columns are listed in plan-runs(5)"},
+                 .place = {std::string(file), 1, 1, 1, {}}});
+  const std::vector<std::string> names = read_header(cells, file, errors);
+  while (errors.size() < kMostErrors && reader.row(cells, errors)) {
+    if (cells.size() == 1 && cells.front().text.empty()) continue;  // a blank line
+    if (cells.size() != names.size()) {
+      errors.push_back({.code = "row_width",
+                        .message = fmt::format("this row has {} cells, the header {}", cells.size(), names.size()),
+                        .help = {"quote cells that hold commas"},
+                        .place = {std::string(file), cells.front().line, 1, 1, {}}});
+      continue;
+    }
+    runs.push_back(read_row(cells, names, file, errors));
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return runs;
+}
+
+}  // namespace plan
