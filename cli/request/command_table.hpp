@@ -43,6 +43,8 @@ inline constexpr Command kCommands[] = {
      kForEmit, 1, "human json", true},
     {"probe", "[-o node.yaml] [--model NAME --tp 1,2,4,8] [flags]", "measure this node or job", kForProbe, kAnyWords,
      "human json", true},
+    {"diagnose", "--log FILE --from FILE [flags]", "measured beside predicted: what is off, and why", kForDiagnose, 0,
+     "human json markdown github"},
     {"check", "--budget FILE... [--baseline FILE] [flags]", "hold jobs to their budgets, for CI", kForCheck, kAnyWords,
      "human json github markdown junit sarif"}};
 

@@ -26,7 +26,7 @@ Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formul
 
 constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
                            kAnswer = "The answer", kPrint = "Printing", kMore = "More";
-constexpr std::string_view kMeasure = "What to measure", kJob = "The job";
+constexpr std::string_view kMeasure = "What to measure", kJob = "The job", kRun = "What was measured";
 
 constexpr Option take(std::string_view flag, std::string_view argument, std::string_view group, Complete complete,
                       std::uint16_t verbs, Args::Text Args::*value, std::string_view help, std::string_view more = {}) {
@@ -90,6 +90,17 @@ constexpr Option kOptions[] = {
                  "launch file that states model, training and layout",
                  "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
                  "repeated: several files make one job. Flags override what files state.")),
+    from_file(
+        repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
+                 "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
+                 "nanotron and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
+    from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
+                       "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
+    from_file(repeated(
+        "--smi", "FILE", kRun, kForDiagnose, &Args::smi, "CSV of nvidia-smi taken while it ran",
+        "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the clocks and "
+        "the reasons of clock events among the columns.")),
+
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",

@@ -26,7 +26,8 @@ enum VerbBit : std::uint16_t {
   kForProbe = 2048,
   kForCompare = 4096,
   kForSweep = 8192,
-  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep,
+  kForDiagnose = 16384,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose,
   kForAll = 0xffff,
 };
 

@@ -1,0 +1,86 @@
+// What frameworks print about a step, as data: the words before each number and the unit they mean. Each row names the
+// source file of the framework that prints it. Tested by tests/logs/log_test.cpp.
+#include "cli/logs/log_keys.hpp"
+
+#include "formulas/units.hpp"
+
+namespace plan {
+namespace {
+
+// megatron/training/training.py: training_log(); Megatron-Bridge prints the same line.
+constexpr LogKey kMegatron[] = {{"elapsed time per iteration (ms):", Figure::StepTime, 1e-3},
+                                {"throughput per GPU (TFLOP/s/GPU):", Figure::TflopsPerGpu},
+                                {"global batch size:", Figure::GlobalBatch},
+                                {"loss scale:", Figure::LossScale},
+                                {"number of skipped iterations:", Figure::Skipped},
+                                {"number of nan iterations:", Figure::NotNumber}};
+// Megatron-DeepSpeed before 2024 prints TFLOPs and samples in its own words.
+constexpr LogKey kMegatronDeepSpeed[] = {{"elapsed time per iteration (ms):", Figure::StepTime, 1e-3},
+                                         {"TFLOPs:", Figure::TflopsPerGpu},
+                                         {"global batch size:", Figure::GlobalBatch},
+                                         {"loss scale:", Figure::LossScale},
+                                         {"number of skipped iterations:", Figure::Skipped},
+                                         {"number of nan iterations:", Figure::NotNumber}};
+// megatron/training/utils.py: report_memory(); its MB are 2^20 bytes.
+constexpr LogKey kMegatronMemory[] = {{"max allocated:", Figure::Allocated, kMiB},
+                                      {"max reserved:", Figure::Reserved, kMiB}};
+// Megatron-Bridge's perf line: "Step Time : 5.43s GPU utilization: 412.3MODEL_TFLOP/s/GPU".
+constexpr LogKey kBridge[] = {{"Step Time :", Figure::StepTime}, {"GPU utilization:", Figure::TflopsPerGpu}};
+// torchtitan/components/metrics.py: MetricsProcessor.log(); tps is of one device.
+constexpr LogKey kTorchtitan[] = {{"memory:", Figure::Reserved, kGiB},
+                                  {"tps:", Figure::TokensPerSecondGpu},
+                                  {"wps:", Figure::TokensPerSecondGpu},
+                                  {"tflops:", Figure::TflopsPerGpu},
+                                  {"mfu:", Figure::Mfu, 0.01}};
+// deepspeed/utils/timer.py: ThroughputTimer; GB are 2^30 bytes.
+constexpr LogKey kDeepSpeed[] = {{"CurrSamplesPerSec=", Figure::SamplesPerSecond},
+                                 {"MaxMemAllocated=", Figure::Allocated, kGiB}};
+// deepspeed/runtime/pipe/engine.py: train_batch().
+constexpr LogKey kDeepSpeedPipe[] = {{"iter time (s):", Figure::StepTime}, {"samples/sec:", Figure::SamplesPerSecond}};
+// MaxText/metric_logger.py.
+constexpr LogKey kMaxText[] = {{"seconds:", Figure::StepTime},
+                               {"TFLOP/s/device:", Figure::TflopsPerGpu},
+                               {"Tokens/s/device:", Figure::TokensPerSecondGpu}};
+// nemo/lightning and NeMo 1: progress printer.
+constexpr LogKey kNemo[] = {{"train_step_timing in s:", Figure::StepTime},
+                            {"train_step_timing in s=", Figure::StepTime},
+                            {"global_batch_size:", Figure::GlobalBatch},
+                            {"TFLOPS_per_GPU:", Figure::TflopsPerGpu}};
+// verl/trainer: the update of the actor is its training step.
+constexpr LogKey kVerl[] = {{"timing_s/update_actor:", Figure::StepTime},
+                            {"perf/max_memory_allocated_gb:", Figure::Allocated, kGiB},
+                            {"perf/max_memory_reserved_gb:", Figure::Reserved, kGiB}};
+// nanotron/trainer.py: train_step_logs(); numbers end in K, M or G.
+constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", Figure::StepTime, 1e-3},
+                                {"time_per_iteration_ms:", Figure::StepTime, 1e-3},
+                                {"tokens_per_sec_per_gpu:", Figure::TokensPerSecondGpu},
+                                {"global_batch_size:", Figure::GlobalBatch},
+                                {"model_tflops_per_gpu:", Figure::TflopsPerGpu}};
+// transformers/trainer.py: speed_metrics(); one line at the end of a run.
+constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", Figure::SamplesPerSecond},
+                               {"'train_tokens_per_second':", Figure::TokensPerSecond}};
+// The progress bar of tqdm around the Trainer's steps: "[00:50<07:30,  5.00s/it]".
+constexpr LogKey kTqdm[] = {{"", Figure::StepTime}};
+
+constexpr LogLine kLines[] = {
+    {"Megatron-DeepSpeed", "| TFLOPs:", kMegatronDeepSpeed},
+    {"Megatron-LM", "elapsed time per iteration (ms):", kMegatron},
+    {"Megatron-LM", "max allocated:", kMegatronMemory, false},
+    {"Megatron-Bridge", "Step Time :", kBridge},
+    {"torchtitan", "tps:", kTorchtitan},
+    {"torchtitan", "wps:", kTorchtitan},
+    {"DeepSpeed", "CurrSamplesPerSec=", kDeepSpeed},
+    {"DeepSpeed", "iter time (s):", kDeepSpeedPipe},
+    {"MaxText", "TFLOP/s/device:", kMaxText},
+    {"NeMo", "train_step_timing in s", kNemo},
+    {"verl", "timing_s/update_actor:", kVerl},
+    {"nanotron", "time_per_iteration_ms:", kNanotron},
+    {"Trainer", "'train_samples_per_second':", kTrainer},
+    {"Trainer", "s/it]", kTqdm},
+};
+
+}  // namespace
+
+std::span<const LogLine> log_lines() { return kLines; }
+
+}  // namespace plan

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "cli/logs/measured_run.hpp"
+
+namespace plan {
+
+/// One number that a framework prints, by the words before it.
+struct LogKey {
+  std::string_view key;  ///< the text right before the number
+  Figure figure;
+  double scale = 1;  ///< to SI: 1e-3 for milliseconds, 2^30 for GB that are GiB
+};
+
+/// A kind of line: it holds `anchor`, and behind its keys stand numbers.
+struct LogLine {
+  std::string_view dialect;
+  std::string_view anchor;
+  std::span<const LogKey> keys;
+  bool is_step = true;  ///< false: printed beside steps, so it does not name the framework by itself
+};
+
+/// All kinds of lines that are known. The first whose anchor a line holds reads it.
+[[nodiscard]] std::span<const LogLine> log_lines();
+
+}  // namespace plan

@@ -1,0 +1,280 @@
+// The log of a training run, line by line. Frameworks differ in a table (log_keys.cpp); here stands what they share:
+// colours, prefixes of launchers, numbers with separators and letters behind them, and what NCCL and PyTorch print
+// themselves. Tested by tests/logs/log_test.cpp.
+#include "cli/logs/log_read.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+
+#include "cli/logs/log_keys.hpp"
+#include "formulas/units.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::size_t kMostArguments = 4096;
+
+/// The line without colour codes: ESC [ ... letter.
+std::string without_colours(std::string_view line) {
+  std::string out;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      out += line[i];
+      continue;
+    }
+    while (i + 1 < line.size() && !std::isalpha(static_cast<unsigned char>(line[i + 1]))) ++i;
+    ++i;
+  }
+  return out;
+}
+
+/// The number at the start of `text`, spaces before it passed over: "1,234.5", "1.2K", "45.67GiB", "1E-3".
+std::optional<double> number_at(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t' || text.front() == '=')) text.remove_prefix(1);
+  std::string digits;
+  std::size_t i = 0;
+  for (; i < text.size() && digits.size() < 40; ++i) {
+    const char c = text[i];
+    const bool exponent =
+        (c == 'e' || c == 'E') && !digits.empty() && i + 1 < text.size() &&
+        (std::isdigit(static_cast<unsigned char>(text[i + 1])) || text[i + 1] == '-' || text[i + 1] == '+');
+    const bool sign = (c == '-' || c == '+') && (digits.empty() || digits.back() == 'e' || digits.back() == 'E');
+    const bool grouping =
+        c == ',' && !digits.empty() && i + 3 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) &&
+        std::isdigit(static_cast<unsigned char>(text[i + 2])) && std::isdigit(static_cast<unsigned char>(text[i + 3]));
+    if (grouping) continue;
+    if (!std::isdigit(static_cast<unsigned char>(c)) && c != '.' && !exponent && !sign) break;
+    if (c != '+') digits += c;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end == digits.data() || !std::isfinite(value)) return std::nullopt;
+  const char letter = i < text.size() ? text[i] : ' ';
+  const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+  if (!std::isalpha(static_cast<unsigned char>(next))) {  // "1.2K", not "1.2KiB", whose unit the key tells
+    if (letter == 'K') return value * 1e3;
+    if (letter == 'M') return value * 1e6;
+    if (letter == 'G') return value * 1e9;
+  }
+  return value;
+}
+
+/// The number right behind `key`. A key counts where a word begins.
+std::optional<double> number_after(std::string_view line, std::string_view key) {
+  for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+    const char before = at == 0 ? ' ' : line[at - 1];
+    const bool begins = !std::isalnum(static_cast<unsigned char>(before)) && before != '_';
+    if (begins)
+      if (const auto value = number_at(line.substr(at + key.size()))) return value;
+  }
+  return std::nullopt;
+}
+
+/// "5.00" of tqdm's "[00:50<07:30,  5.00s/it]".
+std::optional<double> tqdm_seconds(std::string_view line) {
+  const std::size_t end = line.rfind("s/it]");
+  const std::size_t comma = line.rfind(',', end);
+  if (end == std::string_view::npos || comma == std::string_view::npos) return std::nullopt;
+  return number_at(line.substr(comma + 1, end - comma - 1));
+}
+
+/// "2.00 GiB", "512.00 MiB" behind `key`, in bytes; 0 where it is not said.
+double bytes_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = line.substr(at + key.size());
+  const std::optional<double> number = number_at(rest);
+  if (!number) return 0;
+  const std::size_t unit = rest.find("iB");
+  if (unit == std::string_view::npos || unit == 0 || unit > 16) return 0;
+  switch (rest[unit - 1]) {
+    case 'G': return *number * kGiB;
+    case 'M': return *number * kMiB;
+    case 'K': return *number * kKiB;
+    default: return 0;
+  }
+}
+
+/// What is printed before `words`, which PyTorch puts behind a figure: "70.10 GiB is allocated by PyTorch".
+double bytes_before(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == std::string_view::npos) return 0;
+  std::size_t begin = at;
+  while (begin > 0 &&
+         (std::isdigit(static_cast<unsigned char>(line[begin - 1])) || line[begin - 1] == '.' ||
+          line[begin - 1] == ' ' || std::isalpha(static_cast<unsigned char>(line[begin - 1]))) &&
+         at - begin < 14)
+    --begin;
+  while (begin < at && !std::isdigit(static_cast<unsigned char>(line[begin]))) ++begin;
+  return bytes_after(line.substr(begin, at - begin), "");
+}
+
+}  // namespace
+
+void Series::add(double value) {
+  constexpr std::size_t kMost = 1 << 16;
+  largest_ = count_ == 0 ? value : std::max(largest_, value);
+  last_ = value;
+  if (count_++ % every_ != 0) return;
+  kept_.push_back(value);
+  if (kept_.size() < kMost) return;
+  for (std::size_t i = 0; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
+  kept_.resize(kept_.size() / 2);
+  every_ *= 2;
+}
+
+Steady steady(const Series& series) {
+  const std::vector<double>& all = series.values();
+  const auto median = [](std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+  };
+  Steady out;
+  if (all.empty()) return out;
+  const double late = median({all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end()});
+  std::size_t first = 0;
+  while (first + 1 < all.size() && std::fabs(all[first] / late - 1) > 0.1) ++first;
+  const std::vector<double> rest(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+  out.median = median(rest);
+  std::vector<double> deviations;
+  for (const double value : rest) {
+    deviations.push_back(std::fabs(value - out.median));
+    out.spikes += value > 1.5 * out.median ? 1 : 0;
+  }
+  constexpr double kMadToSigma = 1.4826;  // of a normal distribution
+  out.spread = out.median > 0 ? kMadToSigma * median(deviations) / out.median : 0;
+  out.left_out = static_cast<std::int64_t>(first);
+  out.used = static_cast<std::int64_t>(rest.size());
+  return out;
+}
+
+void LogReader::take(std::string_view raw) {
+  ++log_.lines;
+  raw = raw.substr(0, kLongestLine);
+  const bool coloured = raw.find('\x1b') != std::string_view::npos;
+  const std::string clean = coloured ? without_colours(raw) : std::string();
+  const std::string_view line = coloured ? std::string_view(clean) : raw;
+  if (line.find("end of arguments") != std::string_view::npos) in_arguments_ = false;
+  if (in_arguments_) take_argument(line);
+  if (line.find(" arguments ---") != std::string_view::npos && line.find("end of") == std::string_view::npos)
+    in_arguments_ = true;
+  if (line.find("NCCL") != std::string_view::npos) take_nccl(line);
+  if (line.find("CUDA out of memory") != std::string_view::npos) take_out_of_memory(line);
+  take_step(line);
+}
+
+void LogReader::take_step(std::string_view line) {
+  for (const LogLine& kind : log_lines()) {
+    if (line.find(kind.anchor) == std::string_view::npos) continue;
+    bool found = false;
+    for (const LogKey& key : kind.keys) {
+      const std::optional<double> value = key.key.empty() ? tqdm_seconds(line) : number_after(line, key.key);
+      if (!value || *value < 0) continue;
+      log_.figures[key.figure].add(*value * key.scale);
+      found = true;
+    }
+    if (found && kind.is_step && log_.dialect.empty()) log_.dialect = kind.dialect;
+    return;
+  }
+}
+
+/// "  tensor_model_parallel_size ...................... 8", whatever a launcher writes before it.
+void LogReader::take_argument(std::string_view line) {
+  const std::size_t dots = line.find(" ..");
+  if (dots == std::string_view::npos || log_.arguments.size() >= kMostArguments) return;
+  std::size_t begin = dots;
+  while (begin > 0 && line[begin - 1] != ' ') --begin;
+  const std::size_t value = line.find_first_not_of(". ", dots);
+  const std::size_t last = line.find_last_not_of(" \r\t");
+  if (value == std::string_view::npos || begin == dots) return;
+  log_.arguments.emplace_back(line.substr(begin, dots - begin), line.substr(value, last - value + 1));
+}
+
+void LogReader::take_nccl(std::string_view line) {
+  constexpr std::size_t kMostVersions = 4;
+  if (const std::size_t at = line.find("NCCL version "); at != std::string_view::npos) {
+    const std::string_view rest = line.substr(at + 13);
+    const std::string version(rest.substr(0, rest.find_first_of(" \r")));
+    const auto& known = log_.nccl_versions;
+    if (known.size() < kMostVersions && std::find(known.begin(), known.end(), version) == known.end())
+      log_.nccl_versions.push_back(version);
+  }
+  const std::size_t via = line.find(" via ");
+  if (via == std::string_view::npos) return;
+  const std::string_view way = line.substr(via + 5);
+  p2p_ += way.starts_with("P2P") ? 1 : 0;
+  shared_memory_ += way.starts_with("SHM") ? 1 : 0;
+  sockets_ += way.starts_with("NET/Socket") ? 1 : 0;
+  if (way.starts_with("NET/") && !way.starts_with("NET/Socket"))
+    ++(way.find("GDRDMA") != std::string_view::npos ? rdma_ : staged_);
+}
+
+void LogReader::take_out_of_memory(std::string_view line) {
+  if (log_.out_of_memory) return;
+  OutOfMemory& oom = log_.out_of_memory.emplace();
+  oom.where = fmt::format("{}:{}", log_.file, log_.lines);
+  oom.asked = bytes_after(line, "Tried to allocate ");
+  oom.capacity = bytes_after(line, "total capacity of ");
+  oom.free = bytes_before(line, " is free");
+  oom.allocated = bytes_before(line, " is allocated by PyTorch");
+  oom.reserved_unused = bytes_before(line, " is reserved by PyTorch but unallocated");
+}
+
+MeasuredLog LogReader::finish() && {
+  const auto speak = [&](const char* fault, bool speaks_for, std::string text) {
+    log_.evidence.push_back({fault, speaks_for, std::move(text)});
+  };
+  if (shared_memory_ > 0)
+    speak("links_slow", true, fmt::format("NCCL went through host memory (SHM) on {} channels", shared_memory_));
+  else if (p2p_ > 0)
+    speak("links_slow", false, "NCCL's channels inside nodes go directly between GPUs (P2P)");
+  if (sockets_ > 0)
+    speak("network_slow", true, fmt::format("NCCL went through TCP sockets (NET/Socket) on {} channels", sockets_));
+  else if (staged_ > 0 && rdma_ == 0)
+    speak("network_slow", true, fmt::format("NCCL's {} network channels lack GPUDirect RDMA (GDRDMA)", staged_));
+  return std::move(log_);
+}
+
+Result<MeasuredLog> read_log(std::istream& in, const std::string& file) {
+  LogReader reader(file);
+  std::string line;
+  std::array<char, 16384> buffer{};
+  const auto take = [&] { reader.take(line), line.clear(); };
+  while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0) {
+    for (std::streamsize i = 0; i < in.gcount(); ++i) {
+      const char c = buffer[static_cast<std::size_t>(i)];
+      if (c == '\n' || c == '\r')  // progress bars rewrite their line
+        take();
+      else if (line.size() < kLongestLine)
+        line += c;
+    }
+  }
+  if (!line.empty()) take();
+  MeasuredLog log = std::move(reader).finish();
+  if (log.dialect.empty() && !log.out_of_memory) {
+    std::string known;
+    for (const LogLine& kind : log_lines())
+      if (known.find(kind.dialect) == std::string::npos)
+        known += (known.empty() ? "" : ", ") + std::string(kind.dialect);
+    return fail({"no_steps",
+                 fmt::format("{}: no line of a training step among {} lines", file, log.lines),
+                 {},
+                 {fmt::format("plan reads the logs of {}", known)},
+                 {file, 0, 0, 1, {}}});
+  }
+  return log;
+}
+
+Result<MeasuredLog> read_log(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail({"cannot_read", fmt::format("{} cannot be opened", path), {}, {}, {path, 0, 0, 1, {}}});
+  return read_log(in, path);
+}
+
+}  // namespace plan

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <istream>
+#include <string>
+#include <string_view>
+
+#include "cli/logs/measured_run.hpp"
+#include "formulas/result.hpp"
+
+namespace plan {
+
+/// Reads logs line by line: a log of any length in bounded memory. Lines longer than 64 KiB are cut.
+class LogReader {
+ public:
+  explicit LogReader(std::string file) { log_.file = std::move(file); }
+  void take(std::string_view line);
+  [[nodiscard]] MeasuredLog finish() &&;
+
+ private:
+  void take_step(std::string_view line);
+  void take_argument(std::string_view line);
+  void take_nccl(std::string_view line);
+  void take_out_of_memory(std::string_view line);
+
+  MeasuredLog log_{};
+  bool in_arguments_ = false;
+  int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0;  ///< NCCL's channels by transport
+};
+
+/// The log of a file, or that it cannot be read, or that it holds no training step and no out-of-memory error.
+[[nodiscard]] Result<MeasuredLog> read_log(const std::string& path);
+
+/// The same of a stream, `file` as its name.
+[[nodiscard]] Result<MeasuredLog> read_log(std::istream& in, const std::string& file);
+
+}  // namespace plan

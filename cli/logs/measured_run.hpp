@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/runs/diagnosis.hpp"
+
+namespace plan {
+
+/// Figures that logs print on every step, or now and then. In SI units and bytes, whatever the log prints.
+enum class Figure {
+  StepTime,            ///< s
+  TokensPerSecondGpu,  ///< tokens/s of one GPU
+  TokensPerSecond,     ///< of the job
+  SamplesPerSecond,    ///< sequences of the job
+  TflopsPerGpu,        ///< under the log's own convention
+  Mfu,                 ///< ratio, likewise
+  GlobalBatch,         ///< sequences a step
+  LossScale,
+  Skipped,    ///< steps without an update so far, or of this line
+  NotNumber,  ///< steps whose loss was no number
+  Allocated,  ///< bytes, peak of the framework's allocator
+  Reserved    ///< bytes, peak that the allocator took from the device
+};
+inline constexpr int kFigures = 12;
+
+/// Values of one figure in the order of the steps. A long run keeps every second, fourth, ... value, so that the memory
+/// it takes is bounded.
+class Series {
+ public:
+  void add(double value);
+  [[nodiscard]] bool empty() const { return kept_.empty(); }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] const std::vector<double>& values() const { return kept_; }
+  [[nodiscard]] double largest() const { return largest_; }
+  [[nodiscard]] double last() const { return last_; }
+
+ private:
+  std::vector<double> kept_{};
+  std::int64_t count_ = 0, every_ = 1;
+  double largest_ = 0, last_ = 0;
+};
+
+/// A series without its warm-up.
+struct Steady {
+  double median = 0;
+  double spread = 0;          ///< relative standard deviation, from the median absolute deviation
+  std::int64_t left_out = 0;  ///< values of the warm-up
+  std::int64_t used = 0;
+  std::int64_t spikes = 0;  ///< values above one and a half medians: checkpoints, evaluation, stalls
+};
+/// Leaves out leading values until one lies within a tenth of the median of the second half.
+[[nodiscard]] Steady steady(const Series& series);
+
+/// `torch.OutOfMemoryError` as PyTorch words it; bytes, 0 where the line does not say.
+struct OutOfMemory {
+  std::string where{};  ///< "out.log:1234"
+  double asked = 0, capacity = 0, free = 0, allocated = 0, reserved_unused = 0;
+};
+
+/// What the log of a run says, read line by line.
+struct MeasuredLog {
+  std::string file{};
+  std::string dialect{};  ///< "Megatron-LM", "torchtitan", ...; empty: no line of a training step was found
+  std::map<Figure, Series> figures{};
+  std::optional<OutOfMemory> out_of_memory{};
+  std::vector<Evidence> evidence{};                              ///< of NCCL's lines
+  std::vector<std::string> nccl_versions{};                      ///< as printed
+  std::vector<std::pair<std::string, std::string>> arguments{};  ///< Megatron's printed arguments
+  std::int64_t lines = 0;
+
+  [[nodiscard]] const Series* find(Figure figure) const {
+    const auto found = figures.find(figure);
+    return found == figures.end() ? nullptr : &found->second;
+  }
+};
+
+}  // namespace plan

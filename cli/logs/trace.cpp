@@ -1,0 +1,164 @@
+// What a GPU did in a step, from the kernels that ran on it. Tested by tests/logs/trace_test.cpp.
+#include "cli/logs/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <queue>
+
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+/// A word in a kernel's name, lower case, and what it tells. The first that stands in the name counts.
+struct FamilyWord {
+  std::string_view word;
+  KernelFamily family;
+};
+constexpr FamilyWord kFamilyWords[] = {
+    {"nccl", KernelFamily::Communication},
+    {"rccl", KernelFamily::Communication},
+    {"deep_ep", KernelFamily::Communication},
+    {"nvshmem", KernelFamily::Communication},
+    {"adam", KernelFamily::Optimizer},
+    {"multi_tensor", KernelFamily::Optimizer},
+    {"multitensor", KernelFamily::Optimizer},
+    {"flash", KernelFamily::Attention},
+    {"fmha", KernelFamily::Attention},
+    {"attention", KernelFamily::Attention},
+    {"_attn", KernelFamily::Attention},
+    {"sdpa", KernelFamily::Attention},
+    {"gemm", KernelFamily::Gemm},
+    {"cutlass", KernelFamily::Gemm},
+    {"nvjet", KernelFamily::Gemm},
+    {"xmma", KernelFamily::Gemm},
+    {"cijk_", KernelFamily::Gemm},
+    {"splitkreduce", KernelFamily::Gemm},
+    {"memcpy", KernelFamily::Copy},
+    {"memset", KernelFamily::Copy},
+    {"elementwise", KernelFamily::Pointwise},
+    {"triton", KernelFamily::Pointwise},
+    {"norm", KernelFamily::Pointwise},
+    {"softmax", KernelFamily::Pointwise},
+    {"cast", KernelFamily::Pointwise},
+    {"reduce", KernelFamily::Pointwise},
+    {"swiglu", KernelFamily::Pointwise},
+    {"rope", KernelFamily::Pointwise},
+    {"rotary", KernelFamily::Pointwise},
+    {"dropout", KernelFamily::Pointwise},
+};
+
+/// What the GPU is about between two moments.
+enum class Doing { Compute, Optimizer, Communication, Idle };
+
+struct Window {
+  double start = 0, end = 0;
+};
+
+/// Steps that lie wholly in the trace; the first is left out where there are several, since profiling starts in it.
+std::vector<Window> windows_of(const Trace& trace, double step_seconds, int& steps) {
+  std::vector<Window> windows;
+  for (const auto& [start, end] : trace.steps) windows.push_back({start, end});
+  if (windows.size() > 2) windows.erase(windows.begin());
+  steps = static_cast<int>(windows.size());
+  if (!windows.empty()) return windows;
+  double end = 0;
+  for (const TraceKernel& kernel : trace.kernels) end = std::max(end, kernel.end);
+  const double span = end - trace.kernels.front().start;
+  steps = step_seconds > 0 ? std::max(1, static_cast<int>(std::lround(span / step_seconds))) : 1;
+  return {{trace.kernels.front().start, end}};
+}
+
+/// Sweeps over one window, handing every interval between two changes to `take`.
+template <class Take>
+void sweep(const Trace& trace, const Window& window, const Take& take) {
+  const auto later = [&](std::size_t a, std::size_t b) { return trace.kernels[a].end > trace.kernels[b].end; };
+  std::vector<std::size_t> running;  // by start, so that the first of a kind is the oldest
+  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ends(later);
+  double now = window.start;
+  const auto pass_to = [&](double to) {
+    to = std::clamp(to, window.start, window.end);
+    if (to > now) take(running, to - now), now = to;
+  };
+  const auto retire = [&](double until) {
+    while (!ends.empty() && trace.kernels[ends.top()].end <= until) {
+      pass_to(trace.kernels[ends.top()].end);
+      running.erase(std::find(running.begin(), running.end(), ends.top()));
+      ends.pop();
+    }
+  };
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    if (trace.kernels[i].end <= window.start) continue;
+    if (trace.kernels[i].start >= window.end) break;
+    retire(trace.kernels[i].start);
+    pass_to(trace.kernels[i].start);
+    running.push_back(i), ends.push(i);
+  }
+  retire(window.end);
+  pass_to(window.end);
+}
+
+}  // namespace
+
+std::string_view family_name(KernelFamily family) {
+  constexpr std::array<std::string_view, kKernelFamilies> kNames{"GEMM",   "attention",     "pointwise", "optimizer",
+                                                                 "copies", "communication", "other"};
+  return kNames[static_cast<std::size_t>(family)];
+}
+
+KernelFamily family_of(std::string_view kernel) {
+  const std::string name = lowered(std::string(kernel));
+  for (const FamilyWord& row : kFamilyWords)
+    if (name.find(row.word) != std::string::npos) return row.family;
+  return KernelFamily::Other;
+}
+
+Result<Trace> read_trace(const std::string& path) {
+  std::array<char, 15> head{};
+  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  constexpr std::string_view kSqlite = "SQLite format 3";
+  return std::string_view(head.data(), head.size()) == kSqlite ? read_nsys(path) : read_kineto(path);
+}
+
+TraceTimes trace_times(const Trace& trace, const std::function<Observable(const TraceGroup&)>& part_of,
+                       double step_seconds) {
+  TraceTimes times;
+  if (trace.kernels.empty()) return times;
+  std::vector<std::size_t> parts;
+  for (const TraceGroup& group : trace.groups) parts.push_back(static_cast<std::size_t>(part_of(group)));
+  const std::vector<Window> windows = windows_of(trace, step_seconds, times.steps);
+  const auto take = [&](const std::vector<std::size_t>& running, double seconds) {
+    Doing doing = Doing::Idle;
+    std::optional<std::size_t> message;
+    for (const std::size_t i : running) {
+      const TraceKernel& kernel = trace.kernels[i];
+      times.families[static_cast<std::size_t>(kernel.family)] += seconds;
+      if (kernel.family == KernelFamily::Communication) {
+        if (!message) message = parts[static_cast<std::size_t>(kernel.group)];
+        if (doing == Doing::Idle) doing = Doing::Communication;
+      } else if (kernel.family == KernelFamily::Optimizer) {
+        if (doing != Doing::Compute) doing = Doing::Optimizer;
+      } else {
+        doing = Doing::Compute;
+      }
+    }
+    const auto add = [&](Observable part) { times.parts[static_cast<std::size_t>(part)] += seconds; };
+    add(Observable::Step);
+    if (message && doing != Doing::Communication) times.hidden[*message] += seconds;
+    switch (doing) {
+      case Doing::Compute: add(Observable::Compute); break;
+      case Doing::Optimizer: add(Observable::Optimizer); break;
+      case Doing::Communication: times.parts[*message] += seconds; break;
+      case Doing::Idle: add(Observable::Idle); break;
+    }
+  };
+  for (const Window& window : windows) sweep(trace, window, take);
+  for (auto* sums : {&times.parts, &times.hidden})
+    for (double& sum : *sums) sum /= times.steps;
+  for (double& sum : times.families) sum /= times.steps;
+  return times;
+}
+
+}  // namespace plan

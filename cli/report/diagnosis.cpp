@@ -1,0 +1,212 @@
+// What `plan diagnose` prints. Tested by tests/cli/diagnose_test.cpp.
+#include "cli/report/diagnosis.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/json_text.hpp"
+#include "planner/layout_text.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostSuspects = 4;
+
+std::string_view part_name(Observable part) { return kObservableNames[static_cast<std::size_t>(part)]; }
+
+std::string signed_percent(double measured, double predicted) {
+  return predicted > 0 ? fmt::format("{:+.1f} %", 100 * (measured / predicted - 1)) : "-";
+}
+
+/// "0.31 of what was planned", or nothing for a switch.
+std::string size_text(const Suspect& suspect) {
+  if (suspect.fault->least >= suspect.fault->most) return "";
+  return fmt::format(", by a factor of {:.2f}", suspect.factor);
+}
+
+std::string rank_and_kind(const MeasuredLog& log, const DiagnosisReport& report) {
+  std::string out = fmt::format("{}: {}", log.file, log.dialect.empty() ? "no finished step" : log.dialect);
+  if (report.step && &log == &report.logs.front())
+    out += fmt::format(", {} steps, {} of warm-up left out, ± {:.1f} % from step to step, {} spikes", report.step->used,
+                       report.step->left_out, 100 * report.step->spread, report.step->spikes);
+  return out;
+}
+
+std::string rows(const DiagnosisReport& report) {
+  std::string out = "                   measured  predicted     off  interval of the model\n";
+  for (const ComparedPart& part : report.diagnosis.parts) {
+    constexpr double kNinety = 1.645;
+    out += fmt::format("  {:<14} {:>10} {:>10} {:>7}  ± {}{}\n", part_name(part.part),
+                       seconds_text(Seconds(part.measured)), seconds_text(Seconds(part.predicted)),
+                       signed_percent(part.measured, part.predicted), seconds_text(Seconds(kNinety * part.sigma)),
+                       report.diagnosis.worst == part.part ? "  <- stands out" : "");
+  }
+  for (const MemoryCompared& memory : report.memory)
+    out += fmt::format("  {:<14} {:>10} {:>10} {:>7}\n", memory.kind, memory_text(round_bytes(memory.measured)),
+                       memory_text(round_bytes(memory.predicted)), signed_percent(memory.measured, memory.predicted));
+  return out;
+}
+
+std::string suspects(const DiagnosisReport& report, const Terminal& terminal) {
+  if (!report.diagnosis.worst)
+    return report.diagnosis.parts.empty() ? ""
+                                          : "Nothing stands out: every part lies within what the model can tell.\n";
+  if (report.diagnosis.suspects.empty())
+    return fmt::format("{} stands out, and no fault that plan knows explains it.\n",
+                       part_name(*report.diagnosis.worst));
+  std::string out = paint(terminal, Style::Bold, "What it could be, likeliest first") + "\n";
+  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
+    const Suspect& s = report.diagnosis.suspects[i];
+    out += fmt::format("  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share,
+                       wrap(fmt::format("{}{}", s.fault->what, size_text(s)), terminal.width, 12, 12));
+    out += fmt::format("            look at: {}\n", wrap(s.fault->look, terminal.width, 21, 21));
+    out += fmt::format("            settle by: {}\n", wrap(s.fault->confirm, terminal.width, 23, 23));
+    for (const Evidence& seen : s.evidence)
+      out += fmt::format("            {}: {}\n", seen.speaks_for ? "seen" : "against it", seen.text);
+  }
+  return out;
+}
+
+std::string out_of_memory(const DiagnosisReport& report) {
+  std::string out;
+  for (const MeasuredLog& log : report.logs) {
+    if (!log.out_of_memory) continue;
+    const OutOfMemory& oom = *log.out_of_memory;
+    out += fmt::format("Out of memory at {}: {} asked for, {} free of {}\n", oom.where,
+                       memory_text(round_bytes(oom.asked)), memory_text(round_bytes(oom.free)),
+                       memory_text(round_bytes(oom.capacity)));
+    if (oom.reserved_unused > oom.asked)
+      out += fmt::format(
+          "  {} lie unused in the allocator, in pieces too small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
+          memory_text(round_bytes(oom.reserved_unused)));
+    const double others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
+    const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
+    if (oom.capacity > 0 && oom.allocated > 0 &&
+        others > 2.0 * static_cast<double>((peak.context + peak.communication).value))
+      out += fmt::format("  {} are taken by something else than this process' tensors; {} were expected\n",
+                         memory_text(round_bytes(others)), memory_text(peak.context + peak.communication));
+  }
+  for (const MemoryCompared& memory : report.memory)
+    for (const std::string& switched : memory.would_explain)
+      out += fmt::format("  {} memory would be as measured if {}\n", memory.kind, switched);
+  return out;
+}
+
+std::string families(const DiagnosisReport& report) {
+  if (!report.trace) return "";
+  std::string out = fmt::format("Kernels of the trace, seconds a step ({} steps)\n", report.trace->steps);
+  for (int i = 0; i < kKernelFamilies; ++i)
+    if (const double seconds = report.trace->families[static_cast<std::size_t>(i)]; seconds > 0)
+      out +=
+          fmt::format("  {:<14} {:>10}\n", family_name(static_cast<KernelFamily>(i)), seconds_text(Seconds(seconds)));
+  return out + "\n";
+}
+
+Json part_json(const ComparedPart& part) {
+  return {{"part", part_name(part.part)},
+          {"measured_s", part.measured},
+          {"predicted_s", part.predicted},
+          {"sigma_s", part.sigma},
+          {"z", part.z()}};
+}
+
+Json suspect_json(const Suspect& suspect) {
+  Json evidence = Json::array();
+  for (const Evidence& seen : suspect.evidence)
+    evidence.push_back({{"speaks_for", seen.speaks_for}, {"text", seen.text}});
+  return {{"code", suspect.fault->code},         {"what", suspect.fault->what}, {"factor", suspect.factor},
+          {"share_ratio", suspect.share},        {"misfit", suspect.misfit},    {"look_at", suspect.fault->look},
+          {"settle_by", suspect.fault->confirm}, {"evidence", evidence}};
+}
+
+Json log_json(const MeasuredLog& log) {
+  Json json = {{"dialect", log.dialect}, {"lines", log.lines}, {"nccl_versions", log.nccl_versions}};
+  const auto last = [&](const char* key, Figure figure) {
+    if (const Series* series = log.find(figure)) json[key] = series->last();
+  };
+  last("skipped_steps", Figure::Skipped), last("nan_steps", Figure::NotNumber), last("loss_scale", Figure::LossScale);
+  if (const Series* tflops = log.find(Figure::TflopsPerGpu)) json["tflops_per_gpu"] = steady(*tflops).median;
+  if (log.out_of_memory)
+    json["out_of_memory"] = {{"asked_bytes", log.out_of_memory->asked},
+                             {"free_bytes", log.out_of_memory->free},
+                             {"capacity_bytes", log.out_of_memory->capacity},
+                             {"allocated_bytes", log.out_of_memory->allocated},
+                             {"reserved_unused_bytes", log.out_of_memory->reserved_unused}};
+  return json;
+}
+
+}  // namespace
+
+double predicted_memory(const Estimate& e, std::string_view kind) {
+  const StageMemory& peak = e.stages[static_cast<std::size_t>(e.peak_stage)];
+  const Bytes reserved = peak.total() - peak.context - peak.communication;
+  return static_cast<double>((kind == "allocated" ? reserved - peak.reserve : reserved).value);
+}
+
+std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal) {
+  const Problem& problem = report.plan.problem;
+  std::string out =
+      fmt::format("{} on {} x {}: measured beside predicted\n", paint(terminal, Style::Bold, problem.model.name),
+                  problem.gpus, problem.cluster.gpu.name);
+  out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
+  for (const MeasuredLog& log : report.logs)
+    out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
+  out += "\n" + rows(report) + "\n" + families(report) + out_of_memory(report) + suspects(report, terminal);
+  for (const Note& note : report.notes) out += fmt::format("note: {}\n", wrap(note.text, terminal.width, 6));
+  return out;
+}
+
+std::string diagnosis_json(const DiagnosisReport& report) {
+  Json json = {{"schema", "plan-diagnose/1"},
+               {"model", report.plan.problem.model.name},
+               {"gpus", report.plan.problem.gpus},
+               {"layout", layout_flag(report.plan.best.layout)}};
+  json["logs"] = Json::array();
+  for (const MeasuredLog& log : report.logs) json["logs"].push_back(log_json(log));
+  if (report.step)
+    json["steps"] = {{"used", report.step->used},
+                     {"warm_up", report.step->left_out},
+                     {"spikes", report.step->spikes},
+                     {"median_s", report.step->median},
+                     {"spread_ratio", report.step->spread}};
+  json["parts"] = Json::array();
+  for (const ComparedPart& part : report.diagnosis.parts) json["parts"].push_back(part_json(part));
+  json["memory"] = Json::array();
+  for (const MemoryCompared& memory : report.memory)
+    json["memory"].push_back({{"kind", memory.kind},
+                              {"measured_bytes", memory.measured},
+                              {"predicted_bytes", memory.predicted},
+                              {"would_explain", memory.would_explain}});
+  json["stands_out"] = report.diagnosis.worst ? Json(part_name(*report.diagnosis.worst)) : Json(nullptr);
+  json["suspects"] = Json::array();
+  for (const Suspect& suspect : report.diagnosis.suspects) json["suspects"].push_back(suspect_json(suspect));
+  json["notes"] = Json::array();
+  for (const Note& note : report.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
+  return dump(json);
+}
+
+std::string diagnosis_markdown(const DiagnosisReport& report) {
+  std::string out = fmt::format("## {} on {} x {}: measured beside predicted\n\n", report.plan.problem.model.name,
+                                report.plan.problem.gpus, report.plan.problem.cluster.gpu.name);
+  out += "| part | measured | predicted | off |\n|---|--:|--:|--:|\n";
+  for (const ComparedPart& part : report.diagnosis.parts)
+    out +=
+        fmt::format("| {}{} | {} | {} | {} |\n", part_name(part.part),
+                    report.diagnosis.worst == part.part ? " **stands out**" : "", seconds_text(Seconds(part.measured)),
+                    seconds_text(Seconds(part.predicted)), signed_percent(part.measured, part.predicted));
+  for (const MemoryCompared& memory : report.memory)
+    out += fmt::format("| {} | {} | {} | {} |\n", memory.kind, memory_text(round_bytes(memory.measured)),
+                       memory_text(round_bytes(memory.predicted)), signed_percent(memory.measured, memory.predicted));
+  out += "\n";
+  if (!report.diagnosis.worst) out += "Nothing stands out.\n";
+  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
+    const Suspect& s = report.diagnosis.suspects[i];
+    out += fmt::format("{}. {:.0f} %: {}{}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share, s.fault->what,
+                       size_text(s), s.fault->look, s.fault->confirm);
+  }
+  return out;
+}
+
+}  // namespace plan

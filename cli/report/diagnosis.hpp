@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/logs/measured_run.hpp"
+#include "cli/logs/trace.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "planner/plan.hpp"
+#include "planner/runs/diagnosis.hpp"
+
+namespace plan {
+
+/// Peak memory of the framework's allocator, beside what was predicted.
+struct MemoryCompared {
+  std::string kind{};                  ///< "allocated" or "reserved"
+  double measured = 0, predicted = 0;  ///< bytes
+  /// Switches under which the prediction would meet the measurement: "the optimizer is not sharded".
+  std::vector<std::string> would_explain{};
+};
+
+/// All that `plan diagnose` found.
+struct DiagnosisReport {
+  Plan plan{};  ///< what was predicted
+  std::vector<MeasuredLog> logs{};
+  std::optional<Steady> step{};  ///< of the log
+  MeasuredStep measured{};
+  std::optional<TraceTimes> trace{};
+  Diagnosis diagnosis{};
+  std::vector<MemoryCompared> memory{};
+  std::vector<Note> notes{};
+};
+
+/// Bytes of the allocator at the peak of the worst stage, as PyTorch counts them: allocated, or reserved with what the
+/// allocator holds and cannot hand out.
+[[nodiscard]] double predicted_memory(const Estimate& estimate, std::string_view kind);
+
+[[nodiscard]] std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal);
+/// Schema plan-diagnose/1; every key is in man/plan-json.5.
+[[nodiscard]] std::string diagnosis_json(const DiagnosisReport& report);
+[[nodiscard]] std::string diagnosis_markdown(const DiagnosisReport& report);
+
+}  // namespace plan

@@ -1,0 +1,146 @@
+// `plan diagnose` as a user calls it: logs and traces written here for a job that `plan estimate` prices, healthy or
+// with one thing wrong.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace plan;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kJob{"--model", "8b",          "--gpus",   "64",       "--global-batch",
+                                    "512",     "--framework", "megatron", "--layout", "tp2,pp2,dp16,zero1,mb1"};
+
+struct Answer {
+  int status = 0;
+  std::string out, err;
+};
+
+Answer run(std::vector<std::string> words) {
+  Streams streams;
+  const int status = run_command_line(words, streams);
+  return {status, streams.out, streams.err};
+}
+
+std::vector<std::string> with_job(std::vector<std::string> words) {
+  words.insert(words.end(), kJob.begin(), kJob.end());
+  return words;
+}
+
+Json estimate() { return Json::parse(run(with_job({"estimate", "--json"})).out)["best"]; }
+
+std::string megatron_log(double seconds, int batch = 512) {
+  std::string out;
+  for (int i = 1; i <= 30; ++i)
+    out += fmt::format(
+        " iteration {:8}/ 100 | elapsed time per iteration (ms): {:.1f} | throughput per GPU (TFLOP/s/GPU): 400.0 | "
+        "global batch size: {:5} | number of skipped iterations:   0 | number of nan iterations:   0 |\n",
+        i, (i == 1 ? 3 : 1) * seconds * 1e3, batch);
+  return out;
+}
+
+Json diagnosed(std::vector<std::string> words) {
+  words.insert(words.begin(), {"diagnose", "--json"});
+  const Answer answer = run(with_job(words));
+  INFO(answer.err);
+  REQUIRE(answer.status == 0);
+  return Json::parse(answer.out);
+}
+
+}  // namespace
+
+TEST_CASE("diagnose: a run as predicted is healthy, a slow one is not") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"];
+  const Json healthy = diagnosed({"--log", folder.write("a.log", megatron_log(step))});
+  CHECK(healthy["schema"] == "plan-diagnose/1");
+  CHECK(healthy["stands_out"].is_null());
+  CHECK(healthy["suspects"].empty());
+  CHECK(healthy["steps"]["warm_up"] == 1);
+  CHECK(healthy["parts"][0]["measured_s"].get<double>() == doctest::Approx(step).epsilon(1e-3));
+  const Json slow = diagnosed({"--log", folder.write("b.log", megatron_log(2 * step))});
+  CHECK(slow["stands_out"] == "step");
+  CHECK(!slow["suspects"].empty());
+}
+
+TEST_CASE("diagnose: what the log shows beside times decides") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"];
+  const std::string sockets = "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+  const Json json = diagnosed({"--log", folder.write("a.log", sockets + megatron_log(1.6 * step))});
+  CHECK(json["suspects"][0]["code"] == "network_slow");
+  CHECK(json["suspects"][0]["evidence"].size() == 1);
+}
+
+TEST_CASE("diagnose: ranks that differ name the slow one") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"];
+  std::vector<std::string> words;
+  for (int rank = 0; rank < 4; ++rank)
+    words.insert(words.end(),
+                 {"--log", folder.write(fmt::format("{}.log", rank), megatron_log((rank == 2 ? 1.9 : 1.6) * step))});
+  const Json json = diagnosed(words);
+  CHECK(json["suspects"][0]["code"] == "slow_rank");
+  CHECK(json["suspects"][0]["evidence"][0]["text"].get<std::string>().find("2.log") != std::string::npos);
+}
+
+TEST_CASE("diagnose: a trace splits the step") {
+  const TemporaryFolder folder;
+  const Json terms = estimate()["terms_s"];
+  const double compute = terms["compute"].get<double>() + terms["recompute"].get<double>();
+  double at = 0;
+  std::string events;
+  const auto kernel = [&](const char* name, const char* group, double seconds) {
+    events += fmt::format(
+        R"(,{{"ph":"X","cat":"kernel","name":"{}","ts":{},"dur":{},"args":{{"Process Group Description":"{}"}}}})",
+        name, at * 1e6, seconds * 1e6, group);
+    at += seconds;
+  };
+  kernel("nvjet_gemm", "", compute);
+  kernel("ncclDevKernel_AllGather", "TENSOR_MODEL_PARALLEL_GROUP", terms["tp"]);
+  kernel("ncclDevKernel_SendRecv", "PIPELINE_MODEL_PARALLEL_GROUP",
+         terms["pp"].get<double>() + terms["bubble"].get<double>());
+  kernel("ncclDevKernel_ReduceScatter", "DATA_PARALLEL_GROUP", terms["dp"].get<double>() + 0.5 * compute);
+  const std::string text = fmt::format(
+      R"({{"traceEvents":[{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":{}}}{}]}})", at * 1e6,
+      events);
+  const Json json = diagnosed({"--trace", folder.write("t.json", text)});
+  CHECK(json["stands_out"] == "dp");
+  const std::string first = json["suspects"][0]["code"], second = json["suspects"][1]["code"];
+  CHECK((first == "slow_rank" || second == "slow_rank" || first == "network_slow"));
+}
+
+TEST_CASE("diagnose: memory that ran out, and what would explain it") {
+  const TemporaryFolder folder;
+  const Answer answer = run(with_job(
+      {"diagnose", "--log",
+       folder.write(
+           "a.log",
+           "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of "
+           "79.11 GiB of which 1.25 GiB is free. Including non-PyTorch memory, this process has 77.80 GiB memory "
+           "in use. Of the allocated memory 60.50 GiB is allocated by PyTorch, and 15.25 GiB is reserved by "
+           "PyTorch but unallocated.\n")}));
+  CHECK(answer.status == 0);
+  CHECK(answer.out.find("expandable_segments") != std::string::npos);
+}
+
+TEST_CASE("diagnose: what cannot be compared is refused") {
+  const TemporaryFolder folder;
+  const auto refused = [](const std::vector<std::string>& words, const char* why) {
+    const Answer answer = run(words);
+    CHECK(answer.status == 2);
+    CHECK(answer.out.empty());
+    CHECK_MESSAGE(answer.err.find(why) != std::string::npos, answer.err);
+  };
+  refused({"diagnose"}, "needs what was measured");
+  refused({"diagnose", "--log", "x.log", "--model", "8b", "--gpus", "8"}, "which layout ran");
+  refused(with_job({"diagnose", "--log", folder.at("absent")}), "absent");
+  refused(with_job({"diagnose", "--log", folder.write("a.log", "nothing here\n")}), "no line of a training step");
+  refused(with_job({"diagnose", "--log", folder.write("b.log", megatron_log(5, 256))}), "is of steps of 256 sequences");
+  refused(with_job({"diagnose", "--trace", folder.write("t.json", "{}")}), "no kernel");
+}

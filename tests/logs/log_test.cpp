@@ -1,0 +1,237 @@
+// Logs written here in the words of each framework, with figures known beforehand; and logs cut, coloured, prefixed and
+// made of random bytes.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+
+#include "cli/logs/log_read.hpp"
+#include "cli/logs/smi_read.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// What a dialect prints of one step.
+struct Dialect {
+  const char* name;
+  std::function<std::string(int step, double seconds, double gib)> line;
+  Figure speed;
+  double work;  ///< speed * seconds; 0: the time itself is printed
+  bool memory;
+  Figure kind = Figure::Reserved;
+};
+
+const Dialect kDialects[] = {
+    {"Megatron-LM",
+     [](int i, double s, double g) {
+       return fmt::format(
+           " [2026-03-01 10:00:00.123456] iteration {:8}/  500000 | consumed samples: {:12} | elapsed time per "
+           "iteration "
+           "(ms): {:.1f} | throughput per GPU (TFLOP/s/GPU): 401.5 | learning rate: 1.500000E-04 | global batch size:  "
+           " "
+           "256 | lm loss: 2.345678E+00 | loss scale: 1.0 | grad norm: 1.234 | number of skipped iterations:   0 | "
+           "number of nan iterations:   0 |\n[Rank 0] (after {} iterations) memory (MB) | allocated: 100.5 | max "
+           "allocated: {:.4f} | reserved: 9.0 | max reserved: 5.0",
+           i, i * 256, s * 1e3, i, g * 1024);
+     },
+     Figure::StepTime, 0, true, Figure::Allocated},
+    {"Megatron-DeepSpeed",
+     [](int i, double s, double) {
+       return fmt::format(
+           " iteration {:8}/  115311 | consumed samples: {:12} | consumed tokens: {:14} | elapsed time per iteration "
+           "(s): "
+           "{:.2f} | elapsed time per iteration (ms): {:.1f} | learning rate: 6E-05 | global batch size:  2048 | lm "
+           "loss: "
+           "2.1 | loss scale: 1.0 | samples per second: 19.4 | TFLOPs: 149.77 |",
+           i, i, i, s, s * 1e3);
+     },
+     Figure::StepTime, 0, false},
+    {"Megatron-Bridge",
+     [](int, double s, double) {
+       return fmt::format("Step Time : {:.4f}s GPU utilization: 812.3MODEL_TFLOP/s/GPU", s);
+     },
+     Figure::StepTime, 0, false},
+    {"torchtitan",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "\x1b[32m[titan] 2026-02-01 12:00:00,123 - root - INFO - \x1b[31mstep: {:2}  \x1b[32mloss:  8.1234  "
+           "\x1b[38;2;180;60;0mgrad_norm:  1.2000  \x1b[38;2;54;234;195mmemory: {:.4f}GiB(61.05%)  \x1b[34mtps: "
+           "{},{:03}  \x1b[36mtflops: 400.12  \x1b[35mmfu: 40.46%\x1b[39m",
+           i, g, static_cast<int>(16384 / s) / 1000, static_cast<int>(16384 / s) % 1000);
+     },
+     Figure::TokensPerSecondGpu, 16384, true},
+    {"DeepSpeed",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "[2026-02-01 12:00:00,123] [INFO] [timer.py:264:stop] epoch=0/micro_step={}/global_step={}, "
+           "RunningAvgSamplesPerSec=9.1, CurrSamplesPerSec={:.6f}, MemAllocated=10.2GB, MaxMemAllocated={:.4f}GB",
+           i * 4, i, 64 / s, g);
+     },
+     Figure::SamplesPerSecond, 64, true, Figure::Allocated},
+    {"MaxText",
+     [](int i, double s, double) {
+       return fmt::format(
+           "completed step: {}, seconds: {:.3f}, TFLOP/s/device: 201.312, Tokens/s/device: {:.3f}, "
+           "total_weights: 65536, loss: 9.123",
+           i, s, 8192 / s);
+     },
+     Figure::StepTime, 0, false},
+    {"NeMo",
+     [](int i, double s, double) {
+       return fmt::format(
+           "Training epoch 0, iteration {}/99 | lr: 0.0003 | global_batch_size: 128 | global_step: {} | "
+           "reduced_train_loss: 10.5 | train_step_timing in s: {:.3f} | consumed_samples: 1280",
+           i, i, s);
+     },
+     Figure::StepTime, 0, false},
+    {"verl",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "(TaskRunner pid=1) step:{} - actor/pg_loss:0.1 - timing_s/gen:45.1 - timing_s/update_actor:{:.3f} "
+           "- timing_s/step:99.1 - perf/max_memory_allocated_gb:10.0 - perf/max_memory_reserved_gb:{:.4f} - "
+           "perf/throughput:1234.5",
+           i, s, g);
+     },
+     Figure::StepTime, 0, true},
+    {"nanotron",
+     [](int i, double s, double) {
+       return fmt::format(
+           "02/01/2026 12:00:00 [INFO|DP=0|PP=0|TP=0|node]: iteration: {} / 100 | consumed_tokens: 1.31M | "
+           "elapsed_time_per_iteration_ms: {:.4f}K | tokens_per_sec: 109K | tokens_per_sec_per_gpu: 13.6K | "
+           "global_batch_size: 64 | lm_loss: 10.2 | lr: 1e-4 | model_tflops_per_gpu: 120",
+           i, s);
+     },
+     Figure::StepTime, 0, false},
+    {"Trainer",
+     [](int i, double s, double) {
+       return fmt::format("\r {:3}%|#         | {}/100 [00:50<07:30,  {:.2f}s/it]", i, i, s);
+     },
+     Figure::StepTime, 0, false},
+};
+
+MeasuredLog must_read(const std::string& text) {
+  std::istringstream in(text);
+  Result<MeasuredLog> log = read_log(in, "out.log");
+  REQUIRE(log.has_value());
+  return std::move(*log);
+}
+
+}  // namespace
+
+TEST_CASE("every dialect's figures are read as they were written") {
+  std::mt19937 random(1);
+  for (const Dialect& dialect : kDialects) {
+    CAPTURE(dialect.name);
+    const double seconds = std::uniform_real_distribution<double>(2, 30)(random), gib = 55.25;
+    std::string text = "a line of something else, with seconds: of no one\n";
+    for (int i = 1; i <= 40; ++i) text += dialect.line(i, i <= 3 ? 4 * seconds : seconds, gib) + "\n";
+    for (const char* prefix : {"", "12: ", "[default0]:"}) {
+      std::string prefixed;
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) prefixed += prefix + line + "\n";
+      const MeasuredLog log = must_read(prefixed);
+      CHECK(log.dialect == dialect.name);
+      const Series* speed = log.find(dialect.speed);
+      REQUIRE(speed != nullptr);
+      const Steady found = steady(*speed);
+      CHECK(found.left_out == 3);
+      CHECK(found.used == 37);
+      const double time = dialect.work > 0 ? dialect.work / found.median : found.median;
+      CHECK(time == doctest::Approx(seconds).epsilon(0.005));
+      if (dialect.memory) {
+        REQUIRE(log.find(dialect.kind) != nullptr);
+        CHECK(log.find(dialect.kind)->largest() == doctest::Approx(gib * 1073741824.0).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("a log may be cut anywhere") {
+  for (const Dialect& dialect : kDialects) {
+    const std::string text = dialect.line(1, 5, 10) + "\n" + dialect.line(2, 5, 10);
+    for (std::size_t cut = 0; cut < text.size(); ++cut) {
+      std::istringstream in(text.substr(0, cut));
+      const Result<MeasuredLog> log = read_log(in, "out.log");
+      if (!log) CHECK(log.error().front().code == "no_steps");
+    }
+  }
+}
+
+TEST_CASE("random bytes and endless lines are no steps") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 50; ++round) {
+    std::string bytes(4096, ' ');
+    for (char& c : bytes) c = static_cast<char>(random());
+    std::istringstream in(bytes);
+    const Result<MeasuredLog> log = read_log(in, "noise");
+    CHECK(!log.has_value());
+  }
+  std::istringstream endless("tps: 1,000" + std::string(10'000'000, 'x'));
+  CHECK(read_log(endless, "endless").has_value());
+}
+
+TEST_CASE("a long run keeps a bounded number of values, and the right median") {
+  Series series;
+  for (int i = 0; i < 1'000'000; ++i) series.add(i % 2 == 0 ? 2.0 : 2.1);
+  CHECK(series.count() == 1'000'000);
+  CHECK(series.values().size() <= 65536);
+  CHECK(steady(series).median == doctest::Approx(2.05).epsilon(0.03));
+}
+
+TEST_CASE("PyTorch's words when memory is out") {
+  const MeasuredLog log = must_read(
+      "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of "
+      "79.11 GiB of which 1.25 GiB is free. Including non-PyTorch memory, this process has 77.80 GiB memory in use. Of "
+      "the "
+      "allocated memory 70.50 GiB is allocated by PyTorch, and 5.25 GiB is reserved by PyTorch but unallocated.\n");
+  REQUIRE(log.out_of_memory.has_value());
+  constexpr double kGiB = 1073741824.0;
+  CHECK(log.out_of_memory->where == "out.log:1");
+  CHECK(log.out_of_memory->asked == 2.5 * kGiB);
+  CHECK(log.out_of_memory->capacity == 79.11 * kGiB);
+  CHECK(log.out_of_memory->free == 1.25 * kGiB);
+  CHECK(log.out_of_memory->allocated == 70.5 * kGiB);
+  CHECK(log.out_of_memory->reserved_unused == 5.25 * kGiB);
+}
+
+TEST_CASE("NCCL's channels speak for and against faults") {
+  const std::string step = "completed step: 1, seconds: 5.0, TFLOP/s/device: 2, Tokens/s/device: 3\n";
+  const auto evidence = [&](const std::string& lines) { return must_read(step + lines).evidence; };
+  CHECK(evidence("").empty());
+  const auto sockets = evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n");
+  REQUIRE(sockets.size() == 1);
+  CHECK(sockets[0].fault == "network_slow");
+  const auto shared = evidence("n0:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n");
+  REQUIRE(shared.size() == 1);
+  CHECK((shared[0].fault == "links_slow" && shared[0].speaks_for));
+  const auto direct = evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n");
+  REQUIRE(direct.size() == 1);
+  CHECK((direct[0].fault == "links_slow" && !direct[0].speaks_for));
+  CHECK(evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n").empty());
+  CHECK(evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n").size() == 1);
+}
+
+TEST_CASE("nvidia-smi's lines: throttling and one slow GPU") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "smi.csv";
+  std::ofstream out(path);
+  out << "timestamp, index, utilization.gpu [%], clocks.current.sm [MHz], clocks_event_reasons.sw_power_cap\n";
+  for (int moment = 0; moment < 10; ++moment)
+    for (int gpu = 0; gpu < 8; ++gpu)
+      out << "2026/01/01, " << gpu << ", 99 %, " << (gpu == 5 ? 1200 : 1755) << " MHz, "
+          << (gpu < 4 ? "Active" : "Not Active") << "\n";
+  out.close();
+  const auto evidence = read_smi(path);
+  REQUIRE(evidence.has_value());
+  REQUIRE(evidence->size() == 2);
+  CHECK((*evidence)[0].fault == "clocks_low");
+  CHECK((*evidence)[1].fault == "slow_rank");
+  CHECK((*evidence)[1].text.find("GPU 5") != std::string::npos);
+  std::ofstream(path) << "a,b\n1,2\n";
+  CHECK(!read_smi(path).has_value());
+}

@@ -1,0 +1,157 @@
+// Runs with one fault, made by breaking the hardware or the job itself (numbers of the data sheet, not the constants
+// that the diagnosis turns) and adding noise: the right part must stand out, and the right fault be among the first.
+#include "planner/runs/diagnosis.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "planner/plan.hpp"
+#include "planner/rules/rules.hpp"
+#include "tests/oracle/random_problem.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// A job as they are: a Llama-shaped model over a few nodes, with a layout that exercises several axes.
+struct Job {
+  Problem problem{};
+  Layout layout{};
+};
+
+Job random_job(std::mt19937& random) {
+  const auto pick = [&](std::initializer_list<int> of) {
+    return *(of.begin() + std::uniform_int_distribution<std::size_t>(0, of.size() - 1)(random));
+  };
+  Job job;
+  job.problem.model = oracle::dense_model(pick({16, 32, 64}), pick({4096, 8192}), 32, 8, pick({14336, 28672}), 128256);
+  job.problem.cluster = oracle::plain_cluster();
+  job.problem.gpus = pick({32, 64, 128});
+  job.problem.training.seq = pick({4096, 8192});
+  job.layout.tp = pick({1, 2, 4, 8});
+  job.layout.pp = pick({1, 2, 4});
+  job.layout.dp = job.problem.gpus / (job.layout.tp * job.layout.pp);
+  job.layout.sequence_parallel = job.layout.tp > 1;
+  job.problem.training.global_batch = static_cast<std::int64_t>(job.layout.dp) * pick({4, 8, 16});
+  return job;
+}
+
+/// Breaks something of a job and says which fault that is.
+struct Break {
+  const char* fault;
+  Observable part;
+  bool (*can)(const Job&);
+  void (*apply)(Job&, double);
+  double least, most;
+};
+
+bool any(const Job&) { return true; }
+
+void slow_every_rate(Gpu& gpu, double factor) {
+  for (auto& peak : gpu.peak) peak = peak * (1 / factor);
+  for (auto& dtype : gpu.gemm)
+    for (GemmTable& table : dtype) table.fit.rate = table.fit.rate * (1 / factor);
+  for (AttentionFit& fit : gpu.attention) fit.rate = fit.rate * (1 / factor);
+}
+
+const Break kBreaks[] = {
+    {"network_slow", Observable::Dp, [](const Job& job) { return job.layout.dense_group() > 1; },
+     [](Job& job, double factor) {
+       for (std::size_t i = 1; i < job.problem.cluster.tiers.size(); ++i)
+         job.problem.cluster.tiers[i].bandwidth = job.problem.cluster.tiers[i].bandwidth * (1 / factor);
+     },
+     4, 12},
+    {"clocks_low", Observable::Compute, any,
+     [](Job& job, double factor) { slow_every_rate(job.problem.cluster.gpu, factor); }, 1.6, 3},
+    {"recompute_on", Observable::Compute, any,
+     [](Job& job, double) { job.layout.recompute.kind = RecomputeKind::Full; }, 1, 1},
+};
+
+/// What a trace of the job would show, with 3 % of noise on every part.
+MeasuredStep observe(const Job& job, std::mt19937& random) {
+  const StepParts parts = parts_of(job.problem, estimate(job.problem, job.layout));
+  std::normal_distribution<double> noise(1, 0.03);
+  MeasuredStep measured;
+  double sum = 0;
+  for (std::size_t i = 1; i < parts.size(); ++i) sum += *(measured.seconds[i] = parts[i] * noise(random));
+  measured.seconds[0] = sum;
+  return measured;
+}
+
+}  // namespace
+
+TEST_CASE("a healthy run is not blamed") {
+  std::mt19937 random(7);
+  int runs = 0, blamed = 0;
+  while (runs < 200) {
+    const Job job = random_job(random);
+    if (broken_rule(job.problem, job.layout) >= 0) continue;
+    ++runs;
+    blamed += diagnose(job.problem, estimate(job.problem, job.layout), observe(job, random), {}).worst ? 1 : 0;
+  }
+  CHECK(blamed <= 6);  // 3 of 100
+}
+
+TEST_CASE("a fault is found by its part and by its name") {
+  std::mt19937 random(11);
+  int runs = 0, right_part = 0, right_fault = 0;
+  std::map<std::string, int> missed;
+  while (runs < 150) {
+    const Job job = random_job(random);
+    const Break& kind = kBreaks[random() % std::size(kBreaks)];
+    if (broken_rule(job.problem, job.layout) >= 0 || !kind.can(job)) continue;
+    Job broken = job;
+    kind.apply(broken, std::uniform_real_distribution<double>(kind.least, kind.most)(random));
+    const Estimate planned = estimate(job.problem, job.layout);
+    const MeasuredStep measured = observe(broken, random);
+    // A fault that lengthens the step by less than a twentieth is nobody's fault.
+    const auto part = static_cast<std::size_t>(kind.part);
+    if (*measured.seconds[part] - parts_of(job.problem, planned)[part] < 0.1 * planned.step_time.value) continue;
+    ++runs;
+    const Diagnosis found = diagnose(job.problem, planned, measured, {});
+    right_part += found.worst && (*found.worst == kind.part || *found.worst == Observable::Step) ? 1 : 0;
+    bool named = false;
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, found.suspects.size()); ++i)
+      named = named || found.suspects[i].fault->code == kind.fault;
+    right_fault += named ? 1 : 0;
+    if (!named) ++missed[kind.fault];
+  }
+  INFO("missed: network_slow ", missed["network_slow"], " clocks_low ", missed["clocks_low"], " recompute_on ",
+       missed["recompute_on"]);
+  CHECK(right_part >= 143);   // 95 of 100
+  CHECK(right_fault >= 128);  // 85 of 100
+}
+
+TEST_CASE("evidence decides between faults that look alike") {
+  std::mt19937 random(3);
+  Job job = random_job(random);
+  while (broken_rule(job.problem, job.layout) >= 0) job = random_job(random);
+  const Estimate planned = estimate(job.problem, job.layout);
+  MeasuredStep measured;
+  measured.seconds[0] = 3 * planned.step_time.value;  // the step alone: almost anything could be it
+  const Diagnosis without = diagnose(job.problem, planned, measured, {});
+  REQUIRE(without.worst == Observable::Step);
+  for (const Suspect& suspect : without.suspects) {
+    const std::string code(suspect.fault->code);
+    if (suspect.misfit > 1) continue;  // explains it alone
+    const Diagnosis with = diagnose(job.problem, planned, measured, {{code, true, "seen"}});
+    CHECK_MESSAGE(with.suspects.front().fault->code == code, code);
+    CHECK(with.suspects.front().evidence.size() == 1);
+  }
+}
+
+TEST_CASE("parts add up to the step") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 200; ++i) {
+    const Job job = random_job(random);
+    if (broken_rule(job.problem, job.layout) >= 0) continue;
+    const StepParts parts = parts_of(job.problem, estimate(job.problem, job.layout));
+    double sum = 0;
+    for (std::size_t k = 1; k < parts.size(); ++k) sum += parts[k];
+    CHECK(sum == doctest::Approx(parts[0]).epsilon(1e-9));
+  }
+}
