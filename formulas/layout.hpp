@@ -70,9 +70,11 @@ struct Layout {
   Schedule schedule = Schedule::OneFOneB;
   Recompute recompute{};
   bool sequence_parallel = false;
-  std::vector<int> chunk_layers{};  ///< layers of each of pp*vp chunks in model order; empty = balanced
+  std::vector<int> chunk_layers{};  ///< layers of each of chunks() in model order; empty = balanced
 
   int world() const { return tp * cp * pp * dp; }
+  /// Model chunks of the whole pipeline, in model order.
+  std::int64_t chunks() const { return static_cast<std::int64_t>(pp) * vp; }
   int expert_dp() const { return world() / (etp * ep * pp); }
   /// Ranks that average one dense gradient.
   int dense_group() const { return dp * cp; }

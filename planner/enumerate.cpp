@@ -295,13 +295,19 @@ std::vector<Family> enumerate_families(const Problem& problem, Tally& tally) {
   return FamilyWalk(problem, tally).run();
 }
 
+Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run) {
+  Layout layout = family;
+  layout.schedule = run.schedule, layout.vp = run.vp;
+  if (problem.fixed.chunk_layers) layout.chunk_layers = *problem.fixed.chunk_layers;
+  return layout;
+}
+
 std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
   std::vector<Pipelining> runs;
   InnerSpace inner(problem);
   for (const Schedule schedule : schedule_choices(problem, family.pp))
     for (const int vp : chunks_per_rank(problem, family, schedule)) {
-      Layout layout = family;
-      layout.schedule = schedule, layout.vp = vp;
+      const Layout layout = run_of(problem, family, {schedule, vp});
       if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
         tally.reject(rule, inner.size(layout, Level::Schedule));
       else

@@ -41,6 +41,9 @@ class Tally {
 /// that differ from it in the inner axes alone.
 [[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
 
+/// The family's layout run so, with the layers of the chunks that the user fixed.
+[[nodiscard]] Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run);
+
 /// Inner choices of a family; illegal ones are tallied likewise.
 [[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);

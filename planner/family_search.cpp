@@ -52,9 +52,8 @@ FamilyOutcome FamilySearch::run(const Costed& family, const Ranking& ranking, co
   legal_.clear(), tables_.clear(), twins_.clear();
   legal_.reserve(kSchedules);
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome.tally)) {
-    Layout layout = family.layout;
-    layout.schedule = run.schedule, layout.vp = vp_ = run.vp;
-    if (problem_.fixed.chunk_layers) layout.chunk_layers = *problem_.fixed.chunk_layers;
+    Layout layout = run_of(problem_, family.layout, run);
+    vp_ = run.vp;
     const std::vector<Sharding>& shardings = shardings_of(layout);
     if (shardings.empty()) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())

@@ -31,9 +31,7 @@ bool has_legal(const Problem& problem) {
   Tally tally;
   for (const Family& family : enumerate_families(problem, tally))
     if (const auto runs = enumerate_runs(problem, family.layout, tally); !runs.empty()) {
-      Layout layout = family.layout;
-      layout.schedule = runs.front().schedule, layout.vp = runs.front().vp;
-      if (!enumerate_shardings(problem, layout, tally).empty()) return true;
+      if (!enumerate_shardings(problem, run_of(problem, family.layout, runs.front()), tally).empty()) return true;
     }
   return false;
 }
@@ -56,13 +54,18 @@ std::vector<Change> freed_axes(const Problem& problem) {
   const auto free = [&](auto member, const char* name) {
     if (!(problem.fixed.*member)) return;
     Change change{std::string("leave ") + name + " free", problem};
-    (change.problem.fixed.*member).reset();
+    Fixed& fixed = change.problem.fixed;
+    const std::string_view axis = name;
+    (fixed.*member).reset();
+    if (axis == "pp" || axis == "vp" || axis == "schedule")
+      fixed.chunk_layers.reset();  // they suit that pipeline alone
     changes.push_back(std::move(change));
   };
   free(&Fixed::recompute, "recompute");
   free(&Fixed::micro_batch, "micro_batch");
   free(&Fixed::zero, "zero");
   free(&Fixed::shard, "shard");
+  free(&Fixed::chunk_layers, "layers");
   free(&Fixed::schedule, "schedule");
   free(&Fixed::vp, "vp");
   free(&Fixed::cp_kind, "cp_kind");

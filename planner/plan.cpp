@@ -63,9 +63,8 @@ Result<Plan> search(const Problem& problem) {
 Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   const int broken = broken_rule(problem, layout);
   if (broken >= 0) {
-    const Rule& rule = rules()[static_cast<std::size_t>(broken)];
     return fail({"no_layout",
-                 fmt::format("the layout is not possible: {}", rule.text),
+                 fmt::format("the layout is not possible: {}", broken_text(problem, layout, broken)),
                  {fmt::format("{} on {} GPUs; sequence {}, global batch {}, micro_batch {}", degrees_text(layout),
                               problem.gpus, problem.training.seq, problem.training.global_batch, layout.micro_batch)},
                  {}});

@@ -38,24 +38,21 @@ std::vector<int> ranks_of(const Layout& layout, int chunk) {
 
 }  // namespace
 
-int chunk_count(const Layout& layout) {
-  return layout.schedule == Schedule::DualPipe ? layout.pp : layout.pp * layout.vp;
-}
-
 Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout) {
   Stages stages;
   stages.chunk_layers = layout.chunk_layers.empty() ? balanced_chunks(problem, costs, layout) : layout.chunk_layers;
 
   std::vector<StageContent> by_rank(static_cast<std::size_t>(layout.pp));
   std::size_t next = 0;
-  for (int chunk = 0; chunk < chunk_count(layout); ++chunk) {
+  const int chunks = static_cast<int>(layout.chunks());
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     const std::size_t end = next + static_cast<std::size_t>(stages.chunk_layers[static_cast<std::size_t>(chunk)]);
     for (const int rank : ranks_of(layout, chunk)) {
       StageContent& content = by_rank[static_cast<std::size_t>(rank)];
       for (std::size_t layer = next; layer < end; ++layer)
         ++content.layers_of_kind[static_cast<std::size_t>(problem.model.layers[layer])];
       content.embedding |= chunk == 0;
-      if (chunk == chunk_count(layout) - 1) content.head = true, content.mtp = problem.model.mtp.depth;
+      if (chunk == chunks - 1) content.head = true, content.mtp = problem.model.mtp.depth;
     }
     next = end;
   }

@@ -26,11 +26,9 @@ struct Segment {
 };
 [[nodiscard]] std::vector<Segment> segments_of(const Stages& stages);
 
-/// Pipeline chunks of a layout: pp for DualPipe (whose ranks hold two), pp * vp otherwise.
-[[nodiscard]] int chunk_count(const Layout& layout);
-
 /// Splits the layers over the ranks so that the slowest rank is as fast as possible, embedding and
-/// head counted; or takes `layout.chunk_layers` where the user fixed them.
+/// head counted; or takes `layout.chunk_layers` where the user fixed them, which the rules have held to the chunks
+/// and to the model's depth.
 [[nodiscard]] Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout);
 
 }  // namespace plan

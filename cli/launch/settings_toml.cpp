@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 
 #include "cli/launch/settings.hpp"
 
@@ -65,9 +69,54 @@ std::string message_of(std::string_view description) {
   return fmt::format("not TOML, in a {}: {}", description.substr(0, colon), description.substr(colon + 2));
 }
 
+constexpr int kMostKeyParts = 64;  // toml++ descends once for each, however many there are
+
+/// Behind the string that starts at `at`; a string of one line ends with its line at the latest, as toml++ has it.
+std::size_t behind_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string thrice(3, quote);
+  const bool lines = text.substr(at, 3) == thrice;
+  for (at += lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\')
+      ++at;
+    else if (lines ? text.substr(at, 3) == thrice : text[at] == quote)
+      return at + (lines ? 3 : 1);
+    else if (!lines && text[at] == '\n')
+      return at;
+  }
+  return text.size();
+}
+
+/// Where a key of too many parts stands: dots outside of strings and comments with nothing between them that ends a
+/// key.
+std::optional<std::size_t> endless_key(std::string_view text) {
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '"' || c == '\'') {
+      at = behind_string(text, at);
+    } else {
+      if (c == '.' && ++dots >= kMostKeyParts) return at;
+      if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots = 0;
+      ++at;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Settings> settings_of_toml(const LaunchSource& source) {
+  if (const std::optional<std::size_t> at = endless_key(source.text)) {
+    const auto line = 1 + std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
+    return fail({"bad_toml",
+                 fmt::format("a key has more than {} parts", kMostKeyParts),
+                 {},
+                 {},
+                 place_in(source, static_cast<int>(line), 1)});
+  }
   try {
     const toml::table table = toml::parse(source.text, source.path);
     Settings settings;

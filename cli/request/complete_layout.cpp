@@ -10,8 +10,10 @@ Layout complete_layout(const Problem& problem) {
   Layout layout;
   layout.tp = fixed.tp.value_or(1);
   layout.cp = fixed.cp.value_or(1);
-  layout.pp = fixed.pp.value_or(1);
-  layout.vp = fixed.vp.value_or(1);
+  // As many stages, or chunks of a stage, as there are numbers of layers.
+  const int chunks = fixed.chunk_layers ? static_cast<int>(fixed.chunk_layers->size()) : 1;
+  layout.pp = fixed.pp.value_or(std::max(1, chunks / fixed.vp.value_or(1)));
+  layout.vp = fixed.vp.value_or(std::max(1, chunks / layout.pp));
   layout.dp = fixed.dp.value_or(std::max(1, problem.gpus / std::max(1, layout.tp * layout.cp * layout.pp)));
   layout.ep = fixed.ep.value_or(1);
   layout.etp = fixed.etp.value_or(1);

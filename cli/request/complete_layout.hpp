@@ -5,7 +5,8 @@
 
 namespace plan {
 
-/// The one layout that `plan estimate` reports: fixed axes as they stand, dp what the GPUs leave over, the rest as a
+/// The one layout that `plan estimate` reports: fixed axes as they stand, dp what the GPUs leave over, as
+/// many stages as numbers of layers were given, the rest as a
 /// plain launch would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b or
 /// interleaved).
 [[nodiscard]] Layout complete_layout(const Problem& problem);

@@ -60,6 +60,11 @@ void read_layout_fields(const JsonFields& fields, Estimate& e) {
   l.recompute = recompute(fields);
   l.sequence_parallel = fields.boolean("sequence_parallel");
   e.stage_layers = fields.integers("stage_layers");
+  if (!fields.present() || !fields.has("stage_layers")) return;
+  if (e.stage_layers.size() != static_cast<std::size_t>(l.pp))
+    fields.error(
+        "stage_layers", "bad_value",
+        fmt::format("`{}` has {} numbers for pp {}", fields.path_of("stage_layers"), e.stage_layers.size(), l.pp));
 }
 
 Terms read_terms(const JsonFields& fields) {

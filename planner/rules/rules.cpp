@@ -1,10 +1,14 @@
 // What makes a layout legal, as a table (formulas.md G, launch.md 4). Tested by tests/planner/rules_test.cpp.
 #include "planner/rules/rules.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
+#include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
 #include "planner/rules/rule_tables.hpp"
 
@@ -73,18 +77,52 @@ bool recurrent(const Model& model) {
                      [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
 }
 
+std::int64_t grid(const Layout& l) { return static_cast<std::int64_t>(l.tp) * l.cp * l.pp * l.dp; }
+
+/// Layers that `layers=` places, all chunks together.
+std::int64_t placed_layers(const Layout& l) {
+  return std::accumulate(l.chunk_layers.begin(), l.chunk_layers.end(), std::int64_t{0});
+}
+
+/// Frameworks whose word for the stages can leave a chunk between the two ends without a layer.
+bool takes_empty_chunks(Framework framework) { return framework == Framework::Any || framework == Framework::Megatron; }
+
+/// Every rank has a layer, the embedding or the head; whole chunks are empty at the two ends, where embedding and head
+/// stand, and elsewhere only if the framework can say so.
+bool chunks_hold_something(const Problem& p, const Layout& l) {
+  const std::vector<int>& layers = l.chunk_layers;
+  const int last = static_cast<int>(layers.size()) - 1;
+  std::vector<bool> held(static_cast<std::size_t>(l.pp), false);
+  const auto hold = [&](int chunk) {
+    held[static_cast<std::size_t>(rank_of_chunk(chunk, l.pp, v_shaped(l.schedule)))] = true;
+  };
+  for (int chunk = 0; chunk <= last; ++chunk) {
+    const bool empty = layers[static_cast<std::size_t>(chunk)] == 0, end = chunk == 0 || chunk == last;
+    if (empty && !end && !takes_empty_chunks(p.framework)) return false;
+    if (!empty || end) hold(chunk);
+  }
+  return std::all_of(held.begin(), held.end(), [](bool any) { return any; });
+}
+
 constexpr Rule kRules[] = {
     {"gpus_divide", "tp * cp * pp * dp uses every GPU", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return grid(l) == static_cast<std::int64_t>(p.gpus); }, 0,
      [](const Problem& p, const Layout& l) {
-       return static_cast<std::int64_t>(l.tp) * l.cp * l.pp * l.dp == static_cast<std::int64_t>(p.gpus);
+       return fmt::format("{} * {} * {} * {} is {}, and the job has {}", l.tp, l.cp, l.pp, l.dp, grid(l), p.gpus);
      }},
     {"batch_divides", "dp divides the global batch", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return divides(l.dp, p.training.global_batch); }},
+     [](const Problem& p, const Layout& l) { return divides(l.dp, p.training.global_batch); }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("dp {} leaves {} of {} sequences over", l.dp, p.training.global_batch % l.dp,
+                          p.training.global_batch);
+     }},
     {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }},
     {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
      kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return p.fixed.pp || stages_even(p.model.depth(), l.pp); }},
+     [](const Problem& p, const Layout& l) {
+       return p.fixed.pp || p.fixed.chunk_layers || stages_even(p.model.depth(), l.pp);
+     }},
     {"replica_too_wide", "one copy of the model takes at most 4,096 GPUs, unless dp is fixed", Level::Grid,
      kAllFrameworks,
      [](const Problem& p, const Layout& l) {
@@ -133,10 +171,35 @@ constexpr Rule kRules[] = {
     {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
-     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.pp * l.vp <= p.model.depth() + 2; }},
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.chunks() <= p.model.depth() + 2; }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("pp {} * vp {} is {}, and the model has {} layers", l.pp, l.vp, l.chunks(), p.model.depth());
+     }},
+    {"layers_count", "`layers` has one number for each of the pp * vp model chunks", Level::Schedule, kAllFrameworks,
+     [](const Problem&, const Layout& l) {
+       return l.chunk_layers.empty() || static_cast<std::int64_t>(l.chunk_layers.size()) == l.chunks();
+     },
+     0,
+     [](const Problem&, const Layout& l) {
+       return fmt::format("it has {} for {} chunks, pp {} * vp {}", l.chunk_layers.size(), l.chunks(), l.pp, l.vp);
+     }},
+    {"layers_sum", "`layers` adds up to the model's layers", Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return l.chunk_layers.empty() || (*std::min_element(l.chunk_layers.begin(), l.chunk_layers.end()) >= 0 &&
+                                         placed_layers(l) == p.model.depth());
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("it places {} layers, and {} has {}", placed_layers(l), p.model.name, p.model.depth());
+     }},
+    {"layers_empty", "a chunk without layers holds the embedding or the head, or Megatron's rank has another chunk",
+     Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.chunk_layers.empty() || chunks_hold_something(p, l); }},
     {"chunks_uneven", "no third of an interleaved pipeline idles because layers do not divide, unless vp is fixed",
      Level::Schedule, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return p.fixed.vp || stages_even(p.model.depth(), l.pp * l.vp); }},
+     [](const Problem& p, const Layout& l) {
+       return p.fixed.vp || p.fixed.chunk_layers || stages_even(p.model.depth(), l.chunks());
+     }},
 
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
@@ -198,6 +261,12 @@ int broken_rule(const Problem& problem, const Layout& layout) {
                             Level::Sharding, Level::Recompute})
     if (const int rule = broken_rule(problem, layout, level); rule >= 0) return rule;
   return -1;
+}
+
+std::string broken_text(const Problem& problem, const Layout& layout, int rule) {
+  const Rule& row = rules()[static_cast<std::size_t>(rule)];
+  if (row.numbers == nullptr) return std::string(row.text);
+  return fmt::format("{}: {}", row.text, row.numbers(problem, layout));
 }
 
 bool precision_aware(const Training& training) {

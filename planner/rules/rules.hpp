@@ -42,6 +42,8 @@ struct Rule {
   FrameworkMask frameworks;
   bool (*holds)(const Problem&, const Layout&);
   int until = 0;  ///< last release of Megatron core that asks for it; 0: the newest does
+  /// The numbers of a layout that breaks it: "2 * 1 * 1 * 16 is 32, and the job has 64 GPUs". Null: the text says all.
+  std::string (*numbers)(const Problem&, const Layout&) = nullptr;
 
   /// Is it a rule of the release that the problem is for?
   bool asked(const Problem& problem) const { return until == 0 || (problem.release > 0 && problem.release <= until); }
@@ -59,5 +61,7 @@ struct Rule {
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);
 /// The same over all levels: -1 means the layout is legal.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout);
+/// What the rule demands, and the numbers with which the layout breaks it.
+[[nodiscard]] std::string broken_text(const Problem& problem, const Layout& layout, int rule);
 
 }  // namespace plan

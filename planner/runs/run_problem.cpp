@@ -231,7 +231,7 @@ Recompute least_recompute(const Problem& problem, Layout layout) {
     if (const Recompute scores{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention}; fits(scores))
       return scores;
   const auto blocks = [](int layers) { return Recompute{.kind = RecomputeKind::Full, .layers = layers}; };
-  const int chunks = chunk_count(layout);
+  const int chunks = static_cast<int>(layout.chunks());
   int few = 0, enough = (problem.model.depth() + chunks - 1) / chunks;
   if (!fits(blocks(enough))) return stated;
   while (enough - few > 1) {

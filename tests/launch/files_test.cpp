@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include "cli/launch/launch.hpp"
+#include "cli/launch/settings.hpp"
 #include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -81,6 +83,25 @@ TEST_CASE("a file that is none, and files that are missing, are one error each")
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().size() == 1);
   CHECK(unknown.error().front().code == "unknown_format");
+}
+
+TEST_CASE("a TOML key of any length is refused, and no string is taken for one") {
+  const auto read = [](std::string_view end) {
+    const std::string path = kFiles + "torchtitan_v022_405b_512.toml";
+    std::string text = yaml::read_text(path).value();
+    return settings_of_toml({"a.toml", text + std::string(end)});
+  };
+  for (const std::size_t parts : {65, 1000, 15000, 200000}) {
+    std::string key = "\n'x' . ";
+    for (std::size_t i = 1; i < parts; ++i) key += i % 7 == 0 ? "\"a.b\" ." : "a.";
+    const Result<Settings> job = read(key + "z = 1\n");
+    REQUIRE(!job);
+    CHECK(job.error().front().message == "a key has more than 64 parts");
+    CHECK(job.error().front().place.line > 40);
+  }
+  const std::string dots(5000, '.');
+  for (const char* quote : {"\"", "'", "\"\"\"", "'''"})
+    CHECK(read("\n[comm]\ntrace = " + std::string(quote) + dots + quote + " # " + dots + "\n").has_value());
 }
 
 TEST_CASE("an unknown flag of a fork is a note, a slip is a mistake with the flag that was meant") {

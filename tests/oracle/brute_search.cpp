@@ -24,7 +24,14 @@ struct Collector {
            (!f.cp_ulysses || !hybrid || *f.cp_ulysses == l.cp_ulysses) && (!f.tp || *f.tp == l.tp) &&
            (!f.micro_batch || *f.micro_batch == l.micro_batch) && (!f.zero || *f.zero == l.zero) &&
            (!f.schedule || l.pp == 1 || *f.schedule == l.schedule) && (!f.shard || *f.shard == l.shard) &&
-           (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind);
+           (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind) && (!f.chunk_layers || suits(*f.chunk_layers, l));
+  }
+
+  /// A number for each chunk, every layer of the model on one of them.
+  bool suits(const std::vector<int>& layers, const Layout& l) const {
+    int sum = 0;
+    for (const int count : layers) sum += count;
+    return static_cast<int>(layers.size()) == l.pp * l.vp && sum == problem.model.depth();
   }
 
   bool legal(const Layout& layout) const {
@@ -35,7 +42,9 @@ struct Collector {
   }
 
   void run(Layout layout) {
-    if (!wanted(layout) || !legal(layout)) return;
+    if (!wanted(layout)) return;
+    layout.chunk_layers = problem.fixed.chunk_layers.value_or(std::vector<int>{});
+    if (!legal(layout)) return;
     const CostModel costs(problem, split_of(layout));
     Evaluator evaluator(problem, costs);
     evaluator.place(layout);

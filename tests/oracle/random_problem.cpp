@@ -71,6 +71,13 @@ void fix_some(Problem& problem, std::mt19937& random) {
   if (chance(random, 50)) fixed.shard = 0;
 }
 
+/// Every layer on one of a few chunks, some of them empty; sometimes one layer too many.
+void fix_layers(Problem& problem, std::mt19937& random) {
+  std::vector<int> layers(pick<std::size_t>(random, {1, 2, 3, 4, 6}), 0);
+  for (int i = 0; i < problem.model.depth() + (chance(random, 15) ? 1 : 0); ++i) ++layers[random() % layers.size()];
+  problem.fixed.chunk_layers = layers;
+}
+
 }  // namespace
 
 int rounds(int usual) { return std::max(1, static_cast<int>(std::lround(usual * test_scale()))); }
@@ -154,6 +161,7 @@ Problem widened(Problem problem, std::mt19937& random) {
   if (chance(random, 10) && problem.model.moe()) fixed.etp = pick(random, {1, 2});
   if (chance(random, 10)) fixed.cp_ulysses = 2;
   if (chance(random, 10)) fixed.sequence_parallel = false;
+  if (chance(random, 15)) fix_layers(problem, random);
   return problem;
 }
 

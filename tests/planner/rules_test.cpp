@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <numeric>
+#include <random>
 #include <set>
 #include <string>
 
 #include "oracle/random_problem.hpp"
+#include "planner/estimate.hpp"
 #include "planner/rules/rules.hpp"
 
 using namespace plan;
@@ -84,4 +87,61 @@ TEST_CASE("codes are unique and texts say something") {
     CHECK(codes.insert(std::string(rule.code)).second);
     CHECK(rule.text.size() > 10);
   }
+}
+
+TEST_CASE("layers of a layout are one number a chunk, and all the model's") {
+  std::mt19937 random(16);
+  Problem problem = llama();
+  int legal = 0;
+  for (int i = 0; i < oracle::rounds(300); ++i) {
+    Layout layout;
+    layout.tp = 4, layout.sequence_parallel = true;
+    layout.pp = 1 << random() % 4, layout.vp = layout.pp > 1 ? 1 + static_cast<int>(random() % 3) : 1;
+    layout.dp = problem.gpus / layout.tp / layout.pp;
+    if (layout.vp > 1) layout.schedule = Schedule::Interleaved;
+    problem.framework = random() % 2 == 0 ? Framework::Any : Framework::Torchtitan;
+    if (problem.framework == Framework::Torchtitan) layout.zero = 3, layout.cp_kind = CpKind::AllGather;
+    if (!broken(problem, layout).empty()) continue;
+    const int chunks = layout.pp * layout.vp + static_cast<int>(random() % 8 == 0);
+    layout.chunk_layers.assign(static_cast<std::size_t>(chunks), 0);
+    for (int layer = 0; layer < 32 + static_cast<int>(random() % 8 == 0); ++layer)
+      ++layout.chunk_layers[random() % layout.chunk_layers.size()];
+    const std::vector<int>& layers = layout.chunk_layers;
+    const bool whole = chunks == layout.pp * layout.vp && std::accumulate(layers.begin(), layers.end(), 0) == 32;
+    bool inside = true;
+    for (std::size_t c = 1; c + 1 < layers.size(); ++c) inside = inside && layers[c] > 0;
+    const std::string rule = broken(problem, layout);
+    if (!whole) CHECK((rule == "layers_count" || rule == "layers_sum"));
+    if (whole && inside) CHECK(rule.empty());
+    if (whole && !inside && problem.framework == Framework::Torchtitan) CHECK(rule == "layers_empty");
+    if (!rule.empty()) continue;
+    ++legal;
+    const Estimate e = estimate(problem, layout);
+    CHECK(e.layout.chunk_layers == layers);
+    CHECK(std::accumulate(e.stage_layers.begin(), e.stage_layers.end(), 0) == 32);
+  }
+  CHECK(legal >= oracle::at_least(100));
+}
+
+TEST_CASE("a stage of nothing at all is no stage") {
+  const Problem problem = llama();
+  Layout layout{.tp = 4, .pp = 4, .dp = 4, .sequence_parallel = true};
+  for (const auto& [layers, rule] : {std::pair{std::vector{0, 16, 16, 0}, ""},
+                                     {std::vector{8, 0, 16, 8}, "layers_empty"},
+                                     {std::vector{8, 8, 8, 9}, "layers_sum"},
+                                     {std::vector{8, -8, 24, 8}, "layers_sum"},
+                                     {std::vector{32}, "layers_count"}}) {
+    layout.chunk_layers = layers;
+    CHECK(broken(problem, layout) == rule);
+  }
+  layout.vp = 2, layout.schedule = Schedule::Interleaved;
+  layout.chunk_layers = {4, 4, 0, 4, 5, 5, 5, 5};  // the third stage has its second chunk
+  CHECK(broken(problem, layout) == "");
+}
+
+TEST_CASE("a broken rule says its numbers") {
+  const Problem problem = llama();
+  const Layout layout{.tp = 16, .dp = 8};
+  CHECK(broken_text(problem, layout, broken_rule(problem, layout)) ==
+        "tp * cp * pp * dp uses every GPU: 16 * 1 * 1 * 8 is 128, and the job has 64");
 }
