@@ -8,10 +8,12 @@
 #include "cli/commands/commands.hpp"
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/smi_read.hpp"
+#include "cli/logs/snapshot_read.hpp"
 #include "cli/report/diagnosis.hpp"
 #include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/format.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -110,10 +112,23 @@ std::vector<std::string> memory_causes(const Problem& problem, const Estimate& e
   return causes;
 }
 
+/// The allocator's own figures of one rank; they count beside the logs'.
+void take_snapshot(const MemorySnapshot& snapshot, DiagnosisReport& report) {
+  report.snapshot_allocated = std::max(report.snapshot_allocated, snapshot.peak_allocated);
+  report.snapshot_reserved = std::max(report.snapshot_reserved, snapshot.reserved);
+  constexpr double kScattered = 0.5;
+  if (snapshot.fragmentation() > kScattered && snapshot.reserved > 1.1 * snapshot.allocated)
+    report.notes.push_back(
+        {"fragmentation", fmt::format("of {} free in the allocator the largest piece is {}: "
+                                      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                                      memory_text(round_bytes(snapshot.reserved - snapshot.allocated)),
+                                      memory_text(round_bytes(snapshot.largest_free)))});
+}
+
 void compare_memory(DiagnosisReport& report) {
   const std::pair<Figure, const char*> kinds[] = {{Figure::Allocated, "allocated"}, {Figure::Reserved, "reserved"}};
   for (const auto& [figure, kind] : kinds) {
-    double most = 0;
+    double most = figure == Figure::Allocated ? report.snapshot_allocated : report.snapshot_reserved;
     for (const MeasuredLog& log : report.logs)
       if (const Series* series = log.find(figure)) most = std::max(most, series->largest());
     if (most > 0)
@@ -140,7 +155,7 @@ void compare_ranks(const std::vector<Steady>& steps, const std::vector<MeasuredL
 
 Errors missing_files(const Args& args) {
   Errors errors;
-  if (args.log.empty() && args.trace.empty())
+  if (args.log.empty() && args.trace.empty() && args.snapshot.empty())
     errors.push_back({"missing_flag",
                       "`plan diagnose` needs what was measured",
                       {},
@@ -175,6 +190,8 @@ Errors read_files(const Args& args, DiagnosisReport& report, std::vector<Evidenc
   for (const std::string& file : args.smi)
     take(read_smi(file),
          [&](const std::vector<Evidence>& seen) { evidence.insert(evidence.end(), seen.begin(), seen.end()); });
+  for (const std::string& file : args.snapshot)
+    take(read_snapshot(file), [&](const MemorySnapshot& snapshot) { take_snapshot(snapshot, report); });
   for (const std::string& file : args.trace)
     take(read_trace(file), [&](const Trace& trace) {
       const auto part_of = [&](const TraceGroup& group) { return part_of_group(group, report.plan.best.layout); };

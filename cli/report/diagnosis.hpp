@@ -27,6 +27,7 @@ struct DiagnosisReport {
   std::optional<Steady> step{};  ///< of the log
   MeasuredStep measured{};
   std::optional<TraceTimes> trace{};
+  double snapshot_allocated = 0, snapshot_reserved = 0;  ///< bytes; 0: no snapshot
   Diagnosis diagnosis{};
   std::vector<MemoryCompared> memory{};
   std::vector<Note> notes{};

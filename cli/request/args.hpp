@@ -22,7 +22,7 @@ struct Args {
   Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version;
   std::vector<std::string> from{};
   Text diff, resume, tp, dtypes, nccl_lib, cudnn_lib, rendezvous, timeout;
-  std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{};
+  std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{}, snapshot{};
   bool warn_only = false, require_profile = false;
   bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, allow_busy = false;
   Text inter_bandwidth, intra_bandwidth, memory, deadline;

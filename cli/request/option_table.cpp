@@ -96,6 +96,8 @@ constexpr Option kOptions[] = {
                  "nanotron and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
     from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
                        "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
+    from_file(repeated("--snapshot", "FILE", kRun, kForDiagnose, &Args::snapshot, "memory snapshot of a rank",
+                       "Written by torch.cuda.memory._dump_snapshot.")),
     from_file(repeated(
         "--smi", "FILE", kRun, kForDiagnose, &Args::smi, "CSV of nvidia-smi taken while it ran",
         "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the clocks and "
