@@ -1,5 +1,7 @@
 #include "planner/uncertainty.hpp"
 
+#include <cmath>
+
 namespace plan {
 namespace {
 
@@ -38,6 +40,16 @@ constexpr KindInterval kMemoryKinds[] = {
 
 constexpr Interval kProbedStepTime{0.92, 1.08};
 
+/// Of pairs of published layouts of one job (model, sequence, batch, GPUs, kernels, release): what is left where two
+/// steps consist of the same, and what each share of the step adds that they spend on different things.
+struct PairedSpread {
+  double same, different;
+};
+constexpr PairedSpread kPaired{0.06, 0.28};        // 4,130 pairs of 12 suites
+constexpr PairedSpread kProbedPaired{0.03, 0.14};  // half, as intervals of a step are on a probed cluster
+
+constexpr double kNinety = 1.645;  ///< standard deviations either side that hold 90 % of a normal variable
+
 }  // namespace
 
 Regime regime_of(const Problem& problem) {
@@ -69,6 +81,22 @@ Interval memory_interval(const Problem& problem) {
   // routing imbalance and static memory nobody accounts for (formulas.md D8).
   if (problem.model.moe()) return {0.98, 1.05};
   return {0.99, 1.01};
+}
+
+double paired_spread(const Problem& problem, const Terms& a, const Terms& b) {
+  const double whole = (a.total() + b.total()).value / 2;
+  if (!(whole > 0)) return 0;
+  double moved = 0;
+  for (const auto term : {&Terms::compute, &Terms::recompute, &Terms::tp, &Terms::cp, &Terms::ep, &Terms::pp,
+                          &Terms::dp, &Terms::bubble, &Terms::optimizer, &Terms::straggler})
+    moved += std::abs((a.*term - b.*term).value);
+  const PairedSpread& spread = problem.cluster.measured ? kProbedPaired : kPaired;
+  return std::hypot(spread.same, spread.different * moved / whole);
+}
+
+Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b) {
+  const double spread = kNinety * paired_spread(problem, a.terms, b.terms);
+  return {std::exp(-spread), std::exp(spread)};
 }
 
 Interval memory_interval(const Problem& problem, std::string_view kind) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
@@ -42,6 +43,14 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 /// 90 % intervals of step time and of peak memory.
 [[nodiscard]] Interval time_interval(const Problem& problem);
 [[nodiscard]] Interval memory_interval(const Problem& problem);
+
+/// Standard deviation of ln(time of a / time of b) around its prediction, for two layouts of one job on one cluster:
+/// what both share (GPU, kernels, software) cancels; the rest grows with the share of the step that they spend on
+/// different things, sum |term a - term b| over the mean step. Symmetric, and least for equal steps.
+[[nodiscard]] double paired_spread(const Problem& problem, const Terms& a, const Terms& b);
+
+/// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
+[[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);
 
 /// 90 % interval of a published figure of `kind` (formulas.md D8), which also holds what tools mean by it differently.
 [[nodiscard]] Interval memory_interval(const Problem& problem, std::string_view kind);
