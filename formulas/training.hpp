@@ -56,6 +56,16 @@ enum class AttentionKernel : std::uint8_t {
   Triton,  ///< the Triton port of FlashAttention 1, with a bias added to the scores (MPT)
 };
 
+/// Parts of a layer that a CUDA graph of their own launches: Megatron core's `cuda_graph_scope`.
+enum GraphScope : std::uint16_t {
+  kGraphAttention = 1,
+  kGraphMamba = 2,
+  kGraphMlp = 4,
+  kGraphRouter = 8,
+  kGraphPreprocess = 16,  ///< counts and maps of the dispatch
+  kGraphExperts = 32,     ///< the whole routed layer: static shapes, tokens dropped or padded
+};
+
 /// What the software stack does: switches with a default per framework, data and not code.
 struct Stack {
   std::string framework = "megatron";
@@ -79,7 +89,8 @@ struct Stack {
   bool ep_overlap = false;          ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
   bool scatters_hand_overs = false;  ///< without sequence parallelism tensor ranks send shares of an activation
-  bool cuda_graphs = false;
+  bool cuda_graphs = false;          ///< the whole iteration in one graph
+  std::uint16_t graph_scopes = 0;    ///< GraphScope bits: parts of a layer in graphs of their own
   bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts
   int vocab_barriers = 0;            ///< embedding and head spread over all stages, which meet so often; 0 = not
   int gathers_per_layer = 1;         ///< ZeRO-3: collectives that fetch one layer's parameters
@@ -93,6 +104,8 @@ struct Stack {
   double routing_imbalance = 1.0;      ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor
   bool legacy_moe_probs = false;       ///< probabilities applied when tokens return: their k copies are kept
   bool batch_first_attention = false;  ///< bshd kernel under sbhd activations: output kept twice if micro_batch > 1
+  bool fused_softmax = true;           ///< unfused attention's scale, mask and softmax in one kernel
+  bool fused_sinks = true;             ///< attention with learned sinks has a fused kernel
   bool loader_attention_mask = false;  ///< the data loader makes a bool mask of s * s per sequence
   bool reshard_after_forward = true;   ///< FSDP: gather again for the backward pass
   bool operator==(const Stack&) const = default;

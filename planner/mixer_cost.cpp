@@ -91,7 +91,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   forward_kernels_ += 2, backward_kernels_ += 4;
   // Megatron's softmax scales and masks too and reads the lower triangle alone, for sequences up to 4096; its dropout,
   // the random state of that and the copy that puts heads beside each other again are calls of their own.
-  const bool fused = stack_.fused_pointwise && training_.seq <= kFusedSoftmax;
+  const bool fused = stack_.fused_softmax && training_.seq <= kFusedSoftmax;
   const double passes = stack_.fused_pointwise ? 1 : fit_.eager_traffic;
   if (fused)
     add_pointwise({"softmax and dropout", batch * rows, seq, 3 + 5, 4 + 5, 4, kRecomputeCoreAttention});

@@ -58,7 +58,7 @@ Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched o
 Stack fsdp(std::string_view name, bool compiled) {
   Stack stack;
   stack.framework = name;
-  stack.fused_pointwise = compiled;
+  stack.fused_pointwise = stack.fused_softmax = compiled;
   stack.attention_kernel = AttentionKernel::Flash2;
   stack.states = StateLayout::Fsdp2;
   stack.cross_entropy = CrossEntropy::Unfused;
@@ -79,7 +79,7 @@ Stack research() {
   stack.framework = "research";
   stack.scatters_hand_overs = false;
   stack.attention_kernel = AttentionKernel::Flash2;
-  stack.fused_pointwise = stack.tp_async_reduce = stack.gradient_fusion = false;
+  stack.fused_pointwise = stack.fused_softmax = stack.tp_async_reduce = stack.gradient_fusion = false;
   return stack;
 }
 

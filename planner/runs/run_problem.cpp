@@ -158,6 +158,15 @@ Result<Schedule> schedule_of(const Run& run, int vp) {
   return skip("unknown_schedule", fmt::format("schedule `{}` is not modelled", run.schedule));
 }
 
+/// The kernel that a row names; false for a word that is none. `flash` is any fused one: the stack's own.
+bool take_attention(std::string_view word, Stack& stack) {
+  if (word.empty()) return true;
+  stack.flash_attention = word != "unfused";
+  if (word == "flash1") stack.attention_kernel = AttentionKernel::Flash1;
+  if (word == "flash2") stack.attention_kernel = AttentionKernel::Flash2;
+  return word == "flash" || word == "ring" || word == "flash1" || word == "flash2" || word == "unfused";
+}
+
 /// A vocabulary spread over all stages: how often the stages meet for one loss (arXiv:2411.05288, algorithms 1 and 2).
 int vocab_barriers_of(const Run& run) {
   if (run.notes.find("method=vocab-1") != std::string::npos) return 2;
@@ -195,7 +204,7 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.zero = run.shard.empty() ? count(run.zero, defaults.zero) : count(run.zero, 3);
   if (run.shard.starts_with("hsdp:"))
     std::from_chars(run.shard.data() + 5, run.shard.data() + run.shard.size(), layout.shard);
-  layout.micro_batch = count(run.micro_batch);
+  layout.micro_batch = count(run.micro_batch);  // `micro_batch=forced`: one sequence a rank
   if (!run.micro_batch && !defaults.accumulates && layout.pp == 1)
     layout.micro_batch = static_cast<int>(std::max<std::int64_t>(1, problem.training.global_batch / layout.dp));
   layout.sequence_parallel =
@@ -274,7 +283,8 @@ int fastest_micro_batch(const Problem& problem, Layout layout) {
 /// Whether a run that went well leaves degrees open, which are then what its authors would have found.
 bool guess_degrees(const Run& run, const FrameworkDefaults& defaults, const Problem& problem, Layout& layout) {
   if (run.status != "ok") return false;
-  const bool open_experts = !run.ep && problem.model.moe(), open_batch = !run.micro_batch && defaults.accumulates;
+  const bool open_experts = !run.ep && problem.model.moe();
+  const bool open_batch = !run.micro_batch && run.fact("micro_batch") != "forced" && defaults.accumulates;
   if (open_experts) layout.ep = fastest_expert_parallelism(problem, layout);
   if (open_batch) layout.micro_batch = fastest_micro_batch(problem, layout);
   return open_experts || open_batch;
@@ -310,8 +320,8 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   const FrameworkDefaults defaults = run_defaults(run.framework);
   Training& training = problem.training;
   training.stack = defaults.stack;
-  if (run.attention == "flash") training.stack.flash_attention = true;
-  if (run.attention == "unfused") training.stack.flash_attention = false;
+  if (!take_attention(run.attention, training.stack))
+    return skip("unknown_attention", fmt::format("attention `{}` is not modelled", run.attention));
   training.stack.vocab_barriers = vocab_barriers_of(run);
   if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
   training.seq = *run.seq, training.global_batch = *run.global_batch;

@@ -46,6 +46,12 @@ class Flags {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+/// Kernels that a row names for itself, whatever its framework's habit.
+void stated_kernels(const Run& run, Stack& stack) {
+  if (const std::string_view norm = run.fact("norm"); !norm.empty()) stack.fused_norms = norm == "fused";
+  if (const std::string_view softmax = run.fact("softmax"); !softmax.empty()) stack.fused_softmax = softmax == "fused";
+}
+
 /// SimuMax's Megatron benchmarks: TransformerEngine's fused loss, all-to-all context parallelism, and a null
 /// tokenizer that adds one to the vocabulary (its docs/b200 launch scripts).
 void simumax(Problem& problem, Layout& layout) {
@@ -57,15 +63,15 @@ void simumax(Problem& problem, Layout& layout) {
 
 /// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
 /// gathered once and kept, or their gradients summed by every column linear, 16-bit gradients beside a sharded fp32
-/// optimizer. Its sweeps keep all activations and run FlashAttention 2 and that repository's RMSNorm, which activation
-/// checkpointing rules out: what recomputes runs PyTorch's norm, which keeps its normalised input, and the kernels that
-/// came before (arXiv:2311.05610, section 4).
-void aleph_alpha(Problem& problem, const Layout& layout) {
+/// optimizer (arXiv:2311.05610, section 4). Where a row does not say which norm it ran, that of FlashAttention's
+/// repository ran with all activations kept: activation checkpointing rules it out.
+void aleph_alpha(const Run& run, Problem& problem, const Layout& layout) {
   Stack& stack = problem.training.stack;
   stack.cross_entropy = CrossEntropy::Eager;
   stack.vocab_parallel_loss = stack.fused_activation = stack.frees_stage_outputs = stack.transformer_engine = false;
   stack.fused_norms = layout.recompute.kind == RecomputeKind::None;
-  stack.attention_kernel = stack.fused_norms ? AttentionKernel::Flash2 : AttentionKernel::Flash1;
+  if (run.attention.empty() || run.attention == "flash")
+    stack.attention_kernel = stack.fused_norms ? AttentionKernel::Flash2 : AttentionKernel::Flash1;
   stack.keeps_gathered = stack.reduces_per_linear = true;
   problem.training.grad_bytes = 2;
 }
@@ -189,9 +195,7 @@ std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int sta
   return split;
 }
 
-}  // namespace
-
-void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
+void framework_facts(const Run& run, Problem& problem, Layout& layout) {
   if (layout.pp > 1)
     layout.chunk_layers =
         contains(run.notes, "method=redis")  // "redistributes" its layers (arXiv:2411.05288)
@@ -201,7 +205,7 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
-  if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(problem, layout);
+  if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(run, problem, layout);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(problem);
   if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
@@ -211,6 +215,13 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
     problem.training.stack.tp_async_reduce = problem.training.stack.gradient_fusion = false;
   if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
   if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
+}
+
+}  // namespace
+
+void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
+  framework_facts(run, problem, layout);
+  stated_kernels(run, problem.training.stack);
 }
 
 }  // namespace plan

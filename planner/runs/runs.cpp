@@ -174,6 +174,19 @@ std::vector<std::string> read_header(const std::vector<Cell>& cells, std::string
   return names;
 }
 
+/// The facts of "{key=value key=value} text". Notes are free text: what has another form holds none.
+void read_facts(Run& run) {
+  const std::string_view notes = run.notes;
+  const std::size_t end = notes.find('}');
+  if (!notes.starts_with('{') || end == std::string_view::npos) return;
+  for (std::size_t at = 1; at < end;) {
+    const std::size_t stop = std::min(notes.find(' ', at), end), equals = notes.find('=', at);
+    if (equals < stop)
+      run.facts[std::string(notes.substr(at, equals - at))] = notes.substr(equals + 1, stop - equals - 1);
+    at = stop + 1;
+  }
+}
+
 Run read_row(const std::vector<Cell>& cells, const std::vector<std::string>& names, std::string_view file,
              Errors& errors) {
   Run run;
@@ -182,6 +195,7 @@ Run read_row(const std::vector<Cell>& cells, const std::vector<std::string>& nam
     const auto found = std::find(names.begin(), names.end(), name);
     if (found != names.end()) Parse{cells[static_cast<std::size_t>(found - names.begin())], name, file, errors}(field);
   });
+  read_facts(run);
   return run;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ struct Run {
   std::string flops_convention;
   std::optional<double> mfu, peak_memory_gib;
   std::string memory_kind, notes;
+  /// Facts for programs at the front of `notes`: "{release=26.04 norm=eager} ..."; plan-runs(5) lists the keys.
+  std::map<std::string, std::string, std::less<>> facts{};
+  /// Value of a fact, empty if it is not stated.
+  std::string_view fact(std::string_view key) const {
+    const auto at = facts.find(key);
+    return at == facts.end() ? std::string_view{} : std::string_view(at->second);
+  }
 };
 
 /// Reads runs from CSV text (RFC 4180 quoting, a header line with known column names in any order).

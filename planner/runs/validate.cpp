@@ -32,10 +32,20 @@ std::optional<double> predicted_memory(const std::string& kind, const Estimate& 
   return std::nullopt;  // unstated
 }
 
+/// Why a run is not scored, whatever it says; empty if it is.
+std::string not_scored(const Run& run, const ValidateOptions& options) {
+  if (run.status == "duplicate") return "the same measurement as another row";
+  if (run.status != "ok" && run.status != "oom") return "status is neither ok nor oom";
+  if (run.quality != "C" || options.rough) return {};
+  std::string open(run.fact("unstated"));
+  if (open.empty()) return "quality C";
+  std::replace(open.begin(), open.end(), '+', ' ');
+  return "quality C: several layouts answer to it, unstated are " + open;
+}
+
 ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOptions& options) {
   ScoredRun scored{.run = run};
-  if (run.status != "ok" && run.status != "oom") return scored.reason = "status is neither ok nor oom", scored;
-  if (run.quality == "C" && !options.rough) return scored.reason = "quality C", scored;
+  if (scored.reason = not_scored(run, options); !scored.reason.empty()) return scored;
   const Result<RunProblem> built = problem_of(run, catalogue);
   if (!built) return scored.reason = built.error().front().message, scored;
   const Estimate estimate = plan::estimate(built->problem, built->layout);

@@ -56,6 +56,20 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
   CHECK(read_runs("id,gpus,mfu\na,x,y\nb,z,1\n", "r.csv").error().size() == 3);
 }
 
+TEST_CASE("facts stand in front of a run's notes, and notes of another form hold none") {
+  const auto runs = read_runs(
+      "id,notes\na,{release=26.04 norm=eager} text release=1\nb,text {release=2}\nc,{open release=3\nd,{} x\n"
+      "e,{word unstated=tp+pp }\n",
+      "r.csv");
+  REQUIRE(runs.has_value());
+  CHECK((*runs)[0].fact("release") == "26.04");
+  CHECK((*runs)[0].fact("norm") == "eager");
+  CHECK((*runs)[0].facts.size() == 2);
+  for (const int i : {1, 2, 3}) CHECK((*runs)[static_cast<std::size_t>(i)].facts.empty());
+  CHECK((*runs)[4].fact("unstated") == "tp+pp");
+  CHECK((*runs)[4].facts.size() == 1);
+}
+
 TEST_CASE("quantiles interpolate") {
   CHECK(quantile({}, 0.5) == 0);
   CHECK(quantile({3}, 0.9) == 3);
@@ -103,6 +117,47 @@ TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, 
   stated.recompute = "none";
   CHECK(built(stated).layout.recompute.kind == RecomputeKind::None);
   CHECK(built(megatron_run(80)).layout.recompute.kind == RecomputeKind::None);  // nothing makes it fit
+}
+
+TEST_CASE("a run's own words choose its kernels, and a word that is none is a reason not to score it") {
+  Run run = megatron_run(2);
+  const auto stack = [&] { return built(run).problem.training.stack; };
+  const Stack usual = stack();
+  const std::pair<const char*, AttentionKernel> kernels[] = {{"flash", usual.attention_kernel},
+                                                             {"ring", usual.attention_kernel},
+                                                             {"flash1", AttentionKernel::Flash1},
+                                                             {"flash2", AttentionKernel::Flash2}};
+  for (const auto& [word, kernel] : kernels) {
+    run.attention = word;
+    CHECK(stack().flash_attention);
+    CHECK(stack().attention_kernel == kernel);
+  }
+  run.attention = "unfused";
+  CHECK_FALSE(stack().flash_attention);
+  for (const bool fused : {false, true}) {
+    run.facts = {{"norm", fused ? "fused" : "eager"}, {"softmax", fused ? "fused" : "eager"}};
+    CHECK(stack().fused_norms == fused);
+    CHECK(stack().fused_softmax == fused);
+  }
+  run.attention = "flash9";
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  CHECK(problem_of(run, catalogue).error().front().code == "unknown_attention");
+}
+
+TEST_CASE("a row whose layout is open is scored on request alone, a repeated one never") {
+  Run run = megatron_run(2);
+  run.status = "ok", run.suite = "s", run.step_time_s = 1, run.quality = "C";
+  run.facts = {{"unstated", "tp+vp"}};
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  const auto reason = [&](bool rough) { return validate(std::span(&run, 1), catalogue, {rough}).runs[0].reason; };
+  CHECK(reason(false).find("tp vp") != std::string::npos);
+  CHECK(reason(true).empty());
+  run.status = "duplicate";
+  CHECK(reason(true) == "the same measurement as another row");
 }
 
 TEST_CASE("expert parallelism that a run does not state is the fastest that fits, and such a run fits no constant") {
