@@ -177,18 +177,22 @@ double wait_per_stage(const Pipeline& pipe, const Stage& s) {
     case Schedule::ZbV: return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
     case Schedule::VHalf: return (s.f + 2 * s.i + positive(s.i - s.w)) / 2;
     case Schedule::VMin: return s.f + s.i;
-    default: return 0;
+    case Schedule::GPipe:
+    case Schedule::OneFOneB:
+    case Schedule::Interleaved:
+    case Schedule::BreadthFirst:
+    case Schedule::DualPipe:
+    case Schedule::DualPipeV: break;  // laws of their own
   }
+  return 0;
 }
 
 /// Time between two micro-batches in the steady phase. V-half and V-min hold so few that a rank must
 /// wait when forward, input gradient and weight gradient differ.
 double period(Schedule schedule, const Stage& s) {
-  switch (schedule) {
-    case Schedule::VHalf: return std::max({s.work(), 2 * s.i + s.w / 2, 2 * s.f + s.w});
-    case Schedule::VMin: return std::max({s.work(), 3 * s.f, 3 * s.i});
-    default: return s.work();
-  }
+  if (schedule == Schedule::VHalf) return std::max({s.work(), 2 * s.i + s.w / 2, 2 * s.f + s.w});
+  if (schedule == Schedule::VMin) return std::max({s.work(), 3 * s.f, 3 * s.i});
+  return s.work();
 }
 
 /// Exposed hand-overs of the schedules with split backward, equal stages (simulation).
@@ -203,8 +207,12 @@ double exposed_hops(const Pipeline& pipe) {
     case Schedule::VMin: return 6 * m * (p - 1) / p + 3 * p - 2;
     case Schedule::DualPipe: return m * (p - 1) / p + std::max(1.0, 1.5 * p - 3);
     case Schedule::DualPipeV: return 2 * m * (p - 1) / p + 2 * p - 4;
-    default: return 0;
+    case Schedule::GPipe:
+    case Schedule::OneFOneB:
+    case Schedule::Interleaved:
+    case Schedule::BreadthFirst: break;  // their paths count the hops themselves
   }
+  return 0;
 }
 
 /// ZB-H1, ZB-H2, ZB-V, V-half, V-min: the slowest stage's work and each other stage's wait.
@@ -248,8 +256,16 @@ double in_flight(const Pipeline& pipe, int rank) {
     case Schedule::ZbH1: return std::min(p, m);
     case Schedule::ZbH2: return std::min(2 * p - 1, m);
     case Schedule::VMin: return std::min(std::floor(p / 3) + (pipe.pp % 3 == 2 ? 2 : 1), m);
-    default: return in_flight_input(pipe, rank);
+    case Schedule::GPipe:
+    case Schedule::OneFOneB:
+    case Schedule::Interleaved:
+    case Schedule::BreadthFirst:
+    case Schedule::ZbV:
+    case Schedule::VHalf:
+    case Schedule::DualPipe:
+    case Schedule::DualPipeV: break;
   }
+  return in_flight_input(pipe, rank);
 }
 
 double in_flight_input(const Pipeline& pipe, int rank) {
@@ -270,8 +286,6 @@ double in_flight_input(const Pipeline& pipe, int rank) {
   }
   return m;
 }
-
-int parameter_copies(Schedule schedule) { return schedule == Schedule::DualPipe ? 2 : 1; }
 
 PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, Seconds hop) {
   const Totals sum = totals(stages);
@@ -297,31 +311,37 @@ PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stag
       const Dual dual = dualpipe(pipe, stages);
       return {Seconds(dual.busy), Seconds(dual.bubble), Seconds(x * exposed_hops(pipe))};
     }
-    default: {
+    case Schedule::ZbH1:
+    case Schedule::ZbH2:
+    case Schedule::ZbV:
+    case Schedule::VHalf:
+    case Schedule::VMin: {
       const double still = zero_bubble(pipe, stages, sum);
       return split(still, still + x * exposed_hops(pipe));
     }
   }
+  return {};
 }
 
 bool schedule_allows(const Pipeline& pipe) {
   const std::int64_t m = pipe.micro_batches, p = pipe.pp;
-  if (p < 1 || pipe.vp < 1 || m < 1) return false;
+  if (p < 1 || pipe.vp < 1 || m < 1 || !takes_chunks(pipe.schedule, pipe.vp)) return false;
+  if (schedule_row(pipe.schedule).chunks != Chunks::One && p == 1) return false;
   switch (pipe.schedule) {
     case Schedule::GPipe:
     case Schedule::OneFOneB:
     case Schedule::ZbH1:
-    case Schedule::ZbH2: return pipe.vp == 1;
+    case Schedule::ZbH2: return true;
     case Schedule::Interleaved: {
       const std::int64_t group = pipe.group > 0 ? pipe.group : p;
-      return p > 1 && pipe.vp > 1 && group >= p && group <= m && (m % group == 0 || m % group >= p);
+      return group >= p && group <= m && (m % group == 0 || m % group >= p);
     }
-    case Schedule::BreadthFirst: return p > 1 && pipe.vp > 1 && m >= p;
+    case Schedule::BreadthFirst:
     case Schedule::ZbV:
     case Schedule::VHalf:
-    case Schedule::VMin: return p > 1 && pipe.vp == 2 && m >= p;
-    case Schedule::DualPipe: return pipe.vp == 1 && p % 2 == 0 && m % 2 == 0 && m >= 2 * p;
-    case Schedule::DualPipeV: return p > 1 && pipe.vp == 2 && m >= 2 * p;
+    case Schedule::VMin: return m >= p;
+    case Schedule::DualPipe: return p % 2 == 0 && m % 2 == 0 && m >= 2 * p;
+    case Schedule::DualPipeV: return m >= 2 * p;
   }
   return false;
 }

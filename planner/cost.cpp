@@ -57,8 +57,9 @@ namespace {
 double offloaded_bytes(const Problem& problem, const Split& split, const Layer& layer) {
   const Training& training = problem.training;
   Layout layout;
-  layout.tp = split.tp, layout.cp = split.cp, layout.cp_kind = split.cp_kind, layout.ep = split.ep;
-  layout.etp = split.etp, layout.micro_batch = split.micro_batch, layout.sequence_parallel = split.sequence_parallel;
+  layout.tp = split.tp, layout.cp = split.cp, layout.cp_kind = split.cp_kind, layout.cp_ulysses = split.cp_ulysses;
+  layout.ep = split.ep, layout.etp = split.etp, layout.micro_batch = split.micro_batch;
+  layout.sequence_parallel = split.sequence_parallel;
   const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
   return plan::offloaded_bytes(ledger, left_on_gpu(ledger, layer, problem.model, training, layout), training.offload);
 }

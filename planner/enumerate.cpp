@@ -2,14 +2,18 @@
 #include "planner/enumerate.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <span>
 
+#include "formulas/schedule.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {
 
+/// Divisors of `n` in order.
 std::vector<int> divisors(std::int64_t n) {
   std::vector<int> all;
   all.reserve(32);
@@ -33,9 +37,10 @@ bool sequence_parallel(const Problem& problem, int tp) {
 
 /// All-to-all parts of a hybrid context group: proper divisors.
 std::vector<int> hybrid_parts(const Problem& problem, int cp) {
-  if (problem.fixed.cp_ulysses) return {*problem.fixed.cp_ulysses};
   std::vector<int> parts = divisors(cp);
-  std::erase_if(parts, [&](int part) { return part == 1 || part == cp; });
+  std::erase_if(parts, [&](int part) {
+    return part == 1 || part == cp || (problem.fixed.cp_ulysses && part != *problem.fixed.cp_ulysses);
+  });
   return parts;
 }
 
@@ -44,13 +49,16 @@ struct Context {
   int ulysses = 1;
 };
 
+/// What is fixed of the context needs a group to hold for: none of it is dropped at cp 1.
 std::vector<Context> context_choices(const Problem& problem, int cp) {
+  const bool parts = problem.fixed.cp_ulysses.value_or(1) > 1;
+  if (cp == 1 && (parts || problem.fixed.cp_kind.value_or(CpKind::Ring) != CpKind::Ring)) return {};
   if (cp == 1) return {{}};
   std::vector<Context> all;
   for (const CpKind kind :
        choose<CpKind>(problem.fixed.cp_kind, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid})) {
     if (kind != CpKind::Hybrid) {
-      all.push_back({kind, 1});
+      if (!parts) all.push_back({kind, 1});
       continue;
     }
     for (const int part : hybrid_parts(problem, cp)) all.push_back({kind, part});
@@ -71,7 +79,10 @@ std::vector<int> ep_choices(const Problem& problem) {
 }
 
 std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
-  if (pp == 1) return {Schedule::OneFOneB};  // every schedule is the same without stages
+  if (pp == 1) {  // every schedule is the same without stages, but a fixed one asks for them
+    if (problem.fixed.schedule.value_or(Schedule::OneFOneB) != Schedule::OneFOneB) return {};
+    return {Schedule::OneFOneB};
+  }
   std::vector<Schedule> all;
   for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
   return choose<Schedule>(problem.fixed.schedule, all);
@@ -95,32 +106,16 @@ std::size_t shards_under(const Problem& problem, int zero, const std::vector<int
 int most_chunks(const Problem& problem, int pp) { return (problem.model.depth() + 2) / pp; }
 
 std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, Schedule schedule) {
-  switch (schedule) {
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst: {
-      std::vector<int> all;
-      for (int vp = 2; vp <= most_chunks(problem, family.pp); ++vp) all.push_back(vp);
-      return choose<int>(problem.fixed.vp, all);
-    }
-    case Schedule::ZbV:
-    case Schedule::VHalf:
-    case Schedule::VMin:
-    case Schedule::DualPipeV: return problem.fixed.vp.value_or(2) == 2 ? std::vector<int>{2} : std::vector<int>{};
-    default: return problem.fixed.vp.value_or(1) == 1 ? std::vector<int>{1} : std::vector<int>{};
+  if (problem.fixed.vp)
+    return takes_chunks(schedule, *problem.fixed.vp) ? std::vector<int>{*problem.fixed.vp} : std::vector<int>{};
+  switch (schedule_row(schedule).chunks) {
+    case Chunks::One: return {1};
+    case Chunks::Two: return {2};
+    case Chunks::Many: break;
   }
-}
-
-/// Modules that exist in some layer of the model.
-std::uint16_t modules_of(const Model& model) {
-  unsigned modules = kRecomputeNorm;
-  for (const Layer& layer : model.kinds) {
-    if (layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent) modules |= kRecomputeCoreAttention;
-    if (layer.mixer == Mixer::Latent) modules |= kRecomputeLatentUp;
-    if (layer.ffn == Ffn::Dense) modules |= kRecomputeMlp;
-    if (layer.ffn == Ffn::Moe) modules |= kRecomputeMoe | kRecomputeMoeActivation;
-    if (layer.ffn == Ffn::Moe && layer.moe.shared_width > 0) modules |= kRecomputeSharedExperts;
-  }
-  return static_cast<std::uint16_t>(modules);
+  std::vector<int> all;
+  for (int vp = 2; vp <= most_chunks(problem, family.pp); ++vp) all.push_back(vp);
+  return all;
 }
 
 /// Ways to recompute that a model offers, whatever the framework.
@@ -206,9 +201,12 @@ class InnerSpace {
 /// Walks the outer axes, counts what rules reject and collects the rest.
 class FamilyWalk {
  public:
-  FamilyWalk(const Problem& problem, Tally& tally) : problem_(problem), tally_(tally), inner_(problem) {}
+  using Visit = std::function<bool(const Family&)>;
+  FamilyWalk(const Problem& problem, Tally& tally, std::int64_t most, const Visit& visit)
+      : problem_(problem), tally_(tally), inner_(problem), all_(divisors(problem.gpus)), most_(most), visit_(visit) {}
 
-  std::vector<Family> run();
+  /// Grids of (tp, cp, pp) that it looked at.
+  std::int64_t run();
 
  private:
   void experts(Layout layout);
@@ -217,11 +215,28 @@ class FamilyWalk {
   /// Is it legal at this level? If not, it counts.
   bool passes(const Layout& layout, Level level);
 
+  /// Of the GPUs' divisors those of what is left of them.
+  std::vector<int> divisors_of(std::int64_t left) const;
+
   const Problem& problem_;
   Tally& tally_;
   InnerSpace inner_;
-  std::vector<Family> families_{};
+  std::vector<int> all_;
+  std::int64_t most_, grids_ = 0;
+  const Visit& visit_;
+  bool on_ = true;  ///< more families are wanted
 };
+
+std::vector<int> FamilyWalk::divisors_of(std::int64_t left) const {
+  if (left <= 0 || problem_.gpus % left != 0) return divisors(left);  // a fixed axis need not divide the GPUs
+  std::vector<int> some;
+  some.reserve(all_.size());
+  for (const int divisor : all_) {
+    if (divisor > left) break;
+    if (left % divisor == 0) some.push_back(divisor);
+  }
+  return some;
+}
 
 bool FamilyWalk::passes(const Layout& layout, Level level) {
   const int rule = broken_rule(problem_, layout, level);
@@ -233,7 +248,7 @@ void FamilyWalk::contexts(const Layout& layout) {
   for (const Context& context : context_choices(problem_, layout.cp)) {
     Layout family = layout;
     family.cp_kind = context.kind, family.cp_ulysses = context.ulysses;
-    if (passes(family, Level::Context)) families_.push_back({family});
+    if (on_ && passes(family, Level::Context)) on_ = visit_({family});
   }
 }
 
@@ -252,18 +267,20 @@ void FamilyWalk::experts(Layout layout) {
     }
 }
 
-std::vector<Family> FamilyWalk::run() {
-  for (const int tp : choose<int>(problem_.fixed.tp, divisors(problem_.gpus)))
-    for (const int cp : choose<int>(problem_.fixed.cp, divisors(problem_.gpus / tp)))
-      for (const int pp : choose<int>(problem_.fixed.pp, divisors(problem_.gpus / tp / cp))) {
+std::int64_t FamilyWalk::run() {
+  for (const int tp : choose<int>(problem_.fixed.tp, all_))
+    for (const int cp : choose<int>(problem_.fixed.cp, divisors_of(problem_.gpus / tp)))
+      for (const int pp : choose<int>(problem_.fixed.pp, divisors_of(problem_.gpus / tp / cp))) {
+        if (!on_ || grids_++ >= most_) return grids_;
         const std::int64_t inner = static_cast<std::int64_t>(tp) * cp * pp;
         Layout layout;
         layout.tp = tp, layout.cp = cp, layout.pp = pp;
         layout.dp = problem_.fixed.dp.value_or(static_cast<int>(std::max<std::int64_t>(1, problem_.gpus / inner)));
         layout.sequence_parallel = sequence_parallel(problem_, tp);
+        if (problem_.fixed.sequence_parallel.value_or(false) && !layout.sequence_parallel) continue;
         if (passes(layout, Level::Grid)) experts(layout);
       }
-  return std::move(families_);
+  return grids_;
 }
 
 }  // namespace
@@ -292,7 +309,17 @@ std::vector<Rejected> Tally::rows() const {
 }
 
 std::vector<Family> enumerate_families(const Problem& problem, Tally& tally) {
-  return FamilyWalk(problem, tally).run();
+  std::vector<Family> families;
+  (void)visit_families(problem, tally, std::numeric_limits<std::int64_t>::max(), [&](const Family& family) {
+    families.push_back(family);
+    return true;
+  });
+  return families;
+}
+
+std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t most,
+                            const std::function<bool(const Family&)>& visit) {
+  return FamilyWalk(problem, tally, most, visit).run();
 }
 
 Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run) {

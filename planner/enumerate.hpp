@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -40,6 +41,11 @@ class Tally {
 /// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts
 /// that differ from it in the inner axes alone.
 [[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
+
+/// The same one by one, until `visit` says that it has seen enough or `most` grids of (tp, cp, pp) were looked at.
+/// Returns how many were.
+std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t most,
+                            const std::function<bool(const Family&)>& visit);
 
 /// The family's layout run so, with the layers of the chunks that the user fixed.
 [[nodiscard]] Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run);

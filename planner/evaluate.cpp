@@ -11,9 +11,7 @@
 namespace plan {
 namespace {
 
-bool pairs_micro_batches(Schedule schedule) {
-  return schedule == Schedule::DualPipe || schedule == Schedule::DualPipeV;
-}
+bool pairs_micro_batches(Schedule schedule) { return schedule_row(schedule).pairs; }
 
 }  // namespace
 
@@ -43,8 +41,16 @@ std::int64_t sharding_passes(const Pipeline& pipeline) {
     case Schedule::GPipe:
     case Schedule::BreadthFirst: return 1;
     case Schedule::Interleaved: return (pipeline.micro_batches + pipeline.pp - 1) / pipeline.pp;
-    default: return pipeline.micro_batches;
+    case Schedule::OneFOneB:
+    case Schedule::ZbH1:
+    case Schedule::ZbH2:
+    case Schedule::ZbV:
+    case Schedule::VHalf:
+    case Schedule::VMin:
+    case Schedule::DualPipe:
+    case Schedule::DualPipeV: break;
   }
+  return pipeline.micro_batches;
 }
 
 void Evaluator::find_placement(const Layout& layout) {

@@ -7,20 +7,6 @@
 
 namespace plan {
 
-std::string recompute_text(const Recompute& recompute) {
-  switch (recompute.kind) {
-    case RecomputeKind::None: return "none";
-    case RecomputeKind::Full:
-      if (recompute.layers > 0) return fmt::format("full-{}", recompute.layers);
-      return recompute.uniform > 1 ? fmt::format("uniform-{}", recompute.uniform) : "full";
-    case RecomputeKind::Selective: break;
-  }
-  std::string text;
-  for (const Named<RecomputeModule>& row : kRecomputeModuleNames)
-    if ((recompute.modules & row.value) != 0) text.append(text.empty() ? "" : "+").append(row.name);
-  return text.empty() ? "none" : text;
-}
-
 namespace {
 
 /// The same in words: "recompute 4 layers a stage in full", or a chunk where stages have several.
@@ -35,18 +21,6 @@ std::string recompute_words(const Recompute& recompute, int vp) {
 }
 
 }  // namespace
-
-std::string stage_layers_text(const std::vector<int>& stage_layers) {
-  std::string text;
-  for (std::size_t i = 0; i < stage_layers.size();) {
-    std::size_t end = i;
-    while (end < stage_layers.size() && stage_layers[end] == stage_layers[i]) ++end;
-    if (!text.empty()) text += "+";
-    text += end - i > 1 ? fmt::format("{}x{}", end - i, stage_layers[i]) : fmt::format("{}", stage_layers[i]);
-    i = end;
-  }
-  return text;
-}
 
 std::string axes_text(const Estimate& estimate, bool moe) {
   const Layout& layout = estimate.layout;
@@ -93,12 +67,13 @@ std::vector<std::string> other_choices(const Layout& best, const Layout& other) 
 }
 
 std::string layout_flag(const Layout& layout) {
-  std::string text =
-      fmt::format("tp{},cp{},pp{},vp{},dp{},ep{},etp{},zero{},shard{},mb{}", layout.tp, layout.cp, layout.pp, layout.vp,
-                  layout.dp, layout.ep, layout.etp, layout.zero, layout.shard, layout.micro_batch);
-  text += fmt::format(",cp-kind={},schedule={},recompute={},sp={}", name(layout.cp_kind), name(layout.schedule),
-                      recompute_text(layout.recompute), layout.sequence_parallel ? "on" : "off");
-  if (!layout.chunk_layers.empty()) text += fmt::format(",layers={}", fmt::join(layout.chunk_layers, "+"));
+  std::string text;
+  each_axis([&](const auto& axis) {
+    const auto& value = layout.*axis.value;
+    if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;
+    if (axis.key == "layers" && layout.chunk_layers.empty()) return;
+    text += (text.empty() ? "" : ",") + worded(axis, value);
+  });
   return text;
 }
 

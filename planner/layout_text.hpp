@@ -5,16 +5,10 @@
 
 #include "formulas/layout.hpp"
 #include "planner/estimate.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
-
-/// "none", "full", "full-4" (first 4 layers of a stage), "uniform-2", "core_attn+mlp": as `--layout recompute=` takes
-/// it.
-[[nodiscard]] std::string recompute_text(const Recompute& recompute);
-
-/// Layers of the stages, runs together: "7+14x8+7".
-[[nodiscard]] std::string stage_layers_text(const std::vector<int>& stage_layers);
 
 /// The main axes on one line: "tp 8   cp 1   pp 16 (vp 8)   dp 128   micro_batch 1 x 16".
 [[nodiscard]] std::string axes_text(const Estimate& estimate, bool moe);

@@ -5,21 +5,23 @@
 #include <iterator>
 #include <tuple>
 
+#include "planner/problem/axes.hpp"
+
 namespace plan {
 namespace {
 
-auto order_key(const Candidate& c) {
-  const Layout& l = c.layout;
-  return std::tuple(c.score.step_time, c.score.peak, l.tp, l.pp, l.cp, l.ep, l.etp, l.vp, l.micro_batch, l.zero,
-                    l.shard, l.schedule, l.cp_kind, l.cp_ulysses, l.recompute.kind, l.recompute.modules,
-                    l.recompute.layers);
+/// Strict order: what was scored, then smaller axes.
+bool before(const Candidate& a, const Candidate& b) {
+  if (a.score.step_time != b.score.step_time) return a.score.step_time < b.score.step_time;
+  if (a.score.peak != b.score.peak) return a.score.peak < b.score.peak;
+  return precedes(a.layout, b.layout);
 }
 
 }  // namespace
 
 bool better(Objective objective, const Candidate& a, const Candidate& b) {
   if (objective == Objective::Memory && a.score.peak != b.score.peak) return a.score.peak < b.score.peak;
-  return order_key(a) < order_key(b);
+  return before(a, b);
 }
 
 bool same_degrees(const Layout& a, const Layout& b) {
@@ -53,7 +55,7 @@ void Front::offer(const Candidate& candidate) {
   if (place != members_.begin()) {
     const Candidate& best = *std::prev(place);
     const bool equal = best.score.step_time == time && best.score.peak == peak;
-    if (best.score.peak <= peak && !(equal && order_key(candidate) < order_key(best))) return;
+    if (best.score.peak <= peak && !(equal && before(candidate, best))) return;
     if (best.score.step_time == time) --place;
   }
   const auto beaten =

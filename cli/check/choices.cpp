@@ -5,7 +5,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/terminal/words.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -16,33 +16,12 @@ struct ChoiceRow {
   std::string (*text)(const Problem&, const Layout&);
 };
 
-template <int Layout::*Axis>
-std::string degree(const Problem&, const Layout& layout) {
-  return fmt::format("{}", layout.*Axis);
-}
-
+/// What is not a layout's own.
 const ChoiceRow kRows[] = {
-    {"tp", degree<&Layout::tp>},
-    {"cp", degree<&Layout::cp>},
-    {"cp_kind", [](const Problem&, const Layout& l) { return std::string(l.cp > 1 ? name(l.cp_kind) : ""); }},
-    {"pp", degree<&Layout::pp>},
-    {"vp", degree<&Layout::vp>},
-    {"dp", degree<&Layout::dp>},
-    {"ep", degree<&Layout::ep>},
-    {"etp", degree<&Layout::etp>},
-    {"zero", degree<&Layout::zero>},
-    {"shard",
-     [](const Problem&, const Layout& l) { return l.shard > 0 ? fmt::format("{}", l.shard) : std::string("all"); }},
-    {"micro_batch", degree<&Layout::micro_batch>},
-    {"layers", [](const Problem&, const Layout& l) { return stage_layers_text(l.chunk_layers); }},
     {"micro_batches",
      [](const Problem& p, const Layout& l) {
        return fmt::format("{}", micro_batches(p.training.global_batch, l.dp, l.micro_batch));
      }},
-    {"schedule", [](const Problem&, const Layout& l) { return std::string(l.pp > 1 ? name(l.schedule) : ""); }},
-    {"recompute", [](const Problem&, const Layout& l) { return recompute_text(l.recompute); }},
-    {"sequence_parallel",
-     [](const Problem&, const Layout& l) { return std::string(l.sequence_parallel ? "on" : "off"); }},
     {"seq", [](const Problem& p, const Layout&) { return fmt::format("{}", p.training.seq); }},
     {"global_batch", [](const Problem& p, const Layout&) { return fmt::format("{}", p.training.global_batch); }},
     {"precision", [](const Problem& p, const Layout&) { return std::string(name(p.training.precision)); }},
@@ -50,6 +29,16 @@ const ChoiceRow kRows[] = {
     {"gpus", [](const Problem& p, const Layout&) { return fmt::format("{}", p.gpus); }},
     {"gpu", [](const Problem& p, const Layout&) { return p.cluster.gpu.name; }},
 };
+
+/// An axis as reports have it; empty where it says nothing beside the others.
+template <class T>
+std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
+  if (axis.key == "cp_kind" && layout.cp == 1) return "";
+  if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return "";
+  if (axis.key == "schedule" && layout.pp == 1) return "";
+  if (axis.key == "shard" && layout.shard == 0) return "all";
+  return axis_text(layout.*axis.value);
+}
 
 /// Where "file:line" points; no line if the text is not one.
 Place parse_where(const std::string& where) {
@@ -63,14 +52,19 @@ Place parse_where(const std::string& where) {
 }  // namespace
 
 std::string choice_text(std::string_view key, const Problem& problem, const Layout& layout) {
+  std::string text;
+  each_axis([&](const auto& axis) {
+    if (axis.key == key) text = shown(axis, layout);
+  });
   for (const ChoiceRow& row : kRows)
-    if (row.key == key) return row.text(problem, layout);
-  return {};
+    if (row.key == key) text = row.text(problem, layout);
+  return text;
 }
 
 const std::vector<std::string>& choice_keys() {
   static const std::vector<std::string> kKeys = [] {
     std::vector<std::string> keys;
+    each_axis([&](const auto& axis) { keys.emplace_back(axis.key); });
     for (const ChoiceRow& row : kRows) keys.emplace_back(row.key);
     return keys;
   }();

@@ -6,8 +6,8 @@
 
 #include "cli/check/check.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

@@ -8,12 +8,12 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/report/comparison.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

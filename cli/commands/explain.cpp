@@ -7,11 +7,11 @@
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explain.hpp"
 #include "cli/report/explanation_html.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {

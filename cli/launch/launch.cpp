@@ -7,6 +7,7 @@
 
 #include "cli/launch/format.hpp"
 #include "formulas/absurdity.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/config_json.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -50,14 +51,7 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
   bool clash = false;
   Fixed& a = into.fixed;
   const Fixed& b = from.fixed;
-  for (const auto member : {&Fixed::tp, &Fixed::cp, &Fixed::pp, &Fixed::vp, &Fixed::dp, &Fixed::ep, &Fixed::etp,
-                            &Fixed::zero, &Fixed::shard, &Fixed::micro_batch, &Fixed::cp_ulysses})
-    merge_axis(a.*member, b.*member, clash);
-  merge_axis(a.cp_kind, b.cp_kind, clash);
-  merge_axis(a.schedule, b.schedule, clash);
-  merge_axis(a.recompute, b.recompute, clash);
-  merge_axis(a.sequence_parallel, b.sequence_parallel, clash);
-  merge_axis(a.chunk_layers, b.chunk_layers, clash);
+  each_axis([&](const auto& axis) { merge_axis(a.*axis.fixed, b.*axis.fixed, clash); });
   if (!into.model) into.model = from.model;
   if (into.model_name.empty()) into.model_name = from.model_name;
   if (!into.training) into.training = from.training;

@@ -10,7 +10,7 @@
 #include "cli/report/report.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -110,21 +110,21 @@ Json run_json(const RunCost& run) {
 
 Json layout_json(const Estimate& e) {
   const Layout& l = e.layout;
-  Json json = {{"tp", l.tp}, {"cp", l.cp}, {"cp_kind", name(l.cp_kind)}};
-  if (l.cp_kind == CpKind::Hybrid) json["cp_ulysses"] = l.cp_ulysses;
-  json["pp"] = l.pp;
-  json["vp"] = l.vp;
-  json["dp"] = l.dp;
-  json["ep"] = l.ep;
-  json["etp"] = l.etp;
-  json["zero"] = l.zero;
-  json["shard"] = l.shard_group();
-  json["micro_batch"] = l.micro_batch;
-  json["micro_batches"] = e.micro_batches;
-  json["schedule"] = name(l.schedule);
-  json["recompute"] = recompute_text(l.recompute);
-  json["sequence_parallel"] = l.sequence_parallel;
-  json["stage_layers"] = e.stage_layers;
+  Json json;
+  each_axis([&](const auto& axis) {
+    if (axis.key == "cp_ulysses" && l.cp_kind != CpKind::Hybrid) return;
+    const auto& value = l.*axis.value;
+    using Value = std::decay_t<decltype(value)>;
+    if (axis.key == "layers")
+      json["stage_layers"] = e.stage_layers;
+    else if (axis.key == "shard")
+      json["shard"] = l.shard_group();
+    else if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, bool>)
+      json[std::string(axis.key)] = value;
+    else
+      json[std::string(axis.key)] = axis_text(value);
+    if (axis.key == "micro_batch") json["micro_batches"] = e.micro_batches;
+  });
   return json;
 }
 

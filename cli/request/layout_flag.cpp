@@ -4,46 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <string>
 #include <vector>
 
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
-using Number = std::optional<int> Fixed::*;
-
-struct NumberAxis {
-  std::string_view name;
-  Number field;
-  int least;
-  int most;
+/// Other words for an axis.
+struct Alias {
+  std::string_view word;
+  std::string_view key;
 };
-
-constexpr int kMostRanks = 1 << 24;
-
-/// Axes with a number, the name that reports use first.
-constexpr NumberAxis kNumberAxes[] = {
-    {"tp", &Fixed::tp, 1, kMostRanks},
-    {"cp", &Fixed::cp, 1, kMostRanks},
-    {"pp", &Fixed::pp, 1, kMostRanks},
-    {"vp", &Fixed::vp, 1, kMostRanks},
-    {"dp", &Fixed::dp, 1, kMostRanks},
-    {"ep", &Fixed::ep, 1, kMostRanks},
-    {"etp", &Fixed::etp, 1, kMostRanks},
-    {"zero", &Fixed::zero, 0, 3},
-    {"shard", &Fixed::shard, 0, kMostRanks},
-    {"mb", &Fixed::micro_batch, 1, kMostRanks},
-    {"micro_batch", &Fixed::micro_batch, 1, kMostRanks},
-    {"cp_ulysses", &Fixed::cp_ulysses, 1, kMostRanks},
-};
-
-constexpr std::array<std::string_view, 6> kWordAxes = {"cp_kind", "schedule", "sched", "recompute", "sp", "layers"};
+constexpr Alias kAliases[] = {
+    {"sched", "schedule"}, {"sp", "sequence_parallel"}, {"mb", "micro_batch"}, {"fsdp", "zero"}};
 
 /// One item of the list: `tp8`, `tp=8`, `schedule=1f1b`, `sp`.
 struct Item {
@@ -85,18 +64,9 @@ Result<bool> read_word(std::string_view axis, std::string_view text, const Named
   return true;
 }
 
-Result<bool> read_switch(const std::string& text, std::optional<bool>& out) {
-  if (text.empty() || text == "on" || text == "1" || text == "true")
-    out = true;
-  else if (text == "off" || text == "0" || text == "false")
-    out = false;
-  else
-    return unknown_value("sp", text, {"on", "off"});
-  return true;
-}
-
 /// `7+14x8+7` or `7+8+7`: layers of each chunk in model order.
-Result<bool> read_layers(const std::string& text, std::optional<std::vector<int>>& out) {
+Result<std::vector<int>> read_layers(const std::string& text) {
+  constexpr std::size_t kMostChunks = 1 << 16;
   std::vector<int> layers;
   for (const std::string_view part : split(text, "+")) {
     const std::size_t times = part.find('x');
@@ -110,47 +80,78 @@ Result<bool> read_layers(const std::string& text, std::optional<std::vector<int>
         read_count("layers=", times == std::string_view::npos ? part : part.substr(times + 1), 0, 100000);
     if (!count) return fail(count.error());
     layers.insert(layers.end(), static_cast<std::size_t>(repeat), static_cast<int>(*count));
+    if (layers.size() > kMostChunks)
+      return fail({"out_of_range", fmt::format("`layers=` has more than {} numbers", kMostChunks)});
   }
-  out = std::move(layers);
-  return true;
+  return layers;
 }
 
-Result<bool> read_word_axis(const Item& item, Fixed& fixed) {
-  if (item.name == "cp_kind") return read_word("cp-kind", item.value, kCpKindNames, fixed.cp_kind);
-  if (item.name == "schedule" || item.name == "sched")
-    return read_word("schedule", item.value, kScheduleNames, fixed.schedule);
-  if (item.name == "sp") return read_switch(item.value, fixed.sequence_parallel);
-  if (item.name == "layers") return read_layers(item.value, fixed.chunk_layers);
-  const Result<Recompute> recompute = read_recompute(item.value);
+/// The value of an axis, by its kind.
+Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, std::optional<int>& out) {
+  const Result<std::int64_t> value = read_count(fmt::format("--layout {}", axis.word), text, axis.least, axis.most);
+  if (!value) return fail(value.error());
+  out = static_cast<int>(*value);
+  return true;
+}
+Result<bool> read_value(const LayoutAxis<CpKind>& axis, const std::string& text, std::optional<CpKind>& out) {
+  return read_word(axis.word, text, kCpKindNames, out);
+}
+Result<bool> read_value(const LayoutAxis<Schedule>& axis, const std::string& text, std::optional<Schedule>& out) {
+  return read_word(axis.word, text, kScheduleNames, out);
+}
+Result<bool> read_value(const LayoutAxis<bool>& axis, const std::string& text, std::optional<bool>& out) {
+  if (text.empty() || text == "on" || text == "1" || text == "true")
+    out = true;
+  else if (text == "off" || text == "0" || text == "false")
+    out = false;
+  else
+    return unknown_value(axis.word, text, {"on", "off"});
+  return true;
+}
+Result<bool> read_value(const LayoutAxis<Recompute>&, const std::string& text, std::optional<Recompute>& out) {
+  const Result<Recompute> recompute = read_recompute(text);
   if (!recompute) return fail(recompute.error());
-  fixed.recompute = *recompute;
+  out = *recompute;
+  return true;
+}
+Result<bool> read_value(const LayoutAxis<std::vector<int>>&, const std::string& text,
+                        std::optional<std::vector<int>>& out) {
+  Result<std::vector<int>> layers = read_layers(text);
+  if (!layers) return fail(layers.error());
+  out = std::move(*layers);
   return true;
 }
 
 Error unknown_axis(std::string_view text, const Item& item) {
   std::vector<std::string> names;
-  for (const NumberAxis& axis : kNumberAxes) names.emplace_back(axis.name);
-  names.insert(names.end(), kWordAxes.begin(), kWordAxes.end());
+  each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
   Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
   const std::string near = nearest_name(item.name, names);
   if (!near.empty()) error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
-  error.help.push_back("axes: tp cp pp vp dp ep etp zero shard mb cp-kind schedule recompute sp layers");
+  error.help.push_back(fmt::format("axes: {}", fmt::join(names, " ")));
   return error;
 }
 
-Result<bool> read_item(std::string_view text, Fixed& fixed) {
+/// The item as the table of axes has it: a schedule's name alone, or another word for an axis.
+Item known_item(std::string_view text) {
   Item item = split_item(text);
-  for (const NumberAxis& axis : kNumberAxes) {
-    if (axis.name != item.name) continue;
-    const Result<std::int64_t> value =
-        read_count(fmt::format("--layout {}", axis.name), item.value, axis.least, axis.most);
-    if (!value) return fail(value.error());
-    fixed.*axis.field = static_cast<int>(*value);
-    return true;
-  }
-  if (parse(kScheduleNames, text)) item = {"schedule", std::string(text)};
-  if (std::find(kWordAxes.begin(), kWordAxes.end(), item.name) != kWordAxes.end()) return read_word_axis(item, fixed);
-  return fail(unknown_axis(text, item));
+  if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
+  if (item.name == "fsdp" && item.value.empty()) item.value = "3";  // fully sharded: ZeRO 3
+  for (const Alias& alias : kAliases)
+    if (alias.word == item.name) item.name = alias.key;
+  return item;
+}
+
+Result<bool> read_item(std::string_view text, const Item& item, Fixed& fixed) {
+  Result<bool> read = true;
+  bool known = false;
+  each_axis([&](const auto& axis) {
+    if (axis.key != item.name) return;
+    known = true;
+    read = read_value(axis, item.value, fixed.*axis.fixed);
+  });
+  if (!known) return fail(unknown_axis(text, item));
+  return read;
 }
 
 /// `full-4` read as `full` and 4; nothing if the word does not start so.
@@ -176,6 +177,7 @@ Result<Recompute> read_recompute(std::string_view text) {
     return out;
   }
   out.kind = RecomputeKind::Selective;
+  if (text == "selective") text = name(kRecomputeCoreAttention);  // Megatron's word for it
   for (const std::string_view word : split(text, "+")) {
     const std::optional<RecomputeModule> module = parse(kRecomputeModuleNames, word);
     if (!module) {
@@ -194,8 +196,9 @@ Result<Fixed> read_layout(std::string_view text) {
   std::vector<std::string> seen;
   for (const std::string_view part : split(text, ",")) {
     if (part.empty()) continue;
-    const std::string axis = split_item(part).name;
-    const Result<bool> read = read_item(part, fixed);
+    const Item item = known_item(part);
+    const std::string& axis = item.name;
+    const Result<bool> read = read_item(part, item, fixed);
     if (!read) errors.insert(errors.end(), read.error().begin(), read.error().end());
     if (std::find(seen.begin(), seen.end(), axis) != seen.end())
       errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", axis)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,7 +55,9 @@ struct Problem {
   int top = 4;                          ///< layouts to report, the best included
   bool pareto = false;                  ///< also keep the front of memory against step time
   std::vector<Cluster> alternatives{};  ///< other hardware to suggest when nothing fits
-  int threads = 0;                      ///< 0 = all cores; the answer does not depend on it
+  /// The same for whoever leaves them out: asked only when nothing fits.
+  std::function<std::vector<Cluster>(const Cluster&)> more_alternatives{};
+  int threads = 0;  ///< 0 = all cores; the answer does not depend on it
   std::vector<Input> inputs{};
 };
 

@@ -229,12 +229,17 @@ Stack torchtitan() {
 const std::vector<FrameworkRow>& table() {
   static const std::vector<FrameworkRow> rows = {
       {Framework::Any, "any", "no framework's limits, only what divides", any()},
-      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron()},
-      {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan()},
-      {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed()},
+      // Also AMD's own port, github.com/ROCm/Megatron-LM.
+      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron(), "nvidia amd"},
+      // torchtitan's README: CUDA and ROCm; its XPU runs are no Gaudi.
+      {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan(), "nvidia amd"},
+      // deepspeed.ai/tutorials/accelerator-setup-guide
+      {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed(), "nvidia amd intel"},
+      // accelerate/utils/imports.py: CUDA, HPU (Gaudi); its parallelism_config.py asks for a torch device mesh.
       {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",
-       hugging_face("accelerate", StateLayout::Fsdp2)},
-      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext()},
+       hugging_face("accelerate", StateLayout::Fsdp2), "nvidia amd intel"},
+      // MaxText's README: TPUs and NVIDIA GPUs; AMD's port, rocm.docs.amd.com, "Training a model with JAX MaxText".
+      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext(), "google nvidia amd"},
   };
   return rows;
 }
@@ -248,6 +253,10 @@ FrameworkDefaults run_defaults(std::string_view framework) {
 }
 
 std::span<const FrameworkRow> frameworks() { return table(); }
+
+bool runs_on(const FrameworkRow& row, std::string_view vendor) {
+  return row.vendors.empty() || vendor.empty() || row.vendors.find(vendor) != std::string_view::npos;
+}
 
 const FrameworkRow& framework_row(Framework framework) {
   for (const FrameworkRow& row : table())

@@ -16,7 +16,11 @@ struct FrameworkRow {
   std::string_view name;
   std::string_view help;
   Stack stack;
+  std::string_view vendors{};  ///< of the GPUs that it runs on, as presets name them; empty: whoever's
 };
+
+/// Does the framework run on GPUs of that vendor? On one that is not stated, who knows.
+[[nodiscard]] bool runs_on(const FrameworkRow& row, std::string_view vendor);
 
 /// All frameworks, `any` first.
 [[nodiscard]] std::span<const FrameworkRow> frameworks();

@@ -117,7 +117,8 @@ constexpr Rule kRules[] = {
                           p.training.global_batch);
      }},
     {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }},
+     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }, 0,
+     [](const Problem& p, const Layout& l) { return fmt::format("pp {} for {} layers", l.pp, p.model.depth()); }},
     {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
      kAllFrameworks,
      [](const Problem& p, const Layout& l) {
@@ -130,7 +131,8 @@ constexpr Rule kRules[] = {
        return p.fixed.dp || static_cast<std::int64_t>(l.tp) * l.cp * l.pp <= 4096;
      }},
     {"heads_divide", "tp divides the attention heads", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }},
+     [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }, 0,
+     [](const Problem& p, const Layout& l) { return fmt::format("tp {} for {} heads", l.tp, heads_of(p.model)); }},
     {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return kv_heads_fit(p, l.tp); }},
     {"ffn_divides", "tp divides the FFN width", Level::Grid, kAllFrameworks,
@@ -141,6 +143,10 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        const std::int64_t seq = p.training.seq;
        return (l.cp == 1 || divides(2 * l.cp, seq)) && (!l.sequence_parallel || divides(l.tp, seq / l.cp));
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("sequence {}, cp {}, tp {}", p.training.seq, l.cp, l.tp);
      }},
     {"context_too_short", "a context rank keeps at least 256 tokens", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }},
@@ -148,17 +154,29 @@ constexpr Rule kRules[] = {
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.cp == 1 || !recurrent(p.model); }},
 
     {"experts_divide", "ep divides the experts", Level::Experts, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }},
+     [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }, 0,
+     [](const Problem& p, const Layout& l) { return fmt::format("ep {} for {} experts", l.ep, p.model.experts()); }},
     {"expert_width_divides", "etp divides the expert width", Level::Experts, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return expert_widths_divide(p, l.etp); }},
     {"expert_grid_divides", "etp * ep * pp divides the GPUs", Level::Experts, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        return divides(static_cast<std::int64_t>(l.etp) * l.ep * l.pp, static_cast<std::int64_t>(p.gpus));
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("{} * {} * {} for {} GPUs", l.etp, l.ep, l.pp, p.gpus);
      }},
+
+    {"experts_exist", "a dense model has no experts to spread or split", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return p.model.moe() || (l.ep == 1 && l.etp == 1); }},
 
     {"micro_batch_divides", "micro_batch * dp divides the global batch", Level::MicroBatch, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        return divides(static_cast<std::int64_t>(l.dp) * l.micro_batch, p.training.global_batch);
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("{} * {} for {} sequences", l.micro_batch, l.dp, p.training.global_batch);
      }},
 
     {"ulysses_heads", "all-to-all context parallelism divides heads and KV heads", Level::Context, kAllFrameworks,
@@ -201,11 +219,36 @@ constexpr Rule kRules[] = {
        return p.fixed.vp || p.fixed.chunk_layers || stages_even(p.model.depth(), l.chunks());
      }},
 
+    {"shard_needs_zero", "a shard group needs states that are sharded: zero 1, 2 or 3", Level::Sharding, kAllFrameworks,
+     [](const Problem&, const Layout& l) { return l.zero > 0 || l.shard == 0 || l.shard == l.dense_group(); }},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
 };
 
 }  // namespace
+
+std::int64_t heads_of(const Model& model) {
+  std::int64_t heads = 0;
+  for (const Layer& kind : model.kinds) {
+    if (kind.mixer == Mixer::Attention) heads = std::gcd(heads, kind.attention.heads);
+    if (kind.mixer == Mixer::Latent) heads = std::gcd(heads, kind.latent.heads);
+    if (kind.mixer == Mixer::Mamba2) heads = std::gcd(heads, kind.mamba.heads);
+    if (kind.mixer == Mixer::DeltaNet) heads = std::gcd(heads, std::gcd(kind.delta.key_heads, kind.delta.value_heads));
+  }
+  return heads;
+}
+
+std::uint16_t modules_of(const Model& model) {
+  unsigned modules = kRecomputeNorm;
+  for (const Layer& layer : model.kinds) {
+    if (layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent) modules |= kRecomputeCoreAttention;
+    if (layer.mixer == Mixer::Latent) modules |= kRecomputeLatentUp;
+    if (layer.ffn == Ffn::Dense) modules |= kRecomputeMlp;
+    if (layer.ffn == Ffn::Moe) modules |= kRecomputeMoe | kRecomputeMoeActivation;
+    if (layer.ffn == Ffn::Moe && layer.moe.shared_width > 0) modules |= kRecomputeSharedExperts;
+  }
+  return static_cast<std::uint16_t>(modules);
+}
 
 bool splits_sequence(Framework framework) {
   return framework != Framework::DeepSpeed && framework != Framework::Accelerate;

@@ -34,6 +34,12 @@ inline constexpr FrameworkMask kAllFrameworks = 0xff;
 /// Does tensor parallelism of the framework also split the sequence between its regions, unless told not to?
 [[nodiscard]] bool splits_sequence(Framework framework);
 
+/// RecomputeModule bits of what exists in some layer of the model.
+[[nodiscard]] std::uint16_t modules_of(const Model& model);
+
+/// Heads that divide among ranks in every layer kind: the greatest common divisor of their numbers.
+[[nodiscard]] std::int64_t heads_of(const Model& model);
+
 /// One thing that a layout must satisfy. The table of rules is the list that `plan` documents.
 struct Rule {
   std::string_view code;  ///< stable, in `rejected[].reason`

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "cli/request/complete_layout.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 using namespace plan;
 

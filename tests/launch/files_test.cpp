@@ -3,10 +3,10 @@
 
 #include "cli/launch/launch.hpp"
 #include "cli/launch/settings.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

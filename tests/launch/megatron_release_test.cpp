@@ -7,11 +7,11 @@
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {

@@ -8,9 +8,9 @@
 #include <regex>
 #include <sstream>
 
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/temporary.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

@@ -4,12 +4,12 @@
 #include <deque>
 
 #include "cli/launch/launch.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/textbook_states.hpp"
 #include "launch/temporary.hpp"
 #include "planner/plan.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {

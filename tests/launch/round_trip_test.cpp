@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "cli/launch/launch.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan::oracle {
@@ -16,15 +17,14 @@ struct Collector {
   double capacity;
   std::vector<Candidate>& found;
 
+  /// Exactly what was fixed, whatever the axis.
   bool wanted(const Layout& l) const {
-    const Fixed& f = problem.fixed;
-    const bool hybrid = l.cp > 1 && l.cp_kind == CpKind::Hybrid;
-    return (!f.cp || *f.cp == l.cp) && (!f.pp || *f.pp == l.pp) && (!f.vp || *f.vp == l.vp) &&
-           (!f.dp || *f.dp == l.dp) && (!f.ep || *f.ep == l.ep) && (!f.etp || *f.etp == l.etp) &&
-           (!f.cp_ulysses || !hybrid || *f.cp_ulysses == l.cp_ulysses) && (!f.tp || *f.tp == l.tp) &&
-           (!f.micro_batch || *f.micro_batch == l.micro_batch) && (!f.zero || *f.zero == l.zero) &&
-           (!f.schedule || l.pp == 1 || *f.schedule == l.schedule) && (!f.shard || *f.shard == l.shard) &&
-           (!f.cp_kind || l.cp == 1 || *f.cp_kind == l.cp_kind) && (!f.chunk_layers || suits(*f.chunk_layers, l));
+    bool all = true;
+    each_axis([&](const auto& axis) {
+      if (axis.key == "layers" || axis.key == "recompute") return;  // chosen below
+      if (const auto& value = problem.fixed.*axis.fixed; value && !(*value == l.*axis.value)) all = false;
+    });
+    return all && (!problem.fixed.chunk_layers || suits(*problem.fixed.chunk_layers, l));
   }
 
   /// A number for each chunk, every layer of the model on one of them.

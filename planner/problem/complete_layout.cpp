@@ -1,7 +1,9 @@
 // Axes that `plan estimate --layout` leaves open. Tested by tests/cli/layout_flag_test.cpp.
-#include "cli/request/complete_layout.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 #include <algorithm>
+
+#include "formulas/schedule.hpp"
 
 namespace plan {
 
@@ -13,14 +15,16 @@ Layout complete_layout(const Problem& problem) {
   // As many stages, or chunks of a stage, as there are numbers of layers.
   const int chunks = fixed.chunk_layers ? static_cast<int>(fixed.chunk_layers->size()) : 1;
   layout.pp = fixed.pp.value_or(std::max(1, chunks / fixed.vp.value_or(1)));
-  layout.vp = fixed.vp.value_or(std::max(1, chunks / layout.pp));
+  // Schedules of several chunks have two of them at least.
+  const bool one = !fixed.schedule || schedule_row(*fixed.schedule).chunks == Chunks::One;
+  layout.vp = fixed.vp.value_or(std::max(one ? 1 : 2, chunks / layout.pp));
   layout.dp = fixed.dp.value_or(std::max(1, problem.gpus / std::max(1, layout.tp * layout.cp * layout.pp)));
   layout.ep = fixed.ep.value_or(1);
   layout.etp = fixed.etp.value_or(1);
   layout.zero = fixed.zero.value_or(1);
   layout.shard = fixed.shard.value_or(0);
   layout.micro_batch = fixed.micro_batch.value_or(1);
-  layout.cp_kind = fixed.cp_kind.value_or(CpKind::Ring);
+  layout.cp_kind = fixed.cp_kind.value_or(fixed.cp_ulysses.value_or(1) > 1 ? CpKind::Hybrid : CpKind::Ring);
   layout.cp_ulysses = fixed.cp_ulysses.value_or(1);
   layout.schedule = fixed.schedule.value_or(layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
   layout.recompute = fixed.recompute.value_or(Recompute{});

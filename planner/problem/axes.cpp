@@ -1,0 +1,88 @@
+// What every axis of a layout can do. Tested by tests/cli/layout_flag_test.cpp and words_test.cpp.
+#include "planner/problem/axes.hpp"
+
+#include <fmt/format.h>
+
+#include "formulas/names.hpp"
+
+namespace plan {
+
+std::string recompute_text(const Recompute& recompute) {
+  switch (recompute.kind) {
+    case RecomputeKind::None: return "none";
+    case RecomputeKind::Full:
+      if (recompute.layers > 0) return fmt::format("full-{}", recompute.layers);
+      return recompute.uniform > 1 ? fmt::format("uniform-{}", recompute.uniform) : "full";
+    case RecomputeKind::Selective: break;
+  }
+  std::string text;
+  for (const Named<RecomputeModule>& row : kRecomputeModuleNames)
+    if ((recompute.modules & row.value) != 0) text.append(text.empty() ? "" : "+").append(row.name);
+  return text.empty() ? "none" : text;
+}
+
+std::string stage_layers_text(const std::vector<int>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i;
+    while (end < layers.size() && layers[end] == layers[i]) ++end;
+    if (!text.empty()) text += "+";
+    text += end - i > 1 ? fmt::format("{}x{}", end - i, layers[i]) : fmt::format("{}", layers[i]);
+    i = end;
+  }
+  return text;
+}
+
+std::string axis_text(int value) { return fmt::format("{}", value); }
+std::string axis_text(bool value) { return value ? "on" : "off"; }
+std::string axis_text(CpKind value) { return std::string(name(value)); }
+std::string axis_text(Schedule value) { return std::string(name(value)); }
+std::string axis_text(const Recompute& value) { return recompute_text(value); }
+std::string axis_text(const std::vector<int>& value) { return stage_layers_text(value); }
+
+namespace {
+
+template <class T>
+bool less(const T& a, const T& b) {
+  return a < b;
+}
+bool less(const Recompute& a, const Recompute& b) {
+  const auto key = [](const Recompute& r) { return std::tuple(r.kind, r.modules, r.layers, r.uniform); };
+  return key(a) < key(b);
+}
+
+}  // namespace
+
+bool precedes(const Layout& a, const Layout& b) {
+  int order = 0;
+  each_axis([&](const auto& axis) {
+    if (order == 0) order = less(a.*axis.value, b.*axis.value) ? -1 : less(b.*axis.value, a.*axis.value) ? 1 : 0;
+  });
+  return order < 0;
+}
+
+Fixed overlaid(Fixed base, const Fixed& over) {
+  each_axis([&](const auto& axis) {
+    if (over.*axis.fixed) base.*axis.fixed = over.*axis.fixed;
+  });
+  return base;
+}
+
+std::vector<std::string> fixed_words(const Fixed& fixed) {
+  std::vector<std::string> words;
+  each_axis([&](const auto& axis) {
+    if (const auto& value = fixed.*axis.fixed) words.push_back(worded(axis, *value));
+  });
+  return words;
+}
+
+std::vector<std::string> words_lost(const Fixed& fixed, const Layout& layout) {
+  std::vector<std::string> lost;
+  each_axis([&](const auto& axis) {
+    if (const auto& value = fixed.*axis.fixed; value && !(*value == layout.*axis.value))
+      lost.push_back(worded(axis, *value));
+  });
+  return lost;
+}
+
+}  // namespace plan

@@ -1,0 +1,87 @@
+#pragma once
+
+// The axes of a layout, each written once: reading `--layout`, printing and comparing layouts, laying what was typed
+// over what files state, and the brute-force oracle go through this table.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "formulas/layout.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// One axis: a choice that every layout makes and that a user can fix.
+template <class T>
+struct LayoutAxis {
+  std::string_view key;   ///< in JSON, inputs and budgets
+  std::string_view word;  ///< in `--layout`
+  T Layout::*value;
+  std::optional<T> Fixed::*fixed;
+  int least = 0, most = 0;  ///< of a number
+};
+
+/// No axis has more ranks: a job has at most as many GPUs.
+inline constexpr int kMostRanks = 1 << 24;
+
+/// In the order of the layout's JSON, in which layouts that cost the same are ranked, too.
+inline constexpr std::tuple kAxes{
+    LayoutAxis<int>{"tp", "tp", &Layout::tp, &Fixed::tp, 1, kMostRanks},
+    LayoutAxis<int>{"cp", "cp", &Layout::cp, &Fixed::cp, 1, kMostRanks},
+    LayoutAxis<CpKind>{"cp_kind", "cp-kind", &Layout::cp_kind, &Fixed::cp_kind},
+    LayoutAxis<int>{"cp_ulysses", "cp-ulysses", &Layout::cp_ulysses, &Fixed::cp_ulysses, 1, kMostRanks},
+    LayoutAxis<int>{"pp", "pp", &Layout::pp, &Fixed::pp, 1, kMostRanks},
+    LayoutAxis<int>{"vp", "vp", &Layout::vp, &Fixed::vp, 1, kMostRanks},
+    LayoutAxis<int>{"dp", "dp", &Layout::dp, &Fixed::dp, 1, kMostRanks},
+    LayoutAxis<int>{"ep", "ep", &Layout::ep, &Fixed::ep, 1, kMostRanks},
+    LayoutAxis<int>{"etp", "etp", &Layout::etp, &Fixed::etp, 1, kMostRanks},
+    LayoutAxis<int>{"zero", "zero", &Layout::zero, &Fixed::zero, 0, 3},
+    LayoutAxis<int>{"shard", "shard", &Layout::shard, &Fixed::shard, 0, kMostRanks},
+    LayoutAxis<int>{"micro_batch", "mb", &Layout::micro_batch, &Fixed::micro_batch, 1, kMostRanks},
+    LayoutAxis<Schedule>{"schedule", "schedule", &Layout::schedule, &Fixed::schedule},
+    LayoutAxis<Recompute>{"recompute", "recompute", &Layout::recompute, &Fixed::recompute},
+    LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel},
+    LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers},
+};
+
+/// Calls `visit` with each axis in turn.
+template <class Visit>
+constexpr void each_axis(const Visit& visit) {
+  std::apply([&](const auto&... axis) { (visit(axis), ...); }, kAxes);
+}
+
+/// "none", "full", "full-4" (first 4 layers of a chunk), "uniform-2", "core_attn+mlp".
+[[nodiscard]] std::string recompute_text(const Recompute& recompute);
+/// Numbers of layers, runs together: "7+14x8+7".
+[[nodiscard]] std::string stage_layers_text(const std::vector<int>& layers);
+
+/// A value as `--layout` takes it back.
+[[nodiscard]] std::string axis_text(int value);
+[[nodiscard]] std::string axis_text(bool value);
+[[nodiscard]] std::string axis_text(CpKind value);
+[[nodiscard]] std::string axis_text(Schedule value);
+[[nodiscard]] std::string axis_text(const Recompute& value);
+[[nodiscard]] std::string axis_text(const std::vector<int>& value);
+
+/// An axis with its value: "tp8", "schedule=1f1b".
+template <class T>
+[[nodiscard]] std::string worded(const LayoutAxis<T>& axis, const T& value) {
+  return std::string(axis.word) + (std::is_same_v<T, int> ? "" : "=") + axis_text(value);
+}
+
+/// Strict order of layouts, axis by axis as the table has them: smaller values first.
+[[nodiscard]] bool precedes(const Layout& a, const Layout& b);
+
+/// `base`, and what `over` fixes instead of it.
+[[nodiscard]] Fixed overlaid(Fixed base, const Fixed& over);
+
+/// The fixed axes as words: {"tp8", "schedule=1f1b"}.
+[[nodiscard]] std::vector<std::string> fixed_words(const Fixed& fixed);
+
+/// Words of the axes in which a layout is not what was fixed: none, or the answer is to another question.
+[[nodiscard]] std::vector<std::string> words_lost(const Fixed& fixed, const Layout& layout);
+
+}  // namespace plan
