@@ -2,7 +2,7 @@
 // first lines of each file, without parsing the rest. Tested by tests/presets/store_test.cpp.
 #include "presets/store.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -135,7 +135,20 @@ std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, co
   return std::nullopt;
 }
 
-Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries) {
+/// Names of presets that have `word` as a part between hyphens: "7b" of llama2-7b, not of 70b or 57b.
+std::vector<std::string> names_with(std::string_view word, const std::vector<PresetEntry>& entries) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::string> found;
+  for (const PresetEntry& entry : entries) {
+    const std::string name = "-" + lowered(entry.name) + "-";
+    if (!word.empty() && name.find("-" + lowered(std::string(word)) + "-") != std::string::npos && found.size() < kMost)
+      found.push_back(entry.name);
+  }
+  return found;
+}
+
+Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries,
+              std::optional<PresetKind> other) {
   const KindWords w = words(kind);
   std::vector<std::string> names;
   for (const PresetEntry& entry : entries) {
@@ -145,9 +158,23 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   Error error{fmt::format("unknown_{}", kind == PresetKind::Gpu ? "gpu" : w.noun),
               fmt::format("unknown {} `{}`", w.noun, yaml::printable(word))};
   const std::string near = nearest_name(word, names);
-  if (!near.empty()) error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
+  const std::vector<std::string> holding = names_with(word, entries);
+  if (holding.size() > 1)
+    error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
+  else if (!near.empty())
+    error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
+  if (other)
+    error.help.push_back(
+        fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));
   error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
   return error;
+}
+
+/// The kind of preset that has this name, where it is not the one that was asked for.
+std::optional<PresetKind> another_kind(PresetKind kind, std::string_view word, const StoreOptions& options) {
+  for (const PresetKind other : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
+    if (other != kind && find_entry(other, word, options)) return other;
+  return std::nullopt;
 }
 
 /// The text behind a word: preset, file, or folder with a config.json.
@@ -156,7 +183,7 @@ Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const Stor
   if (!options.files || !looks_like_path(word)) {
     if (std::optional<PresetEntry> entry = find_entry(kind, word, options)) return *std::move(entry);
     if (!options.files || word.empty() || !fs::exists(fs::path(word), status))
-      return fail(unknown(kind, word, all_entries(kind, options)));
+      return fail(unknown(kind, word, all_entries(kind, options), another_kind(kind, word, options)));
   }
   std::string path(word);
   if (kind == PresetKind::Model && fs::is_directory(path, status)) path = (fs::path(path) / "config.json").string();

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/plan_report.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/report/json.hpp"
@@ -14,6 +15,7 @@
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -81,6 +83,7 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
     problem->framework = framework;
     problem->training.stack = framework_row(framework).stack;
   }
+  if (Errors errors = unsupported_hardware(*problem); !errors.empty()) return fail(std::move(errors));
   if (!args.megatron_version) return problem;
   const Result<int> release = read_megatron_release(*args.megatron_version);
   if (!release) return fail(release.error());
@@ -95,8 +98,9 @@ std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchF
     for (const LaunchFile& file : files) json["files"].push_back(file.name);
     return dump(json);
   }
-  std::string out = fmt::format("{} on {} {}: {}\n", plan.problem.model.name, plan.problem.gpus,
-                                plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
+  std::string out =
+      first_lines(plan) + fmt::format("{} on {} {}: {}\n", plan.problem.model.name, plan.problem.gpus,
+                                      plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
   for (const LaunchFile& file : files)
     out += fmt::format("wrote {}\n", (std::filesystem::path(*args.output) / file.name).string());
   return out;
@@ -118,7 +122,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files);
   for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);
-  return kYes;
+  return plan->best.fits == Fits::Yes ? kYes : kNo;
 }
 
 }  // namespace plan

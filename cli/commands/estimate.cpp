@@ -5,12 +5,12 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
+#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {
@@ -41,7 +41,7 @@ int run_estimate(const Args& args, Streams& streams) {
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);
-  return plan->best.fits == Fits::No ? kNo : kYes;
+  return plan->best.fits == Fits::Yes ? kYes : kNo;
 }
 
 }  // namespace plan

@@ -80,7 +80,7 @@ constexpr Option kOptions[] = {
          "preset (405b), YAML file, config.json or its folder",
          "Names and aliases: `plan list models`. A folder is read for its config.json."),
     take("--seq", "N", kTrain, kNothing, kForProblem | kForProbe, &Args::seq, "tokens per sequence",
-         "8192 or 8k; k is 1024. Default: as the model was published."),
+         "8192, 8k or 1M; k is 1024. Default: as the model was published."),
     take("--global-batch", "N", kTrain, kNothing, kForProblem, &Args::global_batch,
          "sequences per step, or tokens: `16M tokens`",
          "`16M tokens` counts in powers of two if the number is one, as the field does (16 M = 16 777 216), else in "
@@ -104,7 +104,7 @@ constexpr Option kOptions[] = {
         "the reasons of clock events among the columns.")),
 
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
-         "Default: bf16."),
+         "Default: bf16, or fp16 on GPUs that have none. One that the GPU lacks is refused."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
          "Default: adam with fp32 states."),
     pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",

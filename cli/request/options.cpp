@@ -115,6 +115,24 @@ Error unknown_choice(const Option& option, const std::string& word, const Words&
   return error;
 }
 
+/// What others call the same thing.
+struct Alias {
+  std::string_view flag, word, meant;
+};
+constexpr Alias kAliases[] = {{"--task", "sft", "finetune"},
+                              {"--task", "full-finetune", "finetune"},
+                              {"--task", "pretraining", "pretrain"},
+                              {"--framework", "nemo", "megatron"},
+                              {"--framework", "megatron-lm", "megatron"},
+                              {"--framework", "megatron-bridge", "megatron"},
+                              {"--framework", "megatron-core", "megatron"}};
+
+std::string_view alias_of(std::string_view flag, std::string_view word) {
+  for (const Alias& alias : kAliases)
+    if (alias.flag == flag && alias.word == word) return alias.meant;
+  return {};
+}
+
 /// Typed words by row of the option table, as CLI11 stores them.
 using Slots = std::map<std::string_view, Words>;
 
@@ -133,6 +151,10 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
   }
   if (option.words != nullptr) {
     const Words choices = option.words();
+    if (const std::string_view meant = alias_of(option.flag, typed[0]); !meant.empty()) {
+      args.*option.value = meant;
+      return;
+    }
     if (std::find(choices.begin(), choices.end(), typed[0]) == choices.end()) {
       errors.push_back(unknown_choice(option, typed[0], choices));
       return;

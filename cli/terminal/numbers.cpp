@@ -64,6 +64,17 @@ std::vector<std::string> near_batches(double sequences, std::int64_t seq) {
   return help;
 }
 
+/// A count of sequences. Millions and more are tokens with the word left out.
+Result<std::int64_t> read_batch(std::string_view text) {
+  const bool many = !text.empty() && std::string_view("mMbBgGtT").find(text.back()) != std::string_view::npos;
+  if (many && split_letter(text))
+    return fail({"bad_number",
+                 fmt::format("`--global-batch {}` counts sequences or tokens?", text),
+                 {},
+                 {fmt::format("write `--global-batch '{} tokens'`, or the number of sequences in full", text)}});
+  return read_count("--global-batch", text, 1, kMostSequences);
+}
+
 Result<std::int64_t> from_tokens(std::string_view text, std::string_view amount, std::int64_t seq) {
   const bool binary = amount.size() > 1 && (amount.back() == 'i');
   const std::optional<Lettered> parsed = split_letter(binary ? amount.substr(0, amount.size() - 1) : amount);
@@ -89,10 +100,11 @@ Result<std::int64_t> from_tokens(std::string_view text, std::string_view amount,
 }  // namespace
 
 Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most) {
-  const bool thousands = !text.empty() && (text.back() == 'k' || text.back() == 'K');
-  const std::optional<double> number = parse_number(thousands ? text.substr(0, text.size() - 1) : text);
+  const char letter = text.empty() ? '\0' : text.back();
+  const double unit = letter == 'k' || letter == 'K' ? 1024 : letter == 'm' || letter == 'M' ? 1024 * 1024 : 1;
+  const std::optional<double> number = parse_number(unit > 1 ? text.substr(0, text.size() - 1) : text);
   if (!number) return not_a_count(flag, text);
-  const double value = *number * (thousands ? 1024 : 1);
+  const double value = *number * unit;
   if (value < static_cast<double>(least))
     return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, text)});
   if (value > static_cast<double>(most))
@@ -111,8 +123,7 @@ Result<double> read_amount(std::string_view flag, std::string_view text) {
 
 Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) {
   constexpr std::string_view kTokens = "tokens";
-  if (text.size() <= kTokens.size() || text.substr(text.size() - kTokens.size()) != kTokens)
-    return read_count("--global-batch", text, 1, kMostSequences);
+  if (text.size() <= kTokens.size() || text.substr(text.size() - kTokens.size()) != kTokens) return read_batch(text);
   std::string_view amount = text.substr(0, text.size() - kTokens.size());
   while (!amount.empty() && amount.back() == ' ') amount.remove_suffix(1);
   return from_tokens(text, amount, seq);
