@@ -8,6 +8,8 @@
 namespace plan {
 
 std::string absurdity(const Model& m) {
+  if (m.layers.size() > kMostDepth)
+    return "it has " + std::to_string(m.layers.size()) + " layers, more than " + std::to_string(kMostDepth);
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   double total = 2 * d(m.vocab) * d(m.hidden) + d(m.positions) * d(m.hidden);
   for (const Layer& k : m.kinds) {

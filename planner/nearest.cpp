@@ -7,12 +7,15 @@
 #include <numeric>
 #include <optional>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "formulas/names.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/words.hpp"
 
 namespace plan {
 namespace {
@@ -27,54 +30,62 @@ struct Change {
   Problem problem;
 };
 
-bool has_legal(const Problem& problem) {
-  Tally tally;
-  for (const Family& family : enumerate_families(problem, tally))
-    if (const auto runs = enumerate_runs(problem, family.layout, tally); !runs.empty()) {
-      if (!enumerate_shardings(problem, run_of(problem, family.layout, runs.front()), tally).empty()) return true;
+/// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
+/// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
+struct Work {
+  static constexpr std::int64_t kFamily = 250, kMostFamilies = 1500;  ///< the latter in one search
+  std::int64_t left = 1'500'000;
+
+  void searched(std::int64_t families) { left -= kFamily * families; }
+  std::int64_t families() const { return std::clamp<std::int64_t>(left / kFamily, 0, kMostFamilies); }
+};
+
+bool has_legal(const Problem& problem, Tally& tally, Work& work) {
+  if (problem.fixed.recompute)  // its rules read nothing else of a layout
+    if (const int rule = broken_rule(problem, *problem.fixed.recompute); rule >= 0) {
+      tally.reject(rule, 1);
+      return false;
     }
-  return false;
+  bool found = false;
+  work.left -= visit_families(problem, tally, work.left, [&](const Family& family) {
+    for (const Pipelining& run : enumerate_runs(problem, family.layout, tally)) {
+      found = !enumerate_shardings(problem, run_of(problem, family.layout, run), tally).empty();
+      if (found) return false;
+    }
+    return true;
+  });
+  return found;
+}
+
+bool has_legal(const Problem& problem, Work& work) {
+  Tally tally;
+  return has_legal(problem, tally, work);
 }
 
 /// The suggestion as one line, if the changed problem has a layout.
-std::optional<std::string> tried(const Change& change) {
-  if (!has_legal(change.problem)) return std::nullopt;
+std::optional<std::string> tried(const Change& change, Work& work) {
+  if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
-  const SearchResult found = find_layouts(problem);
+  const SearchResult found = find_layouts(problem, true, work.families());
+  work.searched(found.judged);
   if (found.ranking.best().empty() || found.at_risk) return std::nullopt;
   const Candidate& best = found.ranking.best().front();
   return fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout), best.score.peak / kGiB,
                      gib(static_cast<double>(problem.cluster.gpu.memory.value)));
 }
 
-/// The user's own fixed axes, each set free.
+/// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.
 std::vector<Change> freed_axes(const Problem& problem) {
   std::vector<Change> changes;
-  const auto free = [&](auto member, const char* name) {
-    if (!(problem.fixed.*member)) return;
-    Change change{std::string("leave ") + name + " free", problem};
+  each_axis([&](const auto& axis) {
+    if (!(problem.fixed.*axis.fixed)) return;
+    Change change{fmt::format("leave {} free", axis.key), problem};
     Fixed& fixed = change.problem.fixed;
-    const std::string_view axis = name;
-    (fixed.*member).reset();
-    if (axis == "pp" || axis == "vp" || axis == "schedule")
-      fixed.chunk_layers.reset();  // they suit that pipeline alone
-    changes.push_back(std::move(change));
-  };
-  free(&Fixed::recompute, "recompute");
-  free(&Fixed::micro_batch, "micro_batch");
-  free(&Fixed::zero, "zero");
-  free(&Fixed::shard, "shard");
-  free(&Fixed::chunk_layers, "layers");
-  free(&Fixed::schedule, "schedule");
-  free(&Fixed::vp, "vp");
-  free(&Fixed::cp_kind, "cp_kind");
-  free(&Fixed::cp, "cp");
-  free(&Fixed::dp, "dp");
-  free(&Fixed::pp, "pp");
-  free(&Fixed::tp, "tp");
-  free(&Fixed::etp, "etp");
-  free(&Fixed::ep, "ep");
+    (fixed.*axis.fixed).reset();
+    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
+    changes.insert(changes.begin(), std::move(change));
+  });
   return changes;
 }
 
@@ -104,36 +115,38 @@ std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, 
   return found;
 }
 
-std::vector<Change> other_gpu_counts(const Problem& problem, bool divides) {
+std::vector<Change> other_gpu_counts(const Problem& problem, Work& work) {
   std::vector<Change> changes;
-  if (!divides) {
-    const auto legal = [&](std::int64_t gpus) { return has_legal(with_gpus(problem, static_cast<int>(gpus)).problem); };
-    for (const std::int64_t gpus : nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal))
-      changes.push_back(with_gpus(problem, static_cast<int>(gpus)));
-    return changes;
-  }
-  // Too big: more GPUs, doubling until something fits.
-  for (int gpus = problem.gpus * 2, i = 0; i < 12 && gpus > 0 && gpus <= 1 << 22; ++i, gpus *= 2) {
-    Change change = with_gpus(problem, gpus);
-    if (tried(change)) return {change};
-  }
-  return {};
+  const auto legal = [&](std::int64_t gpus) {
+    return work.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, work);
+  };
+  for (const std::int64_t gpus : nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal))
+    changes.push_back(with_gpus(problem, static_cast<int>(gpus)));
+  return changes;
 }
 
-std::vector<Change> other_batches(const Problem& problem) {
+/// Too big: more GPUs, doubling until something fits.
+std::optional<std::string> more_gpus(const Problem& problem, Work& work) {
+  std::int64_t gpus = problem.gpus;
+  for (int i = 0; i < 12 && gpus <= 1 << 21 && work.left > 0; ++i)
+    if (auto line = tried(with_gpus(problem, static_cast<int>(gpus *= 2)), work)) return line;
+  return std::nullopt;
+}
+
+std::vector<Change> other_batches(const Problem& problem, Work& work) {
   std::vector<Change> changes;
   const auto with_batch = [&](std::int64_t batch) {
     Change change{"--global-batch " + std::to_string(batch), problem};
     change.problem.training.global_batch = batch;
     return change;
   };
-  const auto legal = [&](std::int64_t batch) { return has_legal(with_batch(batch).problem); };
+  const auto legal = [&](std::int64_t batch) { return work.left > 0 && has_legal(with_batch(batch).problem, work); };
   for (const std::int64_t batch : nearest_values(problem.training.global_batch, 1, 512, legal))
     changes.push_back(with_batch(batch));
   return changes;
 }
 
-std::vector<Change> other_sequences(const Problem& problem) {
+std::vector<Change> other_sequences(const Problem& problem, Work& work) {
   const std::int64_t step = 2ll * problem.fixed.cp.value_or(1) * problem.fixed.tp.value_or(1);
   std::vector<Change> changes;
   const auto with_seq = [&](std::int64_t seq) {
@@ -141,25 +154,27 @@ std::vector<Change> other_sequences(const Problem& problem) {
     change.problem.training.seq = seq;
     return change;
   };
-  const auto legal = [&](std::int64_t seq) { return has_legal(with_seq(seq).problem); };
+  const auto legal = [&](std::int64_t seq) { return work.left > 0 && has_legal(with_seq(seq).problem, work); };
   for (const std::int64_t seq : nearest_values(problem.training.seq, step, 64, legal)) changes.push_back(with_seq(seq));
   return changes;
 }
 
 std::vector<Change> other_gpus(const Problem& problem) {
   std::vector<Change> changes;
-  for (const Cluster& cluster : problem.alternatives) {
+  for (const Cluster& cluster : problem.alternatives.empty() && problem.more_alternatives
+                                    ? problem.more_alternatives(problem.cluster)
+                                    : problem.alternatives) {
     Change change{"--gpu " + cluster.gpu.name, problem};
     change.problem.cluster = cluster;
-    changes.push_back(std::move(change));
+    if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;
 }
 
-void suggest(Error& error, const std::vector<Change>& changes) {
+void suggest(Error& error, const std::vector<Change>& changes, Work& work) {
   for (const Change& change : changes) {
-    if (error.help.size() >= kSuggestions) return;
-    if (auto line = tried(change)) error.help.push_back(std::move(*line));
+    if (error.help.size() >= kSuggestions || work.left <= 0) return;
+    if (auto line = tried(change, work)) error.help.push_back(std::move(*line));
   }
 }
 
@@ -180,15 +195,8 @@ std::string factors_text(std::int64_t number) {
 
 /// The part of the GPUs' number that no axis but pp can divide by.
 std::int64_t left_to_stages(const Problem& problem) {
-  std::int64_t heads = 0;  // that all layer kinds share
-  for (const Layer& kind : problem.model.kinds) {
-    if (kind.mixer == Mixer::Attention) heads = std::gcd(heads, kind.attention.heads);
-    if (kind.mixer == Mixer::Latent) heads = std::gcd(heads, kind.latent.heads);
-    if (kind.mixer == Mixer::Mamba2) heads = std::gcd(heads, kind.mamba.heads);
-    if (kind.mixer == Mixer::DeltaNet) heads = std::gcd(heads, std::gcd(kind.delta.key_heads, kind.delta.value_heads));
-  }
   std::int64_t rest = problem.gpus;
-  for (const std::int64_t axis : {problem.training.global_batch, heads, problem.training.seq})
+  for (const std::int64_t axis : {problem.training.global_batch, heads_of(problem.model), problem.training.seq})
     if (axis > 0) rest /= std::gcd(rest, axis);
   return rest;
 }
@@ -198,8 +206,59 @@ std::string share_text(std::int64_t part, std::int64_t whole) {
   return percent < 1 ? "less than 1 %" : fmt::format("{:.0f} %", percent);
 }
 
+/// Rules of a framework's own, the one that rejected most first; nullptr if none did.
+const Rule* framework_rule(const Tally& tally) {
+  const Rule* worst = nullptr;
+  std::int64_t most = 0;
+  for (const Rejected& row : tally.rows())
+    for (const Rule& rule : rules())
+      if (rule.code == row.reason && rule.frameworks != kAllFrameworks && row.count > most)
+        worst = &rule, most = row.count;
+  return worst;
+}
+
+/// A fixed word that no layout has, whatever the other words: the reason; and whether only the framework lacks it.
+struct Culprit {
+  std::string text;
+  bool framework = false;
+};
+
+std::optional<Culprit> culprit(const Problem& problem, const std::string& word, Work& work) {
+  Tally tally;
+  if (has_legal(problem, tally, work) || work.left <= 0) return std::nullopt;
+  Problem any = problem;
+  any.framework = Framework::Any;
+  const Rule* own = framework_rule(tally);
+  if (own != nullptr && has_legal(any, work)) return Culprit{fmt::format("`{}`: {}", word, own->text), true};
+  const Layout plain = complete_layout(problem);
+  const int rule = broken_rule(problem, plain);
+  if (rule < 0) return std::nullopt;
+  return Culprit{fmt::format("`{}`: {}", word, broken_text(problem, plain, rule)), false};
+}
+
+/// The fixed words that are to blame, each alone, or else all together.
+void blame_words(Error& error, const Problem& problem, Work& work) {
+  each_axis([&](const auto& axis) {
+    const auto& value = problem.fixed.*axis.fixed;
+    if (!value) return;
+    Problem alone = problem;
+    alone.fixed = {};
+    alone.fixed.*axis.fixed = value;
+    const std::optional<Culprit> found = culprit(alone, worded(axis, *value), work);
+    if (!found) return;
+    if (found->framework) error.code = "unsupported_word";  // a mistake, not an answer
+    error.facts.push_back(found->text);
+  });
+  const std::vector<std::string> words = fixed_words(problem.fixed);
+  if (!error.facts.empty() || words.size() < 2) return;
+  const Layout plain = complete_layout(problem);
+  if (const int rule = broken_rule(problem, plain); rule >= 0)
+    error.facts.push_back(fmt::format("{}: {}", fmt::join(words, ","), broken_text(problem, plain, rule)));
+}
+
 /// The rule that rejected most, and what it demands.
 void blame_rules(Error& error, const Problem& problem, const SearchResult& found) {
+  if (!error.facts.empty()) return;  // the words say it all
   auto rows = found.stats.rejected;
   std::stable_sort(rows.begin(), rows.end(), [](const Rejected& a, const Rejected& b) { return a.count > b.count; });
   const std::string gpus = std::to_string(problem.gpus), factors = factors_text(problem.gpus);
@@ -224,7 +283,7 @@ void blame_memory(Error& error, const Problem& problem) {
   unlimited.cluster.gpu.memory = Bytes(std::int64_t{1} << 60);
   unlimited.objective = Objective::Memory;
   unlimited.top = 1, unlimited.pareto = false;
-  const SearchResult found = find_layouts(unlimited);
+  const SearchResult found = find_layouts(unlimited);  // in full: it says what is needed at least
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();
   const double capacity = static_cast<double>(problem.cluster.gpu.memory.value);
@@ -254,17 +313,22 @@ std::string degrees_text(const Layout& layout) {
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
   const bool divides = found.stats.legal > 0;
-  if (divides)
-    blame_memory(error, problem);
-  else
-    blame_rules(error, problem, found);
-  suggest(error, freed_axes(problem));
-  suggest(error, other_gpu_counts(problem, divides));
+  Work work;
   if (divides) {
-    suggest(error, other_gpus(problem));
+    blame_memory(error, problem);
   } else {
-    suggest(error, other_batches(problem));
-    suggest(error, other_sequences(problem));
+    blame_words(error, problem, work);
+    blame_rules(error, problem, found);
+  }
+  suggest(error, freed_axes(problem), work);
+  if (divides) {
+    if (error.help.size() < kSuggestions)
+      if (auto line = more_gpus(problem, work)) error.help.push_back(std::move(*line));
+    suggest(error, other_gpus(problem), work);
+  } else {
+    suggest(error, other_gpu_counts(problem, work), work);
+    suggest(error, other_batches(problem, work), work);
+    suggest(error, other_sequences(problem, work), work);
   }
   return error;
 }

@@ -9,20 +9,28 @@
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/words.hpp"
 #include "planner/search.hpp"
 
 namespace plan {
 namespace {
 
 constexpr int kMostMicroBatch = 64;
-constexpr std::size_t kMostPairs = 3000;  ///< estimates of two changes at a time
+/// Estimates of one change at a time and of two, families of the last search: counted and not timed, so that every
+/// machine suggests the same.
+constexpr std::size_t kMostSingles = 3000, kMostPairs = 3000;
+constexpr std::int64_t kMostFamilies = 5'000;
 
 using Variants = std::vector<Variant>;
 
 std::vector<int> divisors(int n) {
   std::vector<int> all;
-  for (int d = 1; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    all.push_back(static_cast<int>(d));
+    if (d * d < n) all.push_back(static_cast<int>(n / d));
+  }
+  std::sort(all.begin(), all.end());
   return all;
 }
 
@@ -102,7 +110,7 @@ Variants other_pipeline(const Variant& from) {
   const int room = from.problem.gpus / std::max(1, from.layout.tp * from.layout.cp);
   const int chunks = from.problem.model.depth() + 2;
   for (const int pp : divisors(room))
-    for (int vp = 1; pp * vp <= chunks && (pp > 1 || vp == 1); ++vp) {
+    for (int vp = 1; static_cast<std::int64_t>(pp) * vp <= chunks && (pp > 1 || vp == 1); ++vp) {
       Layout layout = from.layout;
       layout.pp = pp, layout.vp = vp, layout.chunk_layers.clear();
       if (vp != from.layout.vp) layout.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
@@ -160,7 +168,7 @@ Variants other_gpu_kind(const Variant& from) {
   for (const Cluster& cluster : from.problem.alternatives) {
     Variant next = from;
     next.problem.cluster = cluster;
-    if (broken_rule(next.problem, next.layout) < 0) out.push_back(next);
+    if (unsupported_hardware(next.problem).empty() && broken_rule(next.problem, next.layout) < 0) out.push_back(next);
   }
   return out;
 }
@@ -211,7 +219,7 @@ std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
   open.fixed = {};
   open.pareto = true;  // limits on memory and on time both find their layout on the front
-  const SearchResult found = find_layouts(open);
+  const SearchResult found = find_layouts(open, true, kMostFamilies);
   std::vector<Candidate> candidates = found.ranking.best();
   candidates.insert(candidates.end(), found.front.members().begin(), found.front.members().end());
   for (const Candidate& candidate : candidates) {
@@ -233,7 +241,7 @@ bool has(const std::vector<Remedy>& remedies, const Remedy& one) {
 std::vector<Remedy> find_remedies(const Patient& patient, std::size_t most) {
   std::vector<Remedy> remedies;
   const Variant from{patient.problem, patient.layout};
-  std::size_t budget = static_cast<std::size_t>(-1);
+  std::size_t budget = kMostSingles;
   const auto offer = [&](std::optional<Remedy> remedy) {
     if (remedy && remedies.size() < most && !has(remedies, *remedy)) remedies.push_back(std::move(*remedy));
   };

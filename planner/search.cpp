@@ -50,7 +50,8 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
 std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
 
-SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds) {
+SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds,
+                        std::int64_t most) {
   SearchResult found;
   found.ranking = Ranking(problem.objective, problem.top);
   found.at_risk = at_risk;
@@ -59,7 +60,7 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
   const unsigned threads = thread_count(problem);
   std::vector<FamilySearch> searches;
   for (unsigned t = 0; t < threads; ++t) searches.emplace_back(problem, usable_memory(problem, at_risk), bounds);
-  for (std::size_t start = 0; start < families.size();) {
+  for (std::size_t start = 0; start < families.size() && found.judged < most;) {
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
@@ -73,6 +74,7 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
       found.stats.pruned += outcome->pruned;
       too_big += outcome->too_big;
     }
+    found.judged = static_cast<std::int64_t>(start + count);
     start += count;
   }
   found.stats.rejected = tally.rows();
@@ -89,13 +91,17 @@ double usable_memory(const Problem& problem, bool at_risk) {
   return static_cast<double>(problem.cluster.gpu.memory.value) / (at_risk ? interval.low : interval.high);
 }
 
-SearchResult find_layouts(const Problem& problem, bool bounds) {
+SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most) {
   Tally outer;
   const std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, CostModel> costs;
   const std::vector<Costed> costed = cost_families(problem, families, costs);
-  SearchResult found = search_all(problem, costed, false, bounds);
-  if (found.ranking.best().empty()) found = search_all(problem, costed, true, bounds);
+  SearchResult found = search_all(problem, costed, false, bounds, most);
+  if (found.ranking.best().empty()) {
+    const std::int64_t judged = found.judged;
+    found = search_all(problem, costed, true, bounds, most - judged);
+    found.judged += judged;
+  }
   for (const Rejected& row : outer.rows()) {
     found.stats.considered += row.count;
     found.stats.rejected.push_back(row);

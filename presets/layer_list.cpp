@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "formulas/absurdity.hpp"
 #include "presets/model_parts.hpp"
 
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostLayers = 10000;
 constexpr int kMostNesting = 3;
 
 class LayerParser {
@@ -55,8 +55,8 @@ class LayerParser {
       problem_ = "a count is written `58 x`";
       return 1;
     }
-    if (*n < 1 || *n > static_cast<std::int64_t>(kMostLayers)) {
-      problem_ = fmt::format("a count is 1 to {}", kMostLayers);
+    if (*n < 1 || *n > static_cast<std::int64_t>(kMostDepth)) {
+      problem_ = fmt::format("a count is 1 to {}", kMostDepth);
       return 1;
     }
     return static_cast<std::size_t>(*n);
@@ -77,7 +77,7 @@ class LayerParser {
       once.push_back(kind());
     }
     std::vector<std::string> all;
-    if (once.size() * times > kMostLayers) problem_ = fmt::format("more than {} layers", kMostLayers);
+    if (once.size() * times > kMostDepth) problem_ = fmt::format("more than {} layers", kMostDepth);
     for (std::size_t i = 0; i < times && problem_.empty(); ++i) all.insert(all.end(), once.begin(), once.end());
     return all;
   }
@@ -86,7 +86,7 @@ class LayerParser {
     do {
       const std::vector<std::string> more = item(depth);
       all.insert(all.end(), more.begin(), more.end());
-      if (all.size() > kMostLayers) problem_ = fmt::format("more than {} layers", kMostLayers);
+      if (all.size() > kMostDepth) problem_ = fmt::format("more than {} layers", kMostDepth);
     } while (problem_.empty() && eat(','));
     return all;
   }

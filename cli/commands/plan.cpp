@@ -24,18 +24,15 @@ int run_plan(const Args& args, Streams& streams) {
     if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
     return report_errors(errors, streams);
   }
+  problem->more_alternatives = larger_clusters;
   Result<Plan> plan = search_with_progress(*problem, streams);
-  if (!plan) {  // once more, with other hardware to suggest
-    problem->alternatives = larger_clusters(problem->cluster);
-    plan = search_with_progress(*problem, streams);
-  }
   if (!plan) return report_errors(plan.error(), streams);
   if (args.format == "html" && plan->front.empty()) plan->front = memory_front(*problem, kFrontPoints);
   add_launch_notes(args, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);
-  return kYes;
+  return plan->best.fits == Fits::Yes ? kYes : kNo;
 }
 
 }  // namespace plan

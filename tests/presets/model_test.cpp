@@ -66,9 +66,10 @@ TEST_CASE("mistakes in a model file") {
   CHECK(code("preset: model/1\nname: m\nhidden: 1e30\nvocab: 128\n" + kParts + "layers: attention+dense\n") ==
         "out_of_range");
   CHECK(code("preset: model/1\nname: m\nhidden: 1000000\nvocab: 100000000\n" + kParts +
-             "layers: 10000 x attention+dense\n") == "");
+             "layers: 2000 x attention+dense\n") == "");
+  CHECK(code(kHead + kParts + "layers: 2001 x attention+dense\n") == "bad_value");
   CHECK(code("preset: model/1\nname: m\nhidden: 1000000\nvocab: 128\nattention:\n  heads: 100000\n  head_dim: 100000\n"
-             "layers: 10000 x attention\n") == "absurd_model");
+             "layers: 2000 x attention\n") == "absurd_model");
   CHECK(code(kHead + "attention:\n  heads: 4\n  kv_heads: 3\n  head_dim: 16\nlayers: attention\n") == "absurd_model");
   CHECK(code(kHead + "moe:\n  experts: 4\n  top_k: 5\n  expert_width: 16\nlayers: moe\n") == "absurd_model");
   CHECK(code(kHead + "attention:\n  heads: -4\n  head_dim: 16\nlayers: attention\n") == "out_of_range");
