@@ -79,6 +79,7 @@ inline constexpr std::array<std::array<double, kOrientations>, kDTypes> kEqualOr
 
 struct Gpu {
   std::string name{};
+  std::string vendor{};                        ///< nvidia, amd, google, intel, amazon; empty: not stated
   Bytes memory{};                              ///< usable: what the driver reports
   std::array<FlopsPerSecond, kDTypes> peak{};  ///< dense, by DType; 0 = not supported
   BytesPerSecond memory_bandwidth{};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "planner/nearest.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 #include "planner/why.hpp"
@@ -44,6 +45,9 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
 Result<Plan> search(const Problem& problem) {
   const SearchResult found = find_layouts(problem);
   if (found.ranking.best().empty()) return fail(explain_no_layout(problem, found));
+  for (const Candidate& candidate : found.ranking.best())
+    if (const std::vector<std::string> lost = words_lost(problem.fixed, candidate.layout); !lost.empty())
+      return fail({"internal", fmt::format("the layout found is not what was fixed: {}", fmt::join(lost, ", "))});
   Plan plan;
   plan.problem = problem;
   plan.search = found.stats;

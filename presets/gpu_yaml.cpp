@@ -31,6 +31,7 @@ void write_unless_zero(Lines& out, int indent, std::string_view key, double valu
 }  // namespace
 
 void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
+  root.text("vendor", gpu.vendor, kOptional);
   root.quantity("memory", gpu.memory, Range{1e6, 1e15});
   read_peaks(root, gpu);
   root.quantity("memory_bandwidth", gpu.memory_bandwidth, kBandwidth);
@@ -56,6 +57,7 @@ void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
 
 void write_gpu_fields(Lines& out, int in, const Gpu& gpu) {
   const Gpu assumed;
+  if (!gpu.vendor.empty()) out.data(in, "vendor", gpu.vendor);
   write_unless_zero(out, in, "memory", static_cast<double>(gpu.memory.value), Dimension::Bytes);
   out.plain(fmt::format("{:{}}peak:", "", in));
   for (const Named<DType>& row : kDTypeNames)

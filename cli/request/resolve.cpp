@@ -14,13 +14,14 @@
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/words.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
 namespace {
 
 constexpr const char* kDefaultCluster = "dgx-h100";
-constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostTop = 1000, kMostThreads = 4096;
+constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 27, kMostTop = 1000, kMostThreads = 4096;
 
 /// A problem under construction with the mistakes found so far.
 struct Draft {
@@ -29,6 +30,7 @@ struct Draft {
   Problem problem{};
   Errors errors{};
   std::optional<LaunchJob> job{};  ///< what --from files state
+  Fixed typed{};                   ///< axes of --layout
 
   /// The value of a Result, or its errors noted and nothing.
   template <class T>
@@ -146,6 +148,19 @@ void resolve_batch(Draft& draft) {
   say("global_batch", training.global_batch, draft.args.global_batch.has_value(), batch_origin);
 }
 
+/// bf16 where nobody says; on GPUs that have none, fp16, and the answer says so.
+void resolve_precision(Draft& draft) {
+  Training& training = draft.problem.training;
+  const Gpu& gpu = draft.problem.cluster.gpu;
+  const bool stated = draft.args.precision || (draft.job && draft.job->training);
+  const bool lacks = !stated && !gpu.name.empty() && !multiplies(gpu, training.precision);
+  if (lacks && multiplies(gpu, Precision::Fp16)) {
+    training.precision = Precision::Fp16;
+    return draft.note("precision", "fp16", Origin::Default, fmt::format("{} has no bf16", gpu.name));
+  }
+  draft.word("precision", draft.args.precision, kPrecisionNames, training.precision);
+}
+
 void resolve_training(Draft& draft) {
   const Args& args = draft.args;
   Problem& problem = draft.problem;
@@ -154,7 +169,7 @@ void resolve_training(Draft& draft) {
     problem.training = *draft.job->training;
     problem.training.seq = seq, problem.training.global_batch = batch;
   }
-  draft.word("precision", args.precision, kPrecisionNames, problem.training.precision);
+  resolve_precision(draft);
   draft.word("optimizer", args.optimizer, kOptimizerNames, problem.training.optimizer);
   draft.word("task", args.task, kTaskNames, problem.training.task);
   if (!draft.job) problem.training.dropout = problem.model.dropout;
@@ -207,24 +222,6 @@ void resolve_lora(Draft& draft) {
   draft.note("lora_rank", fmt::format("{}", training.lora.rank), args.lora_rank ? Origin::Flag : Origin::Default);
 }
 
-/// Typed axes over those of files. An axis that is typed frees what only followed from the file's: the stages'
-/// layers and the schedule.
-Fixed overlay(Fixed base, const Fixed& typed) {
-  const auto take = [&](auto member) {
-    if (typed.*member) base.*member = typed.*member;
-  };
-  const auto moved = [&](auto member) { return typed.*member && base.*member && typed.*member != base.*member; };
-  if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
-  if (moved(&Fixed::pp) && !typed.vp) base.vp.reset();
-  if (moved(&Fixed::tp) && !typed.sequence_parallel) base.sequence_parallel.reset();
-  for (const auto member : {&Fixed::tp, &Fixed::cp, &Fixed::pp, &Fixed::vp, &Fixed::dp, &Fixed::ep, &Fixed::etp,
-                            &Fixed::zero, &Fixed::shard, &Fixed::micro_batch, &Fixed::cp_ulysses})
-    take(member);
-  take(&Fixed::cp_kind), take(&Fixed::schedule), take(&Fixed::recompute);
-  take(&Fixed::sequence_parallel), take(&Fixed::chunk_layers);
-  return base;
-}
-
 /// Axes that launch files state, with their lines.
 void note_axes(Draft& draft) {
   if (!draft.job) return;
@@ -241,7 +238,7 @@ void resolve_search(Draft& draft) {
   note_axes(draft);
   if (args.layout)
     if (auto fixed = draft.take(read_layout(*args.layout))) {
-      problem.fixed = overlay(problem.fixed, *fixed);
+      draft.typed = *fixed;
       draft.note("layout", *args.layout, Origin::Flag);
     }
   if (args.top)
@@ -250,6 +247,15 @@ void resolve_search(Draft& draft) {
     if (const auto threads = draft.take(read_count("--threads", *args.threads, 1, kMostThreads)))
       problem.threads = static_cast<int>(*threads);
   problem.pareto = args.pareto;
+}
+
+/// Words that cannot be meant, once all that they stand beside is known.
+void judge_words(Draft& draft) {
+  Problem& problem = draft.problem;
+  problem.fixed = typed_over_files(problem, problem.fixed, draft.typed);
+  if (!draft.errors.empty()) return;
+  for (Error& error : meaningless_words(problem, draft.typed)) draft.errors.push_back(std::move(error));
+  for (Error& error : unsupported_hardware(problem)) draft.errors.push_back(std::move(error));
 }
 
 /// Fixed axes whose product no job has would overflow before the rule that they make up all GPUs refuses them.
@@ -281,6 +287,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_offload(draft);
   resolve_lora(draft);
   resolve_search(draft);
+  judge_words(draft);
   check_ranks(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
   return std::move(draft.problem);

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/request/complete_layout.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "planner/plan.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"

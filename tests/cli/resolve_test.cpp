@@ -34,13 +34,12 @@ TEST_CASE("defaults come from the model, and every input says where it came from
 
 TEST_CASE("flags win over presets") {
   const Problem problem =
-      resolve({"--model",     "8b",       "--gpus",         "64",        "--gpu",       "a100-sxm-80gb",
-               "--seq",       "16k",      "--global-batch", "4M tokens", "--precision", "fp8",
-               "--optimizer", "muon",     "--task",         "lora",      "--lora-rank", "8",
-               "--framework", "megatron", "--objective",    "memory",    "--layout",    "tp2",
-               "--top",       "7",        "--threads",      "1",         "--pareto"})
+      resolve({"--model",        "8b",        "--gpus",      "64",       "--gpu",       "h200-sxm", "--seq",    "16k",
+               "--global-batch", "4M tokens", "--precision", "fp8",      "--optimizer", "muon",     "--task",   "lora",
+               "--lora-rank",    "8",         "--framework", "megatron", "--objective", "memory",   "--layout", "tp2",
+               "--top",          "7",         "--threads",   "1",        "--pareto"})
           .value();
-  CHECK(problem.cluster.gpu.name == "a100-sxm-80gb");
+  CHECK(problem.cluster.gpu.name == "h200-sxm");
   CHECK(problem.training.seq == 16384);
   CHECK(problem.training.global_batch == 256);
   CHECK(problem.training.precision == Precision::Fp8Tensorwise);

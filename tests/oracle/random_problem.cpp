@@ -65,8 +65,8 @@ void fix_some(Problem& problem, std::mt19937& random) {
     fixed.recompute = pick(random, {Recompute{}, Recompute{.kind = RecomputeKind::Full},
                                     Recompute{.kind = RecomputeKind::Full, .layers = 1},
                                     Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}});
-  if (chance(random, 50)) fixed.cp_kind = pick(random, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses});
-  if (chance(random, 40)) fixed.schedule = static_cast<Schedule>(random() % kSchedules);
+  if (chance(random, 25)) fixed.cp_kind = pick(random, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses});
+  if (chance(random, 20)) fixed.schedule = static_cast<Schedule>(random() % kSchedules);
   if (chance(random, 10)) fixed.tp = pick(random, {1, 2});
   if (chance(random, 50)) fixed.shard = 0;
 }

@@ -1,0 +1,253 @@
+// Every word is honoured or refused: whatever is typed after --layout, on every framework and by every command, the
+// answer's layout says it, or an error names it. The words are generated.
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "check_files.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/request/plan_json_read.hpp"
+#include "formulas/names.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/words.hpp"
+#include "presets/store.hpp"
+
+using namespace plan;
+using checks::Ran;
+
+namespace {
+
+/// Each axis with values that can be meant and values that cannot.
+std::vector<std::string> all_words() {
+  std::vector<std::string> words;
+  each_axis([&](const auto& axis) {
+    using Value = typename std::decay_t<decltype(axis.fixed)>;
+    if constexpr (std::is_same_v<Value, std::optional<int> Fixed::*>) {
+      for (const int value : {0, 1, 2, 3, 4, 8, 16, 4096})
+        if (value >= axis.least && value <= axis.most) words.push_back(worded(axis, value));
+    }
+  });
+  for (const auto& row : kCpKindNames) words.push_back(fmt::format("cp-kind={}", row.name));
+  for (const auto& row : kScheduleNames) words.push_back(fmt::format("schedule={}", row.name));
+  for (const auto& row : kRecomputeModuleNames) words.push_back(fmt::format("recompute={}", row.name));
+  for (const char* word : {"none", "full", "full-1", "full-3", "full-99", "uniform-2", "uniform-99", "layernorm+mlp"})
+    words.push_back(fmt::format("recompute={}", word));
+  for (const char* word : {"sp", "sp=off", "layers=32", "layers=16+16", "layers=7+2x8+9", "layers=0+16+16+0",
+                           "layers=8x4", "layers=16+0+16", "layers=1+1", "layers=40"})
+    words.emplace_back(word);
+  return words;
+}
+
+/// What the answer's layout says differently from the words.
+std::vector<std::string> lost(const std::string& words, const Estimate& answer) {
+  Fixed asked = read_layout(words).value();
+  Layout layout = answer.layout;
+  if (asked.chunk_layers && layout.vp == 1 && layout.schedule != Schedule::DualPipe)
+    layout.chunk_layers = answer.stage_layers;
+  else
+    asked.chunk_layers.reset();  // a report has the layers of stages, not of their chunks
+  if (asked.shard == layout.dense_group()) layout.shard = layout.dense_group();
+  return words_lost(asked, layout);
+}
+
+/// One of the words, or the part of it in front of its value, stands in the text.
+bool names_one(const std::string& words, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  for (const std::string_view part : {std::string_view(words)})
+    for (std::size_t start = 0; start < part.size();) {
+      const std::size_t end = std::min(part.find(',', start), part.size());
+      const std::string_view word = part.substr(start, end - start);
+      const std::string_view name = word.substr(0, word.find_first_of("=0123456789"));
+      if (text.find(std::string(name)) != std::string::npos) return true;
+      start = end + 1;
+    }
+  return false;
+}
+
+void check_answer(const std::string& words, const Ran& ran) {
+  CAPTURE(ran.err);
+  REQUIRE((ran.status == 0 || ran.status == 1 || ran.status == 2));
+  if (ran.out.empty()) {
+    CHECK(ran.status != 0);
+    CHECK(ran.err.find("internal") == std::string::npos);
+    if (ran.status == 2) CHECK(names_one(words, ran.err));
+    return;
+  }
+  CHECK(ran.status != 2);
+  const Result<EarlierPlan> plan = read_plan_json(ran.out, "answer.json");
+  REQUIRE(plan);
+  CHECK(lost(words, plan->best) == std::vector<std::string>{});
+}
+
+void check_emitted(const std::string& words, const Ran& ran) {
+  CAPTURE(ran.err);
+  if (ran.out.empty()) {
+    CHECK(ran.status != 0);
+    return;
+  }
+  const std::string written = checks::Json::parse(ran.out)["layout"];
+  const Fixed fixed = read_layout(written).value();
+  Layout layout;
+  each_axis([&](const auto& axis) {
+    if (const auto& value = fixed.*axis.fixed) layout.*axis.value = *value;
+  });
+  Fixed asked = read_layout(words).value();
+  if (asked.shard == layout.dense_group() && layout.shard == 0) asked.shard = 0;
+  CHECK(words_lost(asked, layout) == std::vector<std::string>{});
+}
+
+std::string format_of(Framework framework) {
+  switch (framework) {
+    case Framework::Megatron: return "megatron-lm";
+    case Framework::Torchtitan: return "torchtitan";
+    case Framework::DeepSpeed: return "deepspeed";
+    case Framework::Accelerate: return "accelerate";
+    case Framework::Maxtext: return "maxtext";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a word of --layout is honoured or refused by its name") {
+  const std::vector<std::string> words = all_words();
+  std::mt19937 random(17);
+  const checks::Folder folder;
+  for (int i = 0; i < oracle::rounds(600); ++i) {
+    const auto& rows = frameworks();
+    const FrameworkRow& framework = rows[random() % rows.size()];
+    const std::string model = random() % 4 == 0 ? "mixtral-8x7b" : "8b", gpus = model == "8b" ? "8" : "32";
+    std::string layout = words[random() % words.size()];
+    if (random() % 2 == 0)
+      if (const std::string more = words[random() % words.size()];
+          more.substr(0, 3) != layout.substr(0, 3))  // the same axis twice is another mistake
+        layout += "," + more;
+    CAPTURE(layout);
+    CAPTURE(framework.name);
+    CAPTURE(model);
+    std::vector<std::string> line = {"--model", model, "--gpus", gpus, "--layout", layout, "--threads", "1"};
+    const std::string format = format_of(framework.framework);
+    if (i % 3 == 2 && !format.empty()) {
+      line.insert(line.begin(), {"emit", format});
+      line.insert(line.end(), {"-o", "out", "--json"});
+      check_emitted(layout, checks::run(line));
+      continue;
+    }
+    if (i % 3 == 1) line.insert(line.begin(), "estimate");
+    line.insert(line.end(), {"--framework", std::string(framework.name), "--json"});
+    check_answer(layout, checks::run(line));
+  }
+}
+
+TEST_CASE("a word without a meaning is a mistake, whoever reads it") {
+  const checks::Folder folder;
+  for (const auto& row : {std::pair{"ep8", "no experts"},
+                          {"etp4", "no experts"},
+                          {"recompute=moe", "no moe"},
+                          {"recompute=mla_up_proj", "no mla_up_proj"},
+                          {"recompute=full-33", "32 layers"},
+                          {"cp1,cp-kind=ulysses", "nothing is exchanged"},
+                          {"cp4,cp-kind=ring,cp-ulysses=2", "hybrid"},
+                          {"pp1,vp2", "no pipeline"},
+                          {"pp1,schedule=zb-v", "no pipeline"},
+                          {"vp4,schedule=1f1b", "one chunk"},
+                          {"tp1,sp", "no ranks"},
+                          {"zero0,shard8", "shards nothing"},
+                          {"pp4,vp1,layers=16+16", "it has 2"},
+                          {"layers=1+1", "places 2 layers"}}) {
+    const std::string layout = row.first, why = row.second;
+    CAPTURE(layout);
+    folder.write("budget.yaml", fmt::format("budget: 1\nmodel: 8b\ngpus: 64\nlayout: \"{}\"\n", layout));
+    for (const std::vector<std::string>& line :
+         {std::vector<std::string>{"--model", "8b", "--gpus", "64", "--layout", layout},
+          {"estimate", "--model", "8b", "--gpus", "64", "--layout", layout},
+          {"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "out", "--layout", layout},
+          {"check", "--budget", "budget.yaml"}}) {
+      const Ran ran = checks::run(line);
+      CAPTURE(ran.err);
+      CHECK(ran.status == 2);
+      CHECK(ran.out.empty());
+      std::string text = ran.err;
+      text.erase(std::unique(text.begin(), text.end(),
+                             [](char a, char b) { return (a == ' ' || a == '\n') && (b == ' ' || b == '\n'); }),
+                 text.end());
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      CHECK(text.find(why) != std::string::npos);
+      CHECK(ran.err.find("help:") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a word that the framework lacks is a mistake, and no other word takes its place") {
+  for (const auto& row : {std::pair{"megatron", "schedule=dualpipev"},
+                          {"megatron", "recompute=op"},
+                          {"deepspeed", "pp2"},
+                          {"deepspeed", "cp-kind=all-gather"},
+                          {"accelerate", "ep2"},
+                          {"maxtext", "schedule=1f1b,pp2"},
+                          {"torchtitan", "zero1"}}) {
+    const std::string framework = row.first, layout = row.second;
+    const std::string model = layout == "ep2" ? "mixtral-8x7b" : "8b";
+    const Ran ran = checks::run({"--model", model, "--gpus", "8", "--framework", framework, "--layout", layout});
+    CAPTURE(layout);
+    CAPTURE(ran.err);
+    CHECK(ran.status == (layout.find(',') == std::string::npos ? 2 : 1));
+    CHECK(ran.out.empty());
+  }
+}
+
+TEST_CASE("what is fixed beyond the GPUs says so") {
+  const Ran ran = checks::run({"--model", "8b", "--gpus", "8", "--layout", "tp16"});
+  CHECK(ran.status == 1);
+  CHECK(ran.err.find("`tp16`") != std::string::npos);
+  CHECK(ran.err.find("16 * 1 * 1 * 1 is 16") != std::string::npos);
+}
+
+TEST_CASE("a format that a GPU lacks is refused with those that it has, on every GPU") {
+  StoreOptions presets{.path = {}, .data_home = {}, .installed = {}, .files = false};
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, presets)) {
+    const Gpu gpu = load_gpu(entry.name, presets).value().value;
+    CAPTURE(gpu.name);
+    CHECK_FALSE(gpu.vendor.empty());
+    for (const Named<Precision>& row : kPrecisionNames) {
+      CAPTURE(row.name);
+      const Ran ran = checks::run({"estimate", "--model", "gpt2", "--gpus", "1", "--gpu", gpu.name, "--precision",
+                                   std::string(row.name), "--layout", "tp1"});
+      CHECK((ran.status == 2) == !multiplies(gpu, row.value));
+      if (ran.status == 2) CHECK(ran.err.find(gpu.name) != std::string::npos);
+    }
+    for (const FrameworkRow& row : frameworks())
+      if (!runs_on(row, gpu.vendor)) {
+        const Ran ran =
+            checks::run({"--model", "8b", "--gpus", "8", "--gpu", gpu.name, "--framework", std::string(row.name)});
+        CHECK(ran.status == 2);
+        CHECK(ran.err.find("does not run on") != std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("a GPU without bf16 trains in fp16, and the inputs say that nobody asked for it") {
+  const checks::Json json =
+      checks::run_json({"estimate", "--model", "8b", "--gpus", "64", "--gpu", "v100", "--layout", "tp8,zero3"});
+  CHECK(json["inputs"]["precision"]["value"] == "fp16");
+  CHECK(json["inputs"]["precision"]["origin"] == "default");
+}
+
+TEST_CASE("at risk is not yes, and the first line says it") {
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"--model", "70b", "--gpus", "16", "--task", "finetune"},
+        {"emit", "megatron-lm", "-o", "out", "--model", "70b", "--gpus", "16", "--task", "finetune"}}) {
+    const checks::Folder folder;
+    const Ran ran = checks::run(line);
+    if (ran.out.empty()) {  // whatever the prediction of the day: it fits for certain, may fit, or does not
+      CHECK(ran.status == 1);
+      continue;
+    }
+    CHECK((ran.status == 1) == ran.out.starts_with("AT RISK"));
+  }
+}
