@@ -127,8 +127,9 @@ constexpr Meaningless kRows[] = {
      "leave `shard` out, or write `zero1`"},
     {"layers", false, [](const Problem&, const Fixed& f) { return layers_miscounted(f); },
      [](const Problem&, const Fixed& f) {
-       return fmt::format("it has {} for {}", f.chunk_layers->size(),
-                          fmt::join(fixed_words(Fixed{.pp = f.pp, .vp = f.vp}), ", "));
+       Fixed pipeline;
+       pipeline.pp = f.pp, pipeline.vp = f.vp;
+       return fmt::format("it has {} for {}", f.chunk_layers->size(), fmt::join(fixed_words(pipeline), ", "));
      },
      "give one number for each of the pp * vp chunks"},
     {"layers", false, [](const Problem& p, const Fixed& f) { return f.chunk_layers && placed(f) != p.model.depth(); },
