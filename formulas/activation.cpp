@@ -52,7 +52,8 @@ void add_attention(LayerLedger& out, const Layer& layer, const Training& trainin
   const AttentionShape& shape = layer.attention;
   const double q = static_cast<double>(shape.q()) * u.slice;
   const double kv = kv_on_rank(shape, layout.tp);
-  out.mixer = u.element * (2 * q + 2 * kv) + u.quantised * q;
+  const double kept_kv = training.stack.expands_kv ? q : kv;
+  out.mixer = u.element * (2 * q + 2 * kept_kv) + u.quantised * q;
   if (keeps_output_twice(training, layout)) out.mixer += u.element * q;
   if (shape.qk_norm != QkNorm::None) {  // inputs of the two norms, one rsigma a head or a row
     const double rows = shape.qk_norm == QkNorm::Full ? 2 : static_cast<double>(shape.heads + shape.kv_heads) * u.slice;
@@ -102,8 +103,11 @@ void add_delta(LayerLedger& out, const Layer& layer, Units u) {
       u.slice;
 }
 
-/// Activation input (gate and up) and output of one FFN of `width`, per token.
-double activation_input(bool gated, double width, Units u) { return u.element * (gated ? 2 : 1) * width; }
+/// Activation input (gate and up) of one FFN of `width`, per token; its own factor, SiLU's output, where unfused.
+double activation_input(bool gated, double width, const Stack& stack, Units u) {
+  const double input = stack.fp8_activation_input ? std::min(1.0, u.element) : u.element;
+  return input * (gated ? 2 : 1) * width + (gated && !stack.fused_activation ? u.element * width : 0);
+}
 
 /// Copies of a token among the experts of a rank.
 double routed_copies(const MoeShape& shape, const Training& training, Units u) {
@@ -122,13 +126,15 @@ void add_moe(LayerLedger& out, const Model& model, const MoeShape& shape, const 
   const double expert_hidden = routed_hidden(model, shape);
   const double copies = routed_copies(shape, training, u);
   out.router = 8 * static_cast<double>(shape.experts) * u.replica + 2 * u.element * latent * u.replica;
-  out.routed = copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, u) + 4);
+  out.routed =
+      copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, training.stack, u) + 4);
   // SwiGLU is fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too.
   if (!shape.gated) out.routed += copies * u.element * width;
   out.routed_activation = copies * u.input * width;
   if (training.stack.legacy_moe_probs) out.routed_output = copies * u.element * expert_hidden;
+  if (training.stack.weighs_outputs) out.routed_output = copies * 4 * expert_hidden;
   const double shared = static_cast<double>(shape.shared_width);
-  out.shared = (activation_input(shape.gated, shared, u) + u.input * shared) * u.slice;
+  out.shared = (activation_input(shape.gated, shared, training.stack, u) + u.input * shared) * u.slice;
 }
 
 void add_mixer(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
@@ -146,14 +152,14 @@ void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& tr
   if (!training.lora.attention) out.mixer_norm = 0;
   if (training.lora.ffn || layer.ffn != Ffn::Dense) return;
   out.ffn_norm -= norm_output;
-  out.mlp -= u.input * static_cast<double>(layer.dense.width) * u.slice;
+  out.mlp_activation = 0;
 }
 
 void scale(LayerLedger& ledger, double tokens) {
   for (double* field :
        {&ledger.mixer_input, &ledger.mixer_norm, &ledger.mixer, &ledger.latent_up, &ledger.core, &ledger.ffn_input,
-        &ledger.ffn_norm, &ledger.mlp, &ledger.router, &ledger.routed, &ledger.routed_activation, &ledger.routed_output,
-        &ledger.shared, &ledger.statistics, &ledger.masks})
+        &ledger.ffn_norm, &ledger.mlp, &ledger.mlp_activation, &ledger.router, &ledger.routed,
+        &ledger.routed_activation, &ledger.routed_output, &ledger.shared, &ledger.statistics, &ledger.masks})
     *field *= tokens;
 }
 
@@ -183,7 +189,8 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   const double gathered = training.stack.keeps_gathered ? static_cast<double>(model.hidden) : hidden;
   const bool mixer = layer.mixer != Mixer::None, ffn = layer.ffn != Ffn::None;
   const bool parallel = mixer && ffn && layer.norms == 1;  // Falcon: one norm feeds both
-  const double normalised = training.stack.fused_norms ? 0 : u.element * hidden;
+  const bool eager = !training.stack.fused_norms && model.norm == Norm::Rms;
+  const double normalised = eager ? 4 * hidden : 0;  // the fp32 copy's other two bytes, the normalised input
   const double post = layer.norms == 4 ? u.element * hidden : 0;  // Gemma: inputs of the norms behind
   LayerLedger out;
   if (mixer) {
@@ -197,8 +204,8 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   }
   if (layer.ffn == Ffn::Dense) {
     const double width = static_cast<double>(layer.dense.width) * u.slice;
-    out.mlp = activation_input(layer.dense.gated, width, u) + u.input * width;
-    if (!training.stack.fused_activation && layer.dense.gated) out.mlp += u.element * width;
+    out.mlp = activation_input(layer.dense.gated, width, training.stack, u);
+    out.mlp_activation = u.input * width;
   }
   if (layer.ffn == Ffn::Moe) add_moe(out, model, layer.moe, training, layout, u);
   out.statistics += layer.norms * statistics_bytes(model) * u.replica;
@@ -231,7 +238,8 @@ LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& mod
   const double copies = u.tokens * routed_copies(layer.moe, training, u);
   if (modules & kOffloadExpertFc1) ledger.routed -= copies * u.input * routed_hidden(model, layer.moe) * layout.etp;
   if (modules & kOffloadMoeActivation)
-    ledger.routed -= copies * activation_input(layer.moe.gated, static_cast<double>(layer.moe.expert_width), u);
+    ledger.routed -=
+        copies * activation_input(layer.moe.gated, static_cast<double>(layer.moe.expert_width), training.stack, u);
   return ledger;
 }
 
@@ -257,6 +265,7 @@ double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_no
   if (modules & kRecomputeLatentUp) kept -= ledger.latent_up;
   const bool mlp = modules & kRecomputeMlp;
   if (mlp) kept -= ledger.mlp;
+  if (mlp || (modules & kRecomputeMlpActivation)) kept -= ledger.mlp_activation;
   if (mlp && fused_norms && ledger.mlp > 0) kept -= ledger.ffn_norm;
   if (modules & kRecomputeMoe)
     kept -= ledger.router + ledger.routed + ledger.routed_activation + ledger.routed_output + ledger.shared;

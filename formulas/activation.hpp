@@ -20,7 +20,8 @@ struct LayerLedger {
   double core = 0;               ///< softmax statistics, or the s*s tensors without flash (core_attn)
   double ffn_input = 0;          ///< residual stream into the FFN's norm
   double ffn_norm = 0;           ///< that norm's output
-  double mlp = 0;                ///< dense FFN: activation input and output (mlp)
+  double mlp = 0;                ///< dense FFN: the activation's input (mlp)
+  double mlp_activation = 0;     ///< dense FFN: the activation's output (mlp, mlp_act)
   double router = 0;             ///< logits and probabilities
   double routed = 0;             ///< permuted tokens and activation inputs of the experts (moe)
   double routed_activation = 0;  ///< activation outputs of the experts (moe, moe_act)
@@ -31,7 +32,7 @@ struct LayerLedger {
 
   /// Everything that backward of the FFN frees before backward of the mixer starts.
   double ffn() const {
-    return ffn_input + ffn_norm + mlp + router + routed + routed_activation + routed_output + shared;
+    return ffn_input + ffn_norm + mlp + mlp_activation + router + routed + routed_activation + routed_output + shared;
   }
   double total() const { return mixer_input + mixer_norm + mixer + latent_up + core + ffn() + statistics + masks; }
   bool operator==(const LayerLedger&) const = default;
@@ -39,9 +40,10 @@ struct LayerLedger {
 
 /// The ledger of one layer under the layout's tp, cp, ep, etp, micro_batch and sequence parallelism.
 ///
-/// Assumes dropout masks of one byte, no copy of the residual in fp32, RoPE and residual additions that
-/// save nothing. Sources: [KOR] for GPT, [TE] and [MCORE] read for Llama, MLA and MoE; Mamba-2 and
-/// DeltaNet derived from the arguments that their kernels save.
+/// Assumes dropout masks of one byte, RoPE and residual additions that save nothing. Fused norms keep no copy of the
+/// residual in fp32; PyTorch's own RMSNorm, written out, keeps that copy in place of its input, and the normalised
+/// input before the weight (transformers, LlamaRMSNorm). Sources: [KOR] for GPT, [TE] and [MCORE] read for Llama, MLA
+/// and MoE; Mamba-2 and DeltaNet derived from the arguments that their kernels save.
 [[nodiscard]] LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training,
                                        const Layout& layout);
 

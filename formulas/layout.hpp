@@ -34,7 +34,8 @@ enum RecomputeModule : std::uint16_t {
   kRecomputeMoeActivation = 16,
   kRecomputeLatentUp = 32,
   kRecomputeSharedExperts = 64,
-  kRecomputeOps = 128,  ///< torchtitan's "op": only every second GEMM output and the attention's are kept
+  kRecomputeMlpActivation = 128,  ///< a dense FFN's activation function alone
+  kRecomputeOps = 256,            ///< torchtitan's "op": only every second GEMM output and the attention's are kept
 };
 
 struct Recompute {

@@ -63,6 +63,7 @@ inline constexpr Named<RecomputeModule> kRecomputeModuleNames[] = {{kRecomputeCo
                                                                    {kRecomputeMoeActivation, "moe_act"},
                                                                    {kRecomputeLatentUp, "mla_up_proj"},
                                                                    {kRecomputeSharedExperts, "shared_experts"},
+                                                                   {kRecomputeMlpActivation, "mlp_act"},
                                                                    {kRecomputeOps, "op"}};
 
 inline constexpr Named<OffloadModule> kOffloadModuleNames[] = {

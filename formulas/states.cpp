@@ -65,7 +65,7 @@ StateBytes state_bytes(const Training& training, int zero) {
 
 double resident_bytes(const Training& training, int zero, double shard) {
   const StateBytes bytes = state_bytes(training, zero);
-  const StateShares share = state_shares(zero, shard);
+  const StateShares share = state_shares(zero, shard, training.stack.states);
   return bytes.weights * share.weights + bytes.grads * share.grads +
          (bytes.master + bytes.moments + bytes.optimizer_grads) * share.optimizer;
 }
@@ -76,18 +76,25 @@ double frozen_weight_bytes(const Training& training) {
   return training.weight_bytes();
 }
 
-double quantised_weight_bytes(const Training& training) {
+double quantised_weight_bytes(const Training& training, GpuGeneration generation) {
   switch (training.precision) {
     case Precision::Fp32:
     case Precision::Fp16:
     case Precision::Bf16: return 0;
     case Precision::Fp8Delayed:
-    case Precision::Fp8Tensorwise: return 2;
+    case Precision::Fp8Tensorwise: return generation == GpuGeneration::Blackwell ? 1 : 2;
     case Precision::Fp8Blockwise: return 2 * (1 + 4.0 / (128 * 128));
     case Precision::Mxfp8: return 2 * (1 + 1.0 / 32);
     case Precision::Nvfp4: return 2 * (0.5 + 1.0 / 16);
   }
   return 0;
+}
+
+bool primary_quantised(const Training& training) {
+  const Stack& stack = training.stack;
+  const bool quantises = is_fp8(training.precision) || training.precision == Precision::Nvfp4;
+  return stack.fp8_param_gather && quantises &&
+         (stack.states == StateLayout::Megatron || stack.states == StateLayout::MegatronFsdp);
 }
 
 }  // namespace plan

@@ -25,21 +25,31 @@ struct StateShares {
   double optimizer = 1;
 };
 /// `zero` 0-3; `shard` is the number of ranks that share one copy.
-/// 0 nothing, 1 optimizer, 2 and gradients, 3 and weights.
-[[nodiscard]] constexpr StateShares state_shares(int zero, double shard) {
+/// 0 nothing, 1 optimizer, 2 and gradients, 3 and weights. FSDP2 keeps fp32 weights sharded under 2 as well: what stays
+/// whole from forward to backward is their 16-bit copy (fully_shard, reshard_after_forward=False).
+[[nodiscard]] constexpr StateShares state_shares(int zero, double shard, StateLayout states = StateLayout::Megatron) {
   const double part = 1 / shard;
-  return {zero >= 3 ? part : 1.0, zero >= 2 ? part : 1.0, zero >= 1 ? part : 1.0};
+  const bool weights = zero >= 3 || (zero == 2 && states == StateLayout::Fsdp2);
+  return {weights ? part : 1.0, zero >= 2 ? part : 1.0, zero >= 1 ? part : 1.0};
 }
 
 /// Bytes per parameter resident between steps, for tables and tests.
 [[nodiscard]] double resident_bytes(const Training& training, int zero, double shard);
 
+/// GPU generations that differ in workspaces, and in what an fp8 GEMM can read.
+enum class GpuGeneration { Ampere, Hopper, Blackwell };
+
 /// Bytes per frozen weight: as trained, or 4-bit NF4 blocks of 64 with doubly quantised scales (QLoRA).
 [[nodiscard]] double frozen_weight_bytes(const Training& training);
 
-/// Bytes per GEMM weight kept beside the bf16 weight, or instead of half of it, when GEMMs run in fp8:
-/// row-wise and column-wise copies with their scales [TE].
-[[nodiscard]] double quantised_weight_bytes(const Training& training);
+/// Bytes per GEMM weight of the copies that fp8 and fp4 GEMMs read, with their scales: row-wise for the forward pass,
+/// column-wise for the input's gradient [TE]. Blackwell's GEMMs read one copy of a weight with a scale for the whole
+/// tensor either way (TE, is_non_tn_fp8_gemm_supported); scales of blocks need both.
+[[nodiscard]] double quantised_weight_bytes(const Training& training, GpuGeneration generation);
+
+/// Does the stack store GEMM weights as those copies, with no 16-bit weight beside them? `fp8_param_gather` of
+/// Megatron [MCORE]; under FSDP2 the stored weight is fp32 and only what is gathered is fp8.
+[[nodiscard]] bool primary_quantised(const Training& training);
 
 // The bytes per parameter of the usual schemes stand, as text and code, in formulas/textbook_states.hpp.
 

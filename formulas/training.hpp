@@ -35,6 +35,7 @@ enum class Task : std::uint8_t { Pretrain, FullFinetune, Lora, Qlora };
 enum class CrossEntropy : std::uint8_t {
   Unfused,       ///< Megatron's: one fp32 copy of the logits, its gradient in place
   Eager,         ///< PyTorch's cross_entropy: fp32 log-probabilities and two gradients
+  Compiled,      ///< under torch.compile, or in flash-attn's kernel: 16-bit logits and their 16-bit gradient
   FusedInPlace,  ///< gradient over the bf16 logits (TransformerEngine up to 2.11)
   FusedFp32,     ///< separate fp32 gradient (newer TransformerEngine)
   Chunked,       ///< linear and loss fused by chunks of tokens
@@ -73,14 +74,17 @@ struct Stack {
   CrossEntropy cross_entropy = CrossEntropy::FusedInPlace;
   bool flash_attention = true;  ///< no s*s tensor is kept
   AttentionKernel attention_kernel = AttentionKernel::Vendor;
-  bool fused_pointwise = true;      ///< norms, activations and residuals in fused or compiled kernels
-  bool fused_norms = true;          ///< norm keeps its input and output; unfused also its normalised input
-  bool transformer_engine = true;   ///< its workspaces, and its cache of dummy weight gradients
-  bool fused_activation = true;     ///< SwiGLU keeps its input only; unfused also its factors' product and SiLU
-  bool keeps_gathered = false;      ///< sequence parallelism keeps a linear's gathered input for its backward pass
-  bool vocab_parallel_loss = true;  ///< false: logits are gathered over tp before the loss
-  bool frees_stage_outputs = true;  ///< pipeline: an activation that was sent is freed, its graph kept
-  bool gradient_fusion = true;      ///< weight gradients accumulate inside the GEMM
+  bool fused_pointwise = true;     ///< norms, activations and residuals in fused or compiled kernels
+  bool fused_norms = true;         ///< norm keeps its input and output; unfused an fp32 copy and its normalised input
+  bool transformer_engine = true;  ///< its workspaces, and its cache of dummy weight gradients
+  bool fused_activation = true;    ///< SwiGLU keeps its input only; unfused also its factors' product and SiLU
+  bool keeps_gathered = false;     ///< sequence parallelism keeps a linear's gathered input for its backward pass
+  bool expands_kv = false;         ///< keys and values are repeated for every query head, and kept so
+  bool weighs_outputs = false;     ///< experts' outputs are kept, in fp32, to be weighted by the router's scores
+  bool fp8_activation_input = false;  ///< what the activation of an FFN reads is kept in fp8
+  bool vocab_parallel_loss = true;    ///< false: logits are gathered over tp before the loss
+  bool frees_stage_outputs = true;    ///< pipeline: an activation that was sent is freed, its graph kept
+  bool gradient_fusion = true;        ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;
   bool tp_overlap = false;          ///< userbuffers: chunked collectives beside the GEMMs
@@ -88,19 +92,19 @@ struct Stack {
   bool tp_async_reduce = true;      ///< a column linear's input gradient is summed over tp beside its weight gradient
   bool ep_overlap = false;          ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
-  bool scatters_hand_overs = false;  ///< without sequence parallelism tensor ranks send shares of an activation
-  bool cuda_graphs = false;          ///< the whole iteration in one graph
-  std::uint16_t graph_scopes = 0;    ///< GraphScope bits: parts of a layer in graphs of their own
-  bool eager_launches = false;       ///< every operation launched alone from Python, through hooks and casts
-  int vocab_barriers = 0;            ///< embedding and head spread over all stages, which meet so often; 0 = not
-  int gathers_per_layer = 1;         ///< ZeRO-3: collectives that fetch one layer's parameters
-  bool deterministic = false;        ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
-  bool grouped_gemm = true;          ///< experts of a rank in one kernel call, on several streams
-  bool expandable_segments = false;  ///< allocator: less fragmentation
-  bool fp8_dispatch = false;         ///< MoE dispatch in fp8 where the GEMMs are, combine in bf16
-  bool dedup_dispatch = false;       ///< one copy of a token per node (DeepEP, HybridEP)
-  int node_limit = 0;                ///< experts of a token lie on at most this many nodes; 0 = any
-  bool fp8_param_gather = false;
+  bool scatters_hand_overs = false;    ///< without sequence parallelism tensor ranks send shares of an activation
+  bool cuda_graphs = false;            ///< the whole iteration in one graph
+  std::uint16_t graph_scopes = 0;      ///< GraphScope bits: parts of a layer in graphs of their own
+  bool eager_launches = false;         ///< every operation launched alone from Python, through hooks and casts
+  int vocab_barriers = 0;              ///< embedding and head spread over all stages, which meet so often; 0 = not
+  int gathers_per_layer = 1;           ///< ZeRO-3: collectives that fetch one layer's parameters
+  bool deterministic = false;          ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
+  bool grouped_gemm = true;            ///< experts of a rank in one kernel call, on several streams
+  bool expandable_segments = false;    ///< allocator: less fragmentation
+  bool fp8_dispatch = false;           ///< MoE dispatch in fp8 where the GEMMs are, combine in bf16
+  bool dedup_dispatch = false;         ///< one copy of a token per node (DeepEP, HybridEP)
+  int node_limit = 0;                  ///< experts of a token lie on at most this many nodes; 0 = any
+  bool fp8_param_gather = false;       ///< weights of fp8 GEMMs are stored and gathered in fp8, not in 16 bits
   double routing_imbalance = 1.0;      ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor
   bool legacy_moe_probs = false;       ///< probabilities applied when tokens return: their k copies are kept
   bool batch_first_attention = false;  ///< bshd kernel under sbhd activations: output kept twice if micro_batch > 1

@@ -144,8 +144,16 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
       gradient = n.element * logits;
       break;
     case CrossEntropy::Eager:
-      out.logits = (4 + n.element) * logits;
-      out.loss = (n.element + eager_loss_bytes(split ? layout.tp : 1)) * logits;
+      out.logits = ((split ? 0 : n.element) + 4) * logits;
+      // Whole logits belong to the model's output, which the training loop holds. Split ones are let go, but fp32
+      // gradients do not fit where 16-bit logits lay.
+      out.loss = ((split ? 0 : n.element) + eager_loss_bytes(split ? layout.tp : 1)) * logits;
+      out.hole = split ? n.element * logits : 0;
+      gradient = n.element * logits;
+      break;
+    case CrossEntropy::Compiled:
+      out.logits = n.element * logits;
+      out.loss = 2 * n.element * logits;
       gradient = n.element * logits;
       break;
     case CrossEntropy::FusedFp32:
@@ -155,7 +163,8 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
       break;
     case CrossEntropy::Chunked:
       constexpr double kChunks = 8;
-      out.loss = (4 + n.element) * logits / kChunks;
+      out.loss = (training.stack.fused_pointwise ? 2 * n.element : eager_loss_bytes(1)) * logits / kChunks;
+      out.loss += 4 * n.shard;  // gradient of the head's input, in fp32
       gradient = out.loss;
       break;
   }

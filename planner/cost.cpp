@@ -89,6 +89,7 @@ Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
   // The whole MoE block includes its activations and shared experts.
   if (modules & kRecomputeMoe)
     modules = static_cast<std::uint16_t>(modules | kRecomputeMoeActivation | kRecomputeSharedExperts);
+  if (modules & kRecomputeMlp) modules = static_cast<std::uint16_t>(modules | kRecomputeMlpActivation);
   Phase sum;
   for (int bit = 0; bit < kRecomputeModules; ++bit)
     if (modules >> bit & 1) sum += module_forward_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(bit)];

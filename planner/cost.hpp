@@ -55,7 +55,7 @@ struct Split {
 [[nodiscard]] Split split_of(const Layout& layout);
 
 /// Modules whose recomputation can be chosen, in the order of the RecomputeModule bits.
-inline constexpr int kRecomputeModules = 7;
+inline constexpr int kRecomputeModules = 8;
 
 /// Costs of every layer kind and of the pipeline's ends under one split.
 class CostModel {

@@ -14,7 +14,8 @@ struct StageMemory {
   int stage = 0;
   int layers = 0;
   Bytes weights{}, grads{}, optimizer{}, activations{}, transient{}, communication{}, context{};
-  Bytes reserve{};  ///< part of `transient`: what the allocator holds but cannot hand out (fragmentation)
+  Bytes reserve{};     ///< part of `transient`: what the allocator holds but cannot hand out (fragmentation)
+  Bytes late_grads{};  ///< part of `grads`: not yet allocated when the stage peaks, but reserved later on
   Bytes total() const { return weights + grads + optimizer + activations + transient + communication + context; }
   bool operator==(const StageMemory&) const = default;
 };

@@ -116,7 +116,7 @@ void LayerBuilder::latent(const LatentShape& shape) {
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
-  add_activation(tokens_, f, shape.gated, kRecomputeMlp);
+  add_activation(tokens_, f, shape.gated, kRecomputeMlpActivation);
   add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
   tensor_messages(h, h, in, shape.gated && stack_.reduces_per_linear ? 2 : 1);
 }

@@ -31,9 +31,10 @@ Training training_on(const Problem& problem, GpuGeneration generation) {
   return training;
 }
 
-/// Is the norm's output rebuilt with the GEMM behind it? Only in front of plain attention and dense FFN.
+/// Is the norm's output rebuilt with the GEMM behind it? Only in front of plain attention and dense FFN, where
+/// TransformerEngine's linears hold the norm.
 bool fused_norm(const Layer& layer, const Stack& stack) {
-  return stack.fused_norms && layer.mixer == Mixer::Attention && layer.ffn == Ffn::Dense;
+  return stack.fused_norms && stack.transformer_engine && layer.mixer == Mixer::Attention && layer.ffn == Ffn::Dense;
 }
 
 double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
@@ -74,6 +75,7 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   out.head_saved = head.saved;
   out.logits_saved = head.logits;
   out.loss_transient = head.loss;
+  out.loss_hole = head.hole;
   out.head_backward = head.backward;
   out.head_resident = head.resident;
   // Without the cache a weight's gradient lives until it is added to the buffer.
@@ -121,6 +123,8 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     layers_.back().gemm_parameters = shapes.numel();
+    const double experts = rank_parameters(model, layer, layout.tp, layout.ep, layout.etp).expert;
+    layers_.back().expert_gemm_parameters = std::min(experts, shapes.numel());
     layers_.back().saved = ledgers_.back().total();
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
@@ -145,8 +149,9 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
       if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, 3 * 2 * shape.rows * shape.columns);
   caches_dummies_ = caches_dummies(training);
   frozen_bytes_ = frozen_weight_bytes(training);
-  const bool cached = training.stack.states == StateLayout::Megatron && !training.stack.fp8_param_gather;
-  quantised_bytes_ = cached ? quantised_weight_bytes(training) : 0;
+  primary_ = primary_quantised(training) && training.task != Task::Qlora;
+  if (primary_ || training.stack.states == StateLayout::Megatron)
+    quantised_bytes_ = quantised_weight_bytes(training, generation_);
 }
 
 void MemoryModel::recompute(const Recompute& choice) {
@@ -195,6 +200,7 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     out.trained_dense += count * layer.trained_dense;
     out.trained_expert += count * layer.trained_expert;
     out.gemm += count * layer.gemm_parameters;
+    out.expert_gemm += count * layer.expert_gemm_parameters;
     out.saved += count * layer.saved;
     out.kept += count * layer.kept;
     out.checkpoint += count * layer.checkpoint;

@@ -21,13 +21,14 @@ struct LayerMemory {
   double expert_parameters = 0;  ///< on this rank, expert gradient group
   double trained_dense = 0;      ///< of them, with gradient and optimizer state (adapters under LoRA)
   double trained_expert = 0;
-  double gemm_parameters = 0;     ///< of them, weights of GEMMs: what fp8 keeps quantised copies of
-  double saved = 0;               ///< bytes kept per micro-batch from forward to backward, no recompute
-  double kept = 0;                ///< the same under the layout's selective recompute
-  double checkpoint = 0;          ///< bytes kept if the layer is fully recomputed
-  double offloaded = 0;           ///< bytes that wait in host memory instead, per micro-batch
-  double forward_transient = 0;   ///< alive only while this layer's forward runs
-  double backward_transient = 0;  ///< alive only while this layer's backward runs, what it rebuilds included
+  double gemm_parameters = 0;         ///< of them, weights of GEMMs: what fp8 keeps quantised copies of
+  double expert_gemm_parameters = 0;  ///< of those, weights of experts
+  double saved = 0;                   ///< bytes kept per micro-batch from forward to backward, no recompute
+  double kept = 0;                    ///< the same under the layout's selective recompute
+  double checkpoint = 0;              ///< bytes kept if the layer is fully recomputed
+  double offloaded = 0;               ///< bytes that wait in host memory instead, per micro-batch
+  double forward_transient = 0;       ///< alive only while this layer's forward runs
+  double backward_transient = 0;      ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
 /// The same for what stands at the ends of the pipeline.
@@ -39,6 +40,7 @@ struct EndMemory {
   double head_saved = 0;            ///< per micro-batch: inputs of final norm and head
   double logits_saved = 0;          ///< per micro-batch: what the loss keeps
   double loss_transient = 0;        ///< logits in all copies at the loss's own peak
+  double loss_hole = 0;             ///< what the loss has freed and cannot use again
   double head_backward = 0;         ///< logits' gradient and the head's input gradient
   double head_resident = 0;         ///< gathered head input, kept once used
   double mtp_parameters = 0;        ///< one prediction module besides its layers: projection and norms
@@ -67,12 +69,12 @@ struct MemoryKinds {
 };
 [[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
   const Bytes reserved = stage.total() - stage.communication - stage.context;
-  return {reserved - stage.reserve, reserved, stage.total()};
+  return {reserved - stage.reserve - stage.late_grads, reserved, stage.total()};
 }
 
 /// Sums over the layers of a stage, embedding and head included where it holds them.
 struct StageSums {
-  double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0;
+  double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0, expert_gemm = 0;
   double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
   double forward = 0, backward = 0, block = 0;
   unsigned kinds = 0;
@@ -83,11 +85,14 @@ struct StageSums {
 /// What sharding decides of a rank's memory: the same under every recomputation and schedule.
 struct ShardedMemory {
   Bytes weights{}, grads{}, optimizer{}, communication{};
-  double forward = 0;   ///< weights gathered while a layer's forward runs
-  double backward = 0;  ///< the same in backward, with the gradients of the block
-  double head = 0;      ///< the head's own block, gathered
-  double step = 0;      ///< what the optimizer step adds
-  double resident = 0;  ///< neither state nor activation, but there at every possible peak
+  double forward = 0;       ///< weights gathered while a layer's forward runs
+  double backward = 0;      ///< the same in backward, with the gradients of the block
+  double head = 0;          ///< the same while the loss runs
+  double head_reduced = 0;  ///< FSDP2: the head's weights, their gradient and what its reduction reads
+  double pool = 0;          ///< FSDP2: most bytes of the pool that gathers fill on their own stream
+  double late_grads = 0;    ///< of the gradients, none before the first backward
+  double step = 0;          ///< what the optimizer step adds
+  double resident = 0;      ///< neither state nor activation, but there at every possible peak
   Bytes states() const { return weights + grads + optimizer; }
 };
 
@@ -148,6 +153,10 @@ class MemoryModel {
     const char* name = "";
     double activations = 0;
     double transient = 0;
+    double pool = 0;        ///< of the transient, from the pool of gathers
+    double late_grads = 0;  ///< of the states, not there yet
+    double hole = 0;        ///< freed before, in a place that nothing later fits
+    double alive() const { return activations + transient - late_grads; }
   };
   /// A weight shape and the layer kinds (bits) that have it; bit kMaxLayerKinds is the head.
   struct Shape {
@@ -161,14 +170,20 @@ class MemoryModel {
   Instant peak(const ShardedMemory& sharded, const ActivityMemory& activity) const;
   void add_shape(double rows, double columns, unsigned owner);
   double dummy_gradients(unsigned owners) const;
+  double gathered_bytes() const;
+  bool stays_whole(const Layout& layout) const;
+  static double whole_weights(const StageSums& sums);
+  double unsharded_grads(const Layout& layout, const StageSums& sums) const;
+  void fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const;
   double resident_transient(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
   double gathered_forward(const Layout& layout, const StageSums& sums) const;
   double gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
                            double forward) const;
-  static Shares shares_of(const Layout& layout);
+  Shares shares_of(const Layout& layout) const;
   void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   double step_bytes(const Layout& layout, const StageSums& sums, const Shares& shares) const;
-  Bytes reserve_of(Bytes states, const Instant& instant) const;
+  Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
+  double quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
 
   const Problem* problem_;
   Training training_;  ///< as the stack runs it on this GPU
@@ -188,7 +203,8 @@ class MemoryModel {
   double muon_ = 0;                          ///< Newton-Schulz copies of the largest matrix
   bool caches_dummies_ = false;
   double frozen_bytes_ = 2;
-  double quantised_bytes_ = 0;
+  double quantised_bytes_ = 0;  ///< beside or, where primary_, in place of two bytes
+  bool primary_ = false;        ///< weights of GEMMs are stored quantised
 };
 
 }  // namespace plan

@@ -20,12 +20,22 @@ bool loss_waits(Schedule schedule) { return schedule == Schedule::GPipe || sched
 }  // namespace
 
 /// HSDP instances split the expert group as they split the dense one.
-MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) {
+MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) const {
   if (layout.zero == 0) return {};
+  const StateLayout states = training_.stack.states;
   const int experts = layout.expert_dp();
   const double instances = layout.shard > 0 ? static_cast<double>(layout.dense_group()) / layout.shard : 1;
-  return {state_shares(layout.zero, layout.shard_group()),
-          state_shares(layout.zero, std::max(1.0, experts / instances))};
+  return {state_shares(layout.zero, layout.shard_group(), states),
+          state_shares(layout.zero, std::max(1.0, experts / instances), states)};
+}
+
+/// Bytes of quantised copies of the GEMMs' weights, less the 16-bit weights that they stand in for. A stack that shards
+/// weights and gathers them for every layer quantises what it gathered, or keeps one copy of its own share.
+double MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+  if (quantised_bytes_ == 0 || (layout.zero == 3 && !primary_)) return 0;
+  const double copies = layout.zero == 3 ? gemm_input_bytes(training_.precision) : quantised_bytes_;
+  const double bytes = copies - (primary_ ? training_.weight_bytes() : 0);
+  return bytes * ((sums.gemm - sums.expert_gemm) * shares.dense.weights + sums.expert_gemm * shares.expert.weights);
 }
 
 void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums,
@@ -49,9 +59,9 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   const double outer = bytes.master + bytes.ends + bytes.optimizer_grads;
   const double optimizer =
       (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
-  const double quantised = layout.zero < 3 ? quantised_bytes_ * sums.gemm : 0;
+  const double copies = quantised(layout, sums, shares);
   const bool away = training.offload.parameters && layout.zero >= 2;
-  memory.weights = whole_bytes(away ? quantised : base + weights + quantised);
+  memory.weights = whole_bytes(away ? std::max(0.0, copies) : base + weights + copies);
   memory.grads = whole_bytes(away ? 0 : grads);
   memory.optimizer = whole_bytes(share * optimizer * (1 - training.offload.optimizer));
 }
@@ -75,12 +85,11 @@ double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums
   const Training& training = problem_->training;
   switch (training.stack.states) {
     case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
-    case StateLayout::MegatronFsdp: return layout.zero == 3 ? (4 + 2.0 * training.grad_bytes) * sums.block : 0;
-    case StateLayout::Fsdp2: {
-      const double all = 2 * (sums.dense + sums.expert + sums.ends);
+    case StateLayout::MegatronFsdp:
+      return layout.zero == 3 ? (2 * gathered_bytes() + 2.0 * training.grad_bytes) * sums.block : 0;
+    case StateLayout::Fsdp2:
       if (layout.zero < 2) return 0;
-      return layout.zero == 2 || !training.stack.reshard_after_forward ? all : 6 * sums.block;
-    }
+      return unsharded_grads(layout, sums) + (stays_whole(layout) ? whole_weights(sums) : 6 * sums.block);
     case StateLayout::DeepSpeed:
       return layout.zero == 3 ? 2 * (2 * sums.block + std::min(kPrefetchBucket, sums.dense + sums.expert)) : 0;
   }
@@ -100,14 +109,55 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
     case StateLayout::MegatronFsdp: return forward;
     case StateLayout::Fsdp2: {
       if (layout.zero < 2) return 0;
-      const double weights = layout.zero == 2 || !training.stack.reshard_after_forward ? forward : 4 * sums.block;
-      return weights + 2 * sums.block + training.grad_bytes * reduced;
+      const double weights = stays_whole(layout) ? whole_weights(sums) : 4 * sums.block;
+      const double whole = unsharded_grads(layout, sums);
+      return weights + 2 * sums.block + (whole > 0 ? whole : training.grad_bytes * reduced);
     }
     case StateLayout::DeepSpeed:
       if (layout.zero < 2) return 0;
       return forward + 2 * sums.block;
   }
   return forward;
+}
+
+/// What fully_shard adds at the head: its weights alone while the loss runs, since the last layer is sharded again and
+/// its gather's output is gone; then its gradient, gathered weights and the input of their reduction. Gathers
+/// fill a pool of their own stream, which serves nothing else; sharded gradients appear with the first backward.
+void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const {
+  const Training& training = problem_->training;
+  if (training.stack.states != StateLayout::Fsdp2 || layout.zero < 2) return;
+  const double head = ends_.head_parameters, grads = unsharded_grads(layout, sums);
+  memory.head = grads + (stays_whole(layout) ? whole_weights(sums) : 2 * head);
+  if (!training.adapters()) {
+    const double gradients = (2 + training.grad_bytes) * head;
+    memory.head_reduced = memory.head + 2 * head + gradients;
+    // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
+    if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
+  }
+  memory.pool = std::max(4 * sums.block, 2 * head);
+  if (micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1)
+    memory.late_grads = static_cast<double>(memory.grads.value);
+}
+
+/// Bytes of a weight as it is gathered.
+double MemoryModel::gathered_bytes() const {
+  return primary_ ? gemm_input_bytes(training_.precision) : training_.weight_bytes();
+}
+
+/// Does FSDP2 keep the 16-bit weights whole from forward to backward?
+bool MemoryModel::stays_whole(const Layout& layout) const {
+  return layout.zero == 2 || !training_.stack.reshard_after_forward;
+}
+
+double MemoryModel::whole_weights(const StageSums& sums) { return 2 * (sums.dense + sums.expert + sums.ends); }
+
+/// Under pipelines PyTorch's stages reduce gradients with the last micro-batch only; until then every rank sums them
+/// whole, in the reduction's type (PipelineStage, set_requires_gradient_sync).
+double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums) const {
+  const Training& training = problem_->training;
+  if (layout.pp == 1 || micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) return 0;
+  const double ends = training.adapters() ? 0 : sums.ends;
+  return training.grad_bytes * (sums.trained_dense + sums.trained_expert + ends);
 }
 
 /// Neither state nor activation, but there at every possible peak.
@@ -132,7 +182,8 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
       whole_bytes(nccl_buffers(layout, problem_->cluster.gpus_per_node, generation_, problem_->cluster.nccl));
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
-  memory.head = memory.forward > 0 ? 2 * ends_.head_parameters : 0;
+  memory.head = memory.forward > 0 ? memory.forward + 2 * ends_.head_parameters : 0;
+  fill_fsdp2(memory, layout, sums);
   memory.step = step_bytes(layout, sums, shares);
   memory.resident = resident_transient(layout, rank, content, sums);
   return memory;
@@ -168,43 +219,48 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
 }
 
 MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const ActivityMemory& activity) const {
-  Instant best{activity.moe ? "moe forward" : "forward", activity.activations, activity.forward + sharded.forward};
+  const double late = sharded.late_grads;
+  const double block = sharded.pool > 0 ? std::min(sharded.pool, sharded.forward) * 2 / 3 : 0;
+  Instant best{activity.moe ? "moe forward" : "forward", activity.activations, activity.forward + sharded.forward,
+               block, late};
   const auto consider = [&best](const Instant& instant) {
-    if (instant.activations + instant.transient > best.activations + best.transient) best = instant;
+    if (instant.alive() > best.alive()) best = instant;
   };
-  consider({"layer backward", activity.activations, activity.backward + sharded.backward});
+  consider({"layer backward", activity.activations, activity.backward + sharded.backward, block / 2, late});
   if (activity.has_head) {
-    consider({"loss", activity.at_head, ends_.loss_transient + sharded.forward + sharded.head});
-    consider({"head backward", activity.at_head, ends_.head_backward + sharded.forward + sharded.head});
+    consider({"loss", activity.at_head, ends_.loss_transient + sharded.head, 0, late, ends_.loss_hole});
+    consider({"head backward", activity.at_head, ends_.head_backward + sharded.head, 0, late});
+    if (sharded.head_reduced > 0) consider({"head reduction", activity.activations, sharded.head_reduced, 0, late});
   }
   if (activity.has_embedding)  // apart from the buffer
-    consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.backward});
-  consider({"optimizer step", 0, sharded.step});
+    consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.backward, block / 2, 0});
+  consider({"optimizer step", 0, sharded.step, 0, 0});
   best.transient += sharded.resident;
   return best;
 }
 
-Bytes MemoryModel::reserve_of(Bytes states, const Instant& instant) const {
-  const double usual = problem_->cluster.calibration.allocator_reserve;
-  return whole_bytes(usual * allocator_reserve(static_cast<double>(states.value), instant.activations,
-                                               instant.transient, problem_->training.stack.expandable_segments));
+Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& instant) const {
+  const Training& training = problem_->training;
+  const double states = static_cast<double>(sharded.states().value);
+  const double wasted = problem_->cluster.calibration.allocator_reserve *
+                        allocator_reserve(training.stack.expandable_segments) *
+                        (states + instant.activations + instant.transient);
+  return whole_bytes(wasted + instant.hole + std::max(0.0, sharded.pool - instant.pool));
 }
 
 Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
-  const Bytes states = sharded.states();
-  return states + whole_bytes(instant.activations) + whole_bytes(instant.transient) + reserve_of(states, instant) +
-         sharded.communication + problem_->cluster.gpu.context;
+  return sharded.states() + whole_bytes(instant.activations) + whole_bytes(instant.transient) +
+         reserve_of(sharded, instant) + sharded.communication + problem_->cluster.gpu.context;
 }
 
 double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
-  const double alive = instant.activations + instant.transient, states = static_cast<double>(sharded.states().value);
-  const bool expandable = problem_->training.stack.expandable_segments;
+  const double alive = static_cast<double>(sharded.states().value) + instant.alive();
   const double wasted =
-      std::min(allocator_reserve(states, alive, 0, expandable), allocator_reserve(states, 0, alive, expandable));
+      problem_->cluster.calibration.allocator_reserve * allocator_reserve(training_.stack.expandable_segments) * alive;
   constexpr double kRounding = 4;  // bytes, of the parts that total() rounds
-  return states + alive + problem_->cluster.calibration.allocator_reserve * wasted - kRounding +
+  return alive + wasted - kRounding +
          static_cast<double>((sharded.communication + problem_->cluster.gpu.context).value);
 }
 
@@ -217,7 +273,8 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   memory.layers = total.layers;
   memory.weights = states.weights, memory.grads = states.grads, memory.optimizer = states.optimizer;
   memory.activations = whole_bytes(instant.activations);
-  memory.reserve = reserve_of(states.states(), instant);
+  memory.reserve = reserve_of(states, instant);
+  memory.late_grads = whole_bytes(instant.late_grads);
   memory.transient = whole_bytes(instant.transient) + memory.reserve;
   memory.communication = states.communication;
   memory.context = problem_->cluster.gpu.context;

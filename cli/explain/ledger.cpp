@@ -126,14 +126,13 @@ class Ledger {
     line("fn", ledger_.ffn_norm, "input of the FFN's first GEMM", "N*i*h/r", {n(), i(), h(), r()},
          tokens() * i().value * h().value / r().value, "gathered over the sequence");
     const double gates = layer_.dense.gated ? 2 : 1, width = static_cast<double>(layer_.dense.width);
-    line("ml", ledger_.mlp, "activation's input and output of the dense FFN", "N*(e*g + i)*f/t",
-         {n(),
-          e(),
-          {"g", gates, "gate and up projections", "model"},
-          i(),
-          {"f", width, "width of the FFN", "model"},
-          t()},
-         tokens() * (e().value * gates + i().value) * width / layout_.tp, "factors of an unfused activation");
+    const bool gated = layer_.dense.gated;
+    line("ml", ledger_.mlp, "activation's input of the dense FFN", "N*e*g*f/t",
+         {n(), e(), {"g", gates, "gate and up projections", "model"}, {"f", width, "width of the FFN", "model"}, t()},
+         tokens() * e().value * gates * width / layout_.tp,
+         gated ? "SiLU's output, less what is kept in fp8" : "less what is kept in fp8");
+    line("ma", ledger_.mlp_activation, "activation's output of the dense FFN", "N*i*f/t",
+         {n(), i(), {"f", width, "width of the FFN", "model"}, t()}, tokens() * i().value * width / layout_.tp);
     line("ro", ledger_.router, "router's logits and probabilities: 8 bytes an expert", "", {});
     experts();
   }

@@ -229,8 +229,9 @@ Explanation kept_of_layer(const Plan& plan, const Rank& rank, double kept) {
 
 Result<Explanation> explain_weights(const Plan& plan, int stage) {
   const StateBytes bytes = state_bytes(plan.problem.training, plan.best.layout.zero);
-  return explain_state(plan, stage, "weights", bytes.weights, plan.best.layout.zero >= 3,
-                       memory_of(plan, stage).weights, "bytes per parameter that the GEMMs read");
+  const bool sharded = state_shares(plan.best.layout.zero, 2, plan.problem.training.stack.states).weights < 1;
+  return explain_state(plan, stage, "weights", bytes.weights, sharded, memory_of(plan, stage).weights,
+                       "bytes per parameter that the GEMMs read");
 }
 
 Result<Explanation> explain_grads(const Plan& plan, int stage) {

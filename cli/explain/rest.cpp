@@ -214,7 +214,9 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
     const EndMemory& ends = model.ends();
     sum.add({"b", instant == "loss" ? ends.loss_transient : ends.head_backward,
              instant == "loss" ? "logits in all copies" : "gradients of logits and of the head's input", kShape});
-    sum.add({"w", sharded.forward + sharded.head, "weights gathered for it", kShape});
+    sum.add({"w", sharded.head, "weights gathered for it", kShape});
+  } else if (instant == "head reduction") {
+    sum.add({"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShape});
   } else if (instant == "embedding backward") {
     sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
     sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
@@ -237,15 +239,22 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
 Explanation allocator_holds(const Plan& plan, int stage) {
   const StageMemory& memory = memory_of(plan, stage);
   const bool pages = plan.problem.training.stack.expandable_segments;
+  const double share = allocator_reserve(pages), usual = plan.problem.cluster.calibration.allocator_reserve;
+  const double alive = value(memory.total() - memory.reserve - memory.communication - memory.context);
+  const double pools = value(memory.reserve) - share * usual * alive;
   Explanation out = explained(
-      "what the allocator holds but cannot hand out", pages ? "u*0.02*(S + A + T)" : "u*(0.04*S + 0.09*A + 0.29*T)",
+      "what the allocator holds but cannot hand out", pools > 2 ? "u*f*(S + A + T) + p" : "u*f*(S + A + T)",
       value(memory.reserve), "bytes",
-      {{"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
+      {{"f", share, pages ? "with expandable segments" : "without expandable segments", "stack"},
+       {"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
        {"S", value(memory.weights + memory.grads + memory.optimizer), "weights, gradients and optimizer states",
         "plan explain memory"},
        {"A", value(memory.activations), "activations", "plan explain activations"},
        {"T", value(memory.transient - memory.reserve), "alive at the peak", "plan explain transient.a"}},
-      pages ? "2 % with expandable segments" : "fitted to the reserved peaks of 15 runs");
+      "reserved against allocated peaks of published runs");
+  if (pools > 2)
+    out.symbols.push_back(
+        {"p", pools, "pool that gathers fill on their own stream, less what is alive of it", "stack"});
   out.name = "r";
   return out;
 }

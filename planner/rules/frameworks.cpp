@@ -53,23 +53,29 @@ Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched o
   return stack;
 }
 
-/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels. DTensor redistributes the
-/// gradient of a linear's input when that linear's backward, weight gradient included, has run.
+/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels, the loss among them, and what
+/// is eager keeps what autograd saves of every operation. DTensor keeps the gathered input of a linear, and
+/// redistributes its gradient when that linear's backward, weight gradient included, has run. Scores weigh the experts'
+/// outputs in fp32 (torchtitan, moe.py).
 Stack fsdp(std::string_view name, bool compiled) {
   Stack stack;
   stack.framework = name;
   stack.fused_pointwise = stack.fused_softmax = compiled;
   stack.attention_kernel = AttentionKernel::Flash2;
   stack.states = StateLayout::Fsdp2;
-  stack.cross_entropy = CrossEntropy::Unfused;
-  stack.gradient_fusion = stack.tp_async_reduce = false;
+  stack.cross_entropy = compiled ? CrossEntropy::Compiled : CrossEntropy::Eager;
+  stack.fused_norms = stack.fused_activation = compiled;
+  stack.transformer_engine = stack.gradient_fusion = stack.tp_async_reduce = false;
+  stack.keeps_gathered = stack.weighs_outputs = true;
   return stack;
 }
 
 /// JAX: XLA schedules collectives beside whatever does not need them.
 Stack maxtext() {
   Stack stack = fsdp("maxtext", true);
+  stack.cross_entropy = CrossEntropy::Unfused;
   stack.tp_async_reduce = true;
+  stack.keeps_gathered = stack.weighs_outputs = false;
   return stack;
 }
 
@@ -87,6 +93,9 @@ Stack research() {
 Stack internevo() {
   Stack stack = fsdp("internevo", false);
   stack.states = StateLayout::Megatron;
+  stack.cross_entropy = CrossEntropy::Compiled;  // flash-attn's, and Apex's norm (internlm/model/losses, utils)
+  stack.fused_norms = true;
+  stack.keeps_gathered = stack.weighs_outputs = false;
   return stack;
 }
 
@@ -100,9 +109,11 @@ Stack flash_attention_repo() {
   return stack;
 }
 
-/// llm-foundry on Composer: MPT's default attention was the Triton kernel.
+/// llm-foundry on Composer: MPT's default attention was the Triton kernel, its loss is flash-attn's
+/// (llmfoundry/models/mpt/modeling_mpt.py, `loss_fn: fused_crossentropy`).
 Stack composer() {
   Stack stack = fsdp("composer", false);
+  stack.cross_entropy = CrossEntropy::Compiled;
   stack.attention_kernel = AttentionKernel::Triton;
   return stack;
 }
@@ -166,6 +177,28 @@ FrameworkDefaults meta() {
   return row;
 }
 
+/// DeepSpeed around a Hugging Face model: its own states and buckets, PyTorch's eager kernels, logits whole on each
+/// rank (DeepSpeed 0.19.8's defaults: overlap_comm at stage 3; transformers' ForCausalLMLoss in fp32).
+Stack hugging_face(std::string_view name, StateLayout states) {
+  Stack stack = fsdp(name, false);
+  stack.states = states;
+  stack.vocab_parallel_loss = false;
+  stack.eager_launches = true;
+  return stack;
+}
+
+Stack deepspeed() {
+  Stack stack = hugging_face("deepspeed", StateLayout::DeepSpeed);
+  stack.gathers_per_layer = 9;  // seven linears and two norms, each fetched by its module's hook
+  return stack;
+}
+
+/// A row that recomputes as many layers as memory demands unless stated.
+FrameworkDefaults to_fit(FrameworkDefaults row) {
+  row.recomputes_to_fit = true;
+  return row;
+}
+
 /// DeepSpeed's batch arithmetic: a `train_batch_size` alone is one micro-batch per rank, without accumulation.
 FrameworkDefaults whole_batches(FrameworkDefaults row) {
   row.accumulates = false;
@@ -179,12 +212,12 @@ const std::vector<FrameworkDefaults>& run_table() {
       whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
       {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
-      {"FSDP2", fsdp("fsdp2", true), 3},
+      to_fit({"FSDP2", fsdp("fsdp2", true), 3}),
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
       {"FSDP", fsdp("fsdp", false), 3},
       {"LitGPT", fsdp("fsdp", false), 3},
-      {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
+      to_fit({"Bridge", bridge(), 1, 2, true, false}),  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
       {"MaxText", maxtext(), 3},
@@ -194,32 +227,20 @@ const std::vector<FrameworkDefaults>& run_table() {
       deepseek(),
       pax(),
       meta(),
+      to_fit(whole_batches({"HF transformers", deepspeed(), 3, 2})),
       whole_batches({"DeepSpeed", deepspeed_era(), 3, 2}),
   };
   return rows;
 }
 
-/// DeepSpeed around a Hugging Face model: its own states and buckets, PyTorch's eager kernels, logits whole on each
-/// rank (DeepSpeed 0.19.8's defaults: overlap_comm at stage 3; transformers' ForCausalLMLoss in fp32).
-Stack hugging_face(std::string_view name, StateLayout states) {
-  Stack stack = fsdp(name, false);
-  stack.states = states;
-  stack.cross_entropy = CrossEntropy::Eager;
-  stack.transformer_engine = false;
-  stack.fused_norms = false;
-  stack.fused_activation = false;
-  stack.vocab_parallel_loss = false;
-  stack.eager_launches = true;
+/// Whatever code nobody here has read: PyTorch's own kernels and loss, whole states unless a row shares them out.
+Stack eager() {
+  Stack stack = hugging_face("eager", StateLayout::Megatron);
+  stack.eager_launches = false;
   return stack;
 }
 
-Stack deepspeed() {
-  Stack stack = hugging_face("deepspeed", StateLayout::DeepSpeed);
-  stack.gathers_per_layer = 9;  // seven linears and two norms, each fetched by its module's hook
-  return stack;
-}
-
-/// torchtitan as its run_train.sh starts it: compiled blocks, expandable segments.
+/// torchtitan as its run_train.sh starts it: compiled blocks and loss, expandable segments.
 Stack torchtitan() {
   Stack stack = fsdp("torchtitan", true);
   stack.expandable_segments = true;
@@ -249,6 +270,8 @@ const std::vector<FrameworkRow>& table() {
 FrameworkDefaults run_defaults(std::string_view framework) {
   for (const FrameworkDefaults& row : run_table())
     if (framework.find(row.keyword) != std::string_view::npos) return row;
+  if (framework.find("Megatron") == std::string_view::npos && !framework.empty())
+    return {.keyword = "", .stack = eager(), .recomputes_to_fit = true};
   return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false, .recomputes_to_fit = true};
 }
 

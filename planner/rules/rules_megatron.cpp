@@ -85,7 +85,7 @@ constexpr Rule kRules[] = {
        return !p.model.moe() || l.zero == 0 || rule::divides(l.dense_group() / l.shard_group(), l.expert_dp());
      }},
     {"recompute_unknown", "Megatron recomputes modules or layers, not single operations", Level::Recompute, kMegatron,
-     [](const Problem&, const Layout& l) { return !recomputes(l, kRecomputeOps); }},
+     [](const Problem&, const Layout& l) { return !recomputes(l, kRecomputeOps | kRecomputeMlpActivation); }},
     {"recompute_delayed_scaling", "norms and expert activations are not recomputed under fp8 with delayed scaling",
      Level::Recompute, kMegatron,
      [](const Problem& p, const Layout& l) {

@@ -143,7 +143,8 @@ Result<Recompute> recompute_of(const Run& run, int stage_layers) {
   Recompute recompute{.kind = RecomputeKind::Selective};
   for (std::size_t at = 10; at <= text.size();) {
     const std::size_t end = std::min(text.find('+', at), text.size());
-    const auto module = parse(kRecomputeModuleNames, std::string_view(text).substr(at, end - at));
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    const auto module = parse(kRecomputeModuleNames, word == "norm" ? "layernorm" : word);
     if (!module) return skip("unknown_recompute", fmt::format("recompute `{}` is not modelled", text));
     recompute.modules = static_cast<std::uint16_t>(recompute.modules | *module);
     at = end + 1;
@@ -226,8 +227,12 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   return layout;
 }
 
+/// Modules in the order in which they cost least for what they free: norms, activations, up-projections.
+constexpr std::uint16_t kCheapModules[] = {kRecomputeNorm, kRecomputeMoeActivation, kRecomputeLatentUp};
+
 /// The least recomputation with which a layout fits, for runs that say nothing of theirs: scores of unfused attention,
-/// then as few whole layers of each chunk as suffice (Megatron's `block`). What fits with none of it stays as it is.
+/// then cheap modules of routed layers, then as few whole layers of each chunk as suffice (Megatron's `block`). What
+/// fits with none of it stays as it is.
 Recompute least_recompute(const Problem& problem, Layout layout) {
   const Recompute stated = layout.recompute;
   const auto fits = [&](const Recompute& choice) {
@@ -239,6 +244,11 @@ Recompute least_recompute(const Problem& problem, Layout layout) {
   if (!problem.training.stack.flash_attention)
     if (const Recompute scores{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention}; fits(scores))
       return scores;
+  Recompute cheap{.kind = RecomputeKind::Selective};
+  for (const std::uint16_t module : kCheapModules) {
+    cheap.modules = static_cast<std::uint16_t>(cheap.modules | module);
+    if (problem.model.moe() && problem.training.stack.states != StateLayout::Fsdp2 && fits(cheap)) return cheap;
+  }
   const auto blocks = [](int layers) { return Recompute{.kind = RecomputeKind::Full, .layers = layers}; };
   const int chunks = static_cast<int>(layout.chunks());
   int few = 0, enough = (problem.model.depth() + chunks - 1) / chunks;
@@ -342,7 +352,10 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
   built.guessed = guess_degrees(run, defaults, problem, built.layout);
-  if (run.recompute.empty() && defaults.recomputes_to_fit)
+  // "Selective" of fully sharded stacks is a share of the layers, which the source leaves open (fms-fsdp).
+  const bool some_layers = run.recompute == "selective" && problem.training.stack.states == StateLayout::Fsdp2;
+  if (some_layers) built.layout.recompute = {};
+  if (run.status == "ok" && (some_layers || (run.recompute.empty() && defaults.recomputes_to_fit)))
     built.layout.recompute = least_recompute(problem, built.layout);
   return built;
 }

@@ -2,8 +2,11 @@
 #include "planner/runs/run_stack.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,12 +88,54 @@ void megatron_deepspeed(Problem& problem) {
   problem.training.grad_bytes = problem.training.precision == Precision::Bf16 ? 4 : 2;
 }
 
-/// torchtitan: PyTorch's loss (loss-parallel under tensor parallelism), DTensor linears that keep gathered
-/// inputs, and expandable segments, which its launch script sets.
-void torchtitan(Problem& problem) {
+/// Months since the year 0 of the first date in a text: "2025-06", a container's "25.05", an article's "2410.06511".
+std::optional<int> month_in(std::string_view text) {
+  const auto digits = [&](std::size_t at, std::size_t count) {
+    int value = 0;
+    const bool whole =
+        at + count <= text.size() &&
+        std::from_chars(text.data() + at, text.data() + at + count, value).ptr == text.data() + at + count;
+    return whole ? std::optional(value) : std::nullopt;
+  };
+  const auto month = [](int year, std::optional<int> number) {
+    return number && *number >= 1 && *number <= 12 ? std::optional(year * 12 + *number - 1) : std::nullopt;
+  };
+  for (std::size_t at = 0; at + 5 <= text.size(); ++at) {
+    const auto letter = [&](std::size_t place) { return static_cast<unsigned char>(text[place]); };
+    if (!std::isdigit(letter(at)) || (at > 0 && std::isalnum(letter(at - 1)))) continue;
+    std::optional<int> found;
+    if (const auto year = digits(at, 4); year && text[at + 4] == '-' && *year >= 2000)
+      found = month(*year, digits(at + 5, 2));
+    else if (year && text[at + 4] == '.' && digits(at + 5, 5))
+      found = month(2000 + *year / 100, *year % 100);
+    else if (const auto short_year = digits(at, 2); short_year && text[at + 2] == '.')
+      found = month(2000 + *short_year, digits(at + 3, 2));
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+/// When the software behind a run was current: its release, or else when its source appeared, which cannot be earlier.
+/// Later than everything where neither says.
+int software_month(const Run& run) {
+  if (const auto month = month_in(run.fact("release"))) return *month;
+  return month_in(run.source).value_or(std::numeric_limits<int>::max());
+}
+
+constexpr int month_of(int year, int month) { return year * 12 + month - 1; }
+
+/// torchtitan: expandable segments, which its launch script sets. Its loss was eager, compiled from April 2025 on
+/// (commit bbb1b616e) and taken in chunks from May 2026 on (786e26f8e); keys and values were repeated for every query
+/// head until January 2026 (ff0829c10). Under pipelines weights stay gathered from forward to backward.
+void torchtitan(const Run& run, Problem& problem, const Layout& layout) {
   Stack& stack = problem.training.stack;
-  stack.cross_entropy = CrossEntropy::Eager;
-  stack.keeps_gathered = stack.expandable_segments = true;
+  const int month = software_month(run);
+  stack.cross_entropy = month >= month_of(2026, 5)   ? CrossEntropy::Chunked
+                        : month >= month_of(2025, 4) ? CrossEntropy::Compiled
+                                                     : CrossEntropy::Eager;
+  stack.expands_kv = month < month_of(2026, 2);
+  stack.expandable_segments = true;
+  stack.reshard_after_forward = layout.pp == 1;
   stack.fp8_param_gather = true;  // enable_fsdp_float8_all_gather, as its fp8 benchmarks run (docs/float8.md)
 }
 
@@ -153,11 +198,46 @@ void megatron_tests(const Run& run, Problem& problem) {
   if (flags.value("ckpt-format") == "fsdp_dtensor") stack.states = StateLayout::MegatronFsdp;
 }
 
-/// Megatron-Bridge: what its recipes switch on beyond their defaults.
+/// A number behind "name=" in free text.
+double number_behind(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  double value = 0;
+  if (at != std::string_view::npos) {
+    const std::string_view digits = text.substr(at + name.size());
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  }
+  return value;
+}
+
+/// Layers of a stage, of which a share is meant.
+int layers_of_stage(const Problem& problem, const Layout& layout, double share) {
+  return static_cast<int>(std::lround(share * problem.model.depth() / layout.pp));
+}
+
+/// Megatron-Bridge and NeMo: what their recipes switch on beyond defaults. Weights of fp8 GEMMs are stored in fp8 but
+/// with scales of blocks (training/mixed_precision.py); in bf16 the optimizer reads its gradients in place
+/// (scripts/performance/utils/overrides.py); sharded weights are Megatron's own FSDP (`use_megatron_fsdp`); DeepSeek's
+/// recipes keep moments in bf16 (recipes/deepseek).
 void megatron_bridge(const Run& run, Problem& problem) {
-  Stack& stack = problem.training.stack;
+  Training& training = problem.training;
+  Stack& stack = training.stack;
   if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
   if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
+  stack.fp8_param_gather = is_fp8(training.precision) && training.precision != Precision::Fp8Blockwise;
+  if (!run.shard.empty()) stack.states = StateLayout::MegatronFsdp;
+  training.offload.layers = static_cast<int>(number_behind(run.notes, "cpu_offloading_num_layers="));
+  if (!contains(run.framework, "Bridge")) return;
+  const bool latent = std::any_of(problem.model.kinds.begin(), problem.model.kinds.end(),
+                                  [](const Layer& layer) { return layer.mixer == Mixer::Latent; });
+  training.precision_aware = training.precision == Precision::Bf16 || latent;
+  if (latent) training.moment1_bytes = training.moment2_bytes = 2;
+}
+
+/// Kwai's fork: norms are modules of their own, whose outputs its recomputation drops with those of the activations;
+/// `alpha` of the activations of a stage go to host memory (kwai/Megatron-Kwai, examples/atc24).
+void kwai(const Run& run, Problem& problem, const Layout& layout) {
+  problem.training.stack.transformer_engine = false;
+  problem.training.offload.layers = layers_of_stage(problem, layout, number_behind(run.notes, "alpha="));
 }
 
 /// NeMo's and Megatron-Bridge's fine-tuning benchmarks: SQuAD packed into full sequences, adapters of rank 8 beside the
@@ -207,8 +287,9 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(run, problem, layout);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
-  if (contains(run.framework, "torchtitan")) return torchtitan(problem);
-  if (contains(run.framework, "Bridge")) return megatron_bridge(run, problem);
+  if (contains(run.framework, "torchtitan")) return torchtitan(run, problem, layout);
+  if (contains(run.framework, "Kwai")) return kwai(run, problem, layout);
+  if (contains(run.framework, "Bridge") || contains(run.framework, "NeMo/")) return megatron_bridge(run, problem);
   // Its column-parallel linears reduce their input gradient asynchronously since September 2021, and its weight
   // gradients are summed inside their GEMMs since 2022.
   if (run.framework == "Megatron-LM" && contains(run.source, "2021"))

@@ -78,15 +78,39 @@ TEST_CASE("optimizers: what takes the place of Adam's eight bytes") {
 }
 
 TEST_CASE("quantised weights") {
-  const auto extra = [](Precision precision) { return quantised_weight_bytes({.precision = precision}); };
+  const auto extra = [](Precision precision, GpuGeneration on = GpuGeneration::Hopper) {
+    Training training;
+    training.precision = precision;
+    return quantised_weight_bytes(training, on);
+  };
   CHECK(extra(Precision::Bf16) == 0);
   CHECK(extra(Precision::Fp8Tensorwise) == 2);
+  CHECK(extra(Precision::Fp8Tensorwise, GpuGeneration::Blackwell) == 1);  // read either way: no transposed copy
   CHECK(extra(Precision::Mxfp8) == 2 + 2.0 / 32);
+  CHECK(extra(Precision::Mxfp8, GpuGeneration::Blackwell) == 2 + 2.0 / 32);
   CHECK(extra(Precision::Nvfp4) == 2 * (0.5 + 1.0 / 16));
   Training training;
   CHECK(frozen_weight_bytes(training) == 2);
   training.task = Task::Qlora;
   CHECK(frozen_weight_bytes(training) == doctest::Approx(0.516).epsilon(1e-3));
+}
+
+TEST_CASE("fp8 is the stored weight where a stack gathers it, and fp32 stays that under FSDP2") {
+  Training training;
+  training.precision = Precision::Fp8Tensorwise;
+  CHECK_FALSE(primary_quantised(training));
+  training.stack.fp8_param_gather = true;
+  CHECK(primary_quantised(training));
+  training.stack.states = StateLayout::Fsdp2;
+  CHECK_FALSE(primary_quantised(training));
+  training.stack.states = StateLayout::Megatron, training.precision = Precision::Bf16;
+  CHECK_FALSE(primary_quantised(training));
+}
+
+TEST_CASE("reshard_after_forward=False keeps the fp32 shard: 4P/d beside 2P") {
+  CHECK(state_shares(2, 8, StateLayout::Fsdp2).weights == 1.0 / 8);
+  CHECK(state_shares(2, 8, StateLayout::Megatron).weights == 1);
+  CHECK(state_shares(1, 8, StateLayout::Fsdp2).weights == 1);
 }
 
 }  // namespace

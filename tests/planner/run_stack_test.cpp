@@ -39,9 +39,16 @@ TEST_CASE("stacks by framework and source") {
   const Applied simumax = apply(run_of("Megatron-LM", "MooreThreads/SimuMax:docs"), model);
   CHECK(simumax.layout.cp_kind == CpKind::Ulysses);
   CHECK(simumax.problem.model.vocab == 128257);
-  const Stack titan = apply(run_of("torchtitan"), model).problem.training.stack;
-  CHECK(titan.cross_entropy == CrossEntropy::Eager);
-  CHECK(titan.expandable_segments);
+  const auto titan = [&](const char* source) {
+    return apply(run_of("torchtitan", source), model).problem.training.stack;
+  };
+  CHECK(titan("arXiv 2410.06511").cross_entropy == CrossEntropy::Eager);
+  CHECK(titan("arXiv 2410.06511").expands_kv);
+  CHECK(titan("benchmarks; 2024-12 (torch 1963fc8)").cross_entropy == CrossEntropy::Eager);
+  CHECK(titan("benchmarks; 2025-06").cross_entropy == CrossEntropy::Compiled);
+  CHECK(titan("").cross_entropy == CrossEntropy::Chunked);
+  CHECK_FALSE(titan("").expands_kv);
+  CHECK(titan("").expandable_segments);
   const Stack aleph = apply(run_of("Aleph Alpha scaling (Megatron-style)"), model).problem.training.stack;
   CHECK_FALSE(aleph.vocab_parallel_loss);
   CHECK_FALSE(aleph.fused_activation);
