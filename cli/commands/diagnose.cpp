@@ -10,7 +10,7 @@
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"
 #include "cli/report/diagnosis.hpp"
-#include "cli/request/complete_layout.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"

@@ -13,10 +13,10 @@ namespace {
 
 constexpr int kRatioColumns = 20;  // of "+12.2 %" and the memory, with what stands around them
 
-constexpr int kAxes = 5;  // tp cp pp dp ep
-constexpr std::array<const char*, kAxes> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
+constexpr int kColumns = 5;  // tp cp pp dp ep
+constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
 
-std::array<std::string, kAxes> axis_values(const Layout& l) {
+std::array<std::string, kColumns> axis_values(const Layout& l) {
   const std::string pp = l.vp > 1 ? fmt::format("{}/{}", l.pp, l.vp) : fmt::format("{}", l.pp);
   return {fmt::format("{}", l.tp), fmt::format("{}", l.cp), pp, fmt::format("{}", l.dp), fmt::format("{}", l.ep)};
 }
@@ -29,16 +29,16 @@ std::string shortened(const std::string& part, int room) {
 }  // namespace
 
 std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts, bool moe) {
-  std::array<std::size_t, kAxes> widths{};
+  std::array<std::size_t, kColumns> widths{};
   for (const Layout* layout : layouts) {
     const auto values = axis_values(*layout);
-    for (std::size_t i = 0; i < kAxes; ++i) widths[i] = std::max(widths[i], values[i].size());
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], values[i].size());
   }
   std::vector<std::string> out;
   for (const Layout* layout : layouts) {
     const auto values = axis_values(*layout);
     std::string row;
-    for (std::size_t i = 0; i < kAxes; ++i) {
+    for (std::size_t i = 0; i < kColumns; ++i) {
       if (i == 4 && !moe) continue;
       row += fmt::format("{}{} {:>{}}", i == 0 ? "" : "  ", kAxisWords[i], values[i], widths[i]);
     }
