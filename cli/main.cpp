@@ -21,6 +21,7 @@ int run(const std::vector<std::string>& words) {
   const bool ok = plan::write_all(STDOUT_FILENO, plan::as_utf8(std::move(streams.out)));
   if (!ok) streams.err += "error: cannot write to the standard output\n";
   if (!plan::write_all(STDERR_FILENO, plan::as_utf8(std::move(streams.err))) || !ok) return plan::kError;
+  if (streams.leave_at_once) _exit(status);
   return status;
 }
 

@@ -23,6 +23,17 @@ struct MemoryInfo {
 struct Utilisation {
   unsigned gpu, memory;
 };
+/// nvmlGpuFabricInfoV_t, version 2.
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
+};
+constexpr unsigned kFabricVersion = static_cast<unsigned>(sizeof(FabricInfo)) | 2u << 24;
+constexpr unsigned char kFabricCompleted = 3;
 
 constexpr int kSuccess = 0;
 constexpr int kMostLinks = 18;
@@ -82,6 +93,7 @@ struct Nvml::Table {
   int (*power)(Device, unsigned*) = nullptr;
   int (*temperature)(Device, int, unsigned*) = nullptr;
   int (*ancestor)(Device, Device, int*) = nullptr;
+  int (*fabric)(Device, FabricInfo*) = nullptr;
 
   template <class F>
   void find(F& function, const char* name) {
@@ -119,6 +131,7 @@ struct Nvml::Table {
     find(power, "nvmlDeviceGetPowerUsage");
     find(temperature, "nvmlDeviceGetTemperature");
     find(ancestor, "nvmlDeviceGetTopologyCommonAncestor");
+    find(fabric, "nvmlDeviceGetGpuFabricInfoV");
   }
 
   GpuFacts facts(int index) const;
@@ -166,6 +179,15 @@ GpuFacts Nvml::Table::facts(int index) const {
   if (unsigned now = 0, next = 0; mig_mode != nullptr && mig_mode(d, &now, &next) == kSuccess) gpu.mig = now == 1;
   if (Utilisation u{}; utilisation != nullptr && utilisation(d, &u) == kSuccess)
     gpu.utilisation = static_cast<int>(u.gpu);
+  FabricInfo info{kFabricVersion, {}, 0, 0, 0, 0};
+  if (fabric != nullptr && fabric(d, &info) == kSuccess && info.state == kFabricCompleted && info.status == kSuccess) {
+    bool any = false;  // HGX boards answer with a cluster of zeros: their fabric ends with the host
+    for (const unsigned char byte : info.cluster) {
+      any = any || byte != 0;
+      gpu.clique += fmt::format("{:02x}", byte);
+    }
+    gpu.clique = any ? fmt::format("{}/{}", gpu.clique, info.clique) : std::string();
+  }
   if (unsigned number = 0; processes != nullptr && processes(d, &number, nullptr) >= 0)
     gpu.processes = static_cast<int>(number);
   return gpu;

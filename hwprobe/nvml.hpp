@@ -19,6 +19,7 @@ struct GpuFacts {
   int processes = 0;    ///< that hold memory on it
   int utilisation = 0;  ///< percent
   bool mig = false;
+  std::string clique{};  ///< of the NVLink fabric: cluster and clique, where the GPU is part of one
 };
 
 /// One look at a running GPU.

@@ -56,6 +56,7 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& plugin, const De
                            .local_world = setup.local_world,
                            .nccl_library = path(setup.nccl_library),
                            .cudnn_library = path(setup.cudnn_library),
+                           .cublas_library = path(setup.cublas_library),
                            .timeout_seconds = setup.timeout_s};
   char error[512] = {};
   if (device->backend_->open(&c, &device->state_, &device->facts_, error, sizeof error) != PLAN_PROBE_OK) {
@@ -64,7 +65,7 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& plugin, const De
   }
   plan_probe_device& f = device->facts_;
   terminate(f.name), terminate(f.uuid), terminate(f.pci_bus), terminate(f.capability), terminate(f.runtime),
-      terminate(f.nccl), terminate(f.cudnn);
+      terminate(f.nccl), terminate(f.cudnn), terminate(f.cublas);
   return device;
 }
 

@@ -24,7 +24,7 @@ struct RankResult {
 /// What to open a device with.
 struct DeviceSetup {
   int device = 0, rank = 0, world = 1, local_rank = 0, local_world = 1;
-  std::string nccl_library{}, cudnn_library{};
+  std::string nccl_library{}, cudnn_library{}, cublas_library{};
   double timeout_s = 10;
 };
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define PLAN_PROBE_ABI 1
+#define PLAN_PROBE_ABI 2
 #define PLAN_PROBE_SAMPLES 200
 #define PLAN_PROBE_ID_BYTES 128
 
@@ -21,7 +21,10 @@ enum plan_probe_error {
   PLAN_PROBE_UNSUPPORTED = -2, /* this device, driver or library cannot: message says what is missing */
   PLAN_PROBE_NO_MEMORY = -3,
   PLAN_PROBE_ABORTED = -4,
-  PLAN_PROBE_WRONG_RESULT = -5 /* the operation ran and computed something else than it should */
+  PLAN_PROBE_WRONG_RESULT = -5, /* the operation ran and computed something else than it should */
+  PLAN_PROBE_LOST = -6,         /* so do all that follow: the device or its driver is in no state to go on */
+  PLAN_PROBE_STUCK = -8,        /* it waited in vain: lost, most likely through another rank */
+  PLAN_PROBE_PEER = -7          /* another rank of the group could not, and says why */
 };
 
 /* What a point measures; in brackets the meaning of its numbers. Times are seconds of one operation. */
@@ -88,13 +91,14 @@ typedef struct plan_probe_result {
 typedef struct plan_probe_setup {
   int32_t device;
   int32_t rank, world, local_rank, local_world;
-  const char* nccl_library;  /* path, or NULL: libnccl.so.2 of the system's search */
-  const char* cudnn_library; /* path, or NULL */
-  double timeout_seconds;    /* a device that answers nothing for so long has hung */
+  const char* nccl_library;   /* path, or NULL: libnccl.so.2 of the system's search */
+  const char* cudnn_library;  /* path, or NULL */
+  const char* cublas_library; /* path, or NULL */
+  double timeout_seconds;     /* a device that answers nothing for so long has hung */
 } plan_probe_setup;
 
 typedef struct plan_probe_device {
-  char name[96], uuid[48], pci_bus[32], capability[16], runtime[32], nccl[32], cudnn[32];
+  char name[96], uuid[48], pci_bus[32], capability[16], runtime[32], nccl[32], cudnn[32], cublas[32];
   int64_t total_bytes, free_bytes, l2_bytes;
   int32_t sm_count, devices;
 } plan_probe_device;

@@ -31,7 +31,8 @@ std::string failure(int status, const std::string& error) { return pack_result({
 std::string pack_device(const plan_probe_device& d) {
   Packer out;
   out.number(PLAN_PROBE_OK).text("");
-  for (const char* text : {d.name, d.uuid, d.pci_bus, d.capability, d.runtime, d.nccl, d.cudnn}) out.text(text);
+  for (const char* text : {d.name, d.uuid, d.pci_bus, d.capability, d.runtime, d.nccl, d.cudnn, d.cublas})
+    out.text(text);
   return out.number(d.total_bytes).number(d.free_bytes).number(d.l2_bytes).number(d.sm_count).number(d.devices).take();
 }
 
@@ -51,9 +52,13 @@ std::string pack_hello(const RankHello& h) {
       .text(h.version)
       .text(h.host)
       .number(h.gpu)
+      .number(h.local_rank)
+      .number(h.processors)
       .text(h.gpu_name)
       .text(h.gpu_uuid)
       .text(h.driver)
+      .text(h.clique)
+      .text(h.busy)
       .text(h.environment.substr(0, 16384))
       .take();
 }
@@ -64,9 +69,13 @@ Result<RankHello> unpack_hello(const std::string& payload) {
   h.version = printable(in.text());
   h.host = printable(in.text());
   h.gpu = static_cast<int>(in.number_between(-1, 1024));
+  h.local_rank = static_cast<int>(in.number_between(0, 1 << 20));
+  h.processors = static_cast<int>(in.number_between(0, 1 << 20));
   h.gpu_name = printable(in.text());
   h.gpu_uuid = printable(in.text());
   h.driver = printable(in.text());
+  h.clique = printable(in.text());
+  h.busy = printable(in.text());
   h.environment = in.text();
   if (!in.complete())
     return fail(Error{"bad_hello",
@@ -76,7 +85,31 @@ Result<RankHello> unpack_hello(const std::string& payload) {
   return h;
 }
 
-Errors inconsistencies(const std::vector<RankHello>& ranks) {
+namespace {
+
+/// The first rank that differs from rank 0 in something; 0 if none does.
+template <class Of>
+std::size_t different(const std::vector<RankHello>& ranks, Of of) {
+  for (std::size_t r = 1; r < ranks.size(); ++r)
+    if (of(ranks[r]) != of(ranks[0])) return r;
+  return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const std::vector<RankHello>& ranks) {
+  std::vector<std::string> all;
+  const auto note = [&](std::string_view what, auto of) {
+    if (const std::size_t r = different(ranks, of); r > 0)
+      all.push_back(fmt::format("rank {} ({}) and rank 0 ({}) differ in {}: there `{}`, here `{}`", r, ranks[r].where(),
+                                ranks[0].where(), what, printable(of(ranks[r])), printable(of(ranks[0]))));
+  };
+  note("the GPU", [](const RankHello& h) { return h.gpu_name; });
+  note("their NCCL_*, FI_* or UCX_* variables", [](const RankHello& h) { return h.environment; });
+  return all;
+}
+
+Errors inconsistencies(const std::vector<RankHello>& ranks, bool different_gpus) {
   Errors errors;
   std::map<std::string, std::size_t> seen;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -89,21 +122,23 @@ Errors inconsistencies(const std::vector<RankHello>& ranks) {
            {},
            {"one rank a GPU: --ntasks-per-node=GPUS and --gpus-per-node=GPUS under srun, -n GPUS under mpirun"}});
   }
-  const auto same = [&](std::string_view what, auto of) {
-    for (std::size_t r = 1; r < ranks.size(); ++r)
-      if (of(ranks[r]) != of(ranks[0])) {
-        errors.push_back(
-            {"inconsistent",
-             fmt::format("rank {} ({}) and rank 0 ({}) differ in {}", r, ranks[r].where(), ranks[0].where(), what),
-             {fmt::format("there `{}`, here `{}`", printable(of(ranks[r])), printable(of(ranks[0])))},
-             {"collectives between them may hang; make the nodes alike"}});
-        return;
-      }
+  const auto same = [&](std::string_view what, auto of, std::string help) {
+    if (const std::size_t r = different(ranks, of); r > 0)
+      errors.push_back(
+          {"inconsistent",
+           fmt::format("rank {} ({}) and rank 0 ({}) differ in {}", r, ranks[r].where(), ranks[0].where(), what),
+           {fmt::format("there `{}`, here `{}`", printable(of(ranks[r])), printable(of(ranks[0])))},
+           {std::move(help)}});
   };
-  same("the version of plan", [](const RankHello& h) { return h.version; });
-  same("the GPU", [](const RankHello& h) { return h.gpu_name; });
-  same("the driver", [](const RankHello& h) { return h.driver.substr(0, h.driver.find('.')); });
-  same("their NCCL_*, FI_* or UCX_* variables", [](const RankHello& h) { return h.environment; });
+  const std::string alike = "collectives between them may hang; make the nodes alike";
+  same(
+      "the version of plan", [](const RankHello& h) { return h.version; }, alike);
+  if (!different_gpus)
+    same(
+        "the GPU", [](const RankHello& h) { return h.gpu_name; },
+        "probe one kind at a time (CUDA_VISIBLE_DEVICES, one job a kind), or all together with --allow-different");
+  same(
+      "the driver", [](const RankHello& h) { return h.driver.substr(0, h.driver.find('.')); }, alike);
   return errors;
 }
 
@@ -121,7 +156,12 @@ std::string network_environment() {
   return joined;
 }
 
-std::string open_task() { return Packer().number(kOpen).take(); }
+std::string open_task(const std::vector<int>& place) {
+  Packer out;
+  out.number(kOpen).number(static_cast<std::int64_t>(place.size()));
+  for (const int number : place) out.number(number);
+  return out.take();
+}
 std::string join_task(const std::string& nccl_id) { return Packer().number(kJoin).text(nccl_id).take(); }
 
 std::string measure_task(const plan_probe_point& p) {
@@ -208,6 +248,7 @@ Result<plan_probe_device> unpack_device(const std::string& payload) {
   copy_text(d.runtime, in.text());
   copy_text(d.nccl, in.text());
   copy_text(d.cudnn, in.text());
+  copy_text(d.cublas, in.text());
   d.total_bytes = in.number_between(0, std::int64_t{1} << 60);
   d.free_bytes = in.number_between(0, std::int64_t{1} << 60);
   d.l2_bytes = in.number_between(0, std::int64_t{1} << 40);
@@ -218,7 +259,8 @@ Result<plan_probe_device> unpack_device(const std::string& payload) {
   return d;
 }
 
-RankWork::RankWork(std::string plugin, DeviceSetup setup) : plugin_(std::move(plugin)), setup_(std::move(setup)) {}
+RankWork::RankWork(std::string plugin, DeviceSetup setup)
+    : plugin_(std::move(plugin)), setup_(std::move(setup)), rank_(setup_.rank) {}
 
 std::shared_ptr<Device> RankWork::device() {
   const std::lock_guard lock(mutex_);
@@ -248,10 +290,15 @@ std::string RankWork::run(const std::string& task) {
     }
     Packer out;
     out.number(right && in.complete() ? 1 : 0).number(count);
-    for (int i = 0; i < count; ++i) out.real(transport_value(setup_.rank, i));
+    for (int i = 0; i < count; ++i) out.real(transport_value(rank_, i));
     return out.take();
   }
   if (kind == kOpen) {
+    const auto ranks = in.number_between(0, kMostNumbers);
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const auto place = static_cast<int>(in.number_between(0, kMostNumbers));
+      if (r == rank_) setup_.rank = place;
+    }
     const Result<std::shared_ptr<Device>> opened = Device::open(plugin_, setup_);
     if (!opened) return failure(PLAN_PROBE_FAILED, opened.error()[0].message);
     const std::lock_guard lock(mutex_);

@@ -16,21 +16,30 @@ struct RankHello {
   std::string version{};  ///< of plan
   std::string host{};
   int gpu = -1;
+  int local_rank = 0;
+  int processors = 0;  ///< that it may use beside its GPU
   std::string gpu_name{}, gpu_uuid{}, driver{};
+  std::string clique{};       ///< of the NVLink fabric, where the driver names one
+  std::string busy{};         ///< who else uses the GPU; empty: nobody
   std::string environment{};  ///< NCCL_*, FI_* and UCX_* variables
   std::string where() const;  ///< "rank 13 (node02, GPU 5)" without the rank
 };
 [[nodiscard]] std::string pack_hello(const RankHello& hello);
 [[nodiscard]] Result<RankHello> unpack_hello(const std::string& payload);
 
-/// Why these ranks cannot measure together: two on one GPU, different versions, drivers or variables. All at once.
-[[nodiscard]] Errors inconsistencies(const std::vector<RankHello>& ranks);
+/// Why these ranks cannot measure together: two on one GPU, different versions or drivers, and GPUs unless
+/// `different_gpus` are wanted. All at once.
+[[nodiscard]] Errors inconsistencies(const std::vector<RankHello>& ranks, bool different_gpus = false);
+
+/// What is worth knowing and no obstacle: different variables of the network, different GPUs.
+[[nodiscard]] std::vector<std::string> differences(const std::vector<RankHello>& ranks);
 
 /// NCCL_*, FI_* and UCX_* of this process, sorted; without those that name this rank alone.
 [[nodiscard]] std::string network_environment();
 
 // Tasks as they travel.
-[[nodiscard]] std::string open_task();
+/// `place` is the rank's number among the collectives' ranks.
+[[nodiscard]] std::string open_task(const std::vector<int>& place);
 [[nodiscard]] std::string join_task(const std::string& nccl_id);
 [[nodiscard]] std::string measure_task(const plan_probe_point& point);
 /// Host buffers: every rank answers with its numbers, and checks the sum of the round before.
@@ -57,6 +66,7 @@ class RankWork {
 
   std::string plugin_;
   DeviceSetup setup_;
+  int rank_ = 0;  ///< of the launcher; the collectives' is setup_.rank
   std::mutex mutex_;
   std::shared_ptr<Device> device_{};
   std::shared_ptr<PulseSampler> pulses_{};

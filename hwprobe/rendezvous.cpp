@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -31,6 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCandidates = 16;
+constexpr int kMostAddresses = 8;
 constexpr int kFirstPort = 20000, kLastPort = 60999;
 constexpr double kHandshakeSeconds = 5;
 
@@ -50,7 +53,8 @@ struct Addresses {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
-    if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
+    if (getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0)
+      list = nullptr;
   }
   ~Addresses() {
     if (list != nullptr) freeaddrinfo(list);
@@ -88,13 +92,30 @@ std::string own_host() {
   return gethostname(host, sizeof host - 1) == 0 ? host : "localhost";
 }
 
-/// Whether a name is this machine's: a listener can then be bound to it.
-bool resolves(const std::string& host) { return Addresses(host, 1, true).list != nullptr; }
+/// Where other hosts may reach this one if its name leads them nowhere, each behind a blank.
+std::string own_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  std::string all;
+  int count = 0;
+  for (const ifaddrs* i = list; i != nullptr && count < kMostAddresses; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET || (i->ifa_flags & IFF_LOOPBACK) != 0 ||
+        (i->ifa_flags & IFF_UP) == 0)
+      continue;
+    char text[64] = {};
+    if (getnameinfo(i->ifa_addr, sizeof(sockaddr_in), text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    all += std::string(" ") + text;
+    ++count;
+  }
+  freeifaddrs(list);
+  return all;
+}
 
 Result<bool> write_meeting_file(const Meeting& meeting, int port) {
   const std::string temporary = fmt::format("{}.{}", meeting.path, getpid());
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const std::string text = fmt::format("{} {} {}\n", meeting.host, port, meeting.token);
+  const std::string text =
+      fmt::format("{} {} {}{}\n", meeting.host, port, meeting.token, meeting.host == own_host() ? own_addresses() : "");
   const bool written = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) close(fd);
   if (written && rename(temporary.c_str(), meeting.path.c_str()) == 0) return true;
@@ -114,12 +135,13 @@ bool read_meeting_file(Meeting& meeting) {
   std::string line;
   std::getline(file, line);
   const std::vector<std::string_view> words = words_of_line(line);
-  if (words.size() != 3) return false;
+  if (words.size() < 3) return false;
   const double port = number_in(words[1]).value_or(0);
   if (port < 1 || port > 65535) return false;
   meeting.host = std::string(words[0]);
   meeting.ports = {static_cast<int>(port)};
   meeting.token = std::string(words[2]);
+  meeting.addresses.assign(words.begin() + 3, words.end());
   return true;
 }
 
@@ -253,10 +275,12 @@ Result<Meeting> plan_meeting(const MeetingRequest& request) {
 Result<Listener> open_listener(Meeting& meeting, const Identity& identity) {
   int problem = 0;
   if (meeting.method == Meeting::Method::File) {
+    // A job of several hosts is met on every interface: what this host calls itself is often its loopback alone, and
+    // the token tells who belongs here.
     const bool alone = identity.local_world >= identity.world;
-    meeting.host = alone || !resolves(own_host()) ? "127.0.0.1" : own_host();
+    meeting.host = alone ? "127.0.0.1" : own_host();
     if (meeting.token.empty()) meeting.token = random_hex(16);
-    const int fd = bind_and_listen(meeting.host, 0, problem);
+    const int fd = bind_and_listen(alone ? meeting.host : std::string(), 0, problem);
     if (fd < 0)
       return fail(
           Error{"no_rendezvous", fmt::format("rank 0 cannot listen on {}: {}", meeting.host, std::strerror(problem))});
@@ -266,8 +290,17 @@ Result<Listener> open_listener(Meeting& meeting, const Identity& identity) {
     }
     return Listener{fd, port_of(fd)};
   }
-  for (const int port : meeting.ports)
-    if (const int fd = bind_and_listen(meeting.host, port, problem); fd >= 0) return Listener{fd, port_of(fd)};
+  for (const int port : meeting.ports) {
+    int fd = bind_and_listen(meeting.host, port, problem);  // proves that the name is this host's
+    if (fd < 0) continue;
+    const bool loopback = meeting.host == "localhost" || meeting.host.starts_with("127.");  // asked for as such
+    if (identity.local_world < identity.world && !loopback) {
+      close(fd);
+      fd = bind_and_listen(std::string(), port, problem);
+      if (fd < 0) continue;
+    }
+    return Listener{fd, port_of(fd)};
+  }
   const bool taken = problem == EADDRINUSE;
   return fail(
       Error{"no_rendezvous",
@@ -287,7 +320,9 @@ Result<int> connect_to_coordinator(Meeting meeting, int rank, const std::string&
   while (Clock::now() < until) {
     const bool known = meeting.method == Meeting::Method::Address || read_meeting_file(meeting);
     for (const int port : known ? meeting.ports : std::vector<int>{}) {
-      const int fd = connect_once(meeting.host, port, std::min(seconds, kHandshakeSeconds));
+      int fd = connect_once(meeting.host, port, std::min(seconds, kHandshakeSeconds));
+      for (std::size_t i = 0; i < meeting.addresses.size() && fd < 0; ++i)
+        fd = connect_once(meeting.addresses[i], port, std::min(seconds, kHandshakeSeconds));
       if (fd < 0) continue;
       FrameReader reader;
       const Handshake done = shake_hands(fd, meeting, rank, hello, reader);

@@ -11,12 +11,13 @@ namespace plan {
 /// How ranks find rank 0 and prove that they belong to its job.
 struct Meeting {
   enum class Method { Address, File } method = Method::Address;
-  std::string host{};         ///< of rank 0; Address only
-  std::vector<int> ports{};   ///< tried in this order; Address only
-  std::string path{};         ///< of the rendezvous file; File only
-  std::string token{};        ///< shared secret; File: rank 0 makes it
-  bool authenticated = true;  ///< false: the token follows from the job's number, which others may guess
-  std::string words{};        ///< for messages: "gpu03, port 24117"
+  std::string host{};                    ///< of rank 0; Address only
+  std::vector<int> ports{};              ///< tried in this order; Address only
+  std::vector<std::string> addresses{};  ///< of rank 0 besides; File only
+  std::string path{};                    ///< of the rendezvous file; File only
+  std::string token{};                   ///< shared secret; File: rank 0 makes it
+  bool authenticated = true;             ///< false: the token follows from the job's number, which others may guess
+  std::string words{};                   ///< for messages: "gpu03, port 24117"
 };
 
 /// What was asked for, and what the environment offers.

@@ -25,36 +25,70 @@ constexpr double kCanaryBytes = 64.0 * (1 << 20), kCanaryWidth = 4096;
 
 double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-/// The results of all ranks as one observation; a failed rank is an error or, where the point cannot be measured on
-/// this hardware, a reason to skip it.
+/// The results of all ranks as one observation. A rank that could not measure the point is a reason to skip it, with
+/// its words; only a rank that is lost for everything that follows is an error.
 struct Gathered {
   std::optional<Observation> observation{};
   std::vector<GpuPulse> pulses{};
   std::string skip{};
+  bool wrong = false;  ///< it ran, and computed something else than it should
   Errors failure{};
 };
+
+bool lost(const RankResult& r) {
+  return r.status == PLAN_PROBE_LOST || r.status == PLAN_PROBE_ABORTED || r.status == PLAN_PROBE_STUCK;
+}
+
+/// How much the words of a status tell: those of a rank that waited for another are the other's to explain.
+int weight(int status) {
+  switch (status) {
+    case PLAN_PROBE_OK: return 0;
+    case PLAN_PROBE_PEER:
+    case PLAN_PROBE_ABORTED: return 1;
+    case PLAN_PROBE_STUCK: return 2;
+    case PLAN_PROBE_LOST: return 4;
+    default: return 3;
+  }
+}
+
+/// The rank whose words count; -1 if all measured.
+int speaker(const std::vector<RankResult>& results) {
+  int chosen = -1;
+  for (std::size_t r = 0; r < results.size(); ++r)
+    if (weight(results[r].status) > (chosen < 0 ? 0 : weight(results[static_cast<std::size_t>(chosen)].status)))
+      chosen = static_cast<int>(r);
+  return chosen;
+}
 
 Gathered gather(const SweepPoint& planned, const std::vector<std::string>& payloads,
                 const std::vector<std::string>& names) {
   Gathered out;
   Observation o{.planned = planned};
   std::vector<std::vector<double>> samples;
-  for (std::size_t r = 0; r < payloads.size(); ++r) {
-    const Result<RankResult> result = unpack_result(payloads[r]);
+  std::vector<RankResult> results;
+  for (const std::string& payload : payloads) {
+    Result<RankResult> result = unpack_result(payload);
     if (!result) {
       out.failure = result.error();
       return out;
     }
     out.pulses.insert(out.pulses.end(), result->pulses.begin(), result->pulses.end());
-    if (result->status == PLAN_PROBE_UNSUPPORTED || result->status == PLAN_PROBE_NO_MEMORY) {
-      out.skip = result->error;
-      return out;
-    }
-    if (result->status != PLAN_PROBE_OK) {
-      out.failure = {{"point_failed", fmt::format("`{}` failed on {}: {}", planned.id, names[r], result->error)}};
-      return out;
-    }
-    const plan_probe_result& d = result->data;
+    results.push_back(*std::move(result));
+  }
+  if (const int r = speaker(results); r >= 0) {
+    const RankResult& said = results[static_cast<std::size_t>(r)];
+    const std::string& who = names[static_cast<std::size_t>(r)];
+    if (std::any_of(results.begin(), results.end(), lost))
+      out.failure = {{"point_failed", fmt::format("`{}` failed on {}: {}", planned.id, who, said.error)}};
+    // What no rank of this kind can do needs no name; what one could not, does.
+    const bool all = std::all_of(results.begin(), results.end(),
+                                 [&](const RankResult& other) { return other.status == said.status; });
+    out.skip = all && said.status == PLAN_PROBE_UNSUPPORTED ? said.error : fmt::format("{}: {}", who, said.error);
+    out.wrong = said.status == PLAN_PROBE_WRONG_RESULT;
+    return out;
+  }
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const plan_probe_result& d = results[r].data;
     for (std::size_t i = 0; i < std::size(o.value); ++i) o.value[i] = std::max(o.value[i], d.value[i]);
     if (d.took_part == 0) continue;
     samples.emplace_back(d.seconds, d.seconds + d.count);
@@ -133,6 +167,7 @@ class Runner {
     watch.pulses.insert(watch.pulses.end(), gathered.pulses.begin(), gathered.pulses.end());
     outcome_.failure = std::move(gathered.failure);
     skip_ = std::move(gathered.skip);
+    if (gathered.wrong) outcome_.warnings.push_back({"WRONG_RESULT", point.id, skip_});
     return std::move(gathered.observation);
   }
 
@@ -160,7 +195,7 @@ class Runner {
       outcome_.skipped.push_back({point.id, "budget"});
       return true;
     }
-    if (rounds_.show) rounds_.show({i, sweep_.points.size(), point.id, left_});
+    if (rounds_.show) rounds_.show({i, sweep_.points.size(), point.id, left_, name(point.section)});
     if (!look_for_drift(point.section)) return false;
     std::optional<Observation> seen = measure(point);
     if (!outcome_.failure.empty()) return false;
@@ -178,7 +213,8 @@ class Runner {
     if (before == where_.end() || !repeatable(point) || since(begin_) + point.cost_s > budget_s_) return true;
     if (interrupted()) return false;
     if (rounds_.show)
-      rounds_.show({sweep_.points.size() - 1, sweep_.points.size(), point.id, budget_s_ - since(begin_)});
+      rounds_.show(
+          {sweep_.points.size() - 1, sweep_.points.size(), point.id, budget_s_ - since(begin_), "second pass"});
     const std::optional<Observation> seen = measure(point);
     if (!outcome_.failure.empty()) return false;
     if (!seen) return true;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formulas/result.hpp"
@@ -15,6 +16,7 @@ struct SessionProgress {
   std::size_t done = 0, all = 0;
   std::string what{};
   double seconds_left = 0;
+  std::string_view section{};
 };
 using ShowProgress = std::function<void(const SessionProgress&)>;
 /// Asked between points: has the user interrupted?
@@ -25,7 +27,8 @@ struct SessionOutcome {
   std::vector<Observation> observations{};
   std::vector<ProfileSkip> skipped{};
   std::vector<ProfileConditions> conditions{};  ///< by section
-  Errors failure{};                             ///< why it ended early
+  std::vector<ProfileWarning> warnings{};
+  Errors failure{};  ///< why it ended early
   bool interrupted = false;
 };
 
@@ -39,7 +42,9 @@ struct PointRounds {
 };
 
 /// Measures the points in their order, and those of single GPUs once more in the opposite one while the budget lasts;
-/// a fixed GEMM and copy run at the beginning of each such section and every few seconds, to tell drift from shape.
+/// a point that a rank cannot measure
+/// is skipped with that rank's words, and only a rank that is lost ends the probe; a fixed GEMM and copy run at the
+/// beginning of each such section and every few seconds, to tell drift from shape.
 [[nodiscard]] SessionOutcome run_points(const Sweep& sweep, double budget_s, const PointRounds& rounds);
 
 }  // namespace plan

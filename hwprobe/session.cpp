@@ -10,6 +10,7 @@
 
 #include "formulas/names.hpp"
 #include "hwprobe/fit.hpp"
+#include "hwprobe/visible.hpp"
 #include "hwprobe/wire.hpp"
 
 namespace plan {
@@ -55,6 +56,7 @@ Result<Session> Session::begin(SessionOptions options) {
     if (!children) return tl::unexpected(children.error());
     session.children_ = *std::move(children);
   }
+  bind_to(options.processors);
   Result<Coordinator> gathered = Coordinator::gather(meeting, listener, id, pack_hello(options.hello), options.times);
   clean_up(meeting);
   if (!gathered) return tl::unexpected(gathered.error());
@@ -64,10 +66,15 @@ Result<Session> Session::begin(SessionOptions options) {
     if (!hello) return tl::unexpected(hello.error());
     session.hellos_.push_back(*std::move(hello));
   }
-  if (Errors errors = inconsistencies(session.hellos_); !errors.empty()) {
+  Errors errors = inconsistencies(session.hellos_, options.different_gpus);
+  Result<Placement> placed = place_ranks(session.hellos_);
+  if (!placed) errors.insert(errors.end(), placed.error().begin(), placed.error().end());
+  if (!errors.empty()) {
     session.coordinator_->stop(errors[0].message);
     return fail(std::move(errors));
   }
+  session.placement_ = *std::move(placed);
+  session.hellos_ = session.in_order(std::move(session.hellos_));
   session.work_ = std::make_shared<RankWork>(options.plugin, options.setup);
   session.options_ = std::move(options);
   return session;
@@ -75,16 +82,29 @@ Result<Session> Session::begin(SessionOptions options) {
 
 std::vector<std::string> Session::names() const {
   std::vector<std::string> all;
-  for (std::size_t r = 0; r < hellos_.size(); ++r) all.push_back(fmt::format("rank {} ({})", r, hellos_[r].where()));
+  for (std::size_t i = 0; i < hellos_.size(); ++i)
+    all.push_back(fmt::format("rank {} ({})", placement_.order[i], hellos_[i].where()));
   return all;
 }
 
 Result<std::vector<std::string>> Session::round(const std::string& task, const std::string& title, double deadline_s) {
-  return coordinator_->round(task, title, deadline_s, own_work(work_), names());
+  std::vector<std::string> by_rank(hellos_.size());
+  const std::vector<std::string> placed = names();
+  for (std::size_t i = 0; i < placed.size(); ++i) by_rank[static_cast<std::size_t>(placement_.order[i])] = placed[i];
+  const auto complaint = [](const std::string& answer) {
+    const Result<RankResult> result = unpack_result(answer);
+    return result && result->status != PLAN_PROBE_OK ? result->error : std::string();
+  };
+  auto answers = coordinator_->round(task, title, deadline_s, own_work(work_), by_rank, complaint);
+  if (!answers) return tl::unexpected(answers.error());
+  return in_order(*std::move(answers));
 }
 
 Result<std::vector<plan_probe_device>> Session::open_devices() {
-  const auto payloads = round(open_task(), "opening the GPU", kOpenSeconds + options_.times.silence_s);
+  std::vector<int> place(placement_.order.size());
+  for (std::size_t i = 0; i < place.size(); ++i)
+    place[static_cast<std::size_t>(placement_.order[i])] = static_cast<int>(i);
+  const auto payloads = round(open_task(place), "opening the GPU", kOpenSeconds + options_.times.silence_s);
   if (!payloads) return tl::unexpected(payloads.error());
   std::vector<plan_probe_device> devices;
   for (std::size_t r = 0; r < payloads->size(); ++r) {
@@ -152,6 +172,7 @@ Result<std::vector<double>> Session::check_transport(int count, int repetitions)
 Result<std::string> serve_session(const SessionOptions& options) {
   Result<Meeting> meeting = plan_meeting(request_of(options));
   if (!meeting) return tl::unexpected(meeting.error());
+  bind_to(options.processors);
   std::string early;
   const Result<int> descriptor =
       connect_to_coordinator(*meeting, options.identity.rank, pack_hello(options.hello), options.times.join_s, early);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwprobe/discover.hpp"
+#include "hwprobe/placement.hpp"
 #include "hwprobe/rank_work.hpp"
 #include "hwprobe/run_points.hpp"
 #include "hwprobe/self_launch.hpp"
@@ -21,6 +22,8 @@ struct SessionOptions {
   std::string plugin{};
   DeviceSetup setup{};
   RankHello hello{};
+  std::vector<int> processors{};  ///< that this process is bound to once it has started the others
+  bool different_gpus = false;    ///< measured together all the same
 };
 
 /// Rank 0 of a job whose ranks have all joined.
@@ -29,7 +32,9 @@ class Session {
   /// Meets the other ranks, starting them where no launcher did (`world` of `options.identity` above 1 without one).
   [[nodiscard]] static Result<Session> begin(SessionOptions options);
 
+  /// In the order in which collectives number them, as are the answers of all ranks.
   [[nodiscard]] const std::vector<RankHello>& ranks() const { return hellos_; }
+  [[nodiscard]] const Placement& placement() const { return placement_; }
   [[nodiscard]] const std::string& note() const { return note_; }
 
   /// Opens every rank's device. The error names the rank that cannot.
@@ -49,12 +54,20 @@ class Session {
   [[nodiscard]] Result<std::vector<std::string>> round(const std::string& task, const std::string& title,
                                                        double deadline_s);
   [[nodiscard]] std::vector<std::string> names() const;
+  /// What stands by rank of the launcher, by rank of the collectives.
+  template <class T>
+  std::vector<T> in_order(std::vector<T> by_rank) const {
+    std::vector<T> all;
+    for (const int rank : placement_.order) all.push_back(std::move(by_rank[static_cast<std::size_t>(rank)]));
+    return all;
+  }
 
   SessionOptions options_{};
   std::shared_ptr<RankWork> work_{};
   std::optional<Children> children_{};
   std::optional<Coordinator> coordinator_{};
   std::vector<RankHello> hellos_{};
+  Placement placement_{};
   std::string note_{};
 };
 

@@ -17,6 +17,8 @@
 namespace plan {
 namespace {
 
+constexpr double kFarewell = 10;  // seconds that rank 0 has, after an interrupt, to end what is being measured
+
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -71,7 +73,7 @@ struct Coordinator::State {
 
   /// Waits for every result; the error names the first rank in trouble.
   Result<bool> collect(Worker& worker, const std::string& title, double deadline_s,
-                       const std::vector<std::string>& names) {
+                       const std::vector<std::string>& names, const Complaint& complaint) {
     const auto begin = SteadyClock::now();
     const auto name_of = [&](std::size_t r) { return r < names.size() ? names[r] : fmt::format("rank {}", r); };
     while (!all_there(worker)) {
@@ -84,6 +86,12 @@ struct Coordinator::State {
       if (worker.finished() && (waits[0].revents & POLLIN) != 0) waits[0].fd = -1;
       heartbeat();
       if (since(begin) <= deadline_s) continue;
+      for (std::size_t r = 0; r < peers.size() && complaint; ++r) {
+        const std::string answer = r == 0 ? worker.finished() ? worker.take() : "" : peers[r].result.value_or("");
+        if (const std::string words = answer.empty() ? "" : complaint(answer); !words.empty())
+          return fail(Error{"rank_failed",
+                            fmt::format("{} failed during `{}`: {}; others wait for it", name_of(r), title, words)});
+      }
       std::vector<int> late;
       if (!worker.finished()) late.push_back(0);
       for (std::size_t r = 1; r < peers.size(); ++r)
@@ -111,7 +119,8 @@ Result<Coordinator> Coordinator::gather(const Meeting& meeting, Listener listene
   state->times = times;
   Gathering gathering(meeting, listener.descriptor, identity.world);
   const auto begin = SteadyClock::now();
-  while (!gathering.missing().empty() && since(begin) < times.join_s)
+  const auto told = [&] { return times.interrupted && times.interrupted(); };
+  while (!gathering.missing().empty() && since(begin) < times.join_s && !told())
     gathering.turn(50, std::min(1.0, times.silence_s / 5));
   if (listener.descriptor >= 0) close(listener.descriptor);
   const std::vector<int> missing = gathering.missing();
@@ -122,6 +131,10 @@ Result<Coordinator> Coordinator::gather(const Meeting& meeting, Listener listene
   if (missing.empty()) return coordinator;
   const std::string who =
       missing.size() == 1 ? fmt::format("rank {} has", missing[0]) : fmt::format("ranks {} have", list_of(missing));
+  if (told()) {
+    coordinator.stop("interrupted");
+    return fail(Error{"interrupted", "interrupted before all ranks had joined"});
+  }
   coordinator.stop(who + " not joined");
   Error error{"rank_missing", fmt::format("{} of {} ranks joined within {:.0f} s; {} not",
                                           static_cast<std::size_t>(identity.world) - missing.size(), identity.world,
@@ -136,7 +149,7 @@ Result<Coordinator> Coordinator::gather(const Meeting& meeting, Listener listene
 
 Result<std::vector<std::string>> Coordinator::round(const std::string& task, const std::string& title,
                                                     double deadline_s, const OwnWork& own,
-                                                    const std::vector<std::string>& names) {
+                                                    const std::vector<std::string>& names, const Complaint& complaint) {
   State& state = *state_;
   Worker worker(own);
   const std::string frame = encode({MessageType::Task, task});
@@ -145,7 +158,7 @@ Result<std::vector<std::string>> Coordinator::round(const std::string& task, con
     static_cast<void>(send_all(state.peers[r].fd, frame));  // a rank that is gone shows when its answer is awaited
   }
   worker.start(task);
-  if (const Result<bool> done = state.collect(worker, title, deadline_s, names); !done) {
+  if (const Result<bool> done = state.collect(worker, title, deadline_s, names, complaint); !done) {
     stop(done.error()[0].message);
     worker.abort(std::min(2.0, state.times.silence_s));
     return tl::unexpected(done.error());
@@ -167,6 +180,7 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
   Worker worker(own);
   bool busy = false;
   auto beat = SteadyClock::now();
+  std::optional<SteadyClock::time_point> told;
   const auto end = [&](Result<std::string> result) {
     if (busy && !worker.finished()) worker.abort(std::min(2.0, times.silence_s));
     close(descriptor);
@@ -195,6 +209,10 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
       const std::string frame = encode({MessageType::Heartbeat, {}});
       static_cast<void>(send(descriptor, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     }
+    // An interrupt reaches every rank; rank 0 ends the point and says stop. It gets a while to do so.
+    if (!told && times.interrupted && times.interrupted()) told = SteadyClock::now();
+    if (told && since(*told) > 2 * times.silence_s + kFarewell)
+      return end(fail(Error{"interrupted", "interrupted, and rank 0 did not end the probe"}));
     if (since(boss.heard) > times.silence_s)
       return end(
           fail(Error{"coordinator_lost", fmt::format("rank 0 has not answered for {:.0f} s", since(boss.heard))}));

@@ -15,6 +15,7 @@ namespace plan {
 struct StarTimes {
   double silence_s = 10;
   double join_s = 120;
+  std::function<bool()> interrupted{};  ///< asked while waiting: has this process been told to end?
 };
 
 /// Work that this process does itself, in a thread of its own, so that it keeps talking to the others meanwhile.
@@ -22,6 +23,9 @@ struct OwnWork {
   std::function<std::string(const std::string& task)> run;
   std::function<void()> abort;  ///< from another thread: `run` returns soon
 };
+
+/// Why an answer is that of a rank that failed; empty if it is not.
+using Complaint = std::function<std::string(const std::string& answer)>;
 
 /// Rank 0: hears every other rank, hands out tasks, and names the rank that does not answer.
 class Coordinator {
@@ -37,10 +41,12 @@ class Coordinator {
   [[nodiscard]] const std::vector<std::string>& hellos() const;
 
   /// Gives every rank the task and returns their results by rank. A rank that ends, falls silent, or needs longer than
-  /// `deadline_s` is an error that names it by `names`; the others are told to stop.
+  /// `deadline_s` is an error that names it by `names`; the others are told to stop. Where some have answered by then,
+  /// `complaint` says of an answer why that rank failed, empty if it did not: it, not who waits for it, is to blame.
   [[nodiscard]] Result<std::vector<std::string>> round(const std::string& task, const std::string& title,
                                                        double deadline_s, const OwnWork& own,
-                                                       const std::vector<std::string>& names);
+                                                       const std::vector<std::string>& names,
+                                                       const Complaint& complaint = {});
 
   /// Tells everyone that it is over; an empty reason is a good end.
   void stop(const std::string& reason);

@@ -44,9 +44,9 @@ Sweep plan_sweep(const SweepRequest& request) {
   add_attention(b);
   add_kernels(b);
   add_host_link(b);
-  if (request.ranks_per_node > 1) add_pairs(b);
   add_collectives(b);
   add_overlap(b);
+  if (request.ranks_per_node > 1) add_pairs(b);
   keep_budget(b.sweep, request.budget_s);
   std::mt19937 shuffle(20261121);  // the same order on every machine
   for (auto begin = b.sweep.points.begin(); begin != b.sweep.points.end();) {

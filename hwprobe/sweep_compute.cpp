@@ -12,7 +12,8 @@ namespace plan {
 namespace {
 
 constexpr double kSustainedSeconds = 3;
-constexpr double kMostBytes = 4e9;  // of one buffer
+constexpr double kPinnedRate = 2.5e9;  // bytes a second that a system pins
+constexpr double kMostBytes = 4e9;     // of one buffer
 constexpr std::string_view kOrientations3[] = {"tn", "nn", "nt"};
 
 void add_gemm(SweepBuilder& b, std::string_view format, double m, double n, double k, int orientation, int priority) {
@@ -140,7 +141,8 @@ void add_host_link(SweepBuilder& b) {
       const bool large = bytes == 268435456.0;
       if (!large && !b.at_least(Depth::Standard)) continue;
       b.add(Section::HostLink, large ? 1 : 4, fmt::format("host {} {:.0f}", kWays[way], bytes),
-            make_point(PLAN_PROBE_HOST_LINK, {static_cast<double>(way), bytes}), 1e-5 + bytes / rate, 2 * bytes);
+            make_point(PLAN_PROBE_HOST_LINK, {static_cast<double>(way), bytes}), 1e-5 + bytes / rate, 2 * bytes,
+            kPerPoint + 2 * bytes / kPinnedRate);
     }
 }
 

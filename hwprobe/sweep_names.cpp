@@ -6,8 +6,8 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kSectionNames[] = {"memory",    "bandwidth", "gemm",        "attention", "kernels",
-                                              "host_link", "pairs",     "collectives", "overlap"};
+constexpr std::string_view kSectionNames[] = {"memory",    "bandwidth",   "gemm",    "attention", "kernels",
+                                              "host_link", "collectives", "overlap", "pairs"};
 constexpr std::string_view kFormatNames[] = {"fp32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"};
 constexpr std::string_view kKernelNames[] = {"rmsnorm", "rmsnorm_bwd",   "softmax", "swiglu", "residual",
                                              "rope",    "cross_entropy", "cast",    "adam",   "grad_norm"};

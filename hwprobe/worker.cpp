@@ -37,7 +37,10 @@ std::string Worker::take() {
 }
 
 void Worker::abort(double seconds) {
-  if (shared_->work.abort) shared_->work.abort();
+  // On a thread of its own: ending a communicator waits for NCCL's threads, which may never come to an end.
+  std::thread([shared = shared_] {
+    if (shared->work.abort) shared->work.abort();
+  }).detach();
   const auto begin = SteadyClock::now();
   while (!finished() && since(begin) < seconds) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }

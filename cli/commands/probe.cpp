@@ -11,6 +11,7 @@
 #include "cli/terminal/output.hpp"
 #include "hwprobe/import.hpp"
 #include "hwprobe/launcher.hpp"
+#include "hwprobe/visible.hpp"
 #include "presets/hardware.hpp"
 #include "presets/yaml.hpp"
 
@@ -132,17 +133,6 @@ Errors nothing_to_measure(const Machine& machine, bool plugin) {
   return {error};
 }
 
-/// GPUs that others use give figures that mean little.
-Errors busy_gpus(const Machine& machine) {
-  for (const MachineFinding& f : findings(machine))
-    if (f.code == "BUSY")
-      return {{"busy",
-               fmt::format("{} is in use: {}", f.where, f.text),
-               {},
-               {"wait for them to end, or measure anyway with --allow-busy"}}};
-  return {};
-}
-
 int measure(const Args& args, const ProbeOptions& options, const Machine& machine, Streams& streams) {
   Result<Identity> identity = detect_launcher(process_variables());
   if (!identity) return report_errors(identity.error(), streams);
@@ -161,8 +151,11 @@ int measure(const Args& args, const ProbeOptions& options, const Machine& machin
   if (identity->rank > 0) return run_member(session, streams);
   if (!identity->note.empty() && !args.quiet) streams.err += "note: " + identity->note + "\n";
   if (args.transport_check) return run_transport_check(args, std::move(session), streams);
-  if (const Errors busy = busy_gpus(machine); !busy.empty() && !args.allow_busy) return not_measured(busy, streams);
   Result<ProbeOutcome> outcome = run_measurement(args, options, session, machine, streams);
+  if (!outcome && outcome.error()[0].code == "interrupted") {
+    report_errors(outcome.error(), streams);
+    return kInterrupted;
+  }
   if (!outcome) return not_measured(outcome.error(), streams);
   const int status = finish(args, options, std::move(outcome->profile), streams);
   if (status != kYes || (outcome->failure.empty() && !outcome->interrupted)) return status;
@@ -186,7 +179,8 @@ int run_probe(const Args& args, Streams& streams) {
           {},
           {"to compare two profiles write `plan probe NEW --diff OLD`, to take results `plan probe --import FILE`"}}},
         streams);
-  const Machine machine = discover();
+  Machine machine = discover();
+  keep_visible(machine, process_variables());
   if (args.dry_run) return dry_run(args, *options, machine, streams);
   return measure(args, *options, machine, streams);
 }

@@ -16,12 +16,14 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/output.hpp"
+#include "hwprobe/visible.hpp"
 #include "presets/hardware.hpp"
 
 namespace plan {
 namespace {
 
 constexpr double kJoinOverSilence = 12;
+constexpr int kFewProcessors = 4;  // NCCL's proxies, the rank's own thread, and the driver's
 
 volatile std::sig_atomic_t interrupted_by = 0;  // a signal handler can reach nothing else
 void note_signal(int signal) { interrupted_by = signal; }
@@ -61,17 +63,17 @@ std::string folder_of(const Args& args) {
   return folder.empty() ? "." : folder;
 }
 
-/// Ranks on one host, as every rank says where it is.
-int ranks_per_node(const std::vector<RankHello>& ranks) {
-  int most = 0;
-  for (const RankHello& rank : ranks)
-    most = std::max(most, static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
-                                                         [&](const RankHello& r) { return r.host == rank.host; })));
-  return std::max(1, most);
-}
-
+/// One line that is written over on a terminal; without one, as under a batch system, a line a section.
 ShowProgress progress_on(const Streams& streams) {
-  if (!streams.err_terminal.tty || streams.quiet) return {};
+  if (streams.quiet) return {};
+  if (!streams.err_terminal.tty)
+    return [last = std::string()](const SessionProgress& p) mutable {
+      if (p.section == last) return;
+      last = p.section;
+      static_cast<void>(
+          write_all(STDERR_FILENO, fmt::format("probe: {}, from point {} of {}, {:.0f} s left\n", p.section, p.done + 1,
+                                               p.all, std::max(0.0, p.seconds_left))));
+    };
   return [&terminal = streams.err_terminal](const SessionProgress& p) {
     const double share = p.all > 0 ? static_cast<double>(p.done) / static_cast<double>(p.all) : 0;
     const std::string done = bar(terminal, 10 * share);
@@ -81,8 +83,27 @@ ShowProgress progress_on(const Streams& streams) {
   };
 }
 
+/// Who else uses a GPU, in words; empty if nobody does.
+std::string busy_with(const GpuFacts& gpu) {
+  for (const MachineFinding& f : findings({.gpus = {gpu}}))
+    if (f.code == "BUSY") return f.text;
+  return {};
+}
+
+/// GPUs that others use give figures that mean little.
+Errors busy_ranks(const std::vector<RankHello>& ranks) {
+  for (const RankHello& rank : ranks)
+    if (!rank.busy.empty())
+      return {{"busy",
+               fmt::format("the GPU of {} is in use: {}", rank.where(), rank.busy),
+               {},
+               {"wait for them to end, or measure anyway with --allow-busy"}}};
+  return {};
+}
+
 JobFacts facts_of(const SessionOptions& session, const Machine& machine, const std::vector<plan_probe_device>& devices,
-                  const std::vector<RankHello>& ranks, const Cluster& expected) {
+                  const Session& job, const Cluster& expected) {
+  const std::vector<RankHello>& ranks = job.ranks();
   JobFacts facts;
   facts.name = machine.host;
   const plan_probe_device& d = devices.front();
@@ -97,8 +118,8 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
                   .cublas_workspace_gib = 0,
                   .prov = "m1"};
   facts.ranks = static_cast<int>(ranks.size());
-  facts.ranks_per_node = ranks_per_node(ranks);
-  facts.nodes = facts.ranks / facts.ranks_per_node;
+  facts.ranks_per_node = job.placement().per_domain;
+  facts.nodes = job.placement().domains;
   facts.expected = expected;
   facts.source = {.id = "m1",
                   .tool = "plan " PLAN_VERSION,
@@ -108,7 +129,7 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
                   .nccl = d.nccl,
                   .launcher = std::string(name(session.identity.launcher)),
                   .nccl_env = ranks.front().environment,
-                  .host_count = facts.nodes,
+                  .host_count = job.placement().hosts,
                   .gpu_count = facts.ranks};
   if (!machine.gpus.empty()) {
     const GpuFacts& gpu = machine.gpus.front();
@@ -120,12 +141,10 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
 }
 
 /// Several ranks on one GPU happen in tests of the probe itself; the planner refuses what they measured.
-bool shared_gpu(const std::vector<plan_probe_device>& devices, const std::vector<RankHello>& ranks) {
+bool shared_gpu(const std::vector<plan_probe_device>& devices) {
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = a + 1; b < devices.size(); ++b)
-      if (*devices[a].uuid != 0 && ranks[a].host == ranks[b].host &&
-          std::string_view(devices[a].uuid) == devices[b].uuid)
-        return true;
+      if (*devices[a].uuid != 0 && std::string_view(devices[a].uuid) == devices[b].uuid) return true;
   return false;
 }
 
@@ -137,10 +156,11 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
   session.rendezvous = args.rendezvous.value_or(variable("PLAN_RENDEZVOUS"));
   session.secret = variable("PLAN_PROBE_TOKEN");
   session.folder = folder_of(args);
-  session.times = {options.timeout_s, kJoinOverSilence * options.timeout_s};
+  session.times = {options.timeout_s, kJoinOverSilence * options.timeout_s, [] { return interrupted_by != 0; }};
+  session.different_gpus = args.allow_different;
   session.plugin = plugin;
   const int gpus = static_cast<int>(machine.gpus.size());
-  const int gpu = gpus > 0 ? identity.local_rank % gpus : -1;
+  const int gpu = gpus > 0 ? identity.local_rank % gpus : -1;  // of those that this process sees
   session.setup = {.device = std::max(0, gpu),
                    .rank = identity.rank,
                    .world = identity.world,
@@ -148,16 +168,24 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
                    .local_world = identity.local_world};
   session.setup.nccl_library = args.nccl_lib.value_or("");
   session.setup.cudnn_library = args.cudnn_lib.value_or("");
+  session.setup.cublas_library = args.cublas_lib.value_or("");
   session.setup.timeout_s = options.timeout_s;
   session.hello = {.version = PLAN_VERSION,
-                   .host = machine.host,
+                   .host = variable("NCCL_HOSTID").empty() ? machine.host : variable("NCCL_HOSTID"),  // as NCCL does
                    .gpu = gpu,
+                   .local_rank = identity.local_rank,
                    .driver = machine.driver,
                    .environment = network_environment()};
   if (gpu >= 0 && !args.transport_check) {
-    session.hello.gpu_name = machine.gpus[static_cast<std::size_t>(gpu)].name;
+    const GpuFacts& own = machine.gpus[static_cast<std::size_t>(gpu)];
+    session.hello.gpu = own.index;
+    session.hello.gpu_name = own.name;
+    session.hello.clique = own.clique;
+    session.hello.busy = busy_with(own);
+    session.processors = processors_beside(own);
+    session.hello.processors = static_cast<int>(session.processors.size());
     if (variable("NCCL_MULTI_RANK_GPU_ENABLE").empty() && variable("NCCL_HOSTID").empty())
-      session.hello.gpu_uuid = machine.gpus[static_cast<std::size_t>(gpu)].uuid;
+      session.hello.gpu_uuid = own.uuid;
   }
   return session;
 }
@@ -165,17 +193,21 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
 Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
                                      const SessionOptions& session_options, const Machine& machine, Streams& streams) {
   const SignalWatch watch;
-  interrupted_by = 0;
+  streams.leave_at_once = true;  // drivers and NCCL's threads may hang in a way that no orderly end survives
   Result<Session> session = Session::begin(session_options);
   if (!session) return tl::unexpected(session.error());
   if (!session->note().empty() && !streams.quiet) streams.err += "note: " + session->note() + "\n";
+  if (Errors busy = busy_ranks(session->ranks()); !busy.empty() && !args.allow_busy) {
+    session->stop(busy[0].message);
+    return fail(std::move(busy));
+  }
   const auto devices = session->open_devices();
   if (!devices) return tl::unexpected(devices.error());
   const plan_probe_device& d = devices->front();
   const Result<Cluster> expected =
       expected_cluster(options, d.name, static_cast<double>(d.total_bytes) / kGiB, StoreOptions::from_environment());
   if (!expected) return tl::unexpected(expected.error());
-  const JobFacts plain = facts_of(session_options, machine, *devices, session->ranks(), *expected);
+  const JobFacts plain = facts_of(session_options, machine, *devices, *session, *expected);
   ProbeOutcome outcome;
   std::string no_nccl;
   if (const Result<void> joined = session->join_nccl(); !joined) {
@@ -197,14 +229,26 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
       session->measure(sweep, request.budget_s, progress_on(streams), [] { return interrupted_by != 0; });
   if (streams.err_terminal.tty && !streams.quiet) static_cast<void>(write_all(STDERR_FILENO, progress_line("")));
   JobFacts facts = plain;
+  // Links of idle GPUs fall back to an older generation: what counts is seen while they still are warm.
+  const Machine after = discover();
+  if (!after.gpus.empty()) facts.host_link.gen = std::max(facts.host_link.gen, after.gpus.front().pcie_gen);
   facts.source.budget_s = request.budget_s;
   if (earlier) facts.source.id = fmt::format("m{}", earlier->provenance.size() + 1);
   facts.conditions = measured.conditions;
   outcome.profile = assemble(facts, measured.observations);
   outcome.profile.skipped = measured.skipped;
+  std::vector<ProfileWarning>& warnings = outcome.profile.warnings;
+  warnings.insert(warnings.end(), measured.warnings.begin(), measured.warnings.end());
+  for (const std::string& text : differences(session->ranks())) warnings.push_back({"DIFFERENT", "job", text});
+  const auto fewest = std::min_element(session->ranks().begin(), session->ranks().end(),
+                                       [](const auto& x, const auto& y) { return x.processors < y.processors; });
+  if (session->ranks().size() > 1 && fewest->processors < kFewProcessors)
+    warnings.push_back({"FEW_CORES", fewest->where(),
+                        fmt::format("{} core{} for this rank and NCCL's threads: --cpus-per-task={}, --cpu-bind=none",
+                                    fewest->processors, fewest->processors == 1 ? "" : "s", kFewProcessors)});
   if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
-  for (const MachineFinding& f : findings(machine)) outcome.profile.warnings.push_back({f.code, f.where, f.text});
-  outcome.profile.synthetic = shared_gpu(*devices, session->ranks());
+  for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
+  outcome.profile.synthetic = shared_gpu(*devices);
   if (earlier) merge_profile(outcome.profile, *earlier);
   outcome.failure = std::move(measured.failure);
   outcome.interrupted = measured.interrupted;
@@ -249,7 +293,10 @@ int run_transport_check(const Args& args, SessionOptions options, Streams& strea
 }
 
 int run_member(const SessionOptions& session, Streams& streams) {
+  const SignalWatch watch;  // rank 0 hears of an interrupt too, and ends the probe for all
+  streams.leave_at_once = true;
   const Result<std::string> reason = serve_session(session);
+  if (interrupted_by != 0) return kInterrupted;
   if (reason) return reason->empty() ? kYes : kNotMeasured;
   if (session.identity.launcher != Launcher::Self) report_errors(reason.error(), streams);  // else rank 0 speaks
   return kNotMeasured;

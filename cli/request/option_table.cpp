@@ -188,6 +188,8 @@ constexpr Option kOptions[] = {
             "let the ranks meet and exchange host buffers; needs no GPU"),
     take("--nccl-lib", "FILE", kJob, Complete::File, kForProbe, &Args::nccl_lib,
          "the libnccl.so.2 that training loads"),
+    take("--cublas-lib", "FILE", kJob, Complete::File, kForProbe, &Args::cublas_lib,
+         "the libcublasLt that training loads"),
     take("--cudnn-lib", "FILE", kJob, Complete::File, kForProbe, &Args::cudnn_lib,
          "the libcudnn.so.9 that training loads"),
     take("--rendezvous", "ADDRESS", kJob, kNothing, kForProbe, &Args::rendezvous,
@@ -196,6 +198,7 @@ constexpr Option kOptions[] = {
     take("--timeout", "10s", kJob, kNothing, kForProbe, &Args::timeout, "longest silence of a rank",
          "After that it is named and the others stop. Ranks have twelve times as long to join."),
     turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
+    turn_on("--allow-different", kJob, kForProbe, &Args::allow_different, "measure GPUs of different kinds together"),
     repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,
              "check: limits to hold the jobs to; probe: time to spend",
              "check: plan-budget(5) says what stands in the file; may be repeated, and words after it are budgets too. "

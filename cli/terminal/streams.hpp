@@ -13,7 +13,8 @@ struct Streams {
   std::string err{};
   Terminal out_terminal{};
   Terminal err_terminal{};
-  bool quiet = false;  ///< no progress either
+  bool quiet = false;          ///< no progress either
+  bool leave_at_once = false;  ///< threads that cannot be ended are left behind: no destructor may run under them
 };
 
 /// Exit statuses, the same in every command.

@@ -78,6 +78,11 @@ Status verify(Device& device, const Shape& shape, Tensors& t) {
 
 }  // namespace
 
+void preload_attention() {
+  cudaFuncAttributes attributes{};
+  cudaFuncGetAttributes(&attributes, compare_rows);
+}
+
 std::string cudnn_version(Device& device) {
   if (!device.cudnn) device.cudnn = std::make_shared<Library>();
   return device.cudnn->load(device.setup.cudnn_library) ? device.cudnn->version() : "";

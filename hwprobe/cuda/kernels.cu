@@ -112,21 +112,37 @@ __global__ void rows(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat
   x.store(out + at);
 }
 
-__global__ void cast(const float4* in, __nv_bfloat162* out, size_t count) {
+__device__ unsigned pack(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
+
+/// Eight values a thread: two 16-byte loads, one 16-byte store. `count` in eights.
+__global__ void cast(const float4* in, uint4* out, size_t count) {
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
-    const float4 x = in[i];
-    out[2 * i] = __floats2bfloat162_rn(x.x, x.y);
-    out[2 * i + 1] = __floats2bfloat162_rn(x.z, x.w);
+    const float4 x = in[2 * i], y = in[2 * i + 1];
+    out[i] = {pack(x.x, x.y), pack(x.z, x.w), pack(y.x, y.y), pack(y.z, y.w)};
   }
 }
 
-__global__ void adam(float* p, float* m, float* v, const float* g, __nv_bfloat16* weight, size_t count) {
+__device__ void adam_step(float& p, float& m, float& v, float g) {
+  m = 0.9f * m + 0.1f * g;
+  v = 0.95f * v + 0.05f * g * g;
+  p -= 1e-5f * (m / (sqrtf(v) + 1e-8f) + 0.1f * p);
+}
+
+/// Four parameters a step, all four arrays loaded before the first is used, as fused optimizers do. `count` in fours.
+__global__ void adam(float4* p, float4* m, float4* v, const float4* g, uint2* weight, size_t count) {
+#pragma unroll 2
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
-    const float gradient = g[i], first = 0.9f * m[i] + 0.1f * gradient,
-                second = 0.95f * v[i] + 0.05f * gradient * gradient;
-    const float next = p[i] - 1e-5f * (first / (sqrtf(second) + 1e-8f) + 0.1f * p[i]);
-    m[i] = first, v[i] = second, p[i] = next;
-    weight[i] = __float2bfloat16(next);
+    float4 parameter = p[i], first = m[i], second = v[i];
+    const float4 gradient = g[i];
+    adam_step(parameter.x, first.x, second.x, gradient.x);
+    adam_step(parameter.y, first.y, second.y, gradient.y);
+    adam_step(parameter.z, first.z, second.z, gradient.z);
+    adam_step(parameter.w, first.w, second.w, gradient.w);
+    m[i] = first, v[i] = second, p[i] = parameter;
+    weight[i] = {pack(parameter.x, parameter.y), pack(parameter.z, parameter.w)};
   }
 }
 
@@ -177,25 +193,37 @@ Status fill_e5m2(void* data, size_t count, cudaStream_t stream, unsigned seed) {
   return check(cudaGetLastError(), "random data");
 }
 
+void preload_kernels() {
+  cudaFuncAttributes attributes{};
+  const auto load = [&](auto* kernel) { cudaFuncGetAttributes(&attributes, kernel); };
+  load(fill<float>), load(fill<__half>), load(fill<__nv_bfloat16>), load(fill<__nv_fp8_e4m3>);
+  load(fill<__nv_fp8_e5m2>), load(fill_bits), load(triad), load(cast), load(adam), load(grad_norm);
+  load(rows<PLAN_PROBE_RMSNORM>), load(rows<PLAN_PROBE_RMSNORM_BWD>), load(rows<PLAN_PROBE_SOFTMAX>);
+  load(rows<PLAN_PROBE_SWIGLU>), load(rows<PLAN_PROBE_RESIDUAL>), load(rows<PLAN_PROBE_ROPE>);
+  load(rows<PLAN_PROBE_CROSS_ENTROPY>);
+}
+
 Status measure_bandwidth(Device& device, const plan_probe_point& point, plan_probe_result& result) {
   const auto bytes = static_cast<size_t>(point.number[0]) / 16 * 16;
   const bool three = point.kind == PLAN_PROBE_TRIAD;
+  Rotation turns;
+  turns.plan(bytes, device.cache_bytes / 2);
   Buffer a, b, c;
-  if (Status s = a.allocate(bytes); !s) return s;
-  if (Status s = b.allocate(bytes); !s) return s;
+  if (Status s = a.allocate(turns.total()); !s) return s;
+  if (Status s = b.allocate(turns.total()); !s) return s;
   if (three)
-    if (Status s = c.allocate(bytes); !s) return s;
-  if (Status s = fill_random(a.as(), bytes / 4, PLAN_PROBE_FP32, device.stream, 1); !s) return s;
-  if (Status s = fill_random(b.as(), bytes / 4, PLAN_PROBE_FP32, device.stream, 2); !s) return s;
+    if (Status s = c.allocate(turns.total()); !s) return s;
+  if (Status s = fill_random(a.as(), turns.total() / 4, PLAN_PROBE_FP32, device.stream, 1); !s) return s;
+  if (Status s = fill_random(b.as(), turns.total() / 4, PLAN_PROBE_FP32, device.stream, 2); !s) return s;
   result.bytes = static_cast<double>(bytes) * (three ? 3 : 2);
   return sample(
       device, point,
       [&]() -> Status {
-        if (!three)
-          return check(cudaMemcpyAsync(b.as(), a.as(), bytes, cudaMemcpyDeviceToDevice, device.stream), "copy");
-        triad<<<blocks_for(bytes / 16), kThreads, 0, device.stream>>>(a.as<float4>(), b.as<float4>(), c.as<float4>(),
-                                                                      bytes / 16);
-        return ok();
+        const size_t turn = turns.next();
+        const auto at = [&](const Buffer& buffer) { return reinterpret_cast<float4*>(buffer.as<char>() + turn); };
+        if (!three) return check(cudaMemcpyAsync(at(b), at(a), bytes, cudaMemcpyDeviceToDevice, device.stream), "copy");
+        triad<<<blocks_for(bytes / 16), kThreads, 0, device.stream>>>(at(a), at(b), at(c), bytes / 16);
+        return check(cudaGetLastError(), "triad");
       },
       result);
 }
@@ -206,38 +234,39 @@ Status measure_kernel(Device& device, const plan_probe_point& point, plan_probe_
   constexpr double kBytes[] = {4, 6, 4, 6, 6, 4, 4, 6, 30, 4};
   if (kernel < 0 || kernel >= PLAN_PROBE_KERNELS || count == 0) return failed("no such kernel", PLAN_PROBE_UNSUPPORTED);
   const bool wide = kernel >= PLAN_PROBE_CAST;
+  Rotation turns;  // `in` holds four bytes a value: one array of fp32, or two of bf16
+  turns.plan(4 * count, device.cache_bytes / 2);
   Buffer in, out, m, v, g;
-  if (Status s = in.allocate(count * 4); !s) return s;
-  if (Status s = out.allocate(count * 4); !s) return s;
-  if (Status s =
-          fill_random(in.as(), wide ? count : 2 * count, wide ? PLAN_PROBE_FP32 : PLAN_PROBE_BF16, device.stream, 3);
-      !s)
-    return s;
-  if (kernel == PLAN_PROBE_ADAM)
-    for (Buffer* state : {&m, &v, &g}) {
-      if (Status s = state->allocate(count * 4); !s) return s;
-      cudaMemsetAsync(state->as(), 0, count * 4, device.stream);
-      if (state == &g)
-        if (Status s = fill_random(g.as(), count, PLAN_PROBE_FP32, device.stream, 4); !s) return s;
-    }
+  if (Status s = in.allocate(turns.total()); !s) return s;
+  if (Status s = out.allocate(turns.total()); !s) return s;
+  const size_t values = turns.total() / (wide ? 4 : 2);
+  if (Status s = fill_random(in.as(), values, wide ? PLAN_PROBE_FP32 : PLAN_PROBE_BF16, device.stream, 3); !s) return s;
+  if (kernel == PLAN_PROBE_ADAM) {
+    for (Buffer* state : {&m, &v, &g})
+      if (Status s = state->allocate(turns.total()); !s) return s;
+    cudaMemsetAsync(m.as(), 0, m.size(), device.stream);
+    cudaMemsetAsync(v.as(), 0, v.size(), device.stream);
+    if (Status s = fill_random(g.as(), g.size() / 4, PLAN_PROBE_FP32, device.stream, 4); !s) return s;
+  }
   result.bytes = kBytes[kernel] * static_cast<double>(count);
-  auto* narrow = in.as<__nv_bfloat16>();
   return sample(
       device, point,
       [&]() -> Status {
-        const int blocks = blocks_for(count);
+        const int blocks = blocks_for(count / 4);
+        const size_t turn = turns.next();
+        const auto at = [&](const Buffer& buffer) { return reinterpret_cast<float4*>(buffer.as<char>() + turn); };
+        auto* narrow = reinterpret_cast<__nv_bfloat16*>(at(in));
         if (kernel == PLAN_PROBE_CAST)
-          cast<<<blocks, kThreads, 0, device.stream>>>(in.as<float4>(), out.as<__nv_bfloat162>(), count / 4);
+          cast<<<blocks, kThreads, 0, device.stream>>>(at(in), reinterpret_cast<uint4*>(at(out)), count / 8);
         else if (kernel == PLAN_PROBE_ADAM)
-          adam<<<blocks, kThreads, 0, device.stream>>>(in.as<float>(), m.as<float>(), v.as<float>(), g.as<float>(),
-                                                       out.as<__nv_bfloat16>(), count);
+          adam<<<blocks, kThreads, 0, device.stream>>>(at(in), at(m), at(v), at(g), reinterpret_cast<uint2*>(at(out)),
+                                                       count / 4);
         else if (kernel == PLAN_PROBE_GRAD_NORM)
-          grad_norm<<<std::min(blocks, 2048), kThreads, 0, device.stream>>>(in.as<float4>(), out.as<float>(),
-                                                                            count / 4);
+          grad_norm<<<std::min(blocks, 2048), kThreads, 0, device.stream>>>(at(in), out.as<float>(), count / 4);
         else
-          launch_rows(kernel, static_cast<int>(count / kRow), narrow, narrow + count, out.as<__nv_bfloat16>(),
-                      device.stream);
-        return ok();
+          launch_rows(kernel, static_cast<int>(count / kRow), narrow, narrow + count,
+                      reinterpret_cast<__nv_bfloat16*>(at(out)), device.stream);
+        return check(cudaGetLastError(), "launch");
       },
       result);
 }

@@ -17,28 +17,36 @@ NcclLog::~NcclLog() {
 void NcclLog::ask_for() {
   if (!path_.empty() || std::getenv("NCCL_DEBUG") != nullptr) return;
   const char* folder = std::getenv("TMPDIR");
-  path_ = std::string(folder == nullptr ? "/tmp" : folder) + "/plan-nccl-" + std::to_string(getpid()) + ".log";
+  std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/plan-nccl-XXXXXX";
+  file_ = mkostemp(path.data(), O_CLOEXEC);  // ours alone, and NCCL writes to it by its name
+  if (file_ < 0) return;
+  path_ = path;
   setenv("NCCL_DEBUG", "INFO", 0);
   setenv("NCCL_DEBUG_SUBSYS", "INIT,TUNING", 0);
   setenv("NCCL_DEBUG_FILE", path_.c_str(), 0);
 }
 
 void NcclLog::read() {
-  choice.clear();
-  if (path_.empty()) return;
-  if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  choices_.clear();
   if (file_ < 0) return;
-  unlink(path_.c_str());  // NCCL writes on, we read on, and nothing is left behind
   char bytes[65536];
   for (ssize_t got = ::read(file_, bytes, sizeof bytes); got > 0; got = ::read(file_, bytes, sizeof bytes)) {
     rest_.append(bytes, static_cast<size_t>(got));
     for (size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
       const std::string line = rest_.substr(0, end);
       rest_.erase(0, end + 1);
-      if (const auto chosen = plan::read_nccl_choice(line)) choice = chosen->algorithm + "/" + chosen->protocol;
+      if (auto chosen = plan::read_nccl_choice(line)) choices_.push_back(*std::move(chosen));
       if (const auto seen = plan::read_nccl_channels(line)) channels = *seen;
     }
   }
+}
+
+std::string NcclLog::choice(const std::string& op, size_t bytes, size_t share) const {
+  for (auto i = choices_.rbegin(); i != choices_.rend(); ++i) {
+    const auto logged = static_cast<size_t>(i->bytes);
+    if (!op.empty() && i->op == op && (logged == bytes || logged == share)) return i->algorithm + "/" + i->protocol;
+  }
+  return {};
 }
 
 }  // namespace plan_cuda

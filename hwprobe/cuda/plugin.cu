@@ -1,127 +1,19 @@
-// The measuring plugin for NVIDIA GPUs: opening a device, timing, and the table of functions of plugin_abi.h.
+// The measuring plugin for NVIDIA GPUs: opening a device and the table of functions of plugin_abi.h.
+// Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "hwprobe/cuda/device.cuh"
 
 namespace plan_cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr double kBatchSeconds = 200e-6;  // long against the resolution of events
-constexpr int kMostBatch = 100, kWarmUps = 5, kMostWarmUps = 30;
-constexpr size_t kWorkspace = 32u << 20;
+constexpr size_t kWorkspace = 32u << 20, kSmall = 1u << 16;
+constexpr double kLeaving = 1;  // seconds that a thread gets to notice that it is told to stop
 
-double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
-
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x.empty() ? 0 : x[x.size() / 2];
-}
-
-/// 1.96 * 1.2533 * 1.4826 * MAD / sqrt(n), as a share of the median.
-double median_error(const std::vector<double>& x) {
-  const double m = median(x);
-  std::vector<double> off;
-  for (const double v : x) off.push_back(std::abs(v - m));
-  return m > 0 ? 3.642 * median(off) / std::sqrt(static_cast<double>(x.size())) / m : 1;
-}
-
-/// Holds the stream until the host has queued what is to be timed; gives up by itself after a second of clocks.
-__global__ void gate(const volatile int* open) {
-  const long long begin = clock64();
-  while (*open == 0 && clock64() - begin < 2000000000ll) {}
-}
-
-/// A flag that the host sets and the GPU sees.
-struct Gate {
-  int* flag = nullptr;
-  Gate() {
-    if (cudaHostAlloc(reinterpret_cast<void**>(&flag), sizeof(int), cudaHostAllocMapped) != cudaSuccess) flag = nullptr;
-  }
-  ~Gate() { cudaFreeHost(flag); }
-};
-
-}  // namespace
-
-Status check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return ok();
-  const int code = status == cudaErrorMemoryAllocation ? PLAN_PROBE_NO_MEMORY : PLAN_PROBE_FAILED;
-  cudaGetLastError();
-  return failed(std::string(what) + ": " + cudaGetErrorString(status), code);
-}
-
-Status Buffer::allocate(size_t bytes) {
-  cudaFree(data_);
-  data_ = nullptr;
-  size_ = bytes;
-  return check(cudaMalloc(&data_, std::max<size_t>(bytes, 256)), "cudaMalloc");
-}
-
-Status Device::wait(cudaStream_t on) {
-  const auto begin = Clock::now();
-  while (true) {
-    const cudaError_t status = cudaStreamQuery(on);
-    if (status == cudaSuccess) return ok();
-    if (status != cudaErrorNotReady) return check(status, "the GPU");
-    if (stopped) return failed("told to stop", PLAN_PROBE_ABORTED);
-    if (since(begin) > std::max(5.0, setup.timeout_seconds)) return failed("the GPU did not finish in time");
-    if (since(begin) > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
-Status Device::time(int repetitions, const std::function<Status()>& launch, double& seconds) {
-  Gate held;
-  if (held.flag != nullptr) {
-    *held.flag = 0;
-    gate<<<1, 1, 0, stream>>>(held.flag);
-  }
-  cudaEventRecord(begin, stream);
-  Status done = ok();
-  for (int i = 0; i < repetitions && done; ++i) done = launch();
-  cudaEventRecord(end, stream);
-  if (held.flag != nullptr) *static_cast<volatile int*>(held.flag) = 1;
-  const Status waited = wait(stream);
-  if (!done) return done;
-  if (!waited) return waited;
-  float milliseconds = 0;
-  if (Status s = check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime"); !s) return s;
-  seconds = milliseconds * 1e-3 / repetitions;
-  return check(cudaGetLastError(), "launch");
-}
-
-Status sample(Device& device, const plan_probe_point& point, const std::function<Status()>& launch,
-              plan_probe_result& result) {
-  const auto begin = Clock::now();
-  double seconds = 0;
-  std::vector<double> recent;
-  for (int i = 0; i < kMostWarmUps; ++i) {
-    if (Status s = device.time(1, launch, seconds); !s) return s;
-    recent.push_back(seconds);
-    const auto last = recent.size() < 3 ? recent.begin() : recent.end() - 3;
-    const auto [low, high] = std::minmax_element(last, recent.end());
-    if (i + 1 >= kWarmUps && (*high < 1.03 * *low || since(begin) > point.max_seconds)) break;
-  }
-  const int batch = std::clamp(static_cast<int>(std::ceil(kBatchSeconds / std::max(seconds, 1e-7))), 1, kMostBatch);
-  const int least = std::max(3, point.least_samples), most = std::clamp(point.most_samples, least, PLAN_PROBE_SAMPLES);
-  std::vector<double> samples;
-  while (static_cast<int>(samples.size()) < most) {
-    if (Status s = device.time(batch, launch, seconds); !s) return s;
-    samples.push_back(seconds);
-    const bool enough = static_cast<int>(samples.size()) >= least;
-    if (enough && (median_error(samples) < 0.02 || since(begin) > point.max_seconds)) break;
-  }
-  result.count = static_cast<int32_t>(samples.size());
-  result.took_part = 1;
-  std::copy(samples.begin(), samples.end(), result.seconds);
-  return ok();
-}
-
-Status measure_memory(Device& device, const plan_probe_point&, plan_probe_result& result) {
+Status measure_memory_ladder(Device& device, plan_probe_result& result) {
   result.took_part = 1;
   result.value[0] = device.total_bytes;
   result.value[1] = device.free_bytes + device.context_bytes;
@@ -129,68 +21,6 @@ Status measure_memory(Device& device, const plan_probe_point&, plan_probe_result
   result.value[3] = static_cast<double>(device.workspace.size());
   return ok();
 }
-
-Status measure_host_link(Device& device, const plan_probe_point& point, plan_probe_result& result) {
-  const auto bytes = static_cast<size_t>(point.number[1]);
-  Buffer on_device, back;
-  if (Status s = on_device.allocate(bytes); !s) return s;
-  if (Status s = back.allocate(bytes); !s) return s;
-  void *host = nullptr, *other = nullptr;
-  Status done = check(cudaMallocHost(&host, bytes), "cudaMallocHost");
-  if (done) done = check(cudaMallocHost(&other, bytes), "cudaMallocHost");
-  cudaEvent_t joined = nullptr;
-  cudaEventCreateWithFlags(&joined, cudaEventDisableTiming);
-  const auto launch = [&]() -> Status {
-    if (point.number[0] == 0)
-      return check(cudaMemcpyAsync(on_device.as(), host, bytes, cudaMemcpyHostToDevice, device.stream), "copy");
-    if (point.number[0] == 1)
-      return check(cudaMemcpyAsync(host, on_device.as(), bytes, cudaMemcpyDeviceToHost, device.stream), "copy");
-    cudaEventRecord(joined, device.stream);
-    cudaStreamWaitEvent(device.second, joined, 0);
-    Status s = check(cudaMemcpyAsync(on_device.as(), host, bytes, cudaMemcpyHostToDevice, device.stream), "copy");
-    if (s) s = check(cudaMemcpyAsync(other, back.as(), bytes, cudaMemcpyDeviceToHost, device.second), "copy");
-    cudaEventRecord(joined, device.second);
-    cudaStreamWaitEvent(device.stream, joined, 0);
-    return s;
-  };
-  if (done) done = sample(device, point, launch, result);
-  result.bytes = static_cast<double>(bytes) * (point.number[0] == 2 ? 2 : 1);
-  cudaEventDestroy(joined);
-  cudaFreeHost(host);
-  cudaFreeHost(other);
-  return done;
-}
-
-Status measure_pair(Device& device, const plan_probe_point& point, plan_probe_result& result) {
-  int devices = 0;
-  cudaGetDeviceCount(&devices);
-  if (devices < point.group_size)
-    return failed("each rank sees its own GPU alone: peers are out of its sight", PLAN_PROBE_UNSUPPORTED);
-  const int peer = static_cast<int>((device.setup.device + point.number[0]) % devices);
-  int reachable = 0;
-  cudaDeviceCanAccessPeer(&reachable, device.setup.device, peer);
-  if (reachable == 0) return failed("GPUs have no direct path to each other", PLAN_PROBE_UNSUPPORTED);
-  const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
-  if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) return check(enabled, "peer access");
-  cudaGetLastError();
-  const auto bytes = static_cast<size_t>(point.number[1]);
-  Buffer here, there;
-  if (Status s = here.allocate(bytes); !s) return s;
-  cudaSetDevice(peer);
-  const Status allocated = there.allocate(bytes);
-  cudaSetDevice(device.setup.device);
-  if (!allocated) return allocated;
-  result.bytes = static_cast<double>(bytes);
-  return sample(
-      device, point,
-      [&] {
-        return check(cudaMemcpyPeerAsync(there.as(), peer, here.as(), device.setup.device, bytes, device.stream),
-                     "peer copy");
-      },
-      result);
-}
-
-namespace {
 
 Status open_device(Device& device, plan_probe_device& facts) {
   if (Status s = check(cudaSetDevice(device.setup.device), "cudaSetDevice"); !s) return s;
@@ -208,13 +38,19 @@ Status open_device(Device& device, plan_probe_device& facts) {
     return s;
   cudaEventCreate(&device.begin);
   cudaEventCreate(&device.end);
-  if (cublasLtCreate(&device.blas) != CUBLAS_STATUS_SUCCESS) return failed("cuBLASLt does not start");
+  if (Status s =
+          check(cudaHostAlloc(reinterpret_cast<void**>(&device.gate), sizeof(int), cudaHostAllocMapped), "a flag");
+      !s)
+    return s;
   if (Status s = device.workspace.allocate(kWorkspace); !s) return s;
+  if (Status s = device.small.allocate(kSmall); !s) return s;
+  preload_timing(), preload_kernels(), preload_gemm(), preload_attention();
+  if (const Status loaded = device.blas.load(device.setup.cublas_library); !loaded) device.no_blas = loaded.words;
   size_t now_free = 0;
   cudaMemGetInfo(&now_free, &total);
   // What the total lacks of the free memory is the driver's reserve and this context; on an idle GPU nothing else.
   device.context_bytes =
-      std::max(0.0, device.total_bytes - static_cast<double>(now_free) - static_cast<double>(kWorkspace));
+      std::max(0.0, device.total_bytes - static_cast<double>(now_free) - static_cast<double>(kWorkspace + kSmall));
   std::snprintf(facts.name, sizeof facts.name, "%s", properties.name);
   const auto* u = reinterpret_cast<const unsigned char*>(properties.uuid.bytes);
   std::snprintf(facts.uuid, sizeof facts.uuid,
@@ -228,8 +64,10 @@ Status open_device(Device& device, plan_probe_device& facts) {
   facts.total_bytes = static_cast<int64_t>(total);
   facts.free_bytes = static_cast<int64_t>(free_bytes);
   facts.l2_bytes = properties.l2CacheSize;
+  device.cache_bytes = static_cast<size_t>(std::max(0, properties.l2CacheSize));
   facts.sm_count = properties.multiProcessorCount;
   cudaGetDeviceCount(&facts.devices);
+  std::snprintf(facts.cublas, sizeof facts.cublas, "%s", device.blas.version_text().c_str());
   std::snprintf(facts.cudnn, sizeof facts.cudnn, "%s", cudnn_version(device).c_str());
   int version = 0;
   device.nccl_log.ask_for();
@@ -240,7 +78,7 @@ Status open_device(Device& device, plan_probe_device& facts) {
 
 Status measure_point(Device& device, const plan_probe_point& point, plan_probe_result& result) {
   switch (point.kind) {
-    case PLAN_PROBE_MEMORY: return measure_memory(device, point, result);
+    case PLAN_PROBE_MEMORY: return measure_memory_ladder(device, result);
     case PLAN_PROBE_COPY:
     case PLAN_PROBE_TRIAD: return measure_bandwidth(device, point, result);
     case PLAN_PROBE_GEMM: return measure_gemm(device, point, result);
@@ -262,6 +100,8 @@ int told(const Status& status, char* error, size_t size) {
 }
 
 int open_entry(const plan_probe_setup* setup, void** state, plan_probe_device* facts, char* error, size_t size) {
+  // A blocking launch never returns behind a closed gate.
+  unsetenv("CUDA_LAUNCH_BLOCKING");
   auto* device = new Device;
   device->setup = *setup;
   const Status opened = open_device(*device, *facts);
@@ -290,28 +130,38 @@ int unique_id_entry(void* state, unsigned char id[PLAN_PROBE_ID_BYTES], char* er
   return PLAN_PROBE_OK;
 }
 
+/// What a failure means for what comes after: an error that stays makes the device useless for the rest.
+Status seen_through(Device& device, Status status) {
+  if (status || status.code != PLAN_PROBE_FAILED) return status;
+  const cudaError_t left = cudaStreamQuery(device.stream);
+  if (left == cudaSuccess || left == cudaErrorNotReady) return status;
+  Buffer::abandoned = true;
+  return failed(status.words, PLAN_PROBE_LOST);
+}
+
 int join_entry(void* state, const unsigned char id[PLAN_PROBE_ID_BYTES], char* error, size_t size) {
-  cudaSetDevice(static_cast<Device*>(state)->setup.device);  // each call comes on a thread of its own
-  return told(join_world(*static_cast<Device*>(state), id), error, size);
+  auto& device = *static_cast<Device*>(state);
+  const std::lock_guard<std::timed_mutex> busy(device.measuring);
+  cudaSetDevice(device.setup.device);  // each call comes on a thread of its own
+  return told(join_world(device, id), error, size);
 }
 
 int measure_entry(void* state, const plan_probe_point* point, plan_probe_result* result, char* error, size_t size) {
   auto& device = *static_cast<Device*>(state);
+  const std::lock_guard<std::timed_mutex> busy(device.measuring);
   *result = {};
   if (device.stopped) return told(failed("told to stop", PLAN_PROBE_ABORTED), error, size);
   cudaSetDevice(device.setup.device);
-  return told(measure_point(device, *point, *result), error, size);
+  return told(seen_through(device, measure_point(device, *point, *result)), error, size);
 }
 
+/// The thread that measures ends its communicators itself when it sees that it is to stop. Only one that hangs in a
+/// call of the driver is helped from here: that call returns when the kernel of its communicator has ended.
 void stop_entry(void* state) {
   auto& device = *static_cast<Device*>(state);
   device.stopped = true;
-  if (device.nccl.abort == nullptr) return;
-  for (auto& [key, comm] : device.groups)
-    if (comm != nullptr) device.nccl.abort(comm);
-  device.groups.clear();
-  if (device.world != nullptr) device.nccl.abort(device.world);
-  device.world = nullptr;
+  const std::unique_lock<std::timed_mutex> ended(device.measuring, std::chrono::duration<double>(kLeaving));
+  device.abort_communicators();
 }
 
 /// The process ends with the probe: the driver frees what a thread that hangs may still hold.

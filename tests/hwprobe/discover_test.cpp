@@ -50,7 +50,7 @@ TEST_CASE("a node of eight GPUs with its rails") {
   REQUIRE(m.gpus.size() == 8);
   CHECK(m.no_gpu.empty());
   CHECK(m.driver == "580.95.05");
-  CHECK(m.gpus[3].uuid == "GPU-00000003");
+  CHECK(m.gpus[3].uuid == "GPU-00000003-0000-0000-0000-000000000000");
   CHECK(m.gpus[0].pci_device_id == "2330");
   CHECK(m.gpus[0].compute_capability == "9.0");
   CHECK(m.gpus[0].nvlinks == 18);

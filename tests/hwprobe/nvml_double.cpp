@@ -25,13 +25,18 @@ extern "C" {
 int nvmlInit_v2() { return kind() == "broken" ? 999 : 0; }
 int nvmlShutdown() { return 0; }
 int nvmlSystemGetDriverVersion(char* out, unsigned size) { return std::snprintf(out, size, "580.95.05"), 0; }
-int nvmlDeviceGetCount_v2(unsigned* n) { return *n = kind() == "hgx" ? 8 : kind() == "one" ? 1 : 0, 0; }
+int nvmlDeviceGetCount_v2(unsigned* n) {
+  return *n = kind() == "hgx" || kind() == "mixed" ? 8 : kind() == "one" ? 1 : 0, 0;
+}
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) {
   return *d = reinterpret_cast<void*>(static_cast<std::size_t>(i + 1)), 0;
 }
-int nvmlDeviceGetName(void*, char* out, unsigned size) { return std::snprintf(out, size, "NVIDIA H100 80GB HBM3"), 0; }
+int nvmlDeviceGetName(void* d, char* out, unsigned size) {
+  const bool other = kind() == "mixed" && index_of(d) == 1;
+  return std::snprintf(out, size, "%s", other ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3"), 0;
+}
 int nvmlDeviceGetUUID(void* d, char* out, unsigned size) {
-  return std::snprintf(out, size, "GPU-%08u", index_of(d)), 0;
+  return std::snprintf(out, size, "GPU-%08u-0000-0000-0000-000000000000", index_of(d)), 0;
 }
 int nvmlDeviceGetMemoryInfo(void*, Memory* m) { return *m = {85520809984ull, 85028175872ull, 492634112ull}, 0; }
 int nvmlDeviceGetPciInfo_v3(void* d, Pci* p) {
@@ -53,6 +58,22 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* n, void*) {
 int nvmlDeviceGetClockInfo(void*, int type, unsigned* v) { return *v = type == 1 ? 1755 : 2619, 0; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* v) { return *v = 0x4, 0; }
 int nvmlDeviceGetPowerUsage(void*, unsigned* v) { return *v = 698000, 0; }
+// NVML_DOUBLE_CLIQUE=3: a rack whose NVLink reaches over its hosts.
+struct Fabric {
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
+};
+int nvmlDeviceGetGpuFabricInfoV(void*, Fabric* f) {
+  const char* clique = std::getenv("NVML_DOUBLE_CLIQUE");
+  const unsigned version = f->version;
+  *f = {version, {}, 0, 0, 3, 0};
+  if (clique != nullptr) f->cluster[0] = 0xab, f->clique = static_cast<unsigned>(std::atoi(clique));
+  return version == (sizeof(Fabric) | 2u << 24) ? 0 : 3;
+}
 int nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, int* level) {
   return *level = index_of(a) / 4 == index_of(b) / 4 ? 40 : 50, 0;
 }

@@ -37,7 +37,7 @@ int open_device(const plan_probe_setup* setup, void** out, plan_probe_device* de
   static auto* const states = new std::vector<std::unique_ptr<State>>;  // never freed, and no leak: see close_device
   *out = states->emplace_back(new State{*setup}).get();
   std::snprintf(device->name, sizeof device->name, "NVIDIA H100 80GB HBM3");
-  std::snprintf(device->uuid, sizeof device->uuid, "GPU-%08d", setup->local_rank);
+  std::snprintf(device->uuid, sizeof device->uuid, "GPU-%08d-0000-0000-0000-000000000000", setup->local_rank);
   std::snprintf(device->capability, sizeof device->capability, "9.0");
   std::snprintf(device->runtime, sizeof device->runtime, "13.0");
   std::snprintf(device->nccl, sizeof device->nccl, "2.28.9");
@@ -82,8 +82,7 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
     if (what == "stop") raise(SIGSTOP);
     if (what == "hang")
       while (!state->stopped) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (what == "fail")
-      return std::snprintf(error, size, "an illegal memory access was encountered"), PLAN_PROBE_FAILED;
+    if (what == "fail") return std::snprintf(error, size, "an illegal memory access was encountered"), PLAN_PROBE_LOST;
   }
   if (state->stopped) return PLAN_PROBE_ABORTED;
   if (p->kind == PLAN_PROBE_OVERLAP)

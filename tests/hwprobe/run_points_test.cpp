@@ -60,8 +60,8 @@ TEST_CASE("points of one GPU are measured twice where there is time, beside cana
   CHECK(outcome.observations.size() == sweep.points.size());
   for (const SweepPoint& point : sweep.points) {
     CAPTURE(point.id);
-    const bool once =
-        point.section == Section::Memory || point.section >= Section::Pairs || point.point.kind == PLAN_PROBE_SUSTAINED;
+    const bool once = point.section == Section::Memory || point.section > Section::HostLink ||
+                      point.point.kind == PLAN_PROBE_SUSTAINED;
     CHECK(gpu.seen[point.id] == (once ? 1 : 2));
   }
   CHECK(gpu.seen["canary gemm"] >= 4);  // GEMMs, attention, kernels, host link
@@ -80,11 +80,37 @@ TEST_CASE("a GPU that slows down shows as drift of its section") {
   CHECK(of(outcome, "kernels").drift_pct < 0.1);
 }
 
-TEST_CASE("without time left there is one pass, and a failing point ends the probe") {
+TEST_CASE("a point that fails is skipped with its words, whatever went wrong, and the rest is measured") {
+  const Sweep sweep = sweep_of_one_gpu();
+  for (const int status : {PLAN_PROBE_FAILED, PLAN_PROBE_NO_MEMORY, PLAN_PROBE_WRONG_RESULT, PLAN_PROBE_UNSUPPORTED}) {
+    CAPTURE(status);
+    FakeGpu gpu{.status = status, .fail_at = 7};
+    const SessionOutcome outcome = run(gpu, sweep, 1000);
+    CHECK(outcome.failure.empty());
+    CHECK(outcome.observations.size() == sweep.points.size() - 1);
+    REQUIRE(outcome.skipped.size() == 1);
+    CHECK(outcome.skipped[0].reason.find("an illegal memory access") != std::string::npos);
+    CHECK(outcome.warnings.size() == (status == PLAN_PROBE_WRONG_RESULT ? 1 : 0));
+  }
+}
+
+TEST_CASE("of several ranks the one that has a reason of its own is named") {
+  const Sweep sweep = sweep_of_one_gpu();
+  const auto ask = [](const SweepPoint&) -> Result<std::vector<std::string>> {
+    RankResult good, waits{.status = PLAN_PROBE_PEER, .error = "another rank of its group could not"},
+        small{.status = PLAN_PROBE_NO_MEMORY, .error = "out of memory"};
+    return std::vector<std::string>{pack_result(good), pack_result(waits), pack_result(small)};
+  };
+  const SessionOutcome outcome = run_points(sweep, 1000, {ask, {"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"}});
+  REQUIRE(outcome.skipped.size() == sweep.points.size());
+  CHECK(outcome.skipped[0].reason == "rank 2 (c): out of memory");
+}
+
+TEST_CASE("without time left there is one pass, and a lost GPU ends the probe") {
   const Sweep sweep = sweep_of_one_gpu();
   FakeGpu once;
   CHECK(of(run(once, sweep, 1e-9), "memory").passes == 1);
-  FakeGpu broken{.status = PLAN_PROBE_FAILED, .fail_at = 7};
+  FakeGpu broken{.status = PLAN_PROBE_LOST, .fail_at = 7};
   const SessionOutcome outcome = run(broken, sweep, 1000);
   REQUIRE(outcome.failure.size() == 1);
   CHECK(outcome.failure[0].message.find("failed on rank 0 (here): an illegal memory access") != std::string::npos);

@@ -92,10 +92,17 @@ TEST_CASE("ranks that do not fit together are named before anything is measured"
   CHECK(inconsistencies({a, b}).empty());
   b.driver = "570.3";
   b.environment = "NCCL_IB_HCA=mlx5_0";
+  b.gpu_name = "A100";
   const Errors errors = inconsistencies({a, b});
   REQUIRE(errors.size() == 2);
-  CHECK(errors[0].message.find("the driver") != std::string::npos);
-  CHECK(errors[1].message.find("NCCL_*") != std::string::npos);
+  CHECK(errors[0].message.find("the GPU") != std::string::npos);
+  CHECK(errors[1].message.find("the driver") != std::string::npos);
+  CHECK(inconsistencies({a, b}, true).size() == 1);
+  // Variables that differ from rank to rank are usual (an adapter each): worth a word.
+  const std::vector<std::string> notes = differences({a, b});
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[1].find("NCCL_*") != std::string::npos);
+  CHECK(differences({a, a}).empty());
 }
 
 TEST_CASE("how ranks meet follows from flags and launcher") {

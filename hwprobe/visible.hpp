@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprobe/discover.hpp"
+#include "hwprobe/launcher.hpp"
+
+namespace plan {
+
+/// The GPUs that CUDA_VISIBLE_DEVICES leaves a process, in the order in which CUDA numbers them; without the variable
+/// all. Entries are numbers or beginnings of UUIDs, and as in CUDA the first that names no GPU ends the list. A part of
+/// a GPU (`MIG-...`) is one entry of its own.
+[[nodiscard]] std::vector<GpuFacts> visible_gpus(const std::vector<GpuFacts>& all, const Variables& variables);
+
+/// Leaves a machine the GPUs that this process sees, and says why where none is left.
+void keep_visible(Machine& machine, const Variables& variables);
+
+/// Processors beside a GPU (`local_cpulist` of its PCI device) that the launcher lets this process use; all that it may
+/// use where none is beside it.
+[[nodiscard]] std::vector<int> processors_beside(const GpuFacts& gpu, const std::string& sys = "/sys");
+/// Binds this thread, and threads that it starts, to them.
+void bind_to(const std::vector<int>& processors);
+
+/// NUMA node of a GPU; -1 where /sys does not say.
+[[nodiscard]] int numa_of(const GpuFacts& gpu, const std::string& sys = "/sys");
+
+/// Processors of a list like "0-3,8,10-11".
+[[nodiscard]] std::vector<int> read_cpu_list(const std::string& text);
+
+}  // namespace plan
