@@ -15,13 +15,13 @@ namespace plan {
 using SymbolValues = std::span<const double>;
 using Evaluate = double (*)(SymbolValues);
 
-/// What lecture notes or a paper write instead, on the same symbols, and why it differs.
+/// What lecture notes or a paper write instead, and why it differs: an equation on the same symbols, or a sentence.
 struct Erratum {
   std::string_view where = {};
-  std::string_view equation = {};
+  std::string_view equation = {};  ///< the sentence, quoted or shortened, where `evaluate` is null
   std::string_view why = {};
-  Evaluate evaluate = nullptr;
-  constexpr explicit operator bool() const { return evaluate != nullptr; }
+  Evaluate evaluate = nullptr;  ///< of the equation
+  constexpr explicit operator bool() const { return !where.empty(); }
 };
 
 /// A formula that can be looked up and evaluated by name.
@@ -89,6 +89,11 @@ constexpr Erratum erratum(std::string_view where, std::string_view equation, std
   return {where, equation, why, [](SymbolValues v) {
             return detail::call<Function>(v, std::make_index_sequence<detail::field_count<Input>()>{});
           }};
+}
+
+/// A sentence to warn of, where no other equation stands.
+constexpr Erratum misstatement(std::string_view where, std::string_view says, std::string_view why) {
+  return {where, says, why, nullptr};
 }
 
 /// Puts a formula into a catalog. `Function` takes a struct of doubles whose fields stand in the order of

@@ -122,6 +122,7 @@ struct Model {
   std::int64_t positions = 0;  ///< learned position embeddings; 0 = none (RoPE, ALiBi)
   Norm norm = Norm::Rms;
   bool norm_bias = true;        ///< only for Norm::Layer (MPT has none)
+  bool norm_weights = true;     ///< norms scale what they have normalised (OLMo 1 does not)
   bool embedding_norm = false;  ///< a norm after the embedding (BLOOM)
   bool head_bias = false;
   std::vector<Layer> kinds{};
@@ -133,6 +134,8 @@ struct Model {
   std::int64_t default_global_batch = 1024;  ///< sequences, likewise
 
   int depth() const { return static_cast<int>(layers.size()); }
+  /// Parameters of one norm for each element of its width: scale, and shift for LayerNorm with bias.
+  int norm_vectors() const { return !norm_weights ? 0 : norm == Norm::Layer && norm_bias ? 2 : 1; }
   bool moe() const {
     for (const Layer& kind : kinds)
       if (kind.ffn == Ffn::Moe) return true;

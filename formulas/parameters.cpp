@@ -19,10 +19,8 @@ struct Parts {
   std::int64_t expert_whole = 0;  ///< biases of one expert, whole on each etp rank
 };
 
-/// One norm over `width`: scale, and shift for LayerNorm with bias.
-std::int64_t norm_size(const Model& m, std::int64_t width) {
-  return m.norm == Norm::Layer && m.norm_bias ? 2 * width : width;
-}
+/// One norm over `width`.
+std::int64_t norm_size(const Model& m, std::int64_t width) { return m.norm_vectors() * width; }
 
 /// h q + 2 h kv + q h, with biases, query-key norms, sinks and output gate.
 void add_attention(Parts& p, std::int64_t h, const AttentionShape& a) {

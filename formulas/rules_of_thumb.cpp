@@ -34,7 +34,10 @@ constexpr Symbol kWorld[] = {{"t", "tensor-parallel ranks", "", 1, Domain::Count
                              {"d", "data-parallel replicas", "", 1, Domain::Count}};
 
 constexpr CatalogEntry kEntries[] = {
-    entry<tp_limit>(kTpLimit, kTp),
+    entry<tp_limit>(kTpLimit, kTp,
+                    misstatement("CS336 lecture 7 notes, p. 49", "tensor parallelism can only be 8",
+                                 "8 is the NVLink domain of an HGX board, not a law: 72 GPUs share one on GB200 NVL72, "
+                                 "and heads and FFN must divide.")),
     entry<fsdp_min_tokens>(kFsdpLimit, kFsdp),
     entry<ring_min_tokens>(kRingLimit, kRing),
     entry<ring_block>(kRingBlock, kBlock),
@@ -43,7 +46,11 @@ constexpr CatalogEntry kEntries[] = {
     entry<micro_batches_for_bubble>(kBubbleTarget, kTarget),
     entry<rows_per_expert>(kRowsPerExpert, kRows),
     entry<recompute_overhead>(kRecomputeOverhead, kShare),
-    entry<sp_saving>(kSpSaving, kSaving),
+    entry<sp_saving>(
+        kSpSaving, kSaving,
+        misstatement("CS336 lecture 7 notes, p. 51", "sequence parallelism is what ring attention rests on",
+                     "It splits norms and dropout over the tensor-parallel ranks and gathers before attention. Ring "
+                     "attention splits the sequence inside attention too, over ranks of its own.")),
     entry<world_size>(kWorldSize, kWorld),
 };
 

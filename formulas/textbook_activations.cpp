@@ -71,13 +71,21 @@ constexpr CatalogEntry kEntries[] = {
     entry<activation_sp>(kActivationSp, kGpt),
     entry<activation_selective>(kActivationSelective, kLinear),
     entry<activation_sp_selective>(kActivationSpSelective, kLinear),
-    entry<activation_full>(kActivationFull, kInput),
+    entry<activation_full>(
+        kActivationFull, kInput,
+        misstatement("CS336 lecture 7 notes, p. 53", "recomputation makes activations 5 to 10 times smaller",
+                     "2 of 34 + 5 a s/h bytes stay: 17 times smaller without the scores, 57 times for GPT-3.")),
     entry<activation_full_sp>(kActivationFullSp, kLinear),
     entry<activation_scores>(
         kActivationScores, kScores,
         erratum<activation_scores_doubled>("CS336 notes, the mathematics of parallelism, section 6.2.1", "2*5*b*a*s^2",
                                            "5bas^2 is bytes already: 160 GiB at b 1, a 32, s 32768, not 343 GB.")),
-    entry<activation_first_stage>(kActivationFirstStage, kFirst),
+    entry<activation_first_stage>(
+        kActivationFirstStage, kFirst,
+        misstatement("CS336 notes, the mathematics of parallelism, section 10",
+                     "recomputation makes room for more micro-batches",
+                     "Under 1F1B memory does not depend on m: p micro-batches are in flight however many follow. What "
+                     "it makes room for is a larger micro-batch, or fewer stages.")),
     entry<activation_interleaved>(kActivationInterleaved, kInterleaved),
     entry<activation_embedding>(kActivationEmbedding, kEmbedding),
     entry<activation_head>(kActivationHead, kHead),

@@ -35,12 +35,18 @@ constexpr Symbol kChannels[] = {{"n_ch", "channels", "", kNoTypical, Domain::Cou
 constexpr Symbol kBus[] = {kS, kN, {"T", "time", "seconds"}};
 
 constexpr CatalogEntry kEntries[] = {
-    entry<transfer_time>(kTransferTime, kTransfer),
+    entry<transfer_time>(
+        kTransferTime, kTransfer,
+        misstatement("CS336 lecture 7 notes, p. 9", "NVLink 900 GB/s, beside PCIe 64 GB/s and InfiniBand 50 GB/s",
+                     "The first is the sum of both directions, the others are one. W is per direction: 450 GB/s for "
+                     "NVLink 4.")),
     entry<all_reduce_wire>(kAllReduceWire, kWire),
     entry<all_gather_wire>(kAllGatherWire, kWire),
     entry<nvls_wire>(kNvlsWire, kWire),
     entry<ring_all_reduce>(kRingAllReduce, kRing),
     entry<ring_all_gather>(kRingAllGather, kRing),
+    entry<broadcast>(kBroadcast, kRing),
+    entry<reduce>(kReduce, kRing),
     entry<tree_all_reduce>(kTreeAllReduce, kTree),
     entry<hierarchical_all_reduce>(kHierarchicalAllReduce, kHierarchy),
     entry<node_phase>(kNodePhase, kPhase),

@@ -58,6 +58,25 @@ inline constexpr Formula kRingAllGather{"ring-all-gather-time", "Ring all-gather
   return Seconds(hops * in.latency + hops / in.ranks * in.bytes / in.bandwidth);
 }
 
+inline constexpr Formula kBroadcast{"broadcast-time",
+                                    "Broadcast along a chain of ranks",
+                                    "(n - 1)*alpha + S/W",
+                                    "seconds",
+                                    source::kNcclTests,
+                                    "Every rank but the last sends the tensor once, in pieces that follow each other: "
+                                    "the bytes do not grow with n. Initial weights travel so."};
+[[nodiscard]] constexpr Seconds broadcast(const RingInput& in) {
+  return Seconds((in.ranks - 1) * in.latency + in.bytes / in.bandwidth);
+}
+inline constexpr Formula kReduce{"reduce-time",
+                                 "Reduction along a chain to one rank",
+                                 "(n - 1)*alpha + S/W",
+                                 "seconds",
+                                 source::kNcclTests,
+                                 "A broadcast run backwards, adding on the way. Half of an all-reduce, which tells "
+                                 "every rank the sum."};
+[[nodiscard]] constexpr Seconds reduce(const RingInput& in) { return broadcast(in); }
+
 struct TreeInput {
   double bytes = 0;          ///< S
   double nodes = 1;          ///< k

@@ -292,6 +292,35 @@ inline constexpr Formula kTrainingTime{
   return Seconds(in.flops_per_token * in.tokens / (in.gpus * in.peak * in.mfu));
 }
 
+struct ClusterPeakInput {
+  double gpus = 1;  ///< n
+  double peak = 0;  ///< peak  FLOP/s of one GPU, dense
+};
+inline constexpr Formula kClusterPeak{
+    "cluster-peak",
+    "Dense peak of a cluster",
+    "n*peak",
+    "FLOP/s",
+    source::kCourseLecture9,
+    "24,576 H100s: 24.3 EFLOP/s in bf16. No step reaches it: mfu says how much of it a job uses."};
+[[nodiscard]] constexpr FlopsPerSecond cluster_peak(const ClusterPeakInput& in) {
+  return FlopsPerSecond(in.gpus * in.peak);
+}
+
+struct ClusterCoresInput {
+  double gpus = 1;  ///< n
+  double sms = 0;   ///< SM
+  double each = 0;  ///< c
+};
+inline constexpr Formula kClusterCores{
+    "cluster-cores",
+    "Cores of a cluster",
+    "n*SM*c",
+    "cores",
+    source::kCourseLecture9,
+    "An H100 SXM has 132 multiprocessors of 128 fp32 cores and 4 tensor cores: 24,576 of them 415 M and 13 M."};
+[[nodiscard]] constexpr double cluster_cores(const ClusterCoresInput& in) { return in.gpus * in.sms * in.each; }
+
 [[nodiscard]] std::span<const CatalogEntry> size_formulas();
 
 }  // namespace plan::textbook

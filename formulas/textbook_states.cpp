@@ -37,6 +37,7 @@ constexpr Symbol kOffload[] = {{"phi", "offloaded share of the optimizer", "", 1
 constexpr Symbol kCluster[] = {{"n", "GPUs", "", kNoTypical, Domain::Count}, {"M", "memory of one GPU", "GB", 80}};
 
 constexpr CatalogEntry kEntries[] = {
+    entry<weights_16>(kWeights16, kUnsharded),
     entry<states_16>(kStates16, kUnsharded),
     entry<states_12>(kStates12, kUnsharded),
     entry<zero1_states>(kZero1States, kSharded),

@@ -28,6 +28,12 @@ inline constexpr Formula kStates16{
     "fp32 need 18. GPT-3: 2.8 TB, where the lab notes say more than 1 TB."};
 [[nodiscard]] constexpr double states_16(const UnshardedInput& in) { return 16 * in.parameters; }
 
+inline constexpr Formula kWeights16{
+    "weights",     "Weights in 16 bits, nothing sharded",
+    "2*P",         "bytes",
+    source::kZero, "What inference loads, and what ZeRO-1 and ZeRO-2 keep whole on every rank."};
+[[nodiscard]] constexpr double weights_16(const UnshardedInput& in) { return 2 * in.parameters; }
+
 inline constexpr Formula kStates12{"states-12",
                                    "The 12-byte variant: no fp32 master weights",
                                    "12*P",

@@ -65,7 +65,7 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   EndMemory out;
   const double hidden = static_cast<double>(model.hidden);
   const double vocab = vocab_rows(model, training, layout);
-  const double norm = model.norm == Norm::Layer && model.norm_bias ? 2 * hidden : hidden;
+  const double norm = model.norm_vectors() * hidden;
   out.embedding_parameters =
       vocab * hidden + static_cast<double>(model.positions) * hidden + (model.embedding_norm ? norm : 0);
   out.shared_parameters = model.tied ? vocab * hidden : 0;

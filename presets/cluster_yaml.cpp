@@ -102,10 +102,10 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   cluster.nics_per_node = cluster.gpus_per_node;
   root.integer("nics_per_node", cluster.nics_per_node, {0, 1e4}, kOptional);
   read_tiers(root, cluster);
-  root.quantity("host_power", cluster.host_power_w, Dimension::Power, {0, 1e5}, kOptional);
+  root.quantity("host_power", cluster.host_power_w, Dimension::Power, {1, 1e5}, kOptional);
   root.number("pue", cluster.pue, {1, 10}, kOptional);
   double mtbf = 0;
-  if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {0, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
+  if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {1, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
   read_calibration(root.map("calibration", kOptional), cluster.calibration);
   root.boolean("measured", cluster.measured, kOptional);
   root.finish();

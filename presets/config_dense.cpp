@@ -44,6 +44,12 @@ void build_qwen2(JsonConfig& c, ModelBuilder& out) {
   build_llama_like(c, out, {.qkv_bias = true, .bias_on_out = false});
 }
 void build_qwen3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::PerHead}); }
+/// OLMo 1: LayerNorms without weights.
+void build_olmo(JsonConfig& c, ModelBuilder& out) {
+  out.model.norm = Norm::Layer;
+  out.model.norm_weights = false;
+  build_llama_like(c, out, {});
+}
 void build_olmo2(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::Full}); }
 void build_olmo3(JsonConfig& c, ModelBuilder& out) {
   build_llama_like(c, out, {.qk_norm = QkNorm::Full, .full_every = 4});
@@ -195,18 +201,31 @@ void build_nemotron(JsonConfig& c, ModelBuilder& out) {
 
 const std::vector<ModelFamily>& dense_families() {
   static const std::vector<ModelFamily> kFamilies = {
-      {"bloom", build_bloom},     {"falcon", build_falcon},
-      {"gemma", build_gemma},     {"gemma2", build_gemma2},
-      {"gemma3", build_gemma3},   {"gemma3_text", build_gemma3},
-      {"gpt2", build_gpt2},       {"gpt_neox", build_gpt_neox},
-      {"gptj", build_gptj},       {"internlm", build_llama},
-      {"llama", build_llama},     {"mistral", build_llama},
-      {"mpt", build_mpt},         {"nemotron", build_nemotron},
-      {"olmo2", build_olmo2},     {"olmo3", build_olmo3},
-      {"opt", build_opt},         {"phi", build_phi},
-      {"phi3", build_llama},      {"qwen2", build_qwen2},
-      {"qwen3", build_qwen3},     {"qwen3_vl_text", build_qwen3},
-      {"smollm3", build_smollm3}, {"starcoder2", build_starcoder2},
+      {"bloom", build_bloom},
+      {"falcon", build_falcon},
+      {"gemma", build_gemma},
+      {"gemma2", build_gemma2},
+      {"gemma3", build_gemma3},
+      {"gemma3_text", build_gemma3},
+      {"gpt2", build_gpt2},
+      {"gpt_neox", build_gpt_neox},
+      {"gptj", build_gptj},
+      {"internlm", build_llama},
+      {"llama", build_llama},
+      {"mistral", build_llama},
+      {"mpt", build_mpt},
+      {"nemotron", build_nemotron},
+      {"olmo", build_olmo},
+      {"olmo2", build_olmo2},
+      {"olmo3", build_olmo3},
+      {"opt", build_opt},
+      {"phi", build_phi},
+      {"phi3", build_llama},
+      {"qwen2", build_qwen2},
+      {"qwen3", build_qwen3},
+      {"qwen3_vl_text", build_qwen3},
+      {"smollm3", build_smollm3},
+      {"starcoder2", build_starcoder2},
   };
   return kFamilies;
 }

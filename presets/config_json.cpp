@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <set>
 
 #include "formulas/absurdity.hpp"
 #include "presets/json_config.hpp"
@@ -60,12 +62,36 @@ Place place_at(const std::string& text, const std::string& file, std::size_t off
           yaml::printable(std::string_view(text).substr(begin, std::min<std::size_t>(end - begin, 57)))};
 }
 
+/// Notes a key that one object has twice, while the parser goes by: nlohmann-json keeps the last without a word.
+struct KeysOnce {
+  std::vector<std::set<std::string>> open{};
+  std::string twice{};
+
+  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end && !open.empty()) open.pop_back();
+    if (event == Event::key && !open.back().insert(value.get<std::string>()).second && twice.empty())
+      twice = value.get<std::string>();
+    return true;
+  }
+};
+
 Result<nlohmann::json> parse_json(const std::string& source, const std::string& file) {
   if (source.size() > kMostBytes) return fail(whole_file(file, "too_large", "the file is larger than 4 MiB"));
+  if (source.find('\0') != std::string::npos)
+    return fail(Error{"json_syntax", "a NUL character is not JSON", {}, {}, place_at(source, file, source.find('\0'))});
   std::string text = source;
   if (tame(text) > kMostDepth) return fail(whole_file(file, "json_refused", "the file is nested too deeply"));
   try {
-    nlohmann::json parsed = nlohmann::json::parse(text);
+    KeysOnce once;
+    nlohmann::json parsed = nlohmann::json::parse(text, std::ref(once));
+    if (!once.twice.empty())
+      return fail(Error{"duplicate_key",
+                        fmt::format("key `{}` stands twice", yaml::printable(once.twice)),
+                        {},
+                        {"leave one of them out"},
+                        place_at(text, file, text.rfind('"' + once.twice + '"'))});
     if (!parsed.is_object()) return fail(whole_file(file, "bad_value", "the file is not one JSON object"));
     return parsed;
   } catch (const nlohmann::json::parse_error& e) {
@@ -108,7 +134,9 @@ std::string name_of(JsonConfig& root, const std::string& file) {
   }
   name = name.substr(name.find_last_of('/') + 1);
   for (char& c : name)
-    if (static_cast<unsigned char>(c) <= 0x20 || static_cast<unsigned char>(c) >= 0x7f || c == ',') c = '-';
+    if (std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._").find(c) ==
+        std::string_view::npos)
+      c = '-';
   return name.empty() || name.size() > 100 ? "model" : name;
 }
 
@@ -121,6 +149,42 @@ std::string language_model(nlohmann::json& root) {
     return key;
   }
   return {};
+}
+
+/// Transformers looks the activation up by name, and stops at one that it does not have.
+void judge_activation(JsonConfig& config) {
+  static const std::vector<std::string_view> known = {"gelu",
+                                                      "gelu_10",
+                                                      "gelu_accurate",
+                                                      "gelu_fast",
+                                                      "gelu_new",
+                                                      "gelu_python",
+                                                      "gelu_python_tanh",
+                                                      "hardswish",
+                                                      "gelu_pytorch_tanh",
+                                                      "laplace",
+                                                      "leaky_relu",
+                                                      "linear",
+                                                      "mish",
+                                                      "prelu",
+                                                      "quick_gelu",
+                                                      "relu",
+                                                      "relu2",
+                                                      "relu6",
+                                                      "sigmoid",
+                                                      "silu",
+                                                      "swish",
+                                                      "tanh",
+                                                      "xielu"};
+  for (const std::string_view key : {"hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"}) {
+    const std::string word = config.text_or(key, "silu");
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string near = nearest_name(word, known);
+    config.error(key, "unknown_activation",
+                 fmt::format("`{}` is `{}`, an activation that is not known", key, yaml::printable(word)),
+                 {near.empty() ? fmt::format("known are {}", fmt::join(known, ", "))
+                               : fmt::format("the nearest is `{}`", near)});
+  }
 }
 
 }  // namespace
@@ -140,11 +204,12 @@ Result<Model> read_config_json(const std::string& text, const std::string& file)
     family->build(config, out);
   else if (!type.empty())
     unknown_family(root, "model_type", type);
+  const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, 4096, 1, 1e8);
+  judge_activation(config);
   root.take(config);
   if (!root.errors().empty()) return fail(root.errors());
   out.model.name = name_of(root, file);
-  out.model.default_seq =
-      std::clamp<std::int64_t>(config.size_or({"max_position_embeddings", "n_positions"}, 4096), 1, 4096);
+  out.model.default_seq = std::min<std::int64_t>(positions, 4096);
   if (const std::string problem = absurdity(out.model); !problem.empty())
     return fail(whole_file(file, "absurd_model", problem));
   return out.model;

@@ -12,8 +12,9 @@ void read_header(yaml::Map& root, std::string_view kind, std::string& name) {
     root.reader().error(*root.get("preset"), "wrong_preset",
                         fmt::format("`preset` is `{}`, not `{}`", yaml::printable(preset), kind));
   if (root.text("name", name)) {
-    const bool word = !name.empty() && name.size() <= 100 && std::none_of(name.begin(), name.end(), [](char c) {
-      return static_cast<unsigned char>(c) <= 0x20 || static_cast<unsigned char>(c) >= 0x7f || c == '/' || c == ',';
+    const bool word = !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+             c == '_';
     });
     if (!word) root.reader().error(*root.get("name"), "bad_value", "`name` is not one word of letters, digits, - . _");
   }

@@ -128,6 +128,7 @@ void read_sizes(yaml::Map& root, Model& model) {
   root.integer("positions", model.positions, {0, 1e8}, kOptional);
   root.word("norm", model.norm, kNormNames, kOptional);
   root.boolean("norm_bias", model.norm_bias, kOptional);
+  root.boolean("norm_weights", model.norm_weights, kOptional);
   root.boolean("embedding_norm", model.embedding_norm, kOptional);
   root.boolean("head_bias", model.head_bias, kOptional);
   root.number("dropout", model.dropout, yaml::kShare, kOptional);

@@ -138,6 +138,7 @@ void write_sizes(Lines& out, const Model& m) {
   count(out, 0, "positions", m.positions, assumed.positions);
   if (m.norm != assumed.norm) out.data(0, "norm", detail::name_in(kNormNames, m.norm));
   flag(out, 0, "norm_bias", m.norm_bias, assumed.norm_bias);
+  flag(out, 0, "norm_weights", m.norm_weights, assumed.norm_weights);
   flag(out, 0, "embedding_norm", m.embedding_norm, assumed.embedding_norm);
   flag(out, 0, "head_bias", m.head_bias, assumed.head_bias);
   for (const Layer& kind : m.kinds)

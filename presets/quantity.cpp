@@ -130,6 +130,9 @@ std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  const std::size_t dot = text.find('.');  // "5." is a slip of the finger, not a number
+  if (dot != std::string_view::npos && (dot + 1 == text.size() || text[dot + 1] < '0' || text[dot + 1] > '9'))
+    return std::nullopt;
   if (!std::isfinite(value)) return std::nullopt;
   return value;
 }

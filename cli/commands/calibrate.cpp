@@ -6,11 +6,11 @@
 #include <set>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/write_output.hpp"
 #include "cli/report/calibration.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/output.hpp"
 #include "presets/reader.hpp"
 
 namespace plan {
@@ -80,7 +80,7 @@ int run_calibrate(const Args& args, Streams& streams) {
   const Result<CalibrationResult> result = calibrate(*runs, own, {.rough = args.rough});
   if (!result) return report_errors(result.error(), streams);
   if (args.output)
-    if (const Result<bool> written = write_whole(*args.output, profile_text(*base, *result)); !written)
+    if (const Result<bool> written = write_outputs(args, {{*args.output, profile_text(*base, *result)}}); !written)
       return report_errors(written.error(), streams);
   streams.out = wants_json(args) ? calibration_json(*result, base->gpu.name)
                                  : calibration_text(*result, base->gpu.name, streams.out_terminal);

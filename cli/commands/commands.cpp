@@ -9,9 +9,10 @@
 #include <iterator>
 
 #include "cli/commands/help.hpp"
+#include "cli/commands/write_output.hpp"
 #include "cli/request/command_table.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/output.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -82,26 +83,57 @@ int answer(const Args& args, Streams& streams) {
   return run(command, args, streams);
 }
 
-}  // namespace
+/// Words that no file has for a good reason, and that would forge lines of a log.
+Errors control_characters(const std::vector<std::string>& words) {
+  Errors errors;
+  for (const std::string& word : words)
+    if (has_controls(word))
+      errors.push_back(
+          {"control_character",
+           fmt::format("a word of the command line holds a control character: `{}`", yaml::printable(word)),
+           {},
+           {"rename the file, or write the word without it"}});
+  return errors;
+}
 
-int run_command_line(const std::vector<std::string>& words, Streams& streams) {
+/// Is the result text for a person, or for a program that quotes what needs it?
+bool is_for_people(const Args& args) {
+  return !args.json && (!args.format || *args.format == "human" || *args.format == "markdown");
+}
+
+int run_and_write(const Args& args, Streams& streams) {
+  const bool redirected = args.output && !find_command(args.verb)->product;
+  const int status = answer(args, streams);
+  if (is_for_people(args)) streams.out = for_people(streams.out, streams.out_terminal.color);
+  if (status != kYes && status != kNo) return status;
+  if (redirected && !streams.out.empty()) {
+    const Result<bool> written = write_outputs(args, {{*args.output, streams.out}});
+    if (!written) return report_errors(written.error(), streams);
+    streams.out.clear();
+  }
+  if (args.quiet) streams.out.clear();
+  return status;
+}
+
+int run_words(const std::vector<std::string>& words, Streams& streams) {
   const Environment env = read_environment();
   streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(color_word(words)), false, env);
+  if (const Errors errors = control_characters(words); !errors.empty()) return report_errors(errors, streams);
   const Result<Args> args = parse_arguments(words.empty() ? std::vector<std::string>{"-h"} : words);
   if (!args) return report_errors(args.error(), streams);
   streams.out_terminal = inspect_terminal(STDOUT_FILENO, color_mode(args->color), args->ascii, env);
   streams.err_terminal = inspect_terminal(STDERR_FILENO, color_mode(args->color), args->ascii, env);
-  const bool redirected = args->output && !find_command(args->verb)->product;
-  if (redirected) streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
+  if (args->output && !find_command(args->verb)->product)
+    streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
   streams.quiet = args->quiet;
-  const int status = answer(*args, streams);
-  if (status != kYes && status != kNo) return status;
-  if (redirected && !streams.out.empty()) {
-    const Result<bool> written = write_whole(*args->output, streams.out);
-    if (!written) return report_errors(written.error(), streams);
-    streams.out.clear();
-  }
-  if (args->quiet) streams.out.clear();
+  return run_and_write(*args, streams);
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& words, Streams& streams) {
+  const int status = run_words(words, streams);
+  streams.err = for_people(streams.err, streams.err_terminal.color);
   return status;
 }
 

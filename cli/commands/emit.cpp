@@ -6,12 +6,12 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
+#include "cli/commands/write_output.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/output.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -52,14 +52,15 @@ Errors judge(const Args& args) {
 }
 
 /// All files or none, and no folder for none.
-Result<bool> write_files(const std::string& folder, const std::vector<LaunchFile>& files) {
+Result<bool> write_files(const Args& args, const std::vector<LaunchFile>& files) {
+  const std::string& folder = *args.output;
   std::error_code reason;
   const bool made = std::filesystem::create_directories(folder, reason);
   if (reason) return fail({"cannot_write", fmt::format("cannot make the folder `{}`: {}", folder, reason.message())});
   std::vector<OutputFile> outputs;
   for (const LaunchFile& file : files)
     outputs.push_back({(std::filesystem::path(folder) / file.name).string(), file.text, file.executable});
-  Result<bool> written = write_whole(outputs);
+  Result<bool> written = write_outputs(args, outputs);
   if (!written && made) std::filesystem::remove(folder, reason);
   return written;
 }
@@ -118,7 +119,7 @@ int run_emit(const Args& args, Streams& streams) {
   add_launch_notes(args, *plan);
   const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
   if (!files) return report_errors(files.error(), streams);
-  const Result<bool> written = write_files(*args.output, *files);
+  const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files);
   for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);

@@ -63,9 +63,7 @@ Explanation explain_entry(const CatalogEntry& entry, const std::vector<double>& 
         {std::string(symbol.name), values[i], meaning(symbol), given(typed, symbol.name) ? "--set" : "usual value"});
   }
   if (!formula.note.empty()) out.notes.emplace_back(formula.note);
-  if (entry.erratum)
-    out.notes.push_back(fmt::format("{} has {} = {} instead: {}", entry.erratum.where, entry.erratum.equation,
-                                    value_text(entry.erratum.evaluate(values), out.unit), entry.erratum.why));
+  if (entry.erratum) out.notes.push_back(erratum_note(entry, &values));
   return out;
 }
 
@@ -81,6 +79,16 @@ Result<const CatalogEntry*> lookup_formula(const std::string& name) {
   if (!near.empty()) error.help.push_back(fmt::format("a formula with a similar name exists: `{}`", near));
   error.help.push_back("list all with `plan list formulas`");
   return fail(error);
+}
+
+std::string erratum_note(const CatalogEntry& entry, const std::vector<double>* values) {
+  const Erratum& wrong = entry.erratum;
+  if (!wrong) return "";
+  if (wrong.evaluate == nullptr) return fmt::format("{} says \"{}\": {}", wrong.where, wrong.equation, wrong.why);
+  std::string what(wrong.equation);
+  if (values != nullptr && !parse_number(wrong.equation))  // "4 = 4" tells nothing
+    what += fmt::format(" = {}", value_text(wrong.evaluate(*values), std::string(entry.formula.unit)));
+  return fmt::format("{} has {} instead: {}", wrong.where, what, wrong.why);
 }
 
 int run_formula(const Args& args, Streams& streams) {

@@ -4,11 +4,11 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/probe_run.hpp"
+#include "cli/commands/write_output.hpp"
 #include "cli/report/probe.hpp"
 #include "cli/request/probe_options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/output.hpp"
 #include "hwprobe/import.hpp"
 #include "hwprobe/launcher.hpp"
 #include "hwprobe/visible.hpp"
@@ -40,7 +40,7 @@ int finish(const Args& args, const ProbeOptions& options, HardwareProfile profil
   if (!expected) return report_errors(expected.error(), streams);
   if (profile.gpu.preset.empty()) profile.gpu.preset = preset_of_device(profile.gpu.model, profile.memory.total_gib);
   if (args.output)
-    if (const Result<bool> written = write_whole(*args.output, write_hardware(profile)); !written)
+    if (const Result<bool> written = write_outputs(args, {{*args.output, write_hardware(profile)}}); !written)
       return report_errors(written.error(), streams);
   if (wants_json(args)) {
     streams.out = probe_json(profile, *expected);
@@ -170,6 +170,9 @@ int measure(const Args& args, const ProbeOptions& options, const Machine& machin
 int run_probe(const Args& args, Streams& streams) {
   const Result<ProbeOptions> options = read_probe_options(args);
   if (!options) return report_errors(options.error(), streams);
+  if (args.output)  // before minutes are spent on what could not be written
+    if (const Errors errors = judge_output(args, *args.output, write_hardware(HardwareProfile{})); !errors.empty())
+      return report_errors(errors, streams);
   if (!args.import_files.empty()) return import_results(args, *options, streams);
   if (!args.words.empty() && args.diff) return compare_files(args, streams);
   if (!args.words.empty())

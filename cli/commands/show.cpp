@@ -11,6 +11,7 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/parameters.hpp"
+#include "presets/quantity.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -55,7 +56,12 @@ Result<Shown> show_gpu(const std::string& name) {
   Json json = head("gpu", found->value.name);
   json["digest"] = "sha256:" + found->digest;
   json["preset"] = write_gpu(found->value);
-  return Shown{json, title(found->value.name, "", found->origin) + write_gpu(found->value)};
+  const double link = found->value.scale_up.value;
+  const std::string facts =
+      link == 0 ? ""
+                : fmt::format("bandwidths are per direction; data sheets of scale-up links add both, {} here",
+                              format_quantity(2 * link, Dimension::ByteRate));
+  return Shown{json, title(found->value.name, facts, found->origin) + write_gpu(found->value)};
 }
 
 Result<Shown> show_cluster(const std::string& name) {
@@ -89,16 +95,19 @@ Result<Shown> show_formula(const std::string& name) {
   json["unit"] = formula.unit;
   json["source"] = formula.source;
   json["symbols"] = Json::array();
-  for (const Symbol& symbol : (*entry)->symbols)
-    json["symbols"].push_back({{"name", symbol.name}, {"meaning", symbol.meaning}, {"unit", symbol.unit}});
+  for (const Symbol& symbol : (*entry)->symbols) {
+    Json row = {{"name", symbol.name}, {"meaning", symbol.meaning}, {"unit", symbol.unit}};
+    if (!symbol.required()) row["usual"] = symbol.typical;
+    json["symbols"].push_back(std::move(row));
+  }
+  const std::string erratum = erratum_note(**entry);
+  if (!formula.note.empty()) json["note"] = formula.note;
+  if (!erratum.empty()) json["erratum"] = erratum;
   std::string text = fmt::format("{}\n\n  {} = {}{}\n\n{}\nsource  {}\n", formula.title, formula.name, formula.equation,
                                  formula.unit.empty() ? "" : fmt::format("  [{}]", formula.unit), symbol_lines(**entry),
                                  formula.source);
   if (!formula.note.empty()) text += fmt::format("note    {}\n", wrap(formula.note, 80, 8));
-  if ((*entry)->erratum)
-    text += fmt::format("note    {}\n", wrap(fmt::format("{} has {} instead: {}", (*entry)->erratum.where,
-                                                         (*entry)->erratum.equation, (*entry)->erratum.why),
-                                             80, 8));
+  if (!erratum.empty()) text += fmt::format("note    {}\n", wrap(erratum, 80, 8));
   return Shown{json, text};
 }
 

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/write_output.hpp"
 #include "cli/report/validation.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/output.hpp"
 
 namespace plan {
 namespace {
@@ -37,7 +37,7 @@ int run_validate(const Args& args, Streams& streams) {
 
   const Validation validation = validate(*runs, preset_catalogue(store, *own), {.rough = args.rough});
   if (args.rows)
-    if (const Result<bool> written = write_whole(*args.rows, validation_rows(validation)); !written)
+    if (const Result<bool> written = write_outputs(args, {{*args.rows, validation_rows(validation)}}); !written)
       return report_errors(written.error(), streams);
   if (wants_json(args))
     streams.out = validation_json(validation);

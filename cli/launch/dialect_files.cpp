@@ -289,8 +289,7 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
   if (!settings) return fail(settings.error());
   std::vector<std::string> words;
   for (const DialectSetting& setting : *settings) {
-    std::string value = setting.value;
-    if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
+    const std::string value = string_unquoted(setting.value);
     if (value.starts_with('[')) {
       words.push_back(fmt::format("--{} {}", setting.key, fmt::join(listed(value), " ")));
     } else {
@@ -338,8 +337,8 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
                    {{"stage", "pt"},
                     {"do_train", "true"},
                     {"finetuning_type", "full"},
-                    {"dataset", options.data_path.empty() ? "c4_demo" : options.data_path},
-                    {"output_dir", options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir}});
+                    {"dataset", options.data_path.empty() ? "c4_demo" : string_quoted(options.data_path)},
+                    {"output_dir", options.checkpoint_dir.empty() ? "output" : string_quoted(options.checkpoint_dir)}});
   const std::string stem = job_name(plan, options);
   std::string script =
       "#!/bin/bash\n" +

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
 #include "presets/store.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -20,14 +22,13 @@ const MegatronSetting* find(const std::vector<MegatronGroup>& groups, std::strin
 
 /// A YAML scalar: quoted where YAML would read something else.
 std::string scalar(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_of(":#{}[]&*!|>'\"%@`, ") == std::string::npos && text[0] != '-';
-  if (plain) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c);
-  }
-  return out + "\"";
+  const bool plain = !text.empty() && text[0] != '-' && std::none_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f ||
+           std::string_view(":#{}[]&*!|>'\"%@`,").find(c) != std::string_view::npos;
+  });
+  constexpr std::string_view kOther[] = {"null", "~", "true", "false", "yes", "no", "on", "off"};
+  const bool other = std::find(std::begin(kOther), std::end(kOther), lowered(text)) != std::end(kOther);
+  return plain && !other ? text : string_quoted(text);
 }
 
 std::string_view torch_dtype(std::string_view word) {

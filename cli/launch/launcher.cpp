@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include "presets/suggest.hpp"
 
@@ -102,9 +103,13 @@ LaunchFile torchrun(const LaunchCommand& command, const Nodes& nodes) {
 std::vector<std::string> split_words(const std::string& line) {
   std::vector<std::string> words;
   std::string word;
-  bool started = false, quoted = false;
+  bool started = false, quoted = false, escaped = false;
   for (const char c : line) {
-    if (c == '\'') {
+    if (escaped) {
+      word.push_back(c), escaped = false;
+    } else if (c == '\\' && !quoted) {
+      escaped = started = true;
+    } else if (c == '\'') {
       quoted = !quoted, started = true;
     } else if (c == ' ' && !quoted) {
       if (started) words.push_back(std::exchange(word, {}));
@@ -117,36 +122,27 @@ std::vector<std::string> split_words(const std::string& line) {
   return words;
 }
 
-/// A YAML string in double quotes.
-std::string yaml_quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c);
-  }
-  return out + "\"";
-}
-
 LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std::string& name,
                      const EmitOptions& options) {
   std::string text = header(command);
   text += "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n";
   text += fmt::format("  name: {}\nspec:\n  runtimeRef:\n    apiGroup: trainer.kubeflow.org\n", name);
   text += "    kind: ClusterTrainingRuntime\n    name: torch-distributed\n  trainer:\n";
-  text += fmt::format("    image: {}\n", options.image.empty() ? "nvcr.io/nvidia/nemo:26.08" : options.image);
+  text += fmt::format("    image: {}\n",
+                      options.image.empty() ? "nvcr.io/nvidia/nemo:26.08" : string_quoted(options.image));
   text += fmt::format("    numNodes: {}\n    numProcPerNode: {}\n    resourcesPerNode:\n", nodes.count, nodes.gpus);
   text += fmt::format("      requests:\n        nvidia.com/gpu: {0}\n      limits:\n        nvidia.com/gpu: {0}\n",
                       nodes.gpus);
   // The controller tells torchrun nodes, ranks and address in PET_* variables; flags of its own would be refused.
   text += "    command:\n      - torchrun\n    args:\n";
   for (const std::string& word : split_words(command.plain_program))
-    text += fmt::format("      - {}\n", yaml_quoted(word));
+    text += fmt::format("      - {}\n", string_quoted(word));
   for (const ArgumentGroup& group : command.groups)
     for (const std::string& line : group.lines)
-      for (const std::string& word : split_words(line)) text += fmt::format("      - {}\n", yaml_quoted(word));
+      for (const std::string& word : split_words(line)) text += fmt::format("      - {}\n", string_quoted(word));
   if (!command.environment.empty()) text += "    env:\n";
   for (const auto& [variable, value] : command.environment)
-    text += fmt::format("      - name: {}\n        value: {}\n", variable, yaml_quoted(value));
+    text += fmt::format("      - name: {}\n        value: {}\n", variable, string_quoted(value));
   return {"trainjob.yaml", text, false};
 }
 
@@ -194,6 +190,37 @@ std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
+}
+
+std::string string_quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      if (c == '"' || c == '\\') out.push_back('\\');
+      out.push_back(c);
+    }
+  }
+  return out + "\"";
+}
+
+std::string string_unquoted(std::string_view text) {
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"') return std::string(text);
+  text = text.substr(1, text.size() - 2);
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out.push_back(text[i]);
+    } else if (text[++i] == 'u' && i + 4 < text.size()) {
+      out.push_back(static_cast<char>(std::strtol(std::string(text.substr(i + 1, 4)).c_str(), nullptr, 16)));
+      i += 4;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
 }
 
 std::string job_name(const Plan& plan, const EmitOptions& options) {

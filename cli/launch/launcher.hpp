@@ -32,6 +32,10 @@ struct LaunchCommand {
 
 /// `text` as one word of a POSIX shell.
 [[nodiscard]] std::string shell_quoted(std::string_view text);
+/// `text` in double quotes as YAML, TOML, JSON and Python read it, whatever it holds.
+[[nodiscard]] std::string string_quoted(std::string_view text);
+/// What `string_quoted` was given; any other text as it is.
+[[nodiscard]] std::string string_unquoted(std::string_view text);
 /// A name that job schedulers and Kubernetes take: lower case, digits and dashes, at most 50 characters.
 [[nodiscard]] std::string job_name(const Plan& plan, const EmitOptions& options);
 

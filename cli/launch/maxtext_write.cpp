@@ -90,12 +90,13 @@ std::string config(const Plan& plan, const EmitOptions& options, std::string_vie
   if (options.data_path.empty())
     out += "dataset_type: synthetic\n";
   else
-    out += fmt::format("dataset_type: grain\ngrain_train_files: {}\n", options.data_path);
-  if (!options.tokenizer.empty()) out += fmt::format("tokenizer_path: {}\n", options.tokenizer);
+    out += fmt::format("dataset_type: grain\ngrain_train_files: {}\n", string_quoted(options.data_path));
+  if (!options.tokenizer.empty()) out += fmt::format("tokenizer_path: {}\n", string_quoted(options.tokenizer));
   if (options.checkpoint_dir.empty())
     out += "enable_checkpointing: false\nbase_output_directory: output\n";
   else
-    out += fmt::format("enable_checkpointing: true\nbase_output_directory: {}\n", options.checkpoint_dir);
+    out +=
+        fmt::format("enable_checkpointing: true\nbase_output_directory: {}\n", string_quoted(options.checkpoint_dir));
   return out;
 }
 

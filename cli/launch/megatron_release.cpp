@@ -99,6 +99,24 @@ Error needs(const MegatronSetting& setting, MegatronReleases span, int release) 
 
 }  // namespace
 
+namespace {
+
+/// What may follow the minor number: nothing, `.1`, `.0rc2`.
+bool is_patch(std::string_view text) {
+  const auto skip = [&](std::string_view letters) {
+    const std::size_t end = std::min(text.find_first_not_of(letters), text.size());
+    text.remove_prefix(end);
+    return end > 0;
+  };
+  if (text.empty()) return true;
+  if (text[0] != '.') return false;
+  text.remove_prefix(1);
+  if (!skip("0123456789")) return false;
+  return text.empty() || (skip("abcdefghijklmnopqrstuvwxyz") && skip("0123456789") && text.empty());
+}
+
+}  // namespace
+
 Result<int> read_megatron_release(std::string_view word) {
   if (word.empty()) return kNewestMegatron;
   std::string_view rest = word;
@@ -108,7 +126,7 @@ Result<int> read_megatron_release(std::string_view word) {
   const bool zero = rest.starts_with("0.");
   if (zero) rest.remove_prefix(2);
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), minor);
-  const bool read = zero && error == std::errc{} && (end == rest.data() + rest.size() || *end == '.');
+  const bool read = zero && error == std::errc{} && is_patch(rest.substr(static_cast<std::size_t>(end - rest.data())));
   if (read && minor >= kOldestMegatron && minor <= kNewestMegatron) return minor;
   return fail({"unknown_release",
                fmt::format("`--megatron-version {}` is no release of Megatron core that is known", word),

@@ -144,7 +144,8 @@ std::string toml_training(const Plan& plan, const EmitOptions& options, const Va
   const std::int64_t local = l.pp > 1 ? l.micro_batch * v.micro_batches : l.micro_batch;
   out += fmt::format("local_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n", local, training.global_batch,
                      training.seq);
-  if (!options.data_path.empty()) out += fmt::format("dataset = \"c4\"\ndataset_path = \"{}\"\n", options.data_path);
+  if (!options.data_path.empty())
+    out += fmt::format("dataset = \"c4\"\ndataset_path = {}\n", string_quoted(options.data_path));
   out +=
       fmt::format("mixed_precision_param = \"{}\"\n", training.precision == Precision::Fp32 ? "float32" : "bfloat16");
   if (training.offload.optimizer > 0) out += "enable_cpu_offload = true\n";
@@ -186,8 +187,8 @@ Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOpt
   if (plan.problem.model.mtp.depth > 0)
     out += "# torchtitan trains no multi-token prediction: its part of the plan falls away.\n";
   out += fmt::format("[job]\ndescription = \"{}\"\n", job_name(plan, options));
-  out += fmt::format("\n[model]\nname = \"{}\"\nflavor = \"{}\"\nhf_assets_path = \"{}\"\n", v->flavor->family,
-                     v->flavor->flavor, assets);
+  out += fmt::format("\n[model]\nname = \"{}\"\nflavor = \"{}\"\nhf_assets_path = {}\n", v->flavor->family,
+                     v->flavor->flavor, string_quoted(assets));
   if (const std::string_view name = converter(training.precision); !name.empty())
     out += fmt::format("converters = [{}]\n", name);
   out += toml_training(plan, options, *v) + toml_parallelism(plan.best.layout, *v);
@@ -195,7 +196,7 @@ Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOpt
   out += fmt::format("\n[compile]\nenable = {}\n", on(v->compile));
   out += toml_precision(plan);
   if (!options.checkpoint_dir.empty())
-    out += fmt::format("\n[checkpoint]\nenable = true\nfolder = \"{}\"\n", options.checkpoint_dir);
+    out += fmt::format("\n[checkpoint]\nenable = true\nfolder = {}\n", string_quoted(options.checkpoint_dir));
 
   LaunchCommand command;
   command.title = plan_line(plan);
@@ -277,8 +278,9 @@ std::string recipe(const Plan& plan, const EmitOptions& options, const Values& v
                   plan_line(plan), name, name);
   out += imports(plan, v) + fmt::format("\n\ndef {}() -> Trainer.Config:\n    config = {}()\n", name, v.flavor->recipe);
   out += model_line(plan, v);
-  out += fmt::format("    config.hf_assets_path = \"{}\"\n",
-                     options.tokenizer.empty() ? fmt::format("./assets/hf/{}", v.flavor->assets) : options.tokenizer);
+  out += fmt::format(
+      "    config.hf_assets_path = {}\n",
+      string_quoted(options.tokenizer.empty() ? fmt::format("./assets/hf/{}", v.flavor->assets) : options.tokenizer));
   out += recipe_parallelism(l, v);
   out += fmt::format("    config.training.max_context_length = {}\n", training.seq);
   out +=
@@ -293,8 +295,8 @@ std::string recipe(const Plan& plan, const EmitOptions& options, const Values& v
   out += fmt::format("    config.activation_checkpoint = {}\n", checkpointing(l.recompute));
   if (v.compile) out += "    config.compile = CompileConfig(enable=True, components=[\"model\"])\n";
   if (!options.checkpoint_dir.empty())
-    out += fmt::format("    config.checkpoint.enable = True\n    config.checkpoint.folder = \"{}\"\n",
-                       options.checkpoint_dir);
+    out += fmt::format("    config.checkpoint.enable = True\n    config.checkpoint.folder = {}\n",
+                       string_quoted(options.checkpoint_dir));
   return out + "    config.__post_init__()\n    return config\n";
 }
 

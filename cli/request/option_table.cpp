@@ -220,6 +220,8 @@ constexpr Option kOptions[] = {
     lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
                   "The file appears whole or not at all."),
              'o'),
+    turn_on("--force", kPrint, kForAll, &Args::force, "write over a file of another kind",
+            "A file that the command reads is never written over."),
     pick("--color", "WHEN", kPrint, color_words, kForAll, &Args::color, "auto, always or never",
          "auto: on a terminal, unless NO_COLOR is set."),
     turn_on("--ascii", kPrint, kForAll, &Args::ascii, "draw bars with #"),

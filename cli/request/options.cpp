@@ -163,7 +163,16 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
   args.*option.value = typed[0];
 }
 
-void declare(CLI::App& app, Slots& slots, Args& args) {
+/// The verb of a command line: the first word that is no flag, or the first after strangers that names a command.
+/// Words after it are its own: `formula` in `plan show formula` is a kind, though it names a command too.
+const Command* chosen_verb(const Words& joined) {
+  for (const std::string& word : joined)
+    if (const Command* command = word.empty() || is_flag(word) ? nullptr : find_command(word)) return command;
+  return nullptr;
+}
+
+/// Of the verbs only the chosen one: CLI11 would take any word that names a sibling for that sibling.
+void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
   app.set_help_flag();
   app.allow_extras();
   for (const Option& option : options()) {
@@ -174,14 +183,12 @@ void declare(CLI::App& app, Slots& slots, Args& args) {
     else
       app.add_option(names, slots[option.flag])->allow_extra_args(false);
   }
-  for (const Command& command : kCommands) {
-    if (command.name.empty()) continue;
-    CLI::App* verb = app.add_subcommand(std::string(command.name));
-    verb->set_help_flag();
-    verb->fallthrough()->allow_extras();
-    verb->callback([&args, name = command.name] { args.verb = name; });
-    verb->add_option("words", args.words)->expected(0, kAnyWords);
-  }
+  if (command == nullptr) return;
+  CLI::App* verb = app.add_subcommand(std::string(command->name));
+  verb->set_help_flag();
+  verb->fallthrough()->allow_extras();
+  verb->callback([&args, name = command->name] { args.verb = name; });
+  verb->add_option("words", args.words)->expected(0, kAnyWords);
 }
 
 }  // namespace
@@ -191,8 +198,8 @@ Result<Args> parse_arguments(const std::vector<std::string>& words) {
   Slots slots;
   Errors errors;
   CLI::App app("plan");
-  declare(app, slots, args);
   Words reversed = join_values(words, errors);
+  declare(app, chosen_verb(reversed), slots, args);
   args.short_help = std::find(words.begin(), words.end(), "-h") != words.end();
   std::reverse(reversed.begin(), reversed.end());
   try {

@@ -16,7 +16,7 @@ Result<RunOptions> resolve_run(const Args& args) {
       errors = tokens.error();
   }
   if (args.price) {
-    const Result<double> price = read_amount("--price", *args.price);
+    const Result<double> price = read_amount("--price", *args.price, 1e6);
     if (price)
       options.price_per_hour = *price;
     else

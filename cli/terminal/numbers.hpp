@@ -11,8 +11,8 @@ namespace plan {
 [[nodiscard]] Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least,
                                               std::int64_t most);
 
-/// A positive number with a decimal letter: `15.6T`, `300B`, `2M`, `5k`.
-[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text);
+/// A positive number of at most `most` with a decimal letter: `15.6T`, `300B`, `2M`, `5k`.
+[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = 1e18);
 
 /// Sequences of a step from `2048` or `16M tokens`, at `seq` tokens a sequence. A number of tokens that is a power of
 /// two takes K, M, G as powers of two (16M = 16 777 216), as the field does, else as powers of ten. Tokens that make no

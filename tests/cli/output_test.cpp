@@ -1,14 +1,42 @@
 #include "cli/terminal/output.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "check_files.hpp"
+
 using namespace plan;
+using namespace plan::checks;
 namespace fs = std::filesystem;
+
+namespace {
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 0777U : 0;
+}
+
+const std::vector<std::string> kEstimate = {"estimate", "--model", "8b", "--gpus", "64", "--layout", "tp2"};
+Ran estimate_to(const std::string& file, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = kEstimate;
+  words.insert(words.end(), {"-o", file});
+  words.insert(words.end(), more.begin(), more.end());
+  return run(words);
+}
+
+}  // namespace
 
 TEST_CASE("a file appears whole or not at all") {
   const fs::path folder = fs::temp_directory_path() / ("plan_output_test." + std::to_string(::getpid()));
@@ -35,4 +63,111 @@ TEST_CASE("a file appears whole or not at all") {
   linked >> word;
   CHECK(word == "third");
   fs::remove_all(folder);
+}
+
+TEST_CASE("a written file keeps the mode of the one that it replaces, and names that lie in wait are not followed") {
+  const Folder folder;
+  folder.write("victim.txt", "mine");
+  folder.write("secret.json", "old");
+  ::chmod("secret.json", 0600);
+  fs::create_symlink("victim.txt", "secret.json." + std::to_string(::getpid()) + ".tmp");
+  CHECK(write_whole("secret.json", "fresh").has_value());
+  CHECK(mode_of("secret.json") == 0600);
+  CHECK(contents("secret.json") == "fresh");
+  CHECK(contents("victim.txt") == "mine");
+  folder.write("run.sh", "old");
+  ::chmod("run.sh", 0640);
+  CHECK(write_whole({{"run.sh", "fresh", true}}).has_value());
+  CHECK(mode_of("run.sh") == 0750);
+  fs::create_symlink("not/there.json", "dangling");
+  CHECK_FALSE(write_whole("dangling", "x").has_value());
+  fs::create_directory("not");
+  CHECK(write_whole("dangling", "x").has_value());
+  CHECK(fs::is_symlink("dangling"));
+  CHECK(contents("not/there.json") == "x");
+}
+
+TEST_CASE("an input is never written over, not even by force; a file of another kind only by force") {
+  const Folder folder;
+  const std::string preset = run({"show", "model", "8b"}).out;
+  folder.write("in.yaml", preset);
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--force"}}) {
+    std::vector<std::string> words = {"--model", "in.yaml", "--gpus", "64", "-o", "./in.yaml"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran refused = run(words);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("is read by this command") != std::string::npos);
+    CHECK(contents("in.yaml") == preset);
+  }
+  const Ran other = estimate_to("in.yaml");
+  CHECK(other.status == 2);
+  CHECK(other.err.find("--force") != std::string::npos);
+  CHECK(contents("in.yaml") == preset);
+  CHECK(estimate_to("in.yaml", {"--force", "--json"}).status == 0);
+  CHECK(contents("in.yaml") != preset);
+  CHECK(estimate_to("in.yaml", {"--json"}).status == 0);  // a report over a report
+  folder.write("empty", "");
+  CHECK(estimate_to("empty").status == 0);
+  fs::create_directory("job");
+  folder.write("job/plan-llama3-8b.sbatch", "notes of mine\n");
+  CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "job"}).status == 2);
+  CHECK(contents("job/plan-llama3-8b.sbatch") == "notes of mine\n");
+  CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "fresh"}).status == 0);
+  const Ran itself =
+      run({"emit", "megatron-lm", "--from", "fresh/plan-llama3-8b.sbatch", "--gpus", "64", "-o", "fresh"});
+  CHECK(itself.status == 2);
+}
+
+TEST_CASE("kinds of files") {
+  const std::pair<const char*, const char*> rows[] = {{"", ""},
+                                                      {" \n", ""},
+                                                      {"{\n \"schema\": \"plan/1\"}", "JSON of schema plan/1"},
+                                                      {"{\"a\": 1}", "JSON"},
+                                                      {"#!/bin/bash\n", "a script"},
+                                                      {"# c\npreset: gpu/1\n", "a file of `preset: gpu/1`"},
+                                                      {"<!DOCTYPE html>", "HTML"},
+                                                      {"<?xml version", "XML"},
+                                                      {"a: b", "YAML"},
+                                                      {"[job]", "TOML"},
+                                                      {"id,suite\n", "CSV"},
+                                                      {"some words", "text"}};
+  for (const auto& row : rows) CHECK_MESSAGE(kind_of(row.first) == row.second, row.first);
+  CHECK(kind_of(std::string("a\0b", 3)) == "binary data");
+}
+
+TEST_CASE("nothing that a terminal or a CI service would obey reaches them, whatever the names hold") {
+  const char* hostile[] = {"\x1b[31m",
+                           "\x1b]0;title\x07",
+                           "a\n::error::pwn",
+                           "\r::add-mask::x",
+                           "##[group]x",
+                           "##vso[task]y",
+                           "\xc2\x9b"
+                           "2J",
+                           "\x7f\x08",
+                           " ::stop-commands::t"};
+  for (const std::string name : hostile) {
+    for (const bool color : {false, true}) {
+      const std::string shown = for_people("begin " + name + "\n" + name + "\n", color);
+      std::istringstream lines(shown);
+      for (std::string line; std::getline(lines, line);) {
+        const std::size_t first = line.find_first_not_of(" \t");
+        CHECK((first == std::string::npos || line.compare(first, 2, "::") != 0));
+        CHECK(line.find("##[") == std::string::npos);
+        CHECK(line.find("##vso[") == std::string::npos);
+        CHECK(line.find('\r') == std::string::npos);
+        CHECK(line.find('\x07') == std::string::npos);
+        if (!color) CHECK_FALSE(has_controls(line));
+      }
+    }
+    if (!has_controls(name)) continue;
+    const Ran ran = run({"check", "--budget", name + ".yaml"});
+    CHECK(ran.status == 2);
+    for (const std::string& text : {ran.out, ran.err}) {
+      CHECK(text.find('\x1b') == std::string::npos);
+      CHECK(text.find("\n::") == std::string::npos);
+    }
+  }
+  CHECK(for_people("\x1b[1;31mred\x1b[0m\tx\n", true) == "\x1b[1;31mred\x1b[0m\tx\n");
+  CHECK(for_people("caf\xc3\xa9 ### heading [x] a::b", false) == "caf\xc3\xa9 ### heading [x] a::b");
 }

@@ -67,7 +67,7 @@ TEST_CASE("the text of every formula is what its function computes") {
     CAPTURE(std::string(entry.formula.name));
     REQUIRE(static_cast<bool>(entry.evaluate));
     check_text(entry, entry.formula.equation, entry.evaluate, random);
-    if (entry.erratum) check_text(entry, entry.erratum.equation, entry.erratum.evaluate, random);
+    if (entry.erratum.evaluate != nullptr) check_text(entry, entry.erratum.equation, entry.erratum.evaluate, random);
   }
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("every formula has its own name, a title, a source and one reading") {
     std::set<std::string_view> symbols;
     for (const Symbol& symbol : entry.symbols) CHECK(symbols.insert(symbol.name).second);
     if (entry.erratum) {
-      CHECK_FALSE(entry.erratum.where.empty());
+      CHECK_FALSE(entry.erratum.equation.empty());
       CHECK_FALSE(entry.erratum.why.empty());
     }
   }

@@ -163,4 +163,11 @@ TEST_CASE("what is written for a release holds no flag that it lacks, and comes 
   CHECK(written > 150);
 }
 
+TEST_CASE("a release is a minor number, a patch and a candidate at most") {
+  for (const char* word : {"0.12", "0.12.0", "0.12.1", "v0.12.0", "core_v0.12.0", "0.12.0rc3"})
+    CHECK_MESSAGE(read_megatron_release(word).has_value(), word);
+  for (const char* word : {"0.12.0.0.0", "0.12.", "0.12.x", "0.12.0-", "0.12.0rc", "0.12..0", "1.12", "0.99", "0"})
+    CHECK_MESSAGE(!read_megatron_release(word).has_value(), word);
+}
+
 }  // namespace plan

@@ -140,3 +140,21 @@ TEST_CASE("a config cut anywhere or with a byte changed neither crashes nor hang
       CHECK((model.has_value() || !model.error().empty()));
     }
 }
+
+TEST_CASE("a config.json that says nonsense is refused, and names the key") {
+  const auto plus = [](const std::string& more) { return with(kSmall, "100\n}", "100,\n  " + more + "\n}"); };
+  for (const char* positions : {"0", "-1", "1e308", "\"x\"", "2.5"})
+    CHECK_FALSE(code_of(plus(std::string("\"max_position_embeddings\": ") + positions)).empty());
+  CHECK(code_of(plus("\"max_position_embeddings\": 131072")).empty());
+  for (const char* activation : {"\"x\"", "1", "[]", "\"\""})
+    CHECK_FALSE(code_of(plus(std::string("\"hidden_act\": ") + activation)).empty());
+  for (const char* activation : {"\"silu\"", "\"gelu_pytorch_tanh\"", "null"})
+    CHECK(code_of(plus(std::string("\"hidden_act\": ") + activation)).empty());
+  const plan::Errors twice = errors_of(plus("\"hidden_size\": 128"));
+  REQUIRE(twice.size() == 1);
+  CHECK(twice[0].code == "duplicate_key");
+  CHECK(twice[0].place.line == 8);
+  CHECK(code_of(plus("\"a\": {\"b\": 1}, \"c\": {\"b\": 1}")).empty());
+  CHECK(code_of(kSmall + std::string(1, '\0')) == "json_syntax");
+  CHECK(code_of(kSmall + std::string("\0{", 2)) == "json_syntax");
+}

@@ -110,3 +110,8 @@ TEST_CASE("a distance that may stop early is right up to where it may") {
       REQUIRE(std::min(plan::edit_distance(a, b, enough), enough) == std::min(whole, enough));
   }
 }
+
+TEST_CASE("a number ends in a digit") {
+  for (const char* text : {"5.", "5.e3", "1.", "-2."}) CHECK_FALSE(plan::parse_number(text));
+  for (const char* text : {"5", "5.0", ".5", "5.25e3", "1e3"}) CHECK(plan::parse_number(text));
+}

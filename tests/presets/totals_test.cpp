@@ -82,6 +82,10 @@ constexpr Row kTotals[] = {
     {"olmo2-7b", 7'298'617'344},
     {"olmo2-13b", 13'716'198'400},
     {"olmo2-32b", 32'234'279'936},
+    // Published shapes multiplied out: OLMo 6.89 B and 1.18 B, Switch-C 1571 B with its extra parameters.
+    {"olmo-7b", 6'888'095'744},
+    {"olmo-1b", 1'176'764'416},
+    {"switch-c", 1'571'308'968'320},
     {"smollm3-3b", 3'075'098'624},
     {"moonlight-16b-a3b", 15'960'108'544},
     // Further totals that model cards or checkpoint indexes print.
