@@ -11,7 +11,7 @@ namespace plan {
 [[nodiscard]] double rank_tokens(const Training& training, const Layout& layout);
 
 /// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch.
-/// One field per fate: what a recompute module can drop stands apart from the rest (formulas.md D1-D4).
+/// One field per fate: what a recompute module can drop stands apart from the rest (plan-formulas(7) D1-D4).
 struct LayerLedger {
   double mixer_input = 0;        ///< residual stream into the mixer's norm
   double mixer_norm = 0;         ///< that norm's output, the input of its first GEMM

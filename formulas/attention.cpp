@@ -10,8 +10,8 @@ constexpr std::size_t kForward = 0, kBackward = 1;
 constexpr double kBackwardFlops = 2.5;  // five GEMMs against two
 constexpr double kFittedDim = 128;      // head size of every published table
 
-// Four-parameter fits of A100 to GB300 (hwprobe.md 1.4) agree on the share of the dense bf16 peak; the other three
-// are the middle of Hopper's and Blackwell's.
+// Four-parameter fits of A100 to GB300 (plan-measuring(7) 1.4) agree on the share of the dense bf16 peak; the other
+// three are the middle of Hopper's and Blackwell's.
 constexpr double kTypicalPeakShare = 0.58;
 constexpr double kTypicalS0 = 1200, kTypicalB0 = 20;
 constexpr Seconds kTypicalFloor{5.2e-6};

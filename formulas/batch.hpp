@@ -5,7 +5,7 @@
 #include "formulas/catalog_entry.hpp"
 #include "formulas/sources.hpp"
 
-/// How large a batch is worth having (formulas.md G).
+/// How large a batch is worth having (plan-formulas(7) G).
 namespace plan {
 
 struct LossValueInput {

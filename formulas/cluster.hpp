@@ -16,7 +16,7 @@ enum class Provenance { Measured, Imported, Fitted, Datasheet, Inherited, Assume
 enum class Orientation { Forward, DataGrad, WeightGrad };
 inline constexpr int kOrientations = 3;
 
-/// Fitted roofline t = t0 + ((2mnk / rate)^norm + (bytes / bandwidth)^norm)^(1/norm); hwprobe.md 1.3.
+/// Fitted roofline t = t0 + ((2mnk / rate)^norm + (bytes / bandwidth)^norm)^(1/norm); plan-measuring(7) 1.3.
 struct GemmFit {
   Seconds t0{};
   FlopsPerSecond rate{};  ///< 0: nothing fitted, take a share of the data sheet's peak
@@ -49,7 +49,7 @@ struct GroupedGemmFit {
 };
 
 /// t = t0 + F/rate * (1 + s0/s) * (1 + 1024 b0 / (b h s)) * (1 + d0/d) / (1 + d0/128), F = causal FLOPs;
-/// hwprobe.md 1.4. The last factor is the softmax, whose cost per score does not shrink with the head.
+/// plan-measuring(7) 1.4. The last factor is the softmax, whose cost per score does not shrink with the head.
 struct AttentionFit {
   Seconds t0{};
   FlopsPerSecond rate{};

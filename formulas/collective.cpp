@@ -12,7 +12,8 @@ constexpr double kRingBase = 6.6e-6, kTreeBase = 6.8e-6;
 constexpr double kScaleUpHop = 0.6e-6;
 constexpr double kRingNetworkHop = 2.7e-6, kTreeNetworkHop = 5e-6;
 constexpr double kRingSingleRailHop = 5e-6;  // one rank per node: NCCL takes the tree's hop
-// Published all-reduces on 4 nodes start at 69 us and 370 us where NCCL's own formula says 35 us (hwprobe.md 2.3).
+// Published all-reduces on 4 nodes start at 69 us and 370 us where NCCL's own formula says 35 us
+// (plan-measuring(7) 2.3).
 constexpr double kNetworkLatencyFactor = 3;
 // Share of line rate that ever larger messages approach: three-parameter fits of the two published 4-node curves give
 // 398 of 400 and 95 of 100 GB/s, large messages reach 192 of 200 (DGX A100), 382 of 400 (P6-B200), 362 of 400 (H100).
@@ -188,7 +189,7 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 }
 
 /// The measured curve where this very group was measured; elsewhere NCCL's law, scaled by what the nearest measured
-/// number of domains reached of it (hwprobe.md 2.3: NCCL's shape, never its constants, wherever one measurement
+/// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
 double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
   const auto law = [&](int ranks, Span s) {

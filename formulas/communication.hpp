@@ -36,7 +36,7 @@ namespace plan {
 
 /// Expected number of distinct nodes that hold the `top_k` experts of a token when experts are spread
 /// evenly over `nodes` nodes and routing is uniform: G (1 - C(E - E/G, k) / C(E, k)).
-///   source   formulas.md E6
+///   source   plan-formulas(7) E6
 [[nodiscard]] double distinct_nodes(std::int64_t experts, std::int64_t top_k, int nodes);
 
 }  // namespace plan

@@ -5,7 +5,7 @@
 #include "formulas/catalog_entry.hpp"
 #include "formulas/sources.hpp"
 
-/// Money and energy of a run (formulas.md F7).
+/// Money and energy of a run (plan-formulas(7) F7).
 namespace plan {
 
 struct GpuHoursInput {

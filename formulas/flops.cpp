@@ -1,4 +1,4 @@
-// Forward FLOPs of a decoder per token (formulas.md B1).
+// Forward FLOPs of a decoder per token (plan-formulas(7) B1).
 // Tested by tests/formulas/flops_test.cpp against published counts.
 #include "formulas/flops.hpp"
 

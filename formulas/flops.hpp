@@ -15,7 +15,7 @@ enum class Mask : std::uint8_t {
   Full,    ///< s, the convention of PaLM and torchtitan
 };
 
-/// What counts as useful work (formulas.md B2). Papers mix these; always say which.
+/// What counts as useful work (plan-formulas(7) B2). Papers mix these; always say which.
 enum class FlopsConvention : std::uint8_t {
   ModelCausal,     ///< every GEMM, router and prediction modules counted; attention as executed
   ModelFull,       ///< the same with the whole s*s of attention
@@ -53,7 +53,7 @@ inline constexpr double kBackwardFlashAttention = 2.5;
 ///
 ///   shape    causal: s/2, or w - w^2/(2s) under a window w < s; full: min(s, w)
 ///   assumes  the continuous limit; exact sums add half a token
-///   source   formulas.md B1
+///   source   plan-formulas(7) B1
 [[nodiscard]] constexpr double attended_tokens(double seq, double window, Mask mask) {
   const double reach = window > 0 && window < seq ? window : seq;
   return mask == Mask::Full ? reach : reach - reach * reach / (2 * seq);

@@ -1,4 +1,4 @@
-// What each paper and framework calls model FLOPs (formulas.md B2).
+// What each paper and framework calls model FLOPs (plan-formulas(7) B2).
 // Tested by tests/formulas/conventions_test.cpp.
 #include "formulas/flops.hpp"
 #include "formulas/parameters.hpp"

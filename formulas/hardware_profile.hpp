@@ -36,7 +36,7 @@ struct Measured {
   bool operator==(const Measured&) const = default;
 };
 
-/// How far a fit lies from its points: |predicted / measured - 1|; hwprobe.md 2.2. Never R^2.
+/// How far a fit lies from its points: |predicted / measured - 1|; plan-measuring(7) 2.2. Never R^2.
 struct CurveQuality {
   int points = 0;
   double median_err = 0;

@@ -25,7 +25,7 @@ inline constexpr int kSchedules = 11;
 
 enum class RecomputeKind : std::uint8_t { None, Selective, Full };
 
-/// Modules whose activations Megatron can drop and rebuild, one bit each (formulas.md D4).
+/// Modules whose activations Megatron can drop and rebuild, one bit each (plan-formulas(7) D4).
 enum RecomputeModule : std::uint16_t {
   kRecomputeCoreAttention = 1,
   kRecomputeNorm = 2,

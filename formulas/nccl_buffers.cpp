@@ -1,4 +1,4 @@
-// NCCL's device memory by group; hwprobe.md 1.1. Tested by tests/formulas/activation_test.cpp.
+// NCCL's device memory by group; plan-measuring(7) 1.1. Tested by tests/formulas/activation_test.cpp.
 #include "formulas/nccl_buffers.hpp"
 
 #include <algorithm>

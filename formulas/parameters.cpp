@@ -1,4 +1,4 @@
-// Parameter counts of decoder-only models, block by block (formulas.md A1), and which parallel axis splits each
+// Parameter counts of decoder-only models, block by block (plan-formulas(7) A1), and which parallel axis splits each
 // tensor (C2). Tested by tests/formulas/parameters_test.cpp and, against published totals, tests/presets.
 #include "formulas/parameters.hpp"
 

@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// Parameters of one layer, by the axis that splits them (formulas.md A1, C2).
+/// Parameters of one layer, by the axis that splits them (plan-formulas(7) A1, C2).
 struct LayerParameters {
   std::int64_t tensor = 0;      ///< column and row linears of mixer, dense and shared FFN: split by tp
   std::int64_t replicated = 0;  ///< norms, router, latent down-projections: whole on every tp rank

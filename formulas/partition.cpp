@@ -1,4 +1,4 @@
-// Which layers go to which pipeline chunk (formulas.md H). Tested by tests/planner/partition_test.cpp,
+// Which layers go to which pipeline chunk (plan-formulas(7) H). Tested by tests/planner/partition_test.cpp,
 // against all splits of small models.
 
 #include "formulas/partition.hpp"

@@ -1,4 +1,4 @@
-// Stragglers, failures and checkpoints (formulas.md F7). Tested by tests/formulas/reliability_test.cpp.
+// Stragglers, failures and checkpoints (plan-formulas(7) F7). Tested by tests/formulas/reliability_test.cpp.
 #include "formulas/reliability.hpp"
 
 #include <cmath>

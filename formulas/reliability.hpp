@@ -6,7 +6,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// What happens to a step and to a run as the job grows (formulas.md F7). Times in seconds.
+/// What happens to a step and to a run as the job grows (plan-formulas(7) F7). Times in seconds.
 namespace plan {
 
 /// Normal quantile; relative error below 1e-14.

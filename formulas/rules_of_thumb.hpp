@@ -7,7 +7,7 @@
 #include "formulas/sources.hpp"
 
 /// Rules of thumb of the course notes as limits that can be computed, and as checks with their reason
-/// (formulas.md G).
+/// (plan-formulas(7) G).
 namespace plan {
 
 // --- Limits -----------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ struct StageTime {
 
 /// Peak activations that `rank` (0 first) holds from forward to weight gradient, in units of one
 /// micro-batch through the rank's whole stage: chunks / vp where a stage is cut into chunks. For DualPipe
-/// the unit is one stage of 1/pp of the model, although the rank holds two (formulas.md D5).
+/// the unit is one stage of 1/pp of the model, although the rank holds two (plan-formulas(7) D5).
 ///
 /// Zero-bubble schedules keep part of a micro-batch's activations (the inputs of its linear layers) until
 /// the weight gradient is done; this counts all of them that long, which is safe.

@@ -4,7 +4,7 @@
 
 namespace plan {
 
-/// Bytes per parameter of every model state before sharding (formulas.md C1). Which of them a data
+/// Bytes per parameter of every model state before sharding (plan-formulas(7) C1). Which of them a data
 /// parallel group shares out is `state_shares`'s business.
 struct StateBytes {
   double weights = 2;          ///< what the GEMMs read

@@ -5,7 +5,7 @@
 #include "formulas/catalog_entry.hpp"
 #include "formulas/sources.hpp"
 
-/// Bytes kept from forward to backward (formulas.md D). The coefficients of Korthikanti et al. are bytes
+/// Bytes kept from forward to backward (plan-formulas(7) D). The coefficients of Korthikanti et al. are bytes
 /// already: multiplying them by the size of an element counts it twice.
 namespace plan::textbook {
 

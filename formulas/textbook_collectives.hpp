@@ -6,7 +6,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// Bytes on the wire and times of collectives (formulas.md E, F1). S is always the whole, unsharded tensor;
+/// Bytes on the wire and times of collectives (plan-formulas(7) E, F1). S is always the whole, unsharded tensor;
 /// bandwidths are decimal and per direction. The planner's own times, fitted to measurements, are in
 /// formulas/efficiency.hpp.
 namespace plan::textbook {

@@ -6,7 +6,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// Communication that compute does not hide (formulas.md F5).
+/// Communication that compute does not hide (plan-formulas(7) F5).
 namespace plan::textbook {
 
 struct GradientOverlapInput {

@@ -6,7 +6,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// Closed forms for pipelines of equal stages (formulas.md D5, F6). Uneven stages: formulas/schedule.hpp.
+/// Closed forms for pipelines of equal stages (plan-formulas(7) D5, F6). Uneven stages: formulas/schedule.hpp.
 /// F and B are times of one micro-batch through a whole stage; B is the full backward, B_i its input-gradient
 /// part and W its weight-gradient part.
 namespace plan::textbook {

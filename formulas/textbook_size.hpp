@@ -4,7 +4,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// Closed forms for parameters, FLOPs and utilisation (formulas.md A1, B1, B2). Models of any other shape
+/// Closed forms for parameters, FLOPs and utilisation (plan-formulas(7) A1, B1, B2). Models of any other shape
 /// are counted by formulas/parameters.hpp and formulas/flops.hpp.
 namespace plan::textbook {
 

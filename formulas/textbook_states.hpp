@@ -6,7 +6,7 @@
 #include "formulas/sources.hpp"
 #include "formulas/units.hpp"
 
-/// Bytes of weights, gradients and optimizer states on one rank (formulas.md C1). P is what tensor, pipeline
+/// Bytes of weights, gradients and optimizer states on one rank (plan-formulas(7) C1). P is what tensor, pipeline
 /// and expert parallelism leave on the rank; d the ranks that share its states.
 namespace plan::textbook {
 

@@ -5,7 +5,7 @@
 #include "formulas/catalog_entry.hpp"
 #include "formulas/sources.hpp"
 
-/// What each parallel axis moves (formulas.md E). Bytes that one rank sends, unless a formula says elements.
+/// What each parallel axis moves (plan-formulas(7) E). Bytes that one rank sends, unless a formula says elements.
 namespace plan::textbook {
 
 // --- Tensor parallelism, one layer, one micro-batch, forward and backward --------------------------------

@@ -31,7 +31,7 @@ enum class Optimizer : std::uint8_t { Adam, Adam8bit, Adafactor, Muon, SgdMoment
 
 enum class Task : std::uint8_t { Pretrain, FullFinetune, Lora, Qlora };
 
-/// How logits turn into a loss and what is kept for the backward pass (formulas.md D6).
+/// How logits turn into a loss and what is kept for the backward pass (plan-formulas(7) D6).
 enum class CrossEntropy : std::uint8_t {
   Unfused,       ///< Megatron's: one fp32 copy of the logits, its gradient in place
   Eager,         ///< PyTorch's cross_entropy: fp32 log-probabilities and two gradients

@@ -10,7 +10,7 @@
 
 namespace plan {
 
-/// Alive only while one layer runs (formulas.md D6 b-e).
+/// Alive only while one layer runs (plan-formulas(7) D6 b-e).
 struct LayerTransient {
   double forward = 0;             ///< MoE dispatcher, key-value buffers of context parallelism
   double ffn_backward = 0;        ///< incoming gradient, gradient of the activation's input
@@ -19,7 +19,7 @@ struct LayerTransient {
 [[nodiscard]] LayerTransient layer_transient(const Model& model, const Layer& layer, const Training& training,
                                              const Layout& layout);
 
-/// What the head and its loss keep and need, per micro-batch (formulas.md D6 a).
+/// What the head and its loss keep and need, per micro-batch (plan-formulas(7) D6 a).
 struct HeadMemory {
   double saved = 0;     ///< inputs of final norm and head
   double logits = 0;    ///< what the loss keeps for its backward pass

@@ -129,7 +129,8 @@ HardwareProfile expected_profile(const HardwareProfile& like, const Cluster& exp
   const Gpu& gpu = expected.gpu;
   out.name = expected.name;
   out.memory = {.usable_gib = static_cast<double>(gpu.memory.value) / kGiB};
-  const double copy = 0.9 * gpu.memory_bandwidth.value / 1e9;  // hwprobe.md 5.3: what copies reach of the data sheet
+  const double copy =
+      0.9 * gpu.memory_bandwidth.value / 1e9;  // plan-measuring(7) 5.3: what copies reach of the data sheet
   out.hbm = {.copy = {copy, 0}, .triad = {copy, 0}};
   for (ProfileGemm& g : out.gemm) {
     const DType dtype = g.format.find("fp8") != std::string::npos ? DType::Fp8

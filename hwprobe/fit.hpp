@@ -47,7 +47,7 @@ struct AttentionSample {
   AttentionWork work{};
   double seconds = 0;
 };
-/// Four-parameter law of hwprobe.md 1.4; `backward` counts 2.5 times the FLOPs. `d0` is taken from `start`.
+/// Four-parameter law of plan-measuring(7) 1.4; `backward` counts 2.5 times the FLOPs. `d0` is taken from `start`.
 [[nodiscard]] AttentionFit fit_attention(std::span<const AttentionSample> samples, const AttentionFit& start,
                                          bool backward);
 

@@ -1,4 +1,4 @@
-// Which launcher started this process and as which rank. Variables and traps: hwprobe.md 3.1.
+// Which launcher started this process and as which rank. Variables and traps: plan-measuring(7) 3.1.
 // Tested by tests/hwprobe/launcher_test.cpp.
 #include "hwprobe/launcher.hpp"
 

@@ -31,7 +31,7 @@ struct Identity {
   std::string note{};                ///< what a user should know about the choice
 };
 
-/// Reads the environment with the precedence of hwprobe.md 3.1: mpirun inside a Slurm job also sees SLURM_*, and
+/// Reads the environment with the precedence of plan-measuring(7) 3.1: mpirun inside a Slurm job also sees SLURM_*, and
 /// torchrun under srun sees the agent's. Contradictions (rank outside world, a node list that does not parse) are
 /// errors that name the variable.
 [[nodiscard]] Result<Identity> detect_launcher(const Variables& variables);

@@ -1,4 +1,4 @@
-// Clocks, power and throttle reasons beside the measurements; hwprobe.md 1.0. Tested by
+// Clocks, power and throttle reasons beside the measurements; plan-measuring(7) 1.0. Tested by
 // tests/hwprobe/statistics_test.cpp and tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/pulse.hpp"
 

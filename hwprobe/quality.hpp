@@ -7,7 +7,8 @@
 
 namespace plan {
 
-/// How far a fitted curve lies from its points, and how far each point from a fit through the others; hwprobe.md 2.2.
+/// How far a fitted curve lies from its points, and how far each point from a fit through the others;
+/// plan-measuring(7) 2.2.
 [[nodiscard]] CurveQuality collective_quality(Collective op, int ranks, std::span<const CollectiveSample> samples,
                                               const CollectiveFit& fit);
 [[nodiscard]] CurveQuality gemm_quality(std::span<const GemmSample> samples, const GemmFit& fit);

@@ -1,4 +1,4 @@
-// How the ranks of a job find each other; hwprobe.md 3.2 and 3.4. Tested by tests/hwprobe/star_test.cpp and
+// How the ranks of a job find each other; plan-measuring(7) 3.2 and 3.4. Tested by tests/hwprobe/wire_test.cpp and
 // tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/rendezvous.hpp"
 

@@ -1,4 +1,4 @@
-// The points of a probe one after another, with a canary between them and a second pass; hwprobe.md 1.0.
+// The points of a probe one after another, with a canary between them and a second pass; plan-measuring(7) 1.0.
 // Tested by tests/hwprobe/run_points_test.cpp.
 #include "hwprobe/run_points.hpp"
 

@@ -1,5 +1,5 @@
-// The control connections of a probe: a star around rank 0, with heartbeats and deadlines; hwprobe.md 3.2 and 3.3.
-// Tested by tests/hwprobe/wire_test.cpp and tests/hwprobe/probe_ranks_test.cpp.
+// The control connections of a probe: a star around rank 0, with heartbeats and deadlines; plan-measuring(7) 3.2
+// and 3.3. Tested by tests/hwprobe/wire_test.cpp and tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/star.hpp"
 
 #include <fmt/core.h>

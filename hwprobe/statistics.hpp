@@ -6,7 +6,7 @@
 
 namespace plan {
 
-/// Samples of one point, put together by the rules of hwprobe.md 1.0.
+/// Samples of one point, put together by the rules of plan-measuring(7) 1.0.
 struct Summary {
   int count = 0;
   double median = 0;

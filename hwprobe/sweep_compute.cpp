@@ -1,4 +1,4 @@
-// Points of one GPU: memory, GEMMs, attention, kernels, its link to the host. Grids: hwprobe.md 1.2 to 1.6.
+// Points of one GPU: memory, GEMMs, attention, kernels, its link to the host. Grids: plan-measuring(7) 1.2 to 1.6.
 // Tested by tests/hwprobe/sweep_test.cpp.
 #include <fmt/core.h>
 #include <cmath>

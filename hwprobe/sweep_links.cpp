@@ -1,5 +1,5 @@
-// Points between GPUs: pairs, collectives, their memory, computation beside them. Sizes and layouts: hwprobe.md 1.6 to
-// 1.8. Tested by tests/hwprobe/sweep_test.cpp.
+// Points between GPUs: pairs, collectives, their memory, computation beside them. Sizes and layouts:
+// plan-measuring(7) 1.6 to 1.8. Tested by tests/hwprobe/sweep_test.cpp.
 #include <fmt/core.h>
 
 #include "formulas/efficiency.hpp"

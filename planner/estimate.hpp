@@ -41,7 +41,7 @@ struct Communication {
   Seconds exposed{};  ///< of it, not hidden under compute
 };
 
-/// Useful FLOPs over peak, under each convention (formulas.md B2).
+/// Useful FLOPs over peak, under each convention (plan-formulas(7) B2).
 struct Mfu {
   double model_causal = 0;  ///< attention counted as executed under the causal mask
   double model_full = 0;    ///< attention counted in full, as PaLM and Megatron papers do

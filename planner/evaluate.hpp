@@ -144,9 +144,9 @@ class Evaluator {
 /// micro-batches that a schedule sends through one chunk.
 [[nodiscard]] std::int64_t sharding_passes(const Pipeline& pipeline);
 
-/// Bytes that a rank sends when one micro-batch goes to the next stage (formulas.md E3). Under sequence parallelism a
-/// tensor rank has its share alone; else it sends all, or its share with the scatter-gather of Megatron before its core
-/// (Narayanan et al. 2021, section 4.1) and of DeepSpeed (PartitionedTensor).
+/// Bytes that a rank sends when one micro-batch goes to the next stage (plan-formulas(7) E3). Under sequence
+/// parallelism a tensor rank has its share alone; else it sends all, or its share with the scatter-gather of Megatron
+/// before its core (Narayanan et al. 2021, section 4.1) and of DeepSpeed (PartitionedTensor).
 [[nodiscard]] double hand_over_bytes(const Problem& problem, const Layout& layout);
 
 /// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them

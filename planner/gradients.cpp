@@ -70,7 +70,7 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
       price.gather += owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : weight) / cluster.gpu.host_link.value;
       price.reduce += owned * element / cluster.gpu.host_link.value;
     }
-    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (formulas.md F4).
+    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
     const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
     price.optimizer = memory_bound_time(cluster.gpu, bytes, 20).value / fit.memory_bound;
     if (offload.optimizer > 0 && cluster.gpu.host_link.value > 0)

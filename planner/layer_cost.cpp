@@ -1,5 +1,5 @@
-// Time of one transformer layer on one rank: forward, input gradient, weight gradient (formulas.md B1, E, F).
-// Tested by tests/planner/cost_test.cpp.
+// Time of one transformer layer on one rank: forward, input gradient, weight gradient (plan-formulas(7) B1, E, F).
+// Tested by tests/planner/estimate_test.cpp.
 #include "planner/layer_cost.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Attention kernels, context parallelism, scans and expert layers of a LayerBuilder (formulas.md E2, E6, F3).
-// Tested by tests/planner/cost_test.cpp.
+// Attention kernels, context parallelism, scans and expert layers of a LayerBuilder (plan-formulas(7) E2, E6, F3).
+// Tested by tests/planner/estimate_test.cpp.
 #include <algorithm>
 
 #include "formulas/communication.hpp"

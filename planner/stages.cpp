@@ -1,4 +1,4 @@
-// Placement of layers on pipeline ranks. Tested by tests/planner/stages_test.cpp.
+// Placement of layers on pipeline ranks. Tested by tests/planner/estimate_test.cpp.
 #include "planner/stages.hpp"
 
 #include <algorithm>

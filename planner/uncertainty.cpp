@@ -78,7 +78,7 @@ Interval memory_interval(const Problem& problem) {
     case StateLayout::MegatronFsdp: break;
   }
   // Dense predictions err by at most 0.9 % on runs outside the fit, MoE ones run 2-4.5 % low:
-  // routing imbalance and static memory nobody accounts for (formulas.md D8).
+  // routing imbalance and static memory nobody accounts for (plan-formulas(7) D8).
   if (problem.model.moe()) return {0.98, 1.05};
   return {0.99, 1.01};
 }

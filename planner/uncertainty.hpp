@@ -52,7 +52,8 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 /// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
 [[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);
 
-/// 90 % interval of a published figure of `kind` (formulas.md D8), which also holds what tools mean by it differently.
+/// 90 % interval of a published figure of `kind` (plan-formulas(7) D8), which also holds what tools mean by it
+/// differently.
 [[nodiscard]] Interval memory_interval(const Problem& problem, std::string_view kind);
 
 }  // namespace plan

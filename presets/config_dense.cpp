@@ -1,5 +1,5 @@
-// Families of dense decoders: which keys of config.json mean what, and what a family takes for granted (formulas.md
-// A2).
+// Families of dense decoders: which keys of config.json mean what, and what a family takes for granted
+// (plan-formulas(7) A2).
 #include "presets/json_config.hpp"
 
 namespace plan {

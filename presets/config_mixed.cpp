@@ -1,5 +1,5 @@
 // Families with experts, latent attention, linear attention or Mamba: the keys of config.json and the defaults of the
-// family (formulas.md A2).
+// family (plan-formulas(7) A2).
 #include <fmt/core.h>
 
 #include <algorithm>

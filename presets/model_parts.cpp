@@ -1,4 +1,4 @@
-// The sections of a model file, one for each building block of formulas.md A1.
+// The sections of a model file, one for each building block of plan-formulas(7) A1.
 #include "presets/model_parts.hpp"
 
 namespace plan {

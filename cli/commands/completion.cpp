@@ -1,5 +1,5 @@
 // Completion scripts, generated from the tables so that they cannot go stale; names of presets come from
-// `plan list` itself. Tested by tests/cli/completion_test.cpp.
+// `plan list` itself. Tested by tests/cli/options_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

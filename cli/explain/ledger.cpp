@@ -1,5 +1,5 @@
-// What a layer keeps for its backward pass, tensor by tensor, each in the sizes that it consists of (formulas.md D).
-// Tested by tests/cli/explain_test.cpp against formulas/activation.cpp for every shipped model.
+// What a layer keeps for its backward pass, tensor by tensor, each in the sizes that it consists of (plan-formulas(7)
+// D). Tested by tests/cli/explain_test.cpp against formulas/activation.cpp for every shipped model.
 #include <fmt/core.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Keys of the tools around Megatron-LM beside its flags (launch.md 3.2 and 3.7; Bridge checked against
-// scripts/translate_mlm_to_bridge.py at 067f987df03b). Tested by tests/launch/dialect_test.cpp.
+// Keys of the tools around Megatron-LM beside its flags (plan-launch(7) 3.2 and 3.7; Bridge checked against
+// scripts/translate_mlm_to_bridge.py at 067f987df03b). Tested by tests/launch/round_trip_test.cpp.
 #include "cli/launch/dialect.hpp"
 
 namespace plan {

@@ -1,4 +1,4 @@
-// From a dialect's keys to Megatron-LM's arguments. Tested by tests/launch/dialect_test.cpp.
+// From a dialect's keys to Megatron-LM's arguments. Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

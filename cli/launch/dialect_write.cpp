@@ -1,4 +1,4 @@
-// A plan under a dialect's keys. Tested by tests/launch/dialect_test.cpp.
+// A plan under a dialect's keys. Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Several launch files made into one job, and a plan made into files. Tested by tests/launch/launch_test.cpp.
+// Several launch files made into one job, and a plan made into files. Tested by tests/launch/files_test.cpp.
 #include "cli/launch/launch.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // How a command starts on every node: sbatch, torchrun, Kubernetes TrainJob, SkyPilot, hostfile.
-// Tested by tests/launch/launcher_test.cpp.
+// Tested by tests/frameworks/quoting_test.cpp.
 #include "cli/launch/launcher.hpp"
 
 #include <fmt/core.h>

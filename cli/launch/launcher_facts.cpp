@@ -1,4 +1,4 @@
-// Nodes and GPUs that launchers state. Tested by tests/launch/launcher_test.cpp.
+// Nodes and GPUs that launchers state. Tested by tests/frameworks/framework_files_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

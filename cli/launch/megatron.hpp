@@ -61,7 +61,7 @@ struct MegatronGroup {
 /// What the arguments leave in host memory; what of it is not modelled goes to the job's notes.
 [[nodiscard]] Offload megatron_offload(const MegatronArgs& args, LaunchJob& job);
 
-/// What Megatron-LM itself would reject in these arguments, beyond what a layout's rules say (launch.md 3.1.2).
+/// What Megatron-LM itself would reject in these arguments, beyond what a layout's rules say (plan-launch(7) 3.1.2).
 [[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job);
 
 /// A plan as Megatron-LM's arguments, or what it cannot express.

@@ -1,4 +1,4 @@
-// Words behind pretrain_gpt.py as flags and values. Tested by tests/launch/megatron_read_test.cpp.
+// Words behind pretrain_gpt.py as flags and values. Tested by tests/launch/files_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

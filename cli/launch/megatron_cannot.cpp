@@ -1,5 +1,5 @@
 // What Megatron-LM cannot express of a plan, and facts of published models that only launch files need.
-// Tested by tests/launch/megatron_test.cpp.
+// Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // From Megatron-LM's arguments to training and layout; what is not stated takes Megatron's default, and says so.
-// Tested by tests/launch/megatron_read_test.cpp.
+// Tested by tests/launch/files_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// `--pipeline-model-parallel-layout`: which layers stand on which stage (launch.md 3.1.1, rule 23).
-// Tested by tests/launch/megatron_test.cpp.
+// `--pipeline-model-parallel-layout`: which layers stand on which stage (plan-launch(7) 3.1.1, rule 23).
+// Tested by tests/launch/megatron_layout_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

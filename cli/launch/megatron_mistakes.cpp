@@ -1,5 +1,5 @@
 // Arguments that Megatron-LM rejects, when it parses them or at the first step, beyond the rules of a layout
-// (launch.md 3.1.2, whose numbers stand beside the rows). Tested by tests/launch/megatron_verdicts_test.cpp.
+// (plan-launch(7) 3.1.2; the numbers beside the rows are its rules). Tested by tests/launch/megatron_verdicts_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

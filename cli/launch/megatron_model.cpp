@@ -1,4 +1,4 @@
-// The model that Megatron-LM's arguments describe. Tested by tests/launch/megatron_read_test.cpp.
+// The model that Megatron-LM's arguments describe. Tested by tests/launch/files_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Shell scripts that start Megatron-LM. Tested by tests/launch/megatron_read_test.cpp.
+// Shell scripts that start Megatron-LM. Tested by tests/launch/shell_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A plan as Megatron-LM's arguments (launch.md 3.1). Tested by tests/launch/megatron_test.cpp.
+// A plan as Megatron-LM's arguments (plan-launch(7) 3.1). Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Megatron-LM's files: the arguments in a script of the chosen launcher. Tested by tests/launch/megatron_test.cpp.
+// Megatron-LM's files: the arguments in a script of the chosen launcher. Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
 #include "cli/launch/launcher.hpp"

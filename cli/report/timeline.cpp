@@ -1,4 +1,4 @@
-// The pipeline step as a picture, for the terminal and for pages. Tested by tests/cli/timeline_test.cpp.
+// The pipeline step as a picture, for the terminal and for pages. Tested by tests/cli/trace_test.cpp.
 #include "cli/report/timeline.hpp"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// What the whole training run takes and costs at the speed of a plan. Tested by tests/cli/cost_test.cpp.
+// What the whole training run takes and costs at the speed of a plan. Tested by tests/cli/human_test.cpp.
 #include "cli/request/run_cost.hpp"
 
 #include "cli/terminal/numbers.hpp"

@@ -1,4 +1,4 @@
-// What makes a layout legal, as a table (formulas.md G, launch.md 4). Tested by tests/planner/rules_test.cpp.
+// What makes a layout legal, as a table (plan-formulas(7) G, plan-launch(7) 4). Tested by tests/planner/rules_test.cpp.
 #include "planner/rules/rules.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What Megatron-LM accepts beyond what divides (launch.md 3.1.2): arguments.py:validate_args, TransformerConfig,
+// What Megatron-LM accepts beyond what divides (plan-launch(7) 3.1.2): arguments.py:validate_args, TransformerConfig,
 // moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
 // Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
 #include "planner/rules/rule_tables.hpp"

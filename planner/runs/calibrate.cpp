@@ -1,4 +1,4 @@
-// Fits a cluster's constants to its own runs. Tested by tests/planner/calibrate_test.cpp.
+// Fits a cluster's constants to its own runs. Tested by tests/cli/calibration_test.cpp.
 #include "planner/runs/calibrate.hpp"
 
 #include <Eigen/Dense>

@@ -1,4 +1,4 @@
-// From a published run to a problem and a layout. Tested by tests/planner/validate_test.cpp.
+// From a published run to a problem and a layout. Tested by tests/planner/runs_test.cpp.
 #include "planner/runs/run_problem.hpp"
 
 #include <algorithm>

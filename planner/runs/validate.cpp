@@ -1,4 +1,4 @@
-// Predicted against measured. Tested by tests/planner/validate_test.cpp.
+// Predicted against measured. Tested by tests/planner/runs_test.cpp.
 #include "planner/runs/validate.hpp"
 
 #include <algorithm>

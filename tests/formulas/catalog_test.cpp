@@ -84,7 +84,7 @@ TEST_CASE("where the notes err both numbers are given") {
     std::vector<NamedValue> given;
     double right, course;
   };
-  // formulas.md I
+  // plan-formulas(7) I
   const Row rows[] = {
       {"bubble-fraction", {{"p", 16}, {"m", 16}}, 15.0 / 31, 15.0 / 16},
       {"zero1-weights-traffic", {{"P", 1e9}, {"n", 8}}, 1.75e9, 0},

@@ -36,7 +36,7 @@ TEST_CASE("Megatron counts the padded vocabulary and no router") {
 }
 
 TEST_CASE("published runs follow from the formulas") {
-  // formulas.md B3, end-to-end checks; peaks in FLOP/s
+  // plan-formulas(7) B3, end-to-end checks; peaks in FLOP/s
   using textbook::flops_gpt, textbook::flops_gpt_full, textbook::mfu, textbook::mfu_throughput;
   constexpr double kA100 = 312e12, kH100 = 989.5e12;
 
@@ -101,7 +101,7 @@ TEST_CASE("packed documents shorten attention") {
 }
 
 TEST_CASE("6N, PaLM and torchtitan count parameters") {
-  // formulas.md B3
+  // plan-formulas(7) B3
   struct Row {
     Model model;
     double seq, six_n, palm;

@@ -24,7 +24,7 @@ struct Golden {
 };
 
 TEST_CASE("published FLOPs per token, to the printed digit") {
-  // formulas.md B3
+  // plan-formulas(7) B3
   const Golden rows[] = {
       {"llama3-8b", fixture::llama3_8b(), 8192, 45.0280, 6.4425, 12.8849, 51.4704, 57.9129},
       {"llama3-70b", fixture::llama3_70b(), 8192, 417.0103, 32.2123, 64.4245, 449.2225, 481.4348},

@@ -262,7 +262,7 @@ TEST_CASE("unequal ends around equal stages") {
 }
 
 TEST_CASE("1F1B with unequal stages keeps the published bounds") {
-  // formulas.md F6: max_r [ sum of the stages before r + m (F_r + B_r) ] <= T <= sum + (m - 1) max
+  // plan-formulas(7) F6: max_r [ sum of the stages before r + m (F_r + B_r) ] <= T <= sum + (m - 1) max
   std::mt19937 random(3);
   std::uniform_real_distribution<double> unit(1, 1.5);
   double over = 0;

@@ -20,7 +20,7 @@ TEST_CASE("the normal quantile inverts the distribution") {
 }
 
 TEST_CASE("stragglers, worked numbers") {
-  // formulas.md F7, in standard deviations
+  // plan-formulas(7) F7, in standard deviations
   CHECK(straggler_step({0, 1, 8}).value == Approx(1.434).epsilon(1e-3));
   CHECK(straggler_step({0, 1, 64}).value == Approx(2.337).epsilon(1e-3));
   CHECK(straggler_step({0, 1, 128}).value == Approx(2.585).epsilon(1e-3));
@@ -31,7 +31,7 @@ TEST_CASE("stragglers, worked numbers") {
 }
 
 TEST_CASE("failures, worked numbers") {
-  // formulas.md F7: Llama 3, 54 days on 16,384 GPUs
+  // plan-formulas(7) F7: Llama 3, 54 days on 16,384 GPUs
   const double mtbf = observed_mtbf({54, 419, 16384});
   CHECK(mtbf == Approx(50677).epsilon(1e-4));
   CHECK(mtbf / 8766 == Approx(5.78).epsilon(1e-3));

@@ -15,20 +15,20 @@ using doctest::Approx;
 constexpr double kH100 = 0.6 * 989e12;  // what the course takes GEMMs to reach
 
 TEST_CASE("limits, worked numbers") {
-  // formulas.md E5
+  // plan-formulas(7) E5
   CHECK(fsdp_min_tokens({50e9, kH100}) == Approx(11868));
   CHECK(fsdp_min_tokens({360e9, kH100}) == Approx(1648).epsilon(1e-3));
   CHECK(fsdp_min_tokens({50e9, kH100, 4}) == Approx(1.5 * 11868));
   CHECK(tp_limit({53248, 360e9, kH100}) == Approx(32.3).epsilon(1e-3));
   CHECK(tp_limit({53248, 45e9, kH100}) == Approx(4.04).epsilon(1e-3));
-  // formulas.md F5: one key-value head for eight query heads
+  // plan-formulas(7) F5: one key-value head for eight query heads
   CHECK(ring_min_tokens({8, 1, 50e9, kH100}) == Approx(2967));
   CHECK(ring_min_tokens({8, 1, 50e9, kH100}) / 2 == Approx(1484).epsilon(1e-3));
   CHECK(recompute_overhead({1}) == Approx(1.0 / 3));
 }
 
 TEST_CASE("the course's layouts of Llama 3 405B") {
-  // formulas.md G
+  // plan-formulas(7) G
   CHECK(world_size({8, 1, 16, 64}) == 8192);
   CHECK(world_size({8, 1, 16, 128}) == 16384);
   CHECK(world_size({8, 16, 16, 8}) == 16384);
@@ -39,7 +39,7 @@ TEST_CASE("the course's layouts of Llama 3 405B") {
 }
 
 TEST_CASE("batch size laws, worked numbers") {
-  // formulas.md G
+  // plan-formulas(7) G
   CHECK(critical_batch({2.5}) / 1e6 == Approx(2.55).epsilon(2e-3));
   CHECK(critical_batch({2.0}) / 1e6 == Approx(7.37).epsilon(1e-3));
   CHECK(critical_batch({1.8}) / 1e6 == Approx(12.2).epsilon(3e-3));

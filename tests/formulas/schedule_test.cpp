@@ -19,7 +19,7 @@ double span_of(const Pipeline& pipe, const StageTime& each, double hop = 0) {
 }
 
 TEST_CASE("activations in flight, worked numbers") {
-  // formulas.md D5: chunks (stages times vp) of the first three ranks
+  // plan-formulas(7) D5: chunks (stages times vp) of the first three ranks
   struct Row {
     Pipeline pipe;
     double chunks[3];
@@ -53,7 +53,7 @@ TEST_CASE("activations in flight, worked numbers") {
 }
 
 TEST_CASE("step times, worked numbers") {
-  // formulas.md F6
+  // plan-formulas(7) F6
   struct Row {
     Pipeline pipe;
     StageTime each;
@@ -142,7 +142,7 @@ TEST_CASE("exposed hops, worked numbers") {
 }
 
 TEST_CASE("a slow end stage") {
-  // formulas.md F6: the bound sum + (m-1) max = 81 is met when the last stage is slow, not when the first is
+  // plan-formulas(7) F6: the bound sum + (m-1) max = 81 is met when the last stage is slow, not when the first is
   std::vector<StageTime> last(8, stage(1, 1, 1)), first = last;
   last[7] = first[0] = stage(1.25, 1.25, 1.25);
   const Pipeline pipe{Schedule::OneFOneB, 8, 1, 16};

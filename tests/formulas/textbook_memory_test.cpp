@@ -16,7 +16,7 @@ static_assert(zero1_states({7.5e9, 64}) == 31.40625e9);
 static_assert(activation_tp({.seq = 2048, .hidden = 12288, .heads = 96}) == 2868903936.0);
 
 TEST_CASE("model states, worked numbers") {
-  // formulas.md C4
+  // plan-formulas(7) C4
   CHECK(states_16({7.5e9}) / 1e9 == 120);
   CHECK(zero2_states({7.5e9, 64}) / 1e9 == 16.640625);
   CHECK(zero3_states({7.5e9, 64}) / 1e9 == 1.875);
@@ -53,7 +53,7 @@ TEST_CASE("sharding schemes agree where they must") {
     CHECK(megatron_instances({p, 64, 1}) == megatron_distributed({p, 64}));
     CHECK(hsdp_states({p, 8}) == fsdp2_states({p, 8}));
     CHECK(zero1_elements({p, 1}) == ddp_elements({p}));
-    // formulas.md C1: DeepSeek-V3's precisions, and master weights stored as remainders
+    // plan-formulas(7) C1: DeepSeek-V3's precisions, and master weights stored as remainders
     CHECK(precision_aware_states({p, 16, 4, 4, 2, 2}) == Approx((6 + 8.0 / 16) * p));
     CHECK(precision_aware_states({p, 16, 4, 2, 2, 2}) == Approx((6 + 6.0 / 16) * p));
     CHECK(precision_aware_states({p, 16}) == Approx(megatron_distributed({p, 16})));
@@ -72,7 +72,7 @@ TEST_CASE("sharding schemes agree where they must") {
 }
 
 TEST_CASE("activations of a GPT layer, worked numbers") {
-  // formulas.md D1
+  // plan-formulas(7) D1
   const ActivationInput gpt3{.seq = 2048, .hidden = 12288, .heads = 96};
   ActivationInput tp8 = gpt3;
   tp8.tp = 8;
@@ -94,7 +94,7 @@ TEST_CASE("activations of a GPT layer, worked numbers") {
 }
 
 TEST_CASE("activations of a Llama layer, worked numbers") {
-  // formulas.md D2: bytes per token, tp 1
+  // plan-formulas(7) D2: bytes per token, tp 1
   CHECK(activation_llama({1, 4096, 4096, 1024, 14336, 32, 1}) == 139400);
   CHECK(activation_llama({1, 8192, 8192, 1024, 28672, 64, 1}) == 274696);
   CHECK(activation_llama({1, 16384, 16384, 2048, 53248, 128, 1}) == 524808);  // 16 key-value heads
@@ -110,7 +110,7 @@ TEST_CASE("activations of a Llama layer, worked numbers") {
 }
 
 TEST_CASE("uniform recomputation, worked numbers") {
-  // formulas.md D4
+  // plan-formulas(7) D4
   CHECK(recompute_best({8192, 80, 274696}) == Approx(2.18).epsilon(2e-3));
   CHECK(recompute_best({16384, 126, 524808}) == Approx(2.80).epsilon(3e-3));
   CHECK(recompute_uniform({8192, 80, 274696, recompute_best({8192, 80, 274696})}) == Approx(1200083).epsilon(1e-6));

@@ -14,7 +14,7 @@ namespace {
 using doctest::Approx;
 
 TEST_CASE("pipelines, worked numbers") {
-  // formulas.md F6
+  // plan-formulas(7) F6
   CHECK(bubble_ratio({16, 16}) == 0.9375);
   CHECK(bubble_fraction({16, 16}) == Approx(0.4839).epsilon(1e-4));
   CHECK(bubble_ratio({16, 128}) == Approx(0.1172).epsilon(1e-3));
@@ -38,7 +38,7 @@ TEST_CASE("pipelines, worked numbers") {
 }
 
 TEST_CASE("micro-batches in flight, worked numbers") {
-  // formulas.md D5, first three ranks
+  // plan-formulas(7) D5, first three ranks
   const double plain[] = {16, 15, 14}, chunks[] = {143, 141, 139}, warm_up[] = {128, 128, 128}, p8[] = {39, 37, 35};
   for (int rank = 0; rank < 3; ++rank) {
     const double r = rank;
@@ -52,7 +52,7 @@ TEST_CASE("micro-batches in flight, worked numbers") {
 }
 
 TEST_CASE("exposed transfers and uneven stages, worked numbers") {
-  // formulas.md F6, in units of one transfer
+  // plan-formulas(7) F6, in units of one transfer
   CHECK(hop_1f1b({8, 16, 1}).value == 40);
   CHECK(hop_1f1b({8, 64, 1}).value == 124);
   CHECK(hop_1f1b({4, 8, 1}).value == 16);
@@ -63,7 +63,7 @@ TEST_CASE("exposed transfers and uneven stages, worked numbers") {
 }
 
 TEST_CASE("MT-NLG follows the 1F1B law over 1.5 times the data parallelism") {
-  // formulas.md F6: seconds for 240, 192, 160 micro-batches over 35 stages
+  // plan-formulas(7) F6: seconds for 240, 192, 160 micro-batches over 35 stages
   const double work = 60.1 / (240 + 34);
   CHECK(step_1f1b({35, 240, work, 0}).value == Approx(60.1));
   CHECK(step_1f1b({35, 192, work, 0}).value == Approx(50.2).epsilon(0.04));
@@ -71,7 +71,7 @@ TEST_CASE("MT-NLG follows the 1F1B law over 1.5 times the data parallelism") {
 }
 
 TEST_CASE("the head costs two thirds of a layer of Llama-3.1-405B") {
-  // formulas.md F6 has 0.62625: the measured truncation has 16 key-value heads, the published model 8
+  // plan-formulas(7) F6 has 0.62625: the measured truncation has 16 key-value heads, the published model 8
   Model model = fixture::llama3_405b();
   const ModelFlops flops = model_flops(model, 8192);
   CHECK(flops.head / (flops.layers.total() / 126) == Approx(0.63258).epsilon(1e-5));

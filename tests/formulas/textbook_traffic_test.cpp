@@ -15,14 +15,14 @@ TEST_CASE("tensor and pipeline parallelism") {
   CHECK(tp_full_traffic(in) == Approx(1.5 * tp_traffic(in)));
   CHECK(tp_sp_full_traffic(in) == Approx(1.4 * tp_sp_traffic(in)));
   CHECK(tp_traffic({1, 8192, 16384, 1}) == 0);
-  // formulas.md E3, E4
+  // plan-formulas(7) E3, E4
   CHECK(pp_traffic({1, 8192, 16384, 1}) == 268435456);
   CHECK(pp_traffic({1, 8192, 16384, 8}) == 33554432);
   CHECK(tied_traffic({128256, 16384, 8}) == 1050673152);
 }
 
 TEST_CASE("data parallelism, worked numbers") {
-  // formulas.md E4: 70B over 64 ranks; HSDP with 8 shards and 64 replicas; one rank of the 405B over 128
+  // plan-formulas(7) E4: 70B over 64 ranks; HSDP with 8 shards and 64 replicas; one rank of the 405B over 128
   const double p70 = 70553706496;
   CHECK(zero1_weights({p70, 64}) / 1e9 == Approx(138.903).epsilon(1e-5));
   CHECK((zero3_traffic({p70, 64, 4, 1}) - 2 * zero1_weights({p70, 64})) / 1e9 == Approx(277.805).epsilon(1e-5));
@@ -53,7 +53,7 @@ TEST_CASE("the course's table and its slip") {
 }
 
 TEST_CASE("context parallelism, worked numbers") {
-  // formulas.md E2: 16 ranks of 8192 tokens, query width 2048, key-value width 256
+  // plan-formulas(7) E2: 16 ranks of 8192 tokens, query width 2048, key-value width 256
   CHECK(ring_forward({8192, 256, 16}) == 125829120);
   CHECK(ring_backward({8192, 256, 16}) == 260046848);
   CHECK(ulysses_traffic({8192, 2048, 256, 16}) == 70778880);
@@ -64,7 +64,7 @@ TEST_CASE("context parallelism, worked numbers") {
 }
 
 TEST_CASE("expert parallelism, worked numbers") {
-  // formulas.md E6: 256 experts, 8 of them a token, 8 nodes, 4096 tokens a rank
+  // plan-formulas(7) E6: 256 experts, 8 of them a token, 8 nodes, 4096 tokens a rank
   CHECK(expert_traffic({4096, 7168, 8, 2, 64}) / 1e6 == Approx(462.42).epsilon(1e-5));
   CHECK(expert_traffic({4096, 7168, 8, 1, 64}) / 1e6 == Approx(231.21).epsilon(1e-5));
   CHECK(distinct_nodes({8, 32, 8}) == Approx(5.295).epsilon(1e-4));
@@ -79,7 +79,7 @@ TEST_CASE("expert parallelism, worked numbers") {
 }
 
 TEST_CASE("collectives, worked numbers") {
-  // formulas.md F1: 4 GiB over 4 nodes of 8 GPUs with 50 GB/s each
+  // plan-formulas(7) F1: 4 GiB over 4 nodes of 8 GPUs with 50 GB/s each
   const double size = 4294967296;
   CHECK(node_phase({size, 8, 4, 50e9}).value * 1e3 == Approx(16.106).epsilon(1e-4));
   CHECK(flat_ring({size, 8, 4, 50e9}).value * 1e3 == Approx(20.804).epsilon(1e-4));

@@ -34,7 +34,7 @@ plans() { "$plan" estimate --model 8b --gpus 8 --layout tp1,zero1 --profile "$ou
 one_rank_nccl() { # a communicator of one: NCCL loads, meets itself and reduces
   PLAN_RANK=0 PLAN_WORLD=1 timeout 120 "$plan" probe -o "$out/nccl.yaml" --budget 20s --allow-busy && grep -q 'what: init' "$out/nccl.yaml"
 }
-two_ranks() { # two processes on one GPU: by two host names over sockets (hwprobe.md 4.5); times mean nothing
+two_ranks() { # two processes on one GPU: by two host names over sockets (plan-measuring(7) 4.5); times mean nothing
   local token=$RANDOM$RANDOM pids=
   for rank in 0 1; do
     NCCL_HOSTID=host$rank NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MAX_CTAS=1 PLAN_PROBE_TOKEN=$token \

@@ -65,7 +65,7 @@ TEST_CASE("a table of nccl-tests becomes a curve of its times") {
   REQUIRE(curve.table.size() == 5);
   for (std::size_t i = 0; i < 5; ++i)
     CHECK(curve.table[i].us == doctest::Approx(kAllReduce[i].us).epsilon(0.001));  // in place
-  CHECK(curve.busbw_gb_s == doctest::Approx(462).epsilon(0.05));                   // hwprobe.md 5.4
+  CHECK(curve.busbw_gb_s == doctest::Approx(462).epsilon(0.05));                   // plan-measuring(7) 5.4
   CHECK(grade(curve.quality) != "unfit");
   CHECK(profile.gpu.model == "NVIDIA H100 80GB HBM3");
   CHECK(profile.provenance[0].kind == Provenance::Imported);

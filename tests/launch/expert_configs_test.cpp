@@ -23,7 +23,7 @@ using experts::Row;
 std::vector<Row> rows() { return experts::read_rows(PLAN_SOURCE_DIR "/tests/published/expert_configs.csv"); }
 
 /// Recipes that Megatron itself refuses as they stand: 128 replicas do not divide their batch of 192, and 13 stages not
-/// the 32 micro-batches that an interleaved schedule goes through (launch.md 3.1.2, rules 4 and 24).
+/// the 32 micro-batches that an interleaved schedule goes through (plan-launch(7) 3.1.2, rules 4 and 24).
 std::string_view known_refusal(const Row& row) {
   const std::string& source = row.at("source");
   for (const char* recipe :

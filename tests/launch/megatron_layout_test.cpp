@@ -1,4 +1,5 @@
-// Megatron's layout string (launch.md 3.1.2, rule 23): what is written comes back, what Megatron refuses is refused.
+// Megatron's layout string (plan-launch(7) 3.1.2, rule 23): what is written comes back, what Megatron refuses is
+// refused.
 #include <doctest/doctest.h>
 
 #include <random>

@@ -112,7 +112,7 @@ TEST_CASE("more of a resource never hurts") {
 }
 
 TEST_CASE("traffic of tensor parallelism is the published volume") {
-  // 10 N h (t-1)/t elements of 2 bytes a layer and micro-batch with sequence parallelism (formulas.md E1).
+  // 10 N h (t-1)/t elements of 2 bytes a layer and micro-batch with sequence parallelism (plan-formulas(7) E1).
   const Problem problem = llama_405b();
   const Estimate e = estimate(problem, llama_405b_layout());
   double bytes = 0;

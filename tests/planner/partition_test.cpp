@@ -31,7 +31,7 @@ double brute_force(const PartitionCost& cost, std::vector<int>& split, int chunk
 }
 
 TEST_CASE("worked splits") {
-  // formulas.md H
+  // plan-formulas(7) H
   struct Row {
     int layers, chunks;
     double each, embedding, head, largest;

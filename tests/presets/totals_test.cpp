@@ -1,4 +1,4 @@
-// The golden totals of formulas.md A4, from the preset files.
+// The golden totals of plan-formulas(7) A4, from the preset files.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -83,7 +83,7 @@ std::vector<AttentionSample> attention_simumax(const std::vector<Row>& all, cons
     auto at = numbers(r->shape);
     const AttentionWork work{at["batch"],    at["seq_len"],     at["seq_len"] / 2,
                              at["head_num"], at["qk_head_dim"], at["v_head_dim"]};
-    // SimuMax divides the FLOPs of full attention by a causal kernel's time (formulas.md F3).
+    // SimuMax divides the FLOPs of full attention by a causal kernel's time (plan-formulas(7) F3).
     const double full = 2 * attention_flops(work) * (backward ? 2.5 : 1.0);
     samples.push_back({work, full / (r->value * 1e12)});
   }

@@ -9,7 +9,7 @@ namespace {
 constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16), kFp8 = static_cast<std::size_t>(DType::Fp8),
                kFp4 = static_cast<std::size_t>(DType::Fp4), kFp16 = static_cast<std::size_t>(DType::Fp16);
 
-constexpr double kQuantisation = 15e-6;  // what fp8 and fp4 rows carry beside the GEMM (hwprobe.md 1.3)
+constexpr double kQuantisation = 15e-6;  // what fp8 and fp4 rows carry beside the GEMM (plan-measuring(7) 1.3)
 const char* const kBestShape = "gemm MAMF (best shape of a search)";
 
 bool ampere(const Subject& s) { return s.preset.starts_with("a100"); }
@@ -226,8 +226,8 @@ void derive_collectives(const std::vector<Row>& all, Derived& d) {
 }  // namespace
 
 const std::vector<Subject>& subjects() {
-  // Roofline floors and bandwidths of H100, H200 and B200: fits of NVIDIA's full tables (11,271 shapes, hwprobe.md
-  // 1.3), of which the file here has the large ones; the others take the middle share.
+  // Roofline floors and bandwidths of H100, H200 and B200: fits of NVIDIA's full tables (11,271 shapes,
+  // plan-measuring(7) 1.3), of which the file here has the large ones; the others take the middle share.
   // attention_factor: SimuMax's training kernels over NVIDIA's inference kernels, at 16 heads and more.
   // softmax_dim: exponentials (16 a clock and SM, 32 on B300) against the tensor peak at head size 128, half hidden.
   static const std::vector<Subject> list = {

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""mutate.py: which changes of the program would no test notice?
+
+Changes one operator, comparison, constant, line or axis at a time in a copy of the tree, builds what depends on it, and
+runs the tests of its folder, then those of the folders above. A change that some test notices is killed; one that none
+notices survives and is printed with its place. The score is killed / (killed + survived).
+
+  tests/tools/mutate.py --count 200                    a night: 200 changes, at most 3 a file
+  tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
+  tests/tools/mutate.py --folder formulas --seed 7     one folder
+  tests/tools/mutate.py --replay formulas/gemm.cpp:46  every change of one line
+
+The same seed draws the same changes. What a compiler refuses does not count. Survivors may be equivalent to what they
+replace: read them.
+"""
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+# Tests that see a folder, its own first. Programs and ctest's names: test_NAME runs as NAME.
+TESTS = {
+    "formulas": ["formulas", "planner", "presets", "cli"],
+    "planner": ["planner", "cli", "acceptance"],
+    "presets": ["presets", "planner", "cli"],
+    "hwprobe": ["hwprobe", "probe_ranks", "presets"],
+    "cli/launch": ["launch", "frameworks", "cli"],
+    "cli": ["cli", "launch", "hostile"],
+}
+FOLDERS = ["formulas", "planner", "presets", "hwprobe", "cli/launch", "cli"]
+OPERATORS = [
+    (r"(?<![<>=!+\-*/&|:])<(?![<=])(?= )", ["<=", ">"]), (r"(?<=\s)>(?=\s)", [">=", "<"]), (r"<=", ["<", ">"]),
+    (r"(?<!-)>=", [">", "<"]), (r"==", ["!="]), (r"!=", ["=="]), (r"&&", ["||"]), (r"\|\|", ["&&"]),
+    (r"(?<=\s)\+(?=\s)", ["-"]), (r"(?<=\s)-(?=\s)", ["+"]), (r"(?<=\s)\*(?=\s)", ["/"]), (r"(?<=\s)/(?=\s)", ["*"]),
+    (r"\btrue\b", ["false"]), (r"\bfalse\b", ["true"]), (r"\bstd::min\b", ["std::max"]), (r"\bstd::max\b", ["std::min"]),
+    (r"\.tp\b", [".pp"]), (r"\.pp\b", [".tp"]), (r"\.cp\b", [".dp"]), (r"\.dp\b", [".cp"]),
+    (r"(?<![\w.\"])\d+(?![\w.\"'])", None),  # constants: one more, or nought
+]
+STATEMENT = re.compile(r"^\s+(?!return|const|auto|for|if|else|case|break|continue|using|std::|struct)[\w.>\-:\[\]()]+"
+                       r"( [+\-*/|&]?= |\().*;\s*$")
+
+
+def folder_of(path):
+    if path.startswith("cli/launch/"):
+        return "cli/launch"
+    return path.split("/")[0]
+
+
+def code_of(line):
+    """The line with comments and strings blanked out, position by position."""
+    line = re.sub(r'"(\\.|[^"\\])*"', lambda m: '"' + "~" * (len(m.group()) - 2) + '"', line)
+    line = re.sub(r"'(\\.|[^'\\])'", lambda m: "~" * len(m.group()), line)
+    return re.sub(r"//.*", lambda m: "~" * len(m.group()), line)
+
+
+def mutants_of(path, number, line):
+    """Every (path, line number, new line) that one line gives."""
+    code = code_of(line)
+    if code.lstrip().startswith(("#", "static_assert", "template", "namespace", "using", "///")) or "\\" == code.rstrip()[-1:]:
+        return
+    for pattern, others in OPERATORS:
+        for match in re.finditer(pattern, code):
+            if match.group() == "<" and re.search(r"[\w>]\s*$", code[:match.start()]) and "template" in code:
+                continue
+            choices = others
+            if choices is None:
+                value = int(match.group())
+                choices = [str(value + 1)] + (["0"] if value > 0 else [])
+            for other in choices:
+                yield path, number, line[:match.start()] + other + line[match.end():]
+    if STATEMENT.match(line) and "~" not in code:
+        yield path, number, re.sub(r"\S.*", ";", line, count=1)
+
+
+class Tree:
+    """A copy of the sources with a build of its own, kept from run to run."""
+
+    def __init__(self, source, root, jobs, scale):
+        self.source, self.root, self.jobs = source, root, jobs
+        self.build_folder = os.path.join(root, "build")
+        self.tree = os.path.join(root, "tree")
+        self.env = dict(os.environ, PLAN_TEST_SCALE=scale, UBSAN_OPTIONS="halt_on_error=1")
+
+    def make(self):
+        os.makedirs(self.tree, exist_ok=True)
+        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=self.source, check=True,
+                               capture_output=True, text=True).stdout.split("\n")
+        for name in filter(None, names):
+            here, there = os.path.join(self.source, name), os.path.join(self.tree, name)
+            if not os.path.isfile(here):
+                continue
+            if os.path.exists(there) and open(here, "rb").read() == open(there, "rb").read():
+                continue
+            os.makedirs(os.path.dirname(there), exist_ok=True)
+            shutil.copy(here, there)
+        options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DPLAN_HOT=-O1", "-DPLAN_CUDA=OFF"]
+        if shutil.which("ccache"):
+            options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"] + options, check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def build(self, tests):
+        programs = ["plan"] + ["test_" + test for test in tests]
+        return subprocess.run(["cmake", "--build", self.build_folder, "--parallel", str(self.jobs), "--target"] + programs,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+    def passes(self, test, limit):
+        """Whether one program of tests passes; one that takes longer than `limit` seconds does not."""
+        command = ["ctest", "--test-dir", self.build_folder, "-R", "^" + test + "$", "--timeout", str(int(limit))]
+        return subprocess.run(command, env=self.env, stdout=subprocess.DEVNULL).returncode == 0
+
+    def write(self, path, lines):
+        with open(os.path.join(self.tree, path), "w") as file:
+            file.write("\n".join(lines))
+
+
+def drawn(source, folders, seed, replay):
+    """(folder, path, line number, new line) in the order in which they are tried: folders in turn, files at random, at
+    most three a file."""
+    random_ = random.Random(seed)
+    pools = {folder: [] for folder in folders}
+    for top in sorted({folder.split("/")[0] for folder in folders}):
+        for base, _, files in sorted(os.walk(os.path.join(source, top))):
+            for name in sorted(files):
+                path = os.path.relpath(os.path.join(base, name), source)
+                if not name.endswith(".cpp") or "/cuda/" in path or folder_of(path) not in pools:
+                    continue
+                mutants = []
+                for number, line in enumerate(open(os.path.join(source, path)).read().split("\n"), 1):
+                    if replay in (None, f"{path}:{number}"):
+                        mutants += list(mutants_of(path, number, line))
+                random_.shuffle(mutants)
+                pools[folder_of(path)] += mutants if replay else mutants[:3]
+    for pool in pools.values():
+        random_.shuffle(pool)
+    while any(pools.values()):
+        for folder in folders:
+            if pools[folder]:
+                yield (folder,) + pools[folder].pop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", default="1", help="any word")
+    parser.add_argument("--count", type=int, default=10 ** 6)
+    parser.add_argument("--minutes", type=float, default=10 ** 6, help="no new change is begun after so many")
+    parser.add_argument("--folder", action="append", choices=FOLDERS)
+    parser.add_argument("--replay", help="FILE:LINE")
+    parser.add_argument("--scratch", default="build-mutate")
+    parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
+    parser.add_argument("--least", type=float, default=0, help="fail below this share of killed changes (0.85)")
+    options = parser.parse_args()
+    source = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+    tree = Tree(source, os.path.realpath(options.scratch), os.cpu_count() or 2, options.scale)
+    folders = options.folder or FOLDERS
+    begun = time.time()
+    tree.make()
+    needed = sorted({test for folder in folders for test in TESTS[folder]})
+    if not tree.build(needed):
+        sys.exit("mutate.py: the tree as it is does not build")
+    limits = {}
+    for test in needed:
+        start = time.time()
+        if not tree.passes(test, 3600):
+            sys.exit(f"mutate.py: {test} fails as it is")
+        limits[test] = 3 * (time.time() - start) + 20
+    killed, survived = {f: 0 for f in folders}, {f: 0 for f in folders}
+    tried = invalid = 0
+    for folder, path, number, changed in drawn(source, folders, options.seed, options.replay):
+        if tried >= options.count or time.time() - begun > 60 * options.minutes:
+            break
+        lines = open(os.path.join(source, path)).read().split("\n")
+        before, lines[number - 1] = lines[number - 1], changed
+        tree.write(path, lines)
+        tried, killer, builds = tried + 1, None, True
+        for test in TESTS[folder]:
+            builds = tree.build([test])
+            if not builds:
+                break
+            if not tree.passes(test, limits[test]):
+                killer = test
+                break
+        lines[number - 1] = before
+        tree.write(path, lines)
+        if not builds:
+            invalid += 1
+        elif killer:
+            killed[folder] += 1
+        else:
+            survived[folder] += 1
+            print(f"survived {path}:{number}\n  - {before.strip()}\n  + {changed.strip()}", flush=True)
+    print(f"\nseed {options.seed}: {tried} changes, {invalid} do not compile\n")
+    print(f"{'folder':<12} killed survived  score")
+    for name in folders + ["all"]:
+        k = sum(killed.values()) if name == "all" else killed[name]
+        s = sum(survived.values()) if name == "all" else survived[name]
+        print(f"{name:<12} {k:6} {s:8}  " + (f"{100 * k / (k + s):4.0f} %" if k + s else "     -"))
+    total = sum(killed.values()) + sum(survived.values())
+    sys.exit(1 if total and sum(killed.values()) / total < options.least else 0)
+
+
+if __name__ == "__main__":
+    main()
