@@ -185,10 +185,11 @@ std::string for_people(std::string_view text, bool color) {
     const std::string_view rest = text.substr(i);
     const std::size_t painted = color ? color_at(rest) : 0, control = control_at(text, i);
     if (painted > 0 || text[i] == '\n' || text[i] == '\t' || control == 0) {
-      if ((at_start && rest.starts_with("::")) || is_bracketed_command(rest)) out += '\\';
+      if (at_start && rest.starts_with("::")) out += '\\';
       const std::size_t length = std::max<std::size_t>(painted, 1);
       at_start = text[i] == '\n' || (at_start && (painted > 0 || text[i] == ' ' || text[i] == '\t'));
       out += rest.substr(0, length), i += length;
+      if (is_bracketed_command(rest)) out += '\\';  // #\#[group]
     } else {
       out += '?', i += control, at_start = false;
     }

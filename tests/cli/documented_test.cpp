@@ -55,6 +55,7 @@ std::string completed(std::string command) {
   while (!command.empty() && std::string(" ,:;").find(command.back()) != std::string::npos) command.pop_back();
   command = replaced(command, "TERM.SYMBOL", "activations.k");
   command = replaced(command, "show model NAME", "show model 405b");
+  command = replaced(command, "show formula NAME", "show formula mfu");
   command = replaced(command, "schedule=WORD", "schedule=1f1b");
   command = replaced(command, "\\(dq", "\"");
   const bool needs_job = has(command, "...") || command.rfind("plan -", 0) == 0 ||

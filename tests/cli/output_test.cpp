@@ -112,7 +112,10 @@ TEST_CASE("an input is never written over, not even by force; a file of another 
   folder.write("job/plan-llama3-8b.sbatch", "notes of mine\n");
   CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "job"}).status == 2);
   CHECK(contents("job/plan-llama3-8b.sbatch") == "notes of mine\n");
+  const mode_t mask = ::umask(0022);
   CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "fresh"}).status == 0);
+  ::umask(mask);
+  CHECK(mode_of("fresh/plan-llama3-8b.sbatch") == (0777 & ~0022));
   const Ran itself =
       run({"emit", "megatron-lm", "--from", "fresh/plan-llama3-8b.sbatch", "--gpus", "64", "-o", "fresh"});
   CHECK(itself.status == 2);

@@ -90,6 +90,21 @@ TEST_CASE("a type that the GPU lacks runs as the next wider one") {
   CHECK(rate(gpu, {8192, 8192, 8192}, Orientation::Forward, DType::Fp8) == rate(gpu, {8192, 8192, 8192}));
 }
 
+TEST_CASE("fp4 runs as itself where the GPU has it, else as fp8, else as bf16") {
+  const GemmShape square{8192, 8192, 8192};
+  Gpu gpu = datasheet_h100();  // no fp4
+  const auto as = [&](DType dtype) { return rate(gpu, square, Orientation::Forward, dtype); };
+  CHECK(as(DType::Fp4) == as(DType::Fp8));
+  CHECK(as(DType::Fp4) > 1.5 * as(DType::Bf16));
+  gpu.peak[static_cast<std::size_t>(DType::Fp4)] = FlopsPerSecond(4000e12);
+  CHECK(as(DType::Fp4) > 1.5 * as(DType::Fp8));
+  gpu.peak[static_cast<std::size_t>(DType::Fp4)] = gpu.peak[static_cast<std::size_t>(DType::Fp8)] = {};
+  CHECK(as(DType::Fp4) == as(DType::Bf16));
+  gpu.peak[static_cast<std::size_t>(DType::Fp16)] = FlopsPerSecond(500e12);
+  gpu.peak[kBf16] = {};
+  CHECK(as(DType::Bf16) == as(DType::Fp16));
+}
+
 TEST_CASE("fp16 runs as fast as bf16 was measured") {
   const Gpu gpu = gridded();
   CHECK(rate(gpu, {2048, 1024, 1024}, Orientation::Forward, DType::Fp16) == rate(gpu, {2048, 1024, 1024}));

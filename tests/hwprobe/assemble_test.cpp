@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "formulas/efficiency.hpp"
@@ -15,6 +16,7 @@ namespace {
 struct Truth {
   GemmFit gemm{.t0 = Seconds(2.8e-6), .rate = FlopsPerSecond(7.65e14), .bandwidth = BytesPerSecond(2.2e12)};
   double copy = 2.99e12;
+  std::array<double, 3> host{55e9, 50e9, 90e9};  ///< to the device, to the host, both
   CollectiveFit gather(int n) const {
     return {
         .op = Collective::AllGather, .ranks = n, .alpha = Seconds(3e-6 + 1e-6 * n), .busbw = BytesPerSecond(3.6e11)};
@@ -51,6 +53,8 @@ std::vector<Observation> observe(const Sweep& sweep, const Truth& truth, int ran
                     .value;
     }
     if (p.point.kind == PLAN_PROBE_COPY) o.bytes = 2 * number(0), seconds = 3e-6 + o.bytes / truth.copy;
+    if (p.point.kind == PLAN_PROBE_HOST_LINK)
+      o.bytes = number(1), seconds = o.bytes / truth.host.at(static_cast<std::size_t>(p.point.number[0]));
     if (p.point.kind == PLAN_PROBE_KERNEL)
       o.bytes = kernel_bytes(static_cast<int>(p.point.number[0]), number(1)),
       seconds = 4e-6 + o.bytes / (0.8 * truth.copy);
@@ -82,6 +86,10 @@ TEST_CASE("fits find the machine that the times came from") {
   CHECK(grade(p.gemm[0].quality) == "A");
   CHECK(p.hbm.copy.value == doctest::Approx(2990).epsilon(0.01));
   CHECK(p.hbm.fixed_us == doctest::Approx(3).epsilon(0.1));
+  CHECK(p.host_link.h2d.value == doctest::Approx(55).epsilon(0.001));
+  CHECK(p.host_link.all_gpus_h2d.value == doctest::Approx(55).epsilon(0.001));
+  CHECK(p.host_link.d2h.value == doctest::Approx(50).epsilon(0.001));
+  CHECK(p.host_link.bidir.value == doctest::Approx(90).epsilon(0.001));
   for (const ProfileKernel& k : p.memory_bound) CHECK(k.efficiency == doctest::Approx(0.8).epsilon(0.05));
   int gathers = 0;
   for (const ProfileCurve& c : p.collectives)

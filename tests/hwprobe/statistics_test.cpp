@@ -18,6 +18,16 @@ TEST_CASE("median and spread of a known distribution") {
   CHECK(summarise({}).count == 0);
 }
 
+TEST_CASE("quantiles lie between the samples, the ends included") {
+  CHECK(sample_quantile({3, 1, 2}, 0) == 1);
+  CHECK(sample_quantile({3, 1, 2}, 0.25) == doctest::Approx(1.5));
+  CHECK(sample_quantile({3, 1, 2}, 0.5) == 2);
+  CHECK(sample_quantile({3, 1, 2}, 1) == 3);
+  CHECK(sample_quantile({3, 1, 2}, 2) == 3);
+  CHECK(sample_quantile({7}, 1) == 7);
+  CHECK(sample_quantile({}, 1) == 0);
+}
+
 TEST_CASE("one wild sample moves neither median nor spread") {
   std::vector<double> samples(40, 5.0);
   samples[7] = 500;

@@ -1,6 +1,9 @@
 // Launch files that passed their framework's own validator (tests/published/launch) read as what their names say.
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "cli/launch/launch.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/request/resolve.hpp"
@@ -119,6 +122,30 @@ TEST_CASE("an unknown flag of a fork is a note, a slip is a mistake with the fla
   const Result<LaunchJob> wrong = read_launch_files({slip.path()});
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().front().help.front().find("--context-parallel-size") != std::string::npos);
+}
+
+TEST_CASE("the optimizer's formats are counted in the bytes that their words say") {
+  struct Row {
+    const char* word;
+    double bytes;
+  };
+  const std::string script = [] {
+    std::ifstream file(kFiles + "llama31-405b.sbatch");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }();
+  for (const Row& row : {Row{"fp32", 4}, Row{"fp16", 2}, Row{"bf16", 2}, Row{"fp8", 1}}) {
+    CAPTURE(row.word);
+    std::string text = script;
+    const std::string mark = "--use-distributed-optimizer";
+    text.replace(text.find(mark), mark.size(),
+                 mark + " --use-precision-aware-optimizer --exp-avg-sq-dtype fp32 --exp-avg-dtype " + row.word);
+    const Temporary file("run.sbatch", text);
+    const Result<LaunchJob> job = read_launch_files({file.path()});
+    REQUIRE_MESSAGE(job, job.error().front().message);
+    REQUIRE(job->training);
+    CHECK(job->training->moment1_bytes == row.bytes);
+    CHECK(job->training->moment2_bytes == 4);
+  }
 }
 
 TEST_CASE("every launcher's files state the same job") {

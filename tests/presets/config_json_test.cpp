@@ -158,3 +158,29 @@ TEST_CASE("a config.json that says nonsense is refused, and names the key") {
   CHECK(code_of(kSmall + std::string(1, '\0')) == "json_syntax");
   CHECK(code_of(kSmall + std::string("\0{", 2)) == "json_syntax");
 }
+
+TEST_CASE("every count of a config has a limit, and the limit itself is taken") {
+  struct Row {
+    const char *config, *key;
+    long long most;
+  };
+  for (const Row& row :
+       {Row{"deepseek-moe-16b", "n_shared_experts", 10000}, Row{"deepseek-moe-16b", "first_k_dense_replace", 10000},
+        Row{"deepseek-v3", "num_nextn_predict_layers", 64}, Row{"llama3-8b", "num_attention_heads", 100000},
+        Row{"llama3-8b", "num_key_value_heads", 100000}, Row{"llama3-8b", "hidden_size", 1000000},
+        Row{"llama3-8b", "max_position_embeddings", 100000000}}) {
+    CAPTURE(row.key);
+    const std::string text = text_of(row.config), quoted = '"' + std::string(row.key) + '"';
+    const std::size_t key = text.find(quoted), colon = text.find(':', key), end = text.find_first_of(",\n}", colon);
+    REQUIRE(key != std::string::npos);
+    const auto has_place = [&](long long value) {
+      const std::string edited = text.substr(0, colon + 1) + " " + std::to_string(value) + text.substr(end);
+      for (const plan::Error& error : errors_of(edited))
+        if (error.code == "out_of_range" && error.message.find(row.key) != std::string::npos) return true;
+      return false;
+    };
+    CHECK_FALSE(has_place(row.most));
+    CHECK(has_place(row.most + 1));
+    CHECK(has_place(-1));
+  }
+}

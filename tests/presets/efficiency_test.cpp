@@ -141,6 +141,7 @@ TEST_CASE("mistakes in a table are refused") {
   for (const std::string& text :
        {with("50 60", "50"), with("50 60", "50 -60"), with("50 60", "50 fast"), with("1024 2048", "2048 1024"),
         with("bf16\n", "bf17\n"), with("80 TFLOP/s", "80"), with("source: here", "sauce: here"),
-        with("gpu: box", "cpu: box"), with("reference:", "preference:"), std::string("- 1"), std::string()})
+        with("gpu: box", "cpu: box"), with("reference:", "preference:"), std::string(kSmall) + "speling: 1\n",
+        with("source: here", "source: here\n    speling: 1"), std::string("- 1"), std::string()})
     CHECK_FALSE(read_efficiency(text, "box.yaml", gpu));
 }
