@@ -255,6 +255,7 @@ const Target kTargets[] = {
     {"node_list", node_list, {}},
     {"typed_words", typed_words, {}},
     {"command_line", command_line, {}},
+    {"whole_command", whole_command, {}},
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ struct Target {
 /// Every input of a target that is kept in the repository, sorted.
 [[nodiscard]] std::vector<std::string> inputs_of(const Target& target, const std::string& source_folder);
 
+/// The target in whole_command.cpp.
+void whole_command(std::string_view bytes);
+
 /// What a target throws where a reader breaks its promise, for instance a failure without a message.
 struct Broken {
   std::string what{};
