@@ -14,7 +14,7 @@ namespace {
 /// Every word of the command line that may name a file to read. `--resume` is no such: its file is carried on.
 std::vector<std::string> inputs(const Args& args) {
   std::vector<std::string> out = args.words;
-  for (const auto* list : {&args.from, &args.import_files, &args.budget})
+  for (const auto* list : {&args.from, &args.import_files, &args.budget, &args.log, &args.trace, &args.smi})
     out.insert(out.end(), list->begin(), list->end());
   for (const Args::Text* one : {&args.model, &args.gpu, &args.cluster, &args.profile, &args.baseline})
     if (*one) out.push_back(**one);

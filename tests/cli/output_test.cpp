@@ -145,8 +145,8 @@ TEST_CASE("nothing that a terminal or a CI service would obey reaches them, what
                            "\r::add-mask::x",
                            "##[group]x",
                            "##vso[task]y",
-                           "\xc2\x9b"
-                           "2J",
+                           ("\xc2\x9b"
+                            "2J"),
                            "\x7f\x08",
                            " ::stop-commands::t"};
   for (const std::string name : hostile) {
