@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,20 @@
 namespace {
 
 void interrupted(int) { _exit(plan::kInterrupted); }
+
+constexpr std::string_view kNoMemory =
+    "error: no memory left; raise what this process may use (ulimit -v, the container's limit)\n";
+
+/// Where memory stays out, a destructor that allocates (nlohmann-json's does) ends here instead of in main.
+void terminated() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(plan::write_all(STDERR_FILENO, kNoMemory));
+    _exit(plan::kError);
+  } catch (...) {}
+  std::abort();
+}
 
 int run(const std::vector<std::string>& words) {
   plan::Streams streams;
@@ -28,14 +44,14 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(terminated);
   std::signal(SIGINT, interrupted);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write()
   try {
     return run({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (const std::bad_alloc&) {
-    static_cast<void>(plan::write_all(
-        STDERR_FILENO, "error: no memory left; raise what this process may use (ulimit -v, the container's limit)\n"));
+    static_cast<void>(plan::write_all(STDERR_FILENO, kNoMemory));
     return plan::kError;
   } catch (const std::exception& bug) {
     static_cast<void>(plan::write_all(STDERR_FILENO, std::string("error: internal: ") + bug.what() + "\n"));

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -87,12 +88,22 @@ using namespace plan;
 
 constexpr int kNoMemory = 70;
 
+/// As in main.cpp: a destructor that allocates while memory stays out ends the process.
+void terminated() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) { ::_exit(kNoMemory); } catch (...) {
+  }
+  std::abort();
+}
+
 /// Exit status of a process that runs the words with a fault; -1 where a signal ended it. `calls`: how many there were.
 int run(const std::vector<std::string>& words, Fault& fault, long at, bool lasting, long* calls = nullptr) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
+    std::set_terminate(terminated);
     fault.calls = 0, fault.lasting = lasting, fault.left = at;
     int status = kNoMemory;
     try {

@@ -62,7 +62,7 @@ void whole_command(std::string_view bytes) {
   must(status == 0 || status == 1 || streams.out.empty(), "an answer beside an error");
   must(status != 2 || streams.err.find("error:") != std::string::npos, "a refusal without an error");
   if (status <= 1 && streams.out.starts_with('{')) check_numbers(nlohmann::json::parse(streams.out), "");
-  if (words[0] != "emit" || status != 0) return;
+  if (words[0] != "emit" || status != 0 || !std::filesystem::exists(folder.at("job"))) return;  // or only help
   std::vector<std::string> back = {"estimate"};
   for (const auto& entry : std::filesystem::directory_iterator(folder.at("job")))
     back.insert(back.end(), {"--from", entry.path().string()});
