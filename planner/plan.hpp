@@ -10,12 +10,6 @@
 
 namespace plan {
 
-/// Something the reader must know to judge the numbers. `code` is stable, `text` is for people.
-struct Note {
-  std::string code;
-  std::string text;
-};
-
 struct Rejected {
   std::string reason;  ///< stable code of the rule
   std::int64_t count = 0;

@@ -7,6 +7,7 @@
 #include "cli/check/check.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/unstated.hpp"
 #include "planner/problem/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
@@ -52,6 +53,8 @@ void split_gpus(Args& args) {
 Args job_arguments(const BudgetJob& job, const Args& typed) {
   Args args;
   args.threads = typed.threads;
+  args.strict = typed.strict;
+  args.arguments = typed.arguments;
   for (const Word& word : kWords)
     if (const auto found = job.words.find(word.key); found != job.words.end()) args.*word.slot = found->second.text;
   split_gpus(args);
@@ -138,12 +141,10 @@ Result<ResolvedJob> resolve_job(const BudgetJob& job, const Args& typed) {
   ResolvedJob out{.budget = &job, .problem = std::move(*problem), .run = job.budget.run};
   name_origins(job, out.problem.inputs);
   if (find_word(job, "layout") != nullptr || !job.from.empty()) out.layout = complete_layout(out.problem);
-  if (!job.from.empty()) {
-    if (Result<LaunchJob> launch = read_launch_files(job_arguments(job, typed).from)) {
-      out.notes = launch_notes(*launch);
-      out.homes = std::move(launch->homes);
-    }
-  }
+  for (const std::string& line : unstated_lines(out.problem)) out.notes.push_back({"not_stated", line});
+  out.notes.insert(out.notes.end(), out.problem.notes.begin(), out.problem.notes.end());
+  std::erase_if(out.notes, [](const Note& note) { return note.code == "defaults_taken"; });
+  out.homes = out.problem.homes;
   if (!(out.run.price > 0)) out.run.price = out.problem.cluster.gpu.price_per_hour;
   Errors errors;
   for (const Limit& limit : job.budget.limits)

@@ -116,7 +116,7 @@ int run_emit(const Args& args, Streams& streams) {
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
-  add_launch_notes(args, *plan);
+  add_launch_notes(*plan);
   const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
   if (!files) return report_errors(files.error(), streams);
   const Result<bool> written = write_files(args, *files);

@@ -37,7 +37,7 @@ int run_estimate(const Args& args, Streams& streams) {
   if (!errors.empty()) return report_errors(errors, streams);
   Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
   if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
-  add_launch_notes(args, *plan);
+  add_launch_notes(*plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -28,7 +28,7 @@ int run_plan(const Args& args, Streams& streams) {
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   if (args.format == "html" && plan->front.empty()) plan->front = memory_front(*problem, kFrontPoints);
-  add_launch_notes(args, *plan);
+  add_launch_notes(*plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -101,12 +101,15 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   d.shard = builder.degree(kShard, 1);
   if (!builder.plausible({d.tp, d.cp, d.replicate, d.shard})) return {};
   builder.launcher(facts);
-  if (const int processes = builder.degree(kProcesses, 0)) {
+  if (const int processes = builder.degree(kProcesses, 0); processes > 0 && facts.total == 0) {
     builder.job.gpus = processes;
     builder.origin("gpus", fmt::format("{}", processes), kProcesses);
   }
   const bool grid = settings.has_section("acc.parallelism_config.");
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
+  if (!settings.states(kShard) && builder.job.gpus > 0 && builder.job.gpus % (inner * d.replicate) == 0 &&
+      settings.text("tool").value_or("") == "axolotl")
+    d.shard = static_cast<int>(builder.job.gpus / (inner * d.replicate));
   const std::int64_t product = inner * d.replicate * d.shard;
   if (grid && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
     builder.errors.push_back({"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
@@ -114,8 +117,8 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
                                                              product, builder.job.gpus)});
   if (grid && product > 1)
     d.dp = d.replicate * d.shard;
-  else if (builder.job.gpus > 0)
-    d.dp = d.shard = builder.job.gpus;
+  else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0 && d.replicate == 1)
+    d.dp = d.shard = static_cast<int>(builder.job.gpus / inner);
   builder.fix("tp", &Fixed::tp, d.tp, kTp);
   builder.fix("cp", &Fixed::cp, d.cp, ulysses > 1 ? kSp : kCp);
   if (d.cp > 1) {
@@ -124,11 +127,11 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses > 1 ? kSp : kCpStrategy);
   }
   if (d.dp) builder.fix("dp", &Fixed::dp, *d.dp, grid ? kShard : kProcesses);
-  for (const auto& [name, axis] :
-       {std::pair{"pp", &Fixed::pp}, std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}})
+  for (const auto& [name, axis] : {std::pair{"pp", &Fixed::pp}, std::pair{"vp", &Fixed::vp}})
     builder.fix(name, axis, 1, "");
+  builder.fix("ep", &Fixed::ep, builder.degree("args.expert_parallel_size", 1), "args.expert_parallel_size");
   const bool moe = builder.job.model && builder.job.model->moe();
-  builder.fix("etp", &Fixed::etp, moe ? d.tp : 1, "");
+  builder.fix("etp", &Fixed::etp, moe && builder.job.fixed.ep.value_or(1) == 1 ? d.tp : 1, "");
   builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
   return d;
 }
@@ -160,42 +163,34 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
   const bool hybrid = d.replicate > 1 && d.shard * d.cp > 1;
   builder.fix("shard", &Fixed::shard, hybrid ? d.shard * d.cp : 0, kShard);
   if (type == "MULTI_GPU" || type == "NO") return builder.fix("zero", &Fixed::zero, 0, "acc.distributed_type");
-  if (type != "FSDP")
-    return builder.note("type_unknown",
-                        fmt::format("{}: `{}` is not read", settings.where("acc.distributed_type"), type));
+  if (type != "FSDP") {
+    builder.errors.push_back(
+        {"type_unknown",
+         fmt::format("{}: `distributed_type: {}` is not read", settings.where("acc.distributed_type"), type),
+         {},
+         {"plan reads MULTI_GPU, FSDP and DEEPSPEED; state the job with `--layout`"}});
+    return;
+  }
+  builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
   if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1)
     return builder.fix("zero", &Fixed::zero, first_version(builder, d), kStrategy);
   builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
-  builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
 }
 
-void read_precision(JobBuilder& builder) {
-  constexpr std::string_view kKey = "acc.mixed_precision";
-  Settings& settings = builder.settings;
-  std::string word = settings.text(kKey).value_or("no");
-  std::string_view key = kKey;
-  // The Trainer's own flags override the launcher's.
-  for (const auto& [flag, precision] : {std::pair{"args.bf16", "bf16"}, std::pair{"args.fp16", "fp16"}})
-    if (settings.boolean(flag).value_or(false)) word = precision, key = settings.states(kKey) ? kKey : flag;
-  if (word == "bf16") return builder.precision(Precision::Bf16, key);
-  if (word == "fp16") return builder.precision(Precision::Fp16, key);
-  if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key);
-  if (word != "no") return settings.refuse(*settings.get(kKey), "no, fp16, bf16 or fp8");
-  builder.precision(Precision::Fp32, key);
-}
-
-void read_batch(JobBuilder& builder, const Degrees& d) {
+void read_batch(JobBuilder& builder) {
   constexpr std::string_view kMicro = "args.per_device_train_batch_size", kSteps = "args.gradient_accumulation_steps";
-  if (!builder.settings.states(kMicro)) return;
-  const int micro = builder.degree(kMicro, 8), steps = builder.degree(kSteps, 1);
+  if (!builder.settings.has_section("args."))
+    return builder.guess("micro_batch", "1", "the Trainer's arguments decide it");
+  const int micro = builder.degree(kMicro, hugging_face::tool_of(builder.settings).micro_batch);
+  const int steps = builder.degree(kSteps, 1);
   builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
-  if (builder.settings.states(kSteps)) builder.origin("micro_batches", fmt::format("{}", steps), kSteps);
-  if (d.dp) builder.global_batch(builder.product({micro, steps, *d.dp}), kSteps);
+  builder.origin("micro_batches", fmt::format("{}", steps), kSteps);
+  builder.rank_batch(micro, steps, builder.settings.states(kSteps) ? kSteps : kMicro);
 }
 
 void read_unknown(JobBuilder& builder) {
   for (const Setting& setting : builder.settings.all()) {
-    if (!setting.key.starts_with("acc.")) continue;
+    if (!setting.key.starts_with("acc.") || setting.key == "acc.missing_file") continue;
     const std::string_view key = shown_key(setting.key).substr(0, setting.key.find('[') - 4);
     const std::string_view section = key.substr(0, key.find('.'));
     if (std::find(std::begin(kTop), std::end(kTop), section) == std::end(kTop))
@@ -205,57 +200,56 @@ void read_unknown(JobBuilder& builder) {
   }
 }
 
+/// `fsdp: full_shard auto_wrap` of the Trainer's arguments, where no file of accelerate's says it.
+void read_own_sharding(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kFsdp = "args.fsdp";
+  std::string words;
+  if (const Setting* setting = settings.get(kFsdp)) {
+    words = setting->value;
+    for (const std::string& item : setting->items) words += " " + item;
+  }
+  const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
+  builder.fix("shard", &Fixed::shard, 0, "");
+  const bool half = has("shard_grad_op");
+  builder.fix("zero", &Fixed::zero,
+              half                                                                     ? 2
+              : has("full_shard") || has("hybrid_shard") || has("fsdp") || has("true") ? 3
+                                                                                       : 0,
+              kFsdp);
+  const std::string tool = settings.text("tool").value_or("");
+  const bool launched = settings.states("args.launched") || tool == "axolotl" || tool == "ms-swift";
+  if (words.empty() && !launched) {
+    builder.job.inputs.pop_back();
+    builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
+  }
+  if (has("hybrid_shard")) builder.unused(kFsdp, "shards that stay inside a node are counted over all ranks");
+  if (!has("offload")) return;
+  builder.training.offload = {.optimizer = 1, .parameters = true};
+  builder.origin("offload", "optimizer,parameters", kFsdp);
+}
+
 }  // namespace
-
-namespace hugging_face {
-
-Kind kind_of(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  const std::size_t start = source.text.find_first_not_of(" \t\r\n");
-  if (start == std::string::npos) return Kind::None;
-  if (source.text[start] == '{') {
-    if (has("\"per_device_train_batch_size\"")) return Kind::Trainer;
-    for (const std::string_view key : {"\"train_batch_size\"", "\"train_micro_batch_size_per_gpu\"",
-                                       "\"zero_optimization\"", "\"gradient_accumulation_steps\""})
-      if (has(key)) return Kind::DeepSpeed;
-    return Kind::None;
-  }
-  if (has("distributed_type:") && (has("num_processes:") || has("compute_environment:"))) return Kind::Accelerate;
-  return has("per_device_train_batch_size:") ? Kind::Trainer : Kind::None;
-}
-
-Result<Settings> settings_of(std::span<const LaunchSource> files) {
-  Settings all;
-  for (const LaunchSource& file : files) {
-    const Kind kind = kind_of(file);
-    const std::size_t start = file.text.find_first_not_of(" \t\r\n");
-    const bool json = start != std::string::npos && file.text[start] == '{';
-    const Result<Settings> one = json ? settings_of_json(file) : settings_of_yaml(file);
-    if (!one) return tl::unexpected(one.error());
-    all.remember(file);
-    for (Setting setting : one->all()) {
-      setting.key = (kind == Kind::DeepSpeed ? "ds." : kind == Kind::Accelerate ? "acc." : "args.") + setting.key;
-      all.add(std::move(setting));
-    }
-  }
-  return all;
-}
-
-}  // namespace hugging_face
 
 Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Result<Settings> settings = hugging_face::settings_of(files);
   if (!settings) return tl::unexpected(settings.error());
   JobBuilder builder(*settings, "accelerate", Framework::Accelerate);
+  if (settings->states("acc.missing_file"))
+    builder.errors.push_back(
+        {"missing_file",
+         fmt::format("{}: there is no file of accelerate's `{}` beside it, and the sharding stands there",
+                     settings->where("acc.missing_file"), settings->text("acc.missing_file").value_or("")),
+         {},
+         {"give it with a `--from` of its own"}});
   hugging_face::read_trainer(builder);
-  if (!settings->has_section("acc.")) {  // the Trainer's arguments alone: another file says how they are launched
-    read_batch(builder, {});
-    return builder.finish();
-  }
   const Degrees degrees = read_degrees(builder, facts);
-  read_sharding(builder, degrees);
-  read_precision(builder);
-  read_batch(builder, degrees);
+  if (settings->has_section("acc."))
+    read_sharding(builder, degrees);
+  else
+    read_own_sharding(builder);
+  hugging_face::read_precision(builder, false);
+  read_batch(builder);
   constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";
   const bool own = settings->boolean(kCheckpointing).value_or(false);
   hugging_face::read_checkpointing(builder, settings->has_section("acc.fsdp_config.") ? kCheckpointing : "", own);
@@ -264,8 +258,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
 }
 
 bool is_accelerate(const LaunchSource& source) {
-  const hugging_face::Kind kind = hugging_face::kind_of(source);
-  return (kind == hugging_face::Kind::Accelerate || kind == hugging_face::Kind::Trainer) && !is_deepspeed(source);
+  return hugging_face::kind_of(source) != hugging_face::Kind::None && !is_deepspeed(source);
 }
 
 }  // namespace plan

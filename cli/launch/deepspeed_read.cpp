@@ -168,25 +168,6 @@ void must_agree(JobBuilder& builder, std::string_view key, std::string_view argu
                             {"write `\"auto\"` into DeepSpeed's file, and the number into the Trainer's alone"}});
 }
 
-bool enabled(Settings& settings, std::string_view key, std::string_view argument) {
-  const Setting* setting = settings.get(key);
-  if (setting == nullptr || setting->value == "auto") return settings.boolean(argument).value_or(false);
-  return settings.boolean(key).value_or(false);
-}
-
-void read_precision(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  const bool bf16 = enabled(settings, "ds.bf16.enabled", "args.bf16");
-  const bool fp16 = enabled(settings, "ds.fp16.enabled", "args.fp16");
-  if (bf16 && fp16)
-    builder.errors.push_back(
-        {"conflicting_keys", fmt::format("{} and {}: bf16 and fp16 are both on", settings.where("ds.bf16.enabled"),
-                                         settings.where("ds.fp16.enabled"))});
-  if (bf16) return builder.precision(Precision::Bf16, stated(settings, "ds.bf16.enabled", "args.bf16"));
-  if (fp16) return builder.precision(Precision::Fp16, stated(settings, "ds.fp16.enabled", "args.fp16"));
-  builder.precision(Precision::Fp32, "");
-}
-
 /// Under ZeRO-3 weights may leave the GPU as well.
 void read_offload(JobBuilder& builder, int stage) {
   Settings& settings = builder.settings;
@@ -237,14 +218,18 @@ struct Degrees {
 Degrees read_degrees(JobBuilder& builder) {
   Degrees d;
   d.tp = std::max(1, builder.degree("ds.tensor_parallel.autotp_size", 1, 0));
-  d.cp = builder.degree("ds.sequence_parallel_size", 1);
+  std::string_view ulysses = "ds.sequence_parallel_size";
+  for (const std::string_view key :
+       {"acc.parallelism_config.parallelism_config_sp_size", "args.sequence_parallel_size"})
+    if (!builder.settings.states(ulysses) && builder.settings.states(key)) ulysses = key;
+  d.cp = builder.degree(ulysses, 1);
   if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))
     d.ep = builder.degree("ds.expert_parallel.autoep_size", 1);
   if (!builder.plausible({d.tp, d.cp})) return {};
   builder.fix("tp", &Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
   builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
-  builder.fix("cp", &Fixed::cp, d.cp, "ds.sequence_parallel_size");
-  if (d.cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", "ds.sequence_parallel_size");
+  builder.fix("cp", &Fixed::cp, d.cp, ulysses);
+  if (d.cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", ulysses);
   builder.fix("pp", &Fixed::pp, 1, "");
   builder.fix("vp", &Fixed::vp, 1, "");
   builder.fix("ep", &Fixed::ep, d.ep, "ds.expert_parallel.autoep_size");
@@ -270,7 +255,16 @@ void read_batch(JobBuilder& builder, Degrees d) {
                              kStepsArgument = "args.gradient_accumulation_steps";
   const std::optional<std::int64_t> batch = number(settings, kBatch, "none");
   std::optional<std::int64_t> micro = number(settings, kMicro, kMicroArgument);
-  const std::optional<std::int64_t> steps = number(settings, kSteps, kStepsArgument);
+  std::optional<std::int64_t> steps = number(settings, kSteps, kStepsArgument);
+  const hugging_face::TrainerTool& tool = hugging_face::tool_of(settings);
+  if (!micro && !batch && settings.has_section("args.")) {
+    micro = tool.micro_batch;
+    builder.origin("micro_batch", fmt::format("{}", *micro), "");
+  }
+  if (micro && !steps && !batch) {
+    steps = 1;
+    if (settings.has_section("args.")) builder.origin("micro_batches", "1", "");
+  }
   for (const auto& [value, key] : {std::pair{batch, kBatch}, std::pair{micro, kMicro}, std::pair{steps, kSteps}})
     if (value && *value < 1)
       return builder.errors.push_back(
@@ -291,10 +285,14 @@ void read_batch(JobBuilder& builder, Degrees d) {
     builder.fix("dp", &Fixed::dp, *d.dp, "");
   }
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
-  if (micro && *micro > 0 && *micro <= (1 << 24))
-    builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(*micro), stated(settings, kMicro, kMicroArgument));
+  if (micro && *micro > 0 && *micro <= (1 << 24)) builder.job.fixed.micro_batch = static_cast<int>(*micro);
+  if (micro && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
+    builder.origin("micro_batch", fmt::format("{}", *micro), stated(settings, kMicro, kMicroArgument));
   if (steps && *steps <= (1 << 24))
     builder.origin("micro_batches", fmt::format("{}", *steps), stated(settings, kSteps, kStepsArgument));
+  if (micro && steps && !batch && *micro <= (1 << 24))
+    return builder.rank_batch(static_cast<int>(*micro), *steps, stated(settings, kMicro, kMicroArgument));
+  if (!micro) builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
   std::int64_t real = 0;
   if (d.dp && micro && steps)
     real = builder.product({*micro, *steps, *d.dp});
@@ -319,7 +317,7 @@ void read_unknown(JobBuilder& builder) {
   };
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
-    if (key.substr(0, 3) != "ds.") continue;
+    if (key.substr(0, 3) != "ds." || key == "ds.missing_file") continue;
     const std::string_view path = key.substr(3, key.find('[') - 3);
     const std::string_view section = path.substr(0, path.find('.'));
     tell(setting, section, kTop, "is unknown to DeepSpeed, which passes over it in silence");
@@ -340,6 +338,13 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   JobBuilder builder(*settings, "deepspeed", Framework::DeepSpeed);
   hugging_face::read_trainer(builder);
   builder.launcher(facts);
+  if (settings->states("ds.missing_file"))
+    builder.errors.push_back(
+        {"missing_file",
+         fmt::format("{}: there is no DeepSpeed file `{}` beside it, and ZeRO's stage stands there",
+                     settings->where("ds.missing_file"), settings->text("ds.missing_file").value_or("")),
+         {},
+         {"give it with a `--from` of its own"}});
   if (builder.job.gpus == 0)
     if (const int processes = builder.degree("acc.num_processes", 0)) {
       builder.job.gpus = processes;
@@ -347,7 +352,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
     }
   const Degrees degrees = read_degrees(builder);
   read_zero(builder);
-  read_precision(builder);
+  hugging_face::read_precision(builder, true);
   read_optimizer(builder);
   read_batch(builder, degrees);
   hugging_face::read_checkpointing(builder, "", false);
@@ -357,10 +362,27 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
 
 bool is_deepspeed(const LaunchSource& source) {
   using hugging_face::Kind;
-  const Kind kind = hugging_face::kind_of(source);
-  if (kind == Kind::Trainer) return source.text.find("\"deepspeed\"") != std::string::npos;
-  if (kind == Kind::Accelerate) return source.text.find("distributed_type: DEEPSPEED") != std::string::npos;
-  return kind == Kind::DeepSpeed;
+  const std::string& text = source.text;
+  const auto names = [&](std::string_view key) {  // a key with a value behind it
+    for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+      const std::size_t value = text.find_first_not_of(" \t\"", at + key.size());
+      if ((at == 0 || text[at - 1] == '\n') && value != std::string::npos && text[value] != '\n' && text[value] != '#')
+        return true;
+    }
+    return false;
+  };
+  switch (hugging_face::kind_of(source)) {
+    case Kind::DeepSpeed: return true;
+    case Kind::Trainer: return text.find("\"deepspeed\"") != std::string::npos || names("deepspeed:");
+    case Kind::Axolotl: return names("deepspeed:");
+    case Kind::Accelerate: return text.find("distributed_type: DEEPSPEED") != std::string::npos;
+    case Kind::Script: {
+      const Result<Settings> settings = hugging_face::settings_of(std::span(&source, 1));
+      return settings && settings->has_section("ds.");
+    }
+    case Kind::None: return false;
+  }
+  return false;
 }
 
 }  // namespace plan

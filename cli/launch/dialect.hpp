@@ -50,6 +50,10 @@ struct Dialect {
 
 /// All keys of a YAML file, or the KEY=VALUE or --key value words of a script's command that starts `program`.
 [[nodiscard]] Result<DialectKeys> keys_of_yaml(const LaunchSource& source);
+/// The key under which a file is named that another lies over and that could not be opened.
+inline constexpr std::string_view kMissingBase = "defaults";
+/// A file of NeMo-RL's with the files that it lies over.
+[[nodiscard]] Result<DialectKeys> keys_of_nemo_rl(const LaunchSource& source);
 [[nodiscard]] DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program);
 [[nodiscard]] DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program);
 
@@ -61,6 +65,7 @@ struct Dialect {
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
 
 /// Flags that no single key states: what a dialect's own words for batches, sequences and recomputation come to.
+void derive_bridge(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_swift(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);

@@ -16,9 +16,41 @@ const std::string& where(const DialectKeys& keys, std::string_view key) {
 
 bool states(const DialectKeys& keys, std::string_view key) { return number_of(keys, key) > 0; }
 
+void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
+  args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where(keys, key), key, text)});
+}
+
+/// Adapters of `rank`, by the key that turns them on.
+void adapters(const DialectKeys& keys, std::string_view key, int rank, bool narrow, MegatronArgs& args) {
+  args.task = narrow ? Task::Qlora : Task::Lora;
+  args.task_where = where(keys, key);
+  args.lora_rank = rank;
+}
+
+std::string word_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
+}
+
+bool is_on(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+}
+
 }  // namespace
 
+void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  for (const char* key : {"peft.dim", "peft._target_", "peft"})
+    if (const std::string word = word_of(keys, key); !word.empty() && word != "none" && word != "null")
+      return adapters(keys, key, states(keys, "peft.dim") ? number_of(keys, "peft.dim") : 32, false, args);
+}
+
 void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  for (const char* key : {"actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"})
+    if (states(keys, key)) adapters(keys, key, number_of(keys, key), false, args);
+  if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))
+    unused(keys, "actor_rollout_ref.actor.use_dynamic_bsz", args,
+           "micro-batches are packed by tokens: counted as sequences of full length");
   constexpr std::string_view kPrompt = "data.max_prompt_length", kResponse = "data.max_response_length";
   constexpr std::string_view kMini = "actor_rollout_ref.actor.ppo_mini_batch_size", kBatch = "data.train_batch_size";
   constexpr int kDefaultLength = 512, kDefaultMini = 256;  // data/legacy_data.yaml, actor/actor.yaml
@@ -38,6 +70,14 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
 }
 
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  if (!args.has("overlap-grad-reduce")) args.given.erase("overlap-param-gather");  // one goes with the other
+  if (is_on(keys, "policy.megatron_cfg.peft.enabled"))
+    adapters(keys, "policy.megatron_cfg.peft.enabled",
+             states(keys, "policy.megatron_cfg.peft.dim") ? number_of(keys, "policy.megatron_cfg.peft.dim") : 8, false,
+             args);
+  for (const char* key : {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"})
+    if (is_on(keys, key))
+      unused(keys, key, args, "micro-batches are packed by tokens: counted as sequences of full length");
   const auto switched = keys.find("policy.megatron_cfg.activation_checkpointing");
   if (switched == keys.end() || switched->second.values.empty()) return;
   if (!is_true(switched->second)) {
@@ -52,10 +92,24 @@ void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& a
 }
 
 void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  args.given.try_emplace("expert-tensor-parallel-size", MegatronValue{{"1"}, ""});  // its own default, not tp
+  if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where(keys, "verb");
+  if (const std::string kind = word_of(keys, "task_type"); !kind.empty() && kind != "causal_lm")
+    unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
+  for (const char* key : {"tuner_type", "train_type"})
+    if (word_of(keys, key).starts_with("lora"))
+      adapters(keys, key, states(keys, "lora_rank") ? number_of(keys, "lora_rank") : 8,
+               word_of(keys, "quant_bits") == "4", args);
+  for (const char* key : {"rlhf_type", "ref_model"})
+    if (const std::string word = word_of(keys, key); !word.empty())
+      unused(keys, key, args, "models beside the trained one are not counted");
   if (keys.find("recompute_granularity") == keys.end()) args.given["recompute-granularity"] = {{"selective"}, ""};
 }
 
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  if (word_of(keys, "finetuning_type") != "full" && word_of(keys, "finetuning_type") != "freeze")
+    adapters(keys, "finetuning_type", states(keys, "lora_rank") ? number_of(keys, "lora_rank") : 8,
+             word_of(keys, "quantization_bit") == "4", args);
   const int steps = number_of(keys, "gradient_accumulation_steps");
   double grid = 1;  // factors are as written, so their product may be larger than any integer
   for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size",

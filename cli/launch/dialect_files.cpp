@@ -8,6 +8,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/dialect_files.hpp"
+#include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
 #include "planner/layout_text.hpp"
 
@@ -161,7 +162,6 @@ void unfold_extra_config(DialectKeys& keys) {
 }
 
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
-bool is_shell(const LaunchSource& source) { return source.text.starts_with("#!") || source.path.ends_with(".sh"); }
 
 /// Keys of every file of the dialect together.
 template <class Read>
@@ -244,10 +244,13 @@ Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& 
       command("python3 -m verl.trainer.main_ppo --config-path=config --config-name=ppo_megatron_trainer.yaml", words);
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
-bool is_verl(const LaunchSource& source) { return has(source, "actor_rollout_ref") && has(source, "megatron"); }
+bool is_verl(const LaunchSource& source) {
+  return has(source, "actor_rollout_ref") && has(source, "megatron") &&
+         (is_shell(source) || has(source, "\ndata:") || has(source, "data."));
+}
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   return read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
-    if (is_shell(source)) return keys_of_overrides(source, "verl.trainer");
+    if (is_shell(source)) return keys_of_overrides(source, "verl.");
     return keys_of_yaml(source);
   });
 }
@@ -277,9 +280,31 @@ Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOption
       "defaults: sft.yaml\n" + yaml_of(*settings);
   return std::vector<LaunchFile>{{stem + ".yaml", text, false}};
 }
-bool is_nemo_rl(const LaunchSource& source) { return has(source, "megatron_cfg:") && has(source, "policy:"); }
+bool is_nemo_rl(const LaunchSource& source) {
+  if (is_shell(source) || source.path.ends_with(".json")) return false;
+  const bool policy = has(source, "\npolicy:") || source.text.starts_with("policy:");
+  const bool lies_over = has(source, "\ndefaults:") || source.text.starts_with("defaults:");
+  if (lies_over)
+    for (const char* section : {"\ncluster:", "\ngrpo:", "\nsft:", "\ndpo:", "\ncheckpointing:", "\nlogger:"})
+      if (has(source, section)) return true;
+  return policy && (has(source, "megatron_cfg:") || has(source, "dtensor_cfg:") || lies_over);
+}
 Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  return read_all(nemo_rl_dialect(), files, facts, keys_of_yaml);
+  DialectKeys keys;
+  for (const LaunchSource& source : files) {
+    const Result<DialectKeys> own = keys_of_nemo_rl(source);
+    if (!own) return fail(own.error());
+    keys.insert(own->begin(), own->end());
+  }
+  const auto megatron = keys.find("policy.megatron_cfg.enabled"), dtensor = keys.find("policy.dtensor_cfg.enabled");
+  const bool off =
+      megatron != keys.end() ? !is_true(megatron->second) : dtensor != keys.end() && is_true(dtensor->second);
+  Result<LaunchJob> job = off ? read_nemo_rl_dtensor(keys, facts) : dialect_job(nemo_rl_dialect(), keys, facts);
+  if (const auto base = keys.find(kMissingBase); job && base != keys.end())
+    unused(*job, "missing_file",
+           fmt::format("{}: `{}`, which the file lies over, is not beside it: what it states is not known",
+                       base->second.where, base->second.values.front()));
+  return job;
 }
 
 Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions& options) {
@@ -309,7 +334,7 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_swift(const LaunchSource& source) {
-  return is_shell(source) && has(source, "--tensor_model_parallel_size") &&
+  return is_shell(source) &&
          (has(source, "megatron sft") || has(source, "megatron pt") || has(source, "megatron rlhf"));
 }
 Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -377,6 +377,7 @@ constexpr DialectKey kSwift[] = {
     {"micro-batch-size", "micro_batch_size", Value},
     {"global-batch-size", "global_batch_size", Value},
     {"seq-length", "max_length", Value},
+    {"mtp-num-layers", "mtp_num_layers", Value},
     {"train-iters", "train_iters", Value},
     {"eval-interval", "eval_steps", Value},
     {"save", "output_dir", Value},
@@ -442,13 +443,28 @@ constexpr DialectKey kLlamaFactory[] = {
 };
 
 /// verl's sequences are prompts and responses, its step of the optimizer a mini-batch of prompts with their samples.
-constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length", "data.max_response_length",
-                                             "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size",
-                                             "actor_rollout_ref.rollout.n"};
-constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing"};
-constexpr std::string_view kLlamaFactoryDerived[] = {"gradient_accumulation_steps"};
+constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length",
+                                             "data.max_response_length",
+                                             "data.train_batch_size",
+                                             "actor_rollout_ref.actor.ppo_mini_batch_size",
+                                             "actor_rollout_ref.rollout.n",
+                                             "actor_rollout_ref.model.lora.rank",
+                                             "actor_rollout_ref.model.lora_rank",
+                                             "actor_rollout_ref.actor.use_dynamic_bsz"};
+constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
+                                               "policy.megatron_cfg.enabled",
+                                               "policy.megatron_cfg.peft.enabled",
+                                               "policy.megatron_cfg.peft.dim",
+                                               "policy.dynamic_batching.enabled",
+                                               "policy.sequence_packing.enabled"};
+constexpr std::string_view kSwiftDerived[] = {"verb",      "task_type",  "tuner_type", "train_type",
+                                              "lora_rank", "quant_bits", "rlhf_type",  "ref_model"};
+constexpr std::string_view kLlamaFactoryDerived[] = {"gradient_accumulation_steps", "finetuning_type", "lora_rank",
+                                                     "quantization_bit"};
 
-constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge, {}, "", "", "", "mixed_precision"};
+constexpr std::string_view kBridgeDerived[] = {"peft", "peft.dim", "peft._target_"};
+constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,        {},           "", "", "",
+                                 "mixed_precision", kBridgeDerived, derive_bridge};
 constexpr Dialect kVerlDialect{"verl",
                                kVerl,
                                kElsewhere,
@@ -463,7 +479,8 @@ constexpr Dialect kNemoRlDialect{"nemo-rl",           kNemoRl,
                                  "cluster.num_nodes", "cluster.gpus_per_node",
                                  "policy.precision",  kNemoRlDerived,
                                  derive_nemo_rl};
-constexpr Dialect kSwiftDialect{"ms-swift", kSwift, kElsewhere, "model", "", "", "torch_dtype", {}, derive_swift};
+constexpr Dialect kSwiftDialect{"ms-swift", kSwift,        kElsewhere,    "model",     "",
+                                "",         "torch_dtype", kSwiftDerived, derive_swift};
 constexpr Dialect kLlamaFactoryDialect{
     "llama-factory",   kLlamaFactory,        kElsewhere,          "model_name_or_path", "", "",
     "mixed_precision", kLlamaFactoryDerived, derive_llama_factory};

@@ -6,7 +6,6 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
-#include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -38,7 +37,8 @@ void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
                         found == keys.end() ? "" : found->second.where};
   };
   if (word.empty() || word == "true" || word.starts_with("bf16") || word == "bfloat16") set("bf16", "");
-  if (word == "float16" || word == "fp16" || word == "fp16_mixed") set("fp16", "");
+  if (word == "float16" || word == "fp16" || word == "fp16_mixed" || word == "16" || word == "16-mixed")
+    set("fp16", "");
   if (dialect.precision != "mixed_precision") return;
   if (word.find("fp8_delayed") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "delayed");
   if (word.find("fp8_current") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "tensorwise");
@@ -106,14 +106,9 @@ void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& fa
   if (found == keys.end() || found->second.values.empty()) return;
   model_name = found->second.values[0];
   if (facts.model) return;
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
-  for (std::string word = model_name;; word = word.substr(word.find('/') + 1)) {
-    if (Result<Found<Model>> model = load_model(word, store)) {
-      facts.model = std::move(model->value);
-      facts.model_where = found->second.where;
-    }
-    if (facts.model || word.find('/') == std::string::npos) return;
+  if (std::optional<NamedModel> named = model_named(model_name)) {
+    facts.model = std::move(named->model);
+    facts.model_where = found->second.where;
   }
 }
 
@@ -154,7 +149,7 @@ Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
 
 DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program) {
   DialectKeys keys;
-  for (const ShellCommand& command : follow_script(source.text, source.path).commands) {
+  for (const ShellCommand& command : follow_script(source).commands) {
     const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
       return word.text.find(program) != std::string::npos;
     });
@@ -174,14 +169,18 @@ DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view progr
 
 DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) {
   DialectKeys keys;
-  for (const ShellCommand& command : follow_script(source.text, source.path).commands) {
+  for (const ShellCommand& command : follow_script(source).commands) {
     const auto start = std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
       return word.text == program || word.text.ends_with("/" + std::string(program));
     });
+    if (start != command.words.end() && start + 1 != command.words.end())
+      keys["verb"] = {{(start + 1)->text}, fmt::format("{}:{}", source.path, start->line)};
     for (auto word = start; word != command.words.end(); ++word) {
       if (!word->text.starts_with("--")) continue;
       MegatronValue value{{}, fmt::format("{}:{}", source.path, word->line)};
       std::string key = word->text.substr(2);
+      if (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
+        value.where = fmt::format("{}:{}", source.path, (word + 1)->line);  // where it was assigned, not its use
       while (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
         value.values.push_back((++word)->text);
       if (value.values.empty()) value.values.emplace_back("true");
@@ -194,6 +193,14 @@ DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) 
 Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {
   if (std::optional<Error> error = too_many("keys", keys.size(), keys.empty() ? "" : keys.begin()->second.where))
     return fail(std::move(*error));
+  const bool understood = std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
+    return !row.key.empty() && keys.find(row.key) != keys.end();
+  });
+  if (!understood)
+    return fail({"training_not_understood",
+                 fmt::format("no key of {} that states a job was found", dialect.format),
+                 {"its command may take them from variables or files that are not here"},
+                 {"state the job with `--model`, `--gpus` and `--layout`"}});
   MegatronArgs args;
   args.format = std::string(dialect.format);
   args.states_environment = false;
@@ -215,8 +222,9 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   }
   std::string model_name;
   take_model(dialect, keys, facts, model_name);
-  if (const int nodes = number_of(keys, dialect.nodes); nodes > 0) facts.nodes = nodes;
-  if (const int gpus = number_of(keys, dialect.gpus); gpus > 0) {
+  if (const int nodes = number_of(keys, dialect.nodes); nodes > 0 && facts.total == 0) facts.nodes = nodes;
+  if (const int gpus = number_of(keys, dialect.gpus); gpus > 0 && facts.total == 0) {
+    if (facts.nodes == 0) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     facts.gpus_where = keys.find(dialect.gpus)->second.where;
   }
@@ -234,6 +242,12 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
   if (!errors.empty()) return fail(std::move(errors));
   if (!model_name.empty()) job->model_name = model_name;
+  const auto first = std::min_element(keys.begin(), keys.end(), [](const auto& a, const auto& b) {
+    return a.second.where.size() != b.second.where.size() ? a.second.where.size() < b.second.where.size()
+                                                          : a.second.where < b.second.where;
+  });
+  for (const Input& input : job->inputs)
+    if (input.origin == Origin::Default) job->homes[input.key] = first->second.where;
   job->notes.insert(job->notes.end(), notes.begin(), notes.end());
   return job;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,7 +17,24 @@ namespace plan {
 struct LaunchSource {
   std::string path{};
   std::string text{};
+  std::string selector{};                ///< recipe of a Python module that was asked for
+  std::vector<std::string> arguments{};  ///< of a script: $1, $2, ...
+  /// Opens a file that this one names, wherever it lies: beside it or above. Null: none can be opened.
+  std::function<std::optional<LaunchSource>(std::string_view name)> open{};
 };
+
+/// The file that `source` names, if there is one.
+[[nodiscard]] std::optional<LaunchSource> beside(const LaunchSource& source, std::string_view name);
+/// Reads files from disk, ready to open what they name.
+[[nodiscard]] Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& paths,
+                                                             const std::vector<std::string>& arguments);
+
+/// A preset by the name that a file has for a model: on the hub, a folder's, or with the suffix of a variant.
+struct NamedModel {
+  Model model{};
+  bool exact = true;  ///< false: found without a suffix such as `-Instruct`
+};
+[[nodiscard]] std::optional<NamedModel> model_named(std::string_view word);
 
 /// What the files around a framework's own say: launchers and the model's config.json.
 struct LaunchFacts {
@@ -26,7 +44,9 @@ struct LaunchFacts {
   std::string gpus_where{};
   std::optional<Model> model{};
   std::string model_where{};
-  std::int64_t gpus() const { return std::int64_t{nodes} * gpus_per_node; }
+  bool asked = false;  ///< the model was asked for by name: it counts where a file describes another
+  int total = 0;       ///< GPUs that flags or a budget state; 0: what the files say counts
+  std::int64_t gpus() const { return total > 0 ? total : std::int64_t{nodes} * gpus_per_node; }
 };
 
 /// More GPUs than any job has.
@@ -49,6 +69,9 @@ struct LaunchFormat {
   Result<LaunchJob> (*read)(std::span<const LaunchSource>, const LaunchFacts&);
 };
 
+/// Whether the file is a script of a shell, by its first line or its name.
+[[nodiscard]] bool is_shell(const LaunchSource& source);
+
 /// All formats, in the order in which they are recognised and listed.
 [[nodiscard]] std::span<const LaunchFormat> launch_formats();
 
@@ -60,13 +83,15 @@ struct LaunchFormat {
 
 /// The job of files that were read already.
 [[nodiscard]] Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files,
-                                                    const std::optional<Model>& model = std::nullopt);
+                                                    const LaunchContext& context = {});
 
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 
 /// Notes one stated value for reports: "tp", "8", "run.sh:12".
 void state(LaunchJob& job, std::string key, std::string value, std::string where);
+/// Notes what a file states, what would change with it, and that nothing here comes of it.
+void unused(LaunchJob& job, std::string code, std::string text);
 /// Notes a framework's default that no file states.
 void assume(LaunchJob& job, std::string key, std::string value, std::string why);
 

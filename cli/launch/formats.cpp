@@ -3,9 +3,11 @@
 
 #include "cli/launch/dialect_files.hpp"
 #include "cli/launch/format.hpp"
+#include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_cousins.hpp"
 #include "cli/launch/torchtitan.hpp"
 
 namespace plan {
@@ -14,9 +16,17 @@ namespace {
 constexpr LaunchFormat kFormats[] = {
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
+    {"megatron-yaml", "Megatron-LM's arguments as YAML: MODEL_ARGS, Primus's experiments", Framework::Megatron, nullptr,
+     is_megatron_yaml, read_megatron_yaml},
+    {"gpt-neox", "GPT-NeoX: its YAML file", Framework::Megatron, nullptr, is_gpt_neox, read_gpt_neox},
+    {"nemo", "NeMo's first generation: its YAML file", Framework::Megatron, nullptr, is_nemo, read_nemo},
     {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
      read_bridge},
     {"verl", "verl with Megatron actors: hydra overrides", Framework::Megatron, write_verl, is_verl, read_verl},
+    {"verl-fsdp", "verl with FSDP actors: hydra overrides", Framework::Accelerate, nullptr, is_verl_fsdp,
+     read_verl_fsdp},
+    {"verl-sft", "verl's supervised trainer: hydra overrides", Framework::Accelerate, nullptr, is_verl_sft,
+     read_verl_sft},
     {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl},
     {"ms-swift", "ms-swift: `megatron pt`", Framework::Megatron, write_swift, is_swift, read_swift},
     {"llama-factory", "LLaMA-Factory with Megatron-Bridge", Framework::Megatron, write_llama_factory, is_llama_factory,

@@ -21,9 +21,10 @@ namespace plan {
 
 namespace hugging_face {
 
-enum class Kind { DeepSpeed, Accelerate, Trainer, None };
+enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Script, None };
 [[nodiscard]] Kind kind_of(const LaunchSource& source);
-/// The settings of all files, with `ds.`, `acc.` or `args.` before each key.
+/// The settings of all files and of those that they name, with `ds.`, `acc.` or `args.` before each key; `tool` names
+/// whose arguments they are.
 [[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
 
 /// Arguments of transformers' run_clm.py as it reads them from one JSON file.
@@ -34,6 +35,24 @@ struct TrainerChoice {
 [[nodiscard]] Result<LaunchFile> trainer_arguments(const Plan& plan, const EmitOptions& options,
                                                    const TrainerChoice& choice);
 inline constexpr std::string_view kTrainerFile = "run_clm.json";
+
+/// What a tool around the Trainer takes where a file says nothing.
+struct TrainerTool {
+  std::string_view name;
+  std::string_view key;  ///< value of the setting `tool`
+  int micro_batch = 8;
+  int rank = 16;  ///< of adapters
+  int seq = 0;    ///< 0: no default
+  bool adapters = false;
+  bool checkpointing = false;
+  bool bf16 = false;
+};
+[[nodiscard]] const TrainerTool& tool_of(Settings& settings);
+
+/// Full fine-tuning or adapters, their rank and modules, and what of fine-tuning is not modelled.
+void read_tuning(JobBuilder& builder);
+/// bf16, fp16 or fp32 as DeepSpeed's file, the Trainer or accelerate's file has it, in that order.
+void read_precision(JobBuilder& builder, bool deepspeed);
 
 /// What the Trainer's arguments say of model, sequence, precision and optimizer.
 void read_trainer(JobBuilder& builder);

@@ -77,6 +77,25 @@ void JobBuilder::global_batch(std::int64_t sequences, std::string_view key) {
   origin("global_batch", fmt::format("{}", sequences), key);
 }
 
+void JobBuilder::rank_batch(int micro_batch, std::int64_t steps, std::string_view key) {
+  job.rank_batch = RankBatch{.steps = steps, .sequences = 0, .where = settings.where(key)};
+  const Fixed& fixed = job.fixed;
+  const std::int64_t inner = std::int64_t{fixed.tp.value_or(1)} * fixed.cp.value_or(1) * fixed.pp.value_or(1);
+  if (job.gpus <= 0 || job.gpus % inner != 0) return;
+  training.global_batch = product({micro_batch, steps, job.gpus / inner});
+  job.states_global_batch = true;
+  state(job, "global_batch", fmt::format("{}", training.global_batch), settings.where(key));
+}
+
+void JobBuilder::guess(const char* name, std::string_view value, std::string why) {
+  assume(job, name, std::string(value), std::move(why));
+  job.inputs.back().guessed = true;
+}
+
+void JobBuilder::unused(std::string_view key, std::string text) {
+  plan::unused(job, "not_used", fmt::format("{}: {}", settings.where(key), text));
+}
+
 void JobBuilder::precision(Precision value, std::string_view key) {
   training.precision = value;
   origin("precision", name(value), key);
@@ -84,11 +103,14 @@ void JobBuilder::precision(Precision value, std::string_view key) {
 
 void JobBuilder::model(std::string_view preset, std::string_view word, std::string_view key) {
   job.model_name = std::string(word);
-  Result<Found<Model>> found = load_model(preset, StoreOptions::from_environment());
+  std::optional<NamedModel> found = model_named(preset);
   if (!found)
     return note("unknown_model", fmt::format("{}: no preset is called `{}`: name it with `--model`",
                                              settings.where(key), yaml::printable(word)));
-  job.model = std::move(found->value);
+  job.model = std::move(found->model);
+  if (!found->exact)
+    note("model_variant", fmt::format("{}: `{}` is taken to have the layers of {}", settings.where(key),
+                                      yaml::printable(word), job.model->name));
   origin("model", job.model->name, key);
 }
 
@@ -106,6 +128,7 @@ void JobBuilder::launcher(const LaunchFacts& facts) {
   job.gpu = facts.gpu;
   if (facts.gpus() <= 0) return;
   job.gpus = static_cast<int>(facts.gpus());
+  if (facts.total > 0) return;  // whoever states it says so
   state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
 }
 

@@ -34,7 +34,13 @@ class JobBuilder {
   void origin(const char* name, std::string_view value, std::string_view key);
   void sequence(std::int64_t tokens, std::string_view key);
   void global_batch(std::int64_t sequences, std::string_view key);
+  /// The batch as what a rank trains: `steps` micro-batches each, on the ranks that the GPUs and axes leave.
+  void rank_batch(int micro_batch, std::int64_t steps, std::string_view key);
   void precision(Precision precision, std::string_view key);
+  /// States a value that the file leaves to something that no file says; `--strict` refuses it.
+  void guess(const char* name, std::string_view value, std::string why);
+  /// What the file states, would change the answer and has no meaning here.
+  void unused(std::string_view key, std::string text);
   void note(std::string code, std::string text) { job.notes.push_back({std::move(code), std::move(text)}); }
   /// A preset by name, and the word that the file had for it.
   void model(std::string_view preset, std::string_view word, std::string_view key);

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/other_tools.hpp"
+#include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/config_json.hpp"
@@ -14,20 +16,6 @@
 
 namespace plan {
 namespace {
-
-Result<std::vector<LaunchSource>> load(const std::vector<std::string>& paths) {
-  std::vector<LaunchSource> files;
-  Errors errors;
-  for (const std::string& path : paths) {
-    Result<std::string> text = yaml::read_text(path);
-    if (text)
-      files.push_back({path, std::move(*text)});
-    else
-      errors.insert(errors.end(), text.error().begin(), text.error().end());
-  }
-  if (!errors.empty()) return fail(std::move(errors));
-  return files;
-}
 
 bool is_model_config(const LaunchSource& source) {
   return source.path.ends_with(".json") && source.text.find("\"hidden_size\"") != std::string::npos &&
@@ -64,13 +52,65 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
     into.states_seq = true;
   }
   if (into.gpus == 0) into.gpus = from.gpus;
+  if (!into.rank_batch) into.rank_batch = from.rank_batch;
+  into.unused.insert(into.unused.end(), from.unused.begin(), from.unused.end());
   into.inputs.insert(into.inputs.end(), from.inputs.begin(), from.inputs.end());
   into.notes.insert(into.notes.end(), from.notes.begin(), from.notes.end());
   return !clash;
 }
 
+/// What starts a training, whatever it is; nullptr: the script only asks for nodes.
+const ShellCommand* training_command(const Script& script) {
+  constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
+                                            "accelerate", "python",
+                                            "python3",    "srun",
+                                            "mpirun",     "llamafactory-cli",
+                                            "axolotl",    "swift",
+                                            "megatron",   "tune",
+                                            "ray",        "torch.distributed.launch",
+                                            "uv",         "mpiexec",
+                                            "jsrun"};
+  for (auto command = script.commands.rbegin(); command != script.commands.rend(); ++command)
+    for (const ShellWord& word : command->words) {
+      const std::string_view base = std::string_view(word.text).substr(word.text.rfind('/') + 1);
+      if (std::find(std::begin(kStarters), std::end(kStarters), base) != std::end(kStarters)) return &*command;
+    }
+  return nullptr;
+}
+
+/// A script that starts something which no reader understands: its job is not the launcher's numbers alone.
+std::optional<Error> not_understood(const std::vector<LaunchSource>& files) {
+  for (const LaunchSource& source : files) {
+    if (!is_shell(source)) continue;
+    const Script script = follow_script(source);
+    const ShellCommand* command = training_command(script);
+    if (command == nullptr) continue;
+    std::string words;
+    for (const ShellWord& word : command->words) {
+      if (words.size() > 60) {
+        words += " ...";
+        break;
+      }
+      words += (words.empty() ? "" : " ") + word.text;
+    }
+    return Error{"training_not_understood",
+                 fmt::format("{}:{}: what this command trains is not understood: `{}`", source.path,
+                             command->words.front().line, yaml::printable(words)),
+                 {"model, batch and layout stand in its arguments or in files that it reads"},
+                 {"give the configuration that it reads with a `--from` of its own; or leave the script out and state "
+                  "the job with `--model`, `--gpus` and `--layout`"}};
+  }
+  return std::nullopt;
+}
+
 Error not_recognised(const LaunchSource& source) {
+  if (std::optional<Error> error = not_understood({source})) return std::move(*error);
   Error error{"unknown_format", fmt::format("{}: no launch file that plan can read", source.path), {}, {}};
+  if (const OtherTool* tool = other_tool(source)) {
+    error.message = fmt::format("{}: {}, which plan does not read", source.path, tool->what);
+    error.help.emplace_back(tool->help);
+    return error;
+  }
   std::string known;
   for (const LaunchFormat& format : launch_formats())
     if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string(format.name);
@@ -78,22 +118,68 @@ Error not_recognised(const LaunchSource& source) {
   return error;
 }
 
+/// The reader that knows a file's format; nothing if none does.
+std::optional<std::size_t> format_of(const LaunchSource& source) {
+  if (other_tool(source) != nullptr) return std::nullopt;
+  for (std::size_t i = 0; i < launch_formats().size(); ++i) {
+    const LaunchFormat& format = launch_formats()[i];
+    if (format.recognise != nullptr && format.read != nullptr && format.recognise(source)) return i;
+  }
+  return std::nullopt;
+}
+
+/// Files that a script's command names and that a reader knows: `--config run.toml`, `--config_file accelerate.yaml`.
+void add_named_files(std::vector<LaunchSource>& files) {
+  constexpr std::size_t kMostNamed = 8;
+  const std::size_t given = files.size();
+  for (std::size_t i = 0; i < given; ++i) {
+    if (!is_shell(files[i]) || format_of(files[i])) continue;
+    for (const ShellCommand& command : follow_script(files[i]).commands)
+      for (const ShellWord& word : command.words) {
+        const std::string name =
+            word.text.substr(word.text.find('=') == std::string::npos ? 0 : word.text.find('=') + 1);
+        const bool config =
+            name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".toml") || name.ends_with(".json");
+        if (!config || files.size() >= given + kMostNamed) continue;
+        std::optional<LaunchSource> named = beside(files[i], name);
+        const auto same = [&](const LaunchSource& file) { return named && file.path.ends_with(named->path); };
+        if (named && !std::any_of(files.begin(), files.end(), same) && format_of(*named))
+          files.push_back(std::move(*named));
+      }
+  }
+}
+
 /// Files of each format, in the order of the table; files that only launchers or models understand are left out.
 Result<std::vector<std::vector<LaunchSource>>> sorted(const std::vector<LaunchSource>& files) {
   std::vector<std::vector<LaunchSource>> by_format(launch_formats().size());
   Errors errors;
   for (const LaunchSource& source : files) {
-    bool known = is_model_config(source);
-    for (std::size_t i = 0; i < launch_formats().size() && !known; ++i) {
-      const LaunchFormat& format = launch_formats()[i];
-      if (format.recognise == nullptr || format.read == nullptr || !format.recognise(source)) continue;
-      by_format[i].push_back(source);
-      known = true;
-    }
-    if (!known && !is_launcher(source)) errors.push_back(not_recognised(source));
+    if (is_model_config(source)) continue;
+    if (const std::optional<std::size_t> format = format_of(source))
+      by_format[*format].push_back(source);
+    else if (other_tool(source) != nullptr || !is_launcher(source))
+      errors.push_back(not_recognised(source));
   }
   if (!errors.empty()) return fail(std::move(errors));
+  // DeepSpeed's file, accelerate's and the Trainer's arguments say together what one job is.
+  std::vector<LaunchSource>*deepspeed = nullptr, *accelerate = nullptr;
+  for (std::size_t i = 0; i < by_format.size(); ++i) {
+    if (launch_formats()[i].name == "deepspeed") deepspeed = &by_format[i];
+    if (launch_formats()[i].name == "accelerate") accelerate = &by_format[i];
+  }
+  if (deepspeed != nullptr && accelerate != nullptr && !deepspeed->empty()) {
+    deepspeed->insert(deepspeed->end(), accelerate->begin(), accelerate->end());
+    accelerate->clear();
+  }
   return by_format;
+}
+
+bool for_ascend(const std::vector<LaunchSource>& files) {
+  for (const LaunchSource& source : files)
+    for (const std::string_view sign : {"mindspeed", "MindSpeed", "ASCEND_", "HCCL_", "ascend-toolkit", "msrun",
+                                        "device: npu", "device=npu", "npu-smi"})
+      if (source.text.find(sign) != std::string::npos) return true;
+  return false;
 }
 
 }  // namespace
@@ -105,19 +191,35 @@ void assume(LaunchJob& job, std::string key, std::string value, std::string why)
   job.inputs.push_back({std::move(key), std::move(value), Origin::Default, std::move(why), {}});
 }
 
-Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const std::optional<Model>& model) {
-  const Result<std::vector<LaunchSource>> files = load(paths);
-  if (!files) return fail(files.error());
-  return read_launch_sources(*files, model);
+void unused(LaunchJob& job, std::string code, std::string text) {
+  job.unused.push_back({std::move(code), std::move(text)});
 }
 
-Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files, const std::optional<Model>& model) {
+Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const LaunchContext& context) {
+  const Result<std::vector<LaunchSource>> files = load_sources(paths, context.arguments);
+  if (!files) return fail(files.error());
+  return read_launch_sources(*files, context);
+}
+
+Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
+  std::vector<LaunchSource> files = given;
+  add_named_files(files);
   LaunchFacts facts = launcher_facts(files);
+  facts.total = context.gpus;
+  if (facts.total > 0) {  // the files' nodes are another job's
+    facts.gpus_per_node =
+        context.gpus_per_node > 0 ? std::min(context.gpus_per_node, facts.total) : facts.gpus_per_node;
+    constexpr int kUsualNode = 8;
+    if (facts.gpus_per_node <= 0 || facts.total % facts.gpus_per_node != 0)
+      facts.gpus_per_node = facts.total % kUsualNode == 0 ? kUsualNode : facts.total;
+    facts.nodes = facts.total / facts.gpus_per_node;
+  }
   if (std::optional<Error> error = too_many_gpus(facts)) return fail(std::move(*error));
-  facts.model = model;
-  if (model) facts.model_where = "--model";
+  facts.model = context.model;
+  facts.asked = context.model.has_value();
+  if (facts.model) facts.model_where = "--model";
   for (const LaunchSource& source : files) {
-    if (!is_model_config(source)) continue;
+    if (!is_model_config(source) || facts.asked) continue;
     Result<Model> config = read_config_json(source.text, source.path);
     if (!config) return fail(config.error());
     facts.model = std::move(*config);
@@ -141,12 +243,14 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files, co
   }
   if (!errors.empty()) return fail(std::move(errors));
   if (!job) {
+    if (std::optional<Error> error = not_understood(files)) return fail(std::move(*error));
     job.emplace();
     job->format = "launcher";
     job->gpus = static_cast<int>(facts.gpus());
     job->gpu = facts.gpu;
-    if (job->gpus > 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
+    if (job->gpus > 0 && facts.total == 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
   }
+  if (for_ascend(files)) job->hardware = "Ascend NPUs";
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())
       return fail({"absurd_model", fmt::format("{}: {}", files.front().path, problem)});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,26 @@
 
 namespace plan {
 
+/// The batch of a file that states what one rank trains a step: the whole follows from the ranks that there are.
+struct RankBatch {
+  std::int64_t steps = 0;  ///< micro-batches of a data-parallel rank; 0: `sequences` of a GPU count
+  double sequences = 0;    ///< of a GPU, in files that count so (MaxText)
+  std::string where{};     ///< "run.toml:12"
+};
+
+/// What is known beside launch files when they are read: what flags or a budget state.
+struct LaunchContext {
+  std::optional<Model> model{};          ///< the one that was asked for; it counts where a file describes another
+  int gpus = 0;                          ///< 0: only the files can tell
+  int gpus_per_node = 0;                 ///< of the cluster that was asked for; 0: not known
+  std::vector<std::string> arguments{};  ///< `$1 $2 ...` of scripts
+};
+
+/// The whole batch on `gpus` GPUs under `fixed` axes; 0 where they do not multiply out.
+[[nodiscard]] std::int64_t batch_of_ranks(const RankBatch& rule, const Fixed& fixed, int gpus);
+/// The words of `--args`, cut at blanks.
+[[nodiscard]] std::vector<std::string> script_arguments(std::string_view typed);
+
 /// What launch files state, in plan's own terms. A field that no file states is empty, or its framework's default
 /// and then listed in `inputs` with Origin::Default.
 struct LaunchJob {
@@ -24,19 +45,22 @@ struct LaunchJob {
   std::optional<Training> training{};  ///< seq, global_batch, precision, optimizer, stack switches
   bool states_seq = false;
   bool states_global_batch = false;
-  int gpus = 0;       ///< 0: not stated
-  std::string gpu{};  ///< preset name, if a launcher names one
-  Fixed fixed{};      ///< every axis that the files state or their framework defaults
+  std::optional<RankBatch> rank_batch{};  ///< where the global batch follows from the ranks
+  int gpus = 0;                           ///< 0: not stated
+  std::string gpu{};                      ///< preset name, if a launcher names one
+  std::string hardware{};                 ///< what the files are for, where no preset has it: it must be named
+  Fixed fixed{};                          ///< every axis that the files state or their framework defaults
   std::vector<Input> inputs{};
-  std::vector<Note> notes{};  ///< unknown flags, defaults taken: nothing is passed over in silence
+  std::vector<Note> notes{};   ///< unknown flags, defaults taken: nothing is passed over in silence
+  std::vector<Note> unused{};  ///< stated, would change model, layout, memory or time, and has no meaning here
   /// Where a value that no file states would stand ("run.sh:12"): the command, or the section of its key.
   std::map<std::string, std::string, std::less<>> homes{};
 };
 
 /// Reads launch files, whatever framework they are for; several make one job (script, JSON, the model's config.json).
-/// `model`, if given, is what files describe that leave it open.
+/// A path may end in `:NAME`, which picks one recipe of a Python module.
 [[nodiscard]] Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths,
-                                                  const std::optional<Model>& model = std::nullopt);
+                                                  const LaunchContext& context = {});
 
 /// One file of a set to be written together.
 struct LaunchFile {

@@ -87,6 +87,25 @@ void from_variables(const Script& script, const std::string& file, LaunchFacts& 
   }
 }
 
+/// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process.
+void from_visible_devices(const Script& script, const std::string& file, LaunchFacts& facts) {
+  if (facts.gpus() > 0) return;
+  for (const ShellCommand& command : script.commands) {
+    const auto own = command.environment.find("CUDA_VISIBLE_DEVICES");
+    if (own == command.environment.end() || own->second.find('$') != std::string::npos || own->second.empty()) continue;
+    const auto each = static_cast<int>(std::count(own->second.begin(), own->second.end(), ',')) + 1;
+    const bool one_process = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+      return word.text == "swift" || word.text == "python" || word.text == "python3";
+    });
+    const bool starter = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+      return word.text == "llamafactory-cli" || word.text == "accelerate" || word.text == "axolotl";
+    });
+    if (!(starter || (one_process && each == 1))) continue;
+    facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file;
+    return;
+  }
+}
+
 /// `numNodes: 128` of a TrainJob, `num_nodes: 4` of SkyPilot: the first value of a key.
 int yaml_number(const std::string& text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
@@ -142,12 +161,13 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       facts.gpus_where = source.path;
     } else if (text.find(" slots=") != std::string::npos && !text.starts_with("#!")) {
       from_hostfile(source, facts);
-    } else if (text.starts_with("#!") || text.find("torchrun") != std::string::npos ||
+    } else if (is_shell(source) || text.find("torchrun") != std::string::npos ||
                text.find("#SBATCH") != std::string::npos) {
-      const Script script = follow_script(text, source.path);
+      const Script script = follow_script(source);
       from_sbatch(script, source.path, facts);
       for (const ShellCommand& command : script.commands) from_command(command, source.path, facts);
       from_variables(script, source.path, facts);
+      from_visible_devices(script, source.path, facts);
     }
   }
   return facts;

@@ -187,6 +187,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   if (whole < 1 || std::abs(batch - static_cast<double>(whole)) > 1e-6 * batch)
     return settings.refuse(*settings.get(kBatch), "a whole number of sequences over all devices");
   builder.global_batch(builder.product({whole, steps}), kBatch);
+  builder.job.rank_batch = RankBatch{.steps = 0, .sequences = each * steps, .where = settings.where(kBatch)};
   const bool delayed = settings.boolean("pipeline_delay_activation_forwarding").value_or(false);
   int passes = d.pp > 1 ? builder.degree("num_pipeline_microbatches", -1, -1) : 1;
   if (passes < 1) passes = d.pp * (delayed ? 2 : 1);
@@ -296,14 +297,22 @@ Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const Launch
   read_batch(builder, degrees);
   read_recompute(builder);
   read_precision(builder);
+  if (lowered(settings.text("hardware").value_or("")) == "tpu")
+    builder.job.hardware = "TPUs of a kind that no key names";
   read_unknown(builder);
   return builder.finish();
 }
 
 bool is_maxtext(const LaunchSource& source) {
   const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return has("base_config:") || has("ici_fsdp_parallelism:") || has("per_device_batch_size:") ||
-         has("dcn_data_parallelism:");
+  const auto starts = [&](std::string_view key) {  // at the start of a line, so that no other tool's section has it
+    for (std::size_t at = source.text.find(key); at != std::string::npos; at = source.text.find(key, at + 1))
+      if (at == 0 || source.text[at - 1] == '\n') return true;
+    return false;
+  };
+  if (is_shell(source)) return has("ici_fsdp_parallelism") && has("base_config");
+  return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("per_device_batch_size:") ||
+         starts("dcn_data_parallelism:");
 }
 
 }  // namespace plan

@@ -25,6 +25,12 @@ struct MegatronArgs {
   std::map<std::string, MegatronValue, std::less<>> given{};
   std::map<std::string, MegatronValue, std::less<>> environment{};
   bool states_environment = true;  ///< false: a dialect sets it elsewhere
+  bool fork = false;               ///< not Megatron-LM's own main branch: its checks need not hold
+  std::optional<Task> task{};      ///< adapters, where flags or a dialect say so
+  std::string task_where{};
+  std::int64_t lora_rank = 0;      ///< 0: not stated
+  std::vector<int> idle_layers{};  ///< positions of layers that do nothing and are not in `num-layers`
+  std::vector<Note> unused{};      ///< what changes the answer and is not modelled
 
   bool has(std::string_view flag) const { return given.find(flag) != given.end(); }
   /// First value; empty if absent or a switch.
@@ -47,9 +53,13 @@ struct MegatronGroup {
   std::vector<MegatronSetting> settings{};
 };
 
-/// Reads words behind pretrain_gpt.py. Mistakes go to `errors`, flags of a fork to `notes`.
+/// Turns flags of forks and of early releases into Megatron-LM's own.
+void settle_forks(MegatronArgs& args);
+
+/// Reads words behind pretrain_gpt.py. Mistakes go to `errors`, flags of a fork that change nothing to `notes`, others
+/// to the arguments' `unused`. `fork`: the program is not Megatron-LM's own.
 [[nodiscard]] MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::string& file,
-                                               Errors& errors, std::vector<Note>& notes);
+                                               Errors& errors, std::vector<Note>& notes, bool fork = false);
 
 /// What the arguments mean; the same for every dialect. All mistakes at once.
 [[nodiscard]] Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& facts);
@@ -93,6 +103,9 @@ struct MegatronReleases {
 /// `0.14 or newer`, `0.12 to 0.13`.
 [[nodiscard]] std::string releases_text(MegatronReleases releases);
 
+/// The same arguments as YAML: `MODEL_ARGS:` and Primus's experiments.
+[[nodiscard]] bool is_megatron_yaml(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_megatron_script(const LaunchSource& source);
 [[nodiscard]] Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options);

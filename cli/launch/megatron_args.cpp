@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "presets/suggest.hpp"
@@ -47,19 +48,30 @@ std::string meant(const std::string& name) {
   return shortest;
 }
 
-void judge_unknown(const std::string& name, const std::string& where, Errors& errors, std::vector<Note>& notes) {
-  const std::string near = meant(name);
-  if (near.empty()) {
-    notes.push_back(
-        {"unknown_flag",
-         fmt::format("{}: Megatron-LM has no flag `--{}`; taken as a fork's own and left out", where, name)});
-    return;
+/// Flags that Megatron-LM does not have, sorted by what becomes of them.
+struct Unknown {
+  bool fork = false;  ///< a slip of a known flag may as well be the fork's own
+  std::size_t count = 0;
+  std::string harmless{}, open{};  ///< named in one note each
+  std::string where{};             ///< of the first that may weigh
+
+  void judge(const std::string& name, const std::string& at, Errors& errors, std::vector<Note>& notes) {
+    const auto list = [&](std::string& into) { into += fmt::format("{}`--{}`", into.empty() ? "" : ", ", name); };
+    if (sounds_harmless(name)) return list(harmless);
+    const std::string near = fork ? "" : meant(name);
+    if (near.empty()) {
+      notes.push_back(
+          {"unknown_flag",
+           fmt::format("{}: Megatron-LM has no flag `--{}`; taken as a fork's own and left out", at, name)});
+      if (where.empty()) where = at;
+      return list(open);
+    }
+    Error error{"unknown_flag", fmt::format("{}: Megatron-LM has no flag `--{}`", at, name), {}, {}};
+    error.facts.push_back("its parser takes no abbreviations and stops at unknown flags");
+    error.help.push_back(fmt::format("the nearest is `--{}`", near));
+    errors.push_back(std::move(error));
   }
-  Error error{"unknown_flag", fmt::format("{}: Megatron-LM has no flag `--{}`", where, name), {}, {}};
-  error.facts.push_back("its parser takes no abbreviations and stops at unknown flags");
-  error.help.push_back(fmt::format("the nearest is `--{}`", near));
-  errors.push_back(std::move(error));
-}
+};
 
 bool is_flag(std::string_view word) { return word.size() > 2 && word.starts_with("--"); }
 
@@ -83,46 +95,86 @@ std::optional<std::int64_t> MegatronArgs::integer(std::string_view flag) const {
   return value;
 }
 
+namespace {
+
+/// Values that follow a flag: as many as it takes, up to the next flag.
+void take_values(std::span<const ShellWord> words, std::size_t& at, int wanted, MegatronValue& value) {
+  const std::size_t most = wanted == MegatronFlag::kMany ? words.size() : static_cast<std::size_t>(wanted);
+  while (value.values.size() < most && at < words.size() && !is_flag(words[at].text))
+    value.values.push_back(words[at++].text);
+}
+
+void stray_word(const ShellWord& word, const std::string& where, std::vector<Note>& notes) {
+  if (word.text.starts_with('$'))
+    notes.push_back({"unknown_arguments", fmt::format("{}: what `{}` holds is not in the file", where, word.text)});
+  else if (!word.text.empty() && word.text != "-")
+    notes.push_back({"unexpected_word", fmt::format("{}: `{}` belongs to no flag", where, word.text)});
+}
+
+bool has_fork_flags(std::span<const ShellWord> words) {
+  return std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+    return is_flag(word.text) && find_fork_flag(word.text.substr(2, word.text.find('=') - 2)) != nullptr;
+  });
+}
+
+}  // namespace
+
 MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::string& file, Errors& errors,
-                                 std::vector<Note>& notes) {
+                                 std::vector<Note>& notes, bool fork) {
   MegatronArgs args;
-  std::size_t unknown = 0;
+  args.fork = fork || has_fork_flags(words);
+  Unknown unknown{.fork = args.fork, .count = 0, .harmless = {}, .open = {}, .where = {}};
   for (std::size_t i = 0; i < words.size();) {
     const ShellWord& word = words[i++];
     const std::string where = fmt::format("{}:{}", file, word.line);
     if (!is_flag(word.text)) {
-      if (!word.text.empty() && word.text != "-" && !word.text.starts_with('$'))
-        notes.push_back({"unexpected_word", fmt::format("{}: `{}` belongs to no flag", where, word.text)});
-      else if (word.text.starts_with('$'))
-        notes.push_back({"unknown_arguments", fmt::format("{}: what `{}` holds is not in the file", where, word.text)});
+      stray_word(word, where, notes);
+      if (word.text.starts_with("$") && word.text != "$@")
+        args.unused.push_back(
+            {"unknown_arguments", fmt::format("{}: what `{}` holds is not in the file", where, word.text)});
       continue;
     }
     const std::size_t equals = word.text.find('=');
-    std::string name = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const std::string name = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
     const MegatronFlag* known = find_megatron_flag(name);
+    const ForkFlag* own = known == nullptr ? find_fork_flag(name) : nullptr;
     MegatronValue value{{}, where};
     if (equals != std::string::npos) value.values.push_back(word.text.substr(equals + 1));
-    const std::size_t wanted = known == nullptr || known->values == MegatronFlag::kMany
-                                   ? words.size()
-                                   : static_cast<std::size_t>(known->values);
-    while (value.values.size() < wanted && i < words.size() && !is_flag(words[i].text))
-      value.values.push_back(words[i++].text);
-    if (known == nullptr) {
-      if (++unknown <= kMostTold) judge_unknown(name, where, errors, notes);
+    const int wanted = known != nullptr ? known->values : own != nullptr ? own->values : MegatronFlag::kMany;
+    const std::size_t first = i;
+    take_values(words, i, wanted, value);
+    if (i > first) value.where = fmt::format("{}:{}", file, words[first].line);  // where it was assigned, not its use
+    if (known == nullptr && own == nullptr) {
+      if (++unknown.count <= kMostTold) unknown.judge(name, where, errors, notes);
       continue;
     }
-    if (known->until < kNewestMegatron)
+    if (wanted > 0 && value.values.size() < static_cast<std::size_t>(wanted))
+      errors.push_back({"missing_value", fmt::format("{}: `--{}` needs a value", where, name), {}, {}});
+    if (own != nullptr) {
+      if (own->meaning == ForkFlag::Meaning::Weighs)
+        args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", where, name, own->as)});
+      if (own->meaning == ForkFlag::Meaning::Own) args.given[name] = std::move(value);
+      if (own->meaning == ForkFlag::Meaning::Same) args.given.try_emplace(std::string(own->as), std::move(value));
+      continue;
+    }
+    if (known->until < kNewestMegatron && !args.fork)
       notes.push_back(
           {"flag_gone", fmt::format("{}: `--{}` is gone from Megatron core 0.{} on", where, name, known->until + 1)});
-    if (known->values > 0 && value.values.size() < wanted)
-      errors.push_back({"missing_value", fmt::format("{}: `--{}` needs a value", where, name), {}, {}});
     if (args.has(name) && args.given[name].values != value.values)
       notes.push_back({"given_twice", fmt::format("{}: `--{}` is given before; the last one counts", where, name)});
+    if (const std::string_view change = weighing_flag(name); !change.empty())
+      args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", where, name, change)});
     args.given[name] = std::move(value);
   }
-  if (unknown > kMostTold)
+  if (!unknown.harmless.empty())
+    notes.push_back(
+        {"flags_left_out", fmt::format("{}: flags of a fork that change nothing here: {}", file, unknown.harmless)});
+  if (!unknown.open.empty())
+    args.unused.push_back({"unknown_flag", fmt::format("{}: what these flags of a fork change is not known: {}",
+                                                       unknown.where, unknown.open)});
+  if (unknown.count > kMostTold)
     notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
-                                                 unknown - kMostTold)});
+                                                 unknown.count - kMostTold)});
   return args;
 }
 

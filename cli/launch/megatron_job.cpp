@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_builder.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/layout_text.hpp"
@@ -13,35 +14,7 @@
 namespace plan {
 namespace {
 
-struct Builder {
-  const MegatronArgs& args;
-  LaunchJob job{};
-  Errors errors{};
-
-  /// A positive integer flag with Megatron's default.
-  int count(const char* flag, const char* key, int otherwise, int least = 1) {
-    if (!args.has(flag)) {
-      assume(job, key, fmt::format("{}", otherwise), "Megatron-LM");
-      return otherwise;
-    }
-    const std::optional<std::int64_t> value = args.integer(flag);
-    if (!value || *value < least || *value > (1 << 24)) {
-      wrong(flag, fmt::format("takes a number of at least {}, not `{}`", least, args.text(flag)));
-      return otherwise;
-    }
-    state(job, key, fmt::format("{}", *value), args.where(flag));
-    return static_cast<int>(*value);
-  }
-
-  void wrong(const char* flag, std::string why) {
-    Error error{"bad_value", fmt::format("{}: `--{}` {}", args.where(flag), flag, why), {}, {}};
-    if (args.text(flag).find('$') != std::string::npos)
-      error.help.push_back("the script does not set it: write its value, or a default as ${NAME:-8}");
-    errors.push_back(std::move(error));
-  }
-  /// A switch: stated where present, Megatron's `off` otherwise.
-  bool on(const char* flag) const { return args.has(flag); }
-};
+using megatron::Builder;
 
 Precision precision(const MegatronArgs& args) {
   if (args.has("fp4-format")) return Precision::Nvfp4;
@@ -102,6 +75,10 @@ void training(Builder& builder) {
                    : args.has("fp8-format") ? "fp8-format"
                    : args.has("bf16")       ? "bf16"
                                             : "fp16"));
+  if (training.precision == Precision::Fp32) {
+    job.inputs.pop_back();
+    assume(job, "precision", "fp32", "Megatron-LM");
+  }
   const std::string optimizer = args.text("optimizer");
   if (optimizer == "sgd")
     training.optimizer = Optimizer::SgdMomentum;
@@ -129,8 +106,9 @@ void training(Builder& builder) {
 void sharding(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Fixed& fixed = builder.job.fixed;
-  std::string flag = "use-distributed-optimizer";
-  int zero = args.has(flag) ? 1 : 0;
+  std::string flag = args.has("zero-stage") ? "zero-stage" : "use-distributed-optimizer";
+  int zero = args.has("zero-stage") ? builder.count("zero-stage", "zero", 0, 0) : args.has(flag) ? 1 : 0;
+  if (zero > 3) builder.wrong("zero-stage", "takes 0, 1, 2 or 3");
   if (args.has("use-megatron-fsdp") || args.has("use-custom-fsdp")) {
     flag = args.has("data-parallel-sharding-strategy") ? "data-parallel-sharding-strategy"
            : args.has("use-megatron-fsdp")             ? "use-megatron-fsdp"
@@ -141,8 +119,10 @@ void sharding(Builder& builder) {
     flag = "use-torch-fsdp2";
     zero = args.has("torch-fsdp2-no-reshard-after-forward") ? 2 : 3;
   }
-  fixed.zero = zero;
-  if (args.has(flag))
+  fixed.zero = std::min(zero, 3);
+  if (flag == "zero-stage")
+    ;  // stated as it was read
+  else if (args.has(flag))
     state(builder.job, "zero", fmt::format("{}", zero), args.where(flag));
   else
     assume(builder.job, "zero", "0", "Megatron-LM");
@@ -192,98 +172,6 @@ void context(Builder& builder) {
   fixed.cp_ulysses = std::max(1, sizes.empty() ? 1 : std::atoi(sizes.front().c_str()));
 }
 
-/// Chunks per rank: stated, or from the layers of a chunk.
-int virtual_stages(Builder& builder, int pp, int depth) {
-  const MegatronArgs& args = builder.args;
-  if (args.has("num-virtual-stages-per-pipeline-rank"))
-    return builder.count("num-virtual-stages-per-pipeline-rank", "vp", 1);
-  const char* flag = "num-layers-per-virtual-pipeline-stage";
-  if (!args.has(flag)) return 1;
-  const int each = builder.count(flag, "layers_per_chunk", 1);
-  if (depth % pp == 0 && depth / pp % each == 0) return depth / pp / each;
-  builder.wrong(flag, fmt::format("{} does not divide the {} layers of a stage", each, depth / std::max(1, pp)));
-  return 1;
-}
-
-/// `--pipeline-model-parallel-layout`; empty after a mistake.
-std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
-  const char* flag = "pipeline-model-parallel-layout";
-  const MegatronArgs& args = builder.args;
-  Result<PipelineLayout> read = read_pipeline_layout(args.text(flag), depth, mtp, pp);
-  if (!read) {
-    read.error().front().message = args.where(flag) + ": " + read.error().front().message;
-    builder.errors.insert(builder.errors.end(), read.error().begin(), read.error().end());
-    return {};
-  }
-  const int last = static_cast<int>(read->chunks.size()) - 1;
-  if (read->mtp >= 0 && read->mtp < last)
-    builder.job.notes.push_back(
-        {"mtp_stage", fmt::format("{}: the MTP layers of stage {} are counted on the last stage", args.where(flag),
-                                  read->mtp % pp)});
-  state(builder.job, "layers", stage_layers_text(read->chunks), args.where(flag));
-  return read->chunks;
-}
-
-/// First and last stage as stated, the others alike.
-std::vector<int> chunks_between_ends(Builder& builder, int pp, int vp, int depth) {
-  const char *first_flag = "decoder-first-pipeline-num-layers", *last_flag = "decoder-last-pipeline-num-layers";
-  const bool first = builder.args.has(first_flag), last = builder.args.has(last_flag);
-  const int front = first ? builder.count(first_flag, "first_stage_layers", 1) : 0;
-  const int back = last ? builder.count(last_flag, "last_stage_layers", 1) : 0;
-  const int middle = pp - (first ? 1 : 0) - (last ? 1 : 0), left = depth - front - back;
-  const bool fits = left >= 0 && (middle > 0 ? left % middle == 0 && left / middle % vp == 0 : left == 0) &&
-                    front % vp == 0 && back % vp == 0;
-  if (!fits) {
-    builder.wrong(first ? first_flag : last_flag,
-                  fmt::format("leaves {} layers for {} stages in the middle", left, middle));
-    return {};
-  }
-  std::vector<int> chunks;
-  for (int chunk = 0; chunk < pp * vp; ++chunk) {
-    const int stage = chunk % pp;
-    const int layers = first && stage == 0 ? front : last && stage == pp - 1 ? back : middle > 0 ? left / middle : 0;
-    chunks.push_back(layers / vp);
-  }
-  return chunks;
-}
-
-/// Equal chunks, embedding and loss counted as layers where the flags say so.
-std::vector<int> divided_chunks(Builder& builder, int pp, int vp, int depth) {
-  const bool embedding = builder.args.has("account-for-embedding-in-pipeline-split"),
-             loss = builder.args.has("account-for-loss-in-pipeline-split");
-  std::vector<int> chunks = equal_chunks(depth, pp * vp, embedding, loss);
-  if (chunks.empty())
-    builder.errors.push_back({"uneven_stages",
-                              fmt::format("{}: {} layers{} do not divide into {} chunks (pp {} x vp {})",
-                                          builder.args.where("pipeline-model-parallel-size"), depth,
-                                          embedding || loss ? ", embedding and loss counted," : "", pp * vp, pp, vp),
-                              {},
-                              {"state the stages with `--pipeline-model-parallel-layout`"}});
-  return chunks;
-}
-
-/// The pipeline: stages, chunks and the layers that stand on them.
-void stages(Builder& builder) {
-  const MegatronArgs& args = builder.args;
-  LaunchJob& job = builder.job;
-  const int pp = builder.count("pipeline-model-parallel-size", "pp", 1), depth = job.model ? job.model->depth() : 0;
-  int vp = virtual_stages(builder, pp, depth);
-  std::vector<int> chunks;
-  if (job.model && pp <= 1 << 16 && vp <= 1 << 12) {
-    if (args.has("pipeline-model-parallel-layout")) {
-      chunks = listed_chunks(builder, pp, depth, job.model->mtp.depth);
-      if (!chunks.empty()) vp = static_cast<int>(chunks.size()) / pp;
-    } else if (args.has("decoder-first-pipeline-num-layers") || args.has("decoder-last-pipeline-num-layers")) {
-      chunks = chunks_between_ends(builder, pp, vp, depth);
-    } else {
-      chunks = divided_chunks(builder, pp, vp, depth);
-    }
-  }
-  job.fixed.pp = pp, job.fixed.vp = vp;
-  job.fixed.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
-  if (pp > 1 && !chunks.empty()) job.fixed.chunk_layers = std::move(chunks);
-}
-
 void recompute(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Recompute out;
@@ -324,7 +212,8 @@ void recompute(Builder& builder) {
 void batch(Builder& builder) {
   const MegatronArgs& args = builder.args;
   LaunchJob& job = builder.job;
-  if (!args.has("micro-batch-size")) {
+  const bool packed = args.has("max-tokens-per-gpu") || args.fork;
+  if (!args.has("micro-batch-size") && !packed) {
     Error error{"missing_flag", "`--micro-batch-size` is missing; Megatron-LM has no default", {}, {}};
     builder.errors.push_back(std::move(error));
   }
@@ -334,12 +223,53 @@ void batch(Builder& builder) {
     job.states_global_batch = true;
     return;
   }
+  job.rank_batch = RankBatch{.steps = 1, .sequences = 0, .where = args.where("micro-batch-size")};
   const std::int64_t grid = std::int64_t{*job.fixed.tp} * *job.fixed.pp * *job.fixed.cp;
   if (job.gpus > 0 && job.gpus % grid == 0) {
     job.training->global_batch = job.gpus / grid * *job.fixed.micro_batch;
     job.states_global_batch = true;
     assume(job, "global_batch", fmt::format("{}", job.training->global_batch), "Megatron-LM: micro_batch x dp");
   }
+}
+
+/// Adapters, where flags or a dialect state them.
+void task(Builder& builder) {
+  const MegatronArgs& args = builder.args;
+  LaunchJob& job = builder.job;
+  if (!args.task) return;
+  job.training->task = *args.task;
+  state(job, "task", std::string(name(*args.task)), args.task_where);
+  if (!job.training->adapters()) return;
+  if (args.lora_rank > 0 && args.lora_rank <= 1 << 20) {
+    job.training->lora.rank = args.lora_rank;
+    state(job, "lora_rank", fmt::format("{}", args.lora_rank), args.task_where);
+  } else {
+    assume(job, "lora_rank", fmt::format("{}", job.training->lora.rank), job.format);
+    job.inputs.back().guessed = true;
+  }
+}
+
+/// Flags that count something: a word, zero or less is Megatron-LM's mistake as well.
+void numbers(Builder& builder) {
+  constexpr const char* kCounts[] = {"num-layers",           "hidden-size",
+                                     "ffn-hidden-size",      "num-attention-heads",
+                                     "num-query-groups",     "kv-channels",
+                                     "kv-lora-rank",         "qk-head-dim",
+                                     "qk-pos-emb-head-dim",  "v-head-dim",
+                                     "num-experts",          "moe-router-topk",
+                                     "moe-ffn-hidden-size",  "moe-shared-expert-intermediate-size",
+                                     "vocab-size",           "padded-vocab-size",
+                                     "recompute-num-layers", "max-position-embeddings"};
+  for (const char* flag : kCounts) {
+    if (!builder.args.has(flag)) continue;
+    const std::optional<std::int64_t> value = builder.args.integer(flag);
+    const bool none = builder.args.text(flag) == "None";
+    if (none || (value && *value >= 1 && *value <= 1'000'000'000)) continue;
+    builder.wrong(flag, fmt::format("takes a number of at least 1, not `{}`", builder.args.text(flag)));
+  }
+  for (const char* flag : {"q-lora-rank", "mtp-num-layers", "cpu-offloading-num-layers"})
+    if (builder.args.has(flag) && builder.args.text(flag) != "None" && builder.args.integer(flag).value_or(-1) < 0)
+      builder.wrong(flag, fmt::format("takes a number of at least 0, not `{}`", builder.args.text(flag)));
 }
 
 void experts(Builder& builder) {
@@ -361,7 +291,10 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   job.framework = Framework::Megatron;
   job.gpus = static_cast<int>(facts.gpus());
   job.gpu = facts.gpu;
-  if (job.gpus > 0) state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+  if (job.gpus > 0 && facts.total == 0) state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+  job.unused = args.unused;
+  numbers(builder);
+  if (!builder.errors.empty()) return fail(std::move(builder.errors));
   const bool names_model = args.states_environment || args.has("num-layers") || facts.model;
   if (names_model) {  // a dialect's overrides may leave the model to a recipe
     Result<Model> model = megatron_model(args, facts, job.notes);
@@ -377,13 +310,14 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
     state(job, "sp", *job.fixed.sequence_parallel ? "on" : "off", args.where("sequence-parallel"));
   else
     assume(job, "sp", "off", "Megatron-LM");
-  stages(builder);
+  megatron::stages(builder);
   context(builder);
   experts(builder);
   sharding(builder);
   recompute(builder);
   batch(builder);
-  Errors mistakes = megatron_mistakes(args, job);
+  task(builder);
+  Errors mistakes = args.fork ? Errors{} : megatron_mistakes(args, job);
   builder.errors.insert(builder.errors.end(), mistakes.begin(), mistakes.end());
   if (!builder.errors.empty()) return fail(std::move(builder.errors));
   return std::move(job);

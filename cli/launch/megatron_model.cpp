@@ -16,8 +16,9 @@ constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 100'000'000;
 std::optional<std::vector<bool>> moe_layers(const std::string& text, std::size_t depth) {
   std::vector<bool> out;
   if (text.find('[') == std::string::npos) {
-    const std::size_t every = text.empty() ? 1 : static_cast<std::size_t>(std::atoll(text.c_str()));
-    if (every == 0) return std::nullopt;
+    const long long freq = text.empty() ? 1 : std::atoll(text.c_str());
+    if (freq == 0) return std::nullopt;
+    const auto every = static_cast<std::size_t>(std::abs(freq));  // `i % -1 == 0` holds for every layer
     for (std::size_t i = 0; i < depth; ++i) out.push_back(i % every == 0);
     return out;
   }
@@ -139,29 +140,38 @@ bool same_shape(const Model& a, const Model& b) {
   return true;
 }
 
-/// The preset of the same shape, the one with the stated vocabulary first.
-std::optional<Model> preset_like(const Model& model) {
+/// Presets of the same shape, those with the stated vocabulary (or padded to it) first.
+std::vector<Model> presets_like(const Model& model) {
   const StoreOptions store = StoreOptions::from_environment();
-  std::optional<Model> best;
+  std::vector<Model> out;
   for (const PresetEntry& entry : list_presets(PresetKind::Model, store)) {
     if (entry.text.find(fmt::format("hidden: {}", model.hidden)) == std::string::npos) continue;  // parsing takes time
     Result<Model> preset = parse_model(entry);
     if (!preset || !same_shape(model, *preset)) continue;
-    const bool better = !best || (best->vocab != model.vocab && preset->vocab == model.vocab);
-    if (better) best = std::move(*preset);
+    out.push_back(std::move(*preset));
   }
-  return best;
+  std::stable_partition(out.begin(), out.end(), [&](const Model& one) { return one.vocab == model.vocab; });
+  return out;
+}
+
+/// A vocabulary is padded to a multiple of 128 for each tensor-parallel rank; further apart it is another's.
+bool same_vocabulary(std::int64_t stated, std::int64_t preset) {
+  constexpr std::int64_t kMostPadding = 4096;
+  return stated <= 0 || (stated >= preset && stated - preset < kMostPadding);
 }
 
 /// Vocabulary that a tokenizer's name gives away: a published model's.
 std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
-  if (args.text("tokenizer-type") == "GPT2BPETokenizer") return 50257;
-  const std::string name = args.text("tokenizer-model");
-  if (name.empty() || name.find('$') != std::string::npos) return 0;
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
-  const Result<Found<Model>> found = load_model(name, store);
-  return found ? found->value.vocab : 0;
+  const std::string type = args.text("tokenizer-type");
+  if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
+  for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-checkpoint", "tokenizer-type"}) {
+    std::string name = args.text(flag);
+    if (name.ends_with("/tokenizer.model") || name.ends_with("/tokenizer.json"))  // the folder is the model's
+      name.resize(name.rfind('/'));
+    if (name.empty() || name.find('$') != std::string::npos) continue;
+    if (const std::optional<NamedModel> found = model_named(name)) return found->model.vocab;
+  }
+  return 0;
 }
 
 Errors judge(const MegatronArgs& args, const Model& model) {
@@ -189,7 +199,29 @@ Errors judge(const MegatronArgs& args, const Model& model) {
 }  // namespace
 
 Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
-  if (facts.model && !args.has("num-layers")) return *facts.model;
+  if (facts.model && !args.has("num-layers")) {
+    Model named = *facts.model;
+    const std::optional<std::int64_t> mtp = args.integer("mtp-num-layers");
+    if (mtp && *mtp >= 0 && *mtp < 100 && !facts.asked) {
+      named.mtp.depth = static_cast<int>(*mtp);
+      if (*mtp > 0 && named.mtp.kinds.empty()) named.mtp.kinds = {named.layers.back()};
+    }
+    return named;
+  }
+  for (const char* flag : {"encoder-num-layers", "decoder-num-layers", "decoder-seq-length", "encoder-seq-length",
+                           "bert-no-binary-head", "patch-dim", "img-h"})
+    if (args.has(flag))
+      return fail(
+          {"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not model",
+                                        args.where(flag), flag)});
+  for (const char* flag : {"hybrid-override-pattern", "hybrid-layer-pattern", "is-hybrid-model"}) {
+    if (!args.has(flag)) continue;
+    if (facts.model) return *facts.model;
+    return fail({"bad_model",
+                 fmt::format("{}: layers of several kinds by `--{}` are not read", args.where(flag), flag),
+                 {},
+                 {"name a model that has them with `--model`, or give its config.json with `--from`"}});
+  }
   Model model;
   const std::int64_t depth = args.integer("num-layers", 0);
   model.hidden = args.integer("hidden-size", 0);
@@ -231,7 +263,15 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));
   model.default_seq = args.integer("seq-length", 4096);
   model.name = fmt::format("{}-layer model", depth);
-  const std::optional<Model> preset = facts.model && same_shape(model, *facts.model) ? facts.model : preset_like(model);
+  if (facts.model && facts.asked && !same_shape(model, *facts.model)) {
+    notes.push_back({"model_differs", fmt::format("{} and {} describe different models; {} counts",
+                                                  args.where("num-layers"), facts.model_where, facts.model_where)});
+    return *facts.model;
+  }
+  const std::vector<Model> twins = presets_like(model);
+  std::optional<Model> preset = facts.model && same_shape(model, *facts.model) ? facts.model : std::nullopt;
+  if (!preset && !twins.empty() && model.vocab > 0 && same_vocabulary(model.vocab, twins.front().vocab))
+    preset = twins.front();
   if (facts.model && !same_shape(model, *facts.model))
     notes.push_back({"model_differs",
                      fmt::format("{} and the script describe different models; the script counts", facts.model_where)});
@@ -239,17 +279,17 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
     model.name = preset->name;
     model.default_global_batch = preset->default_global_batch;
     if (model.mtp.depth > 0) model.mtp.own_embedding = preset->mtp.own_embedding;
-    if (model.vocab <= 0) {
-      model.vocab = preset->vocab;
-      notes.push_back({"vocabulary_assumed",
-                       fmt::format("no file states the vocabulary: {}, as {} has it", model.vocab, preset->name)});
-    }
+    if (model.vocab <= 0) model.vocab = preset->vocab;
   }
-  if (model.vocab <= 0)
-    return fail({"vocabulary_not_stated",
-                 "the vocabulary is not stated: the tokenizer decides it",
-                 {},
-                 {"add `--vocab-size N` to the script, or name the model with `--model`"}});
+  if (model.vocab <= 0) {
+    Error error{"vocabulary_not_stated", "the vocabulary is not stated: the tokenizer decides it"};
+    std::string names;
+    for (std::size_t i = 0; i < twins.size() && i < 4; ++i) names += (names.empty() ? "" : ", ") + twins[i].name;
+    if (!names.empty()) error.facts.push_back(fmt::format("layers of the same shape: {}", names));
+    error.help.push_back(fmt::format("add `--vocab-size N` to the script, or name the model: `--model {}`",
+                                     twins.size() == 1 ? twins.front().name : "NAME"));
+    return fail(std::move(error));
+  }
   return model;
 }
 

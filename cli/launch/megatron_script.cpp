@@ -4,17 +4,68 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
 
 namespace plan {
 namespace {
 
+std::string_view base_name(std::string_view word) {
+  const std::size_t slash = word.rfind('/');
+  return slash == std::string_view::npos ? word : word.substr(slash + 1);
+}
+
 /// The programs of Megatron-LM that train a decoder.
 bool is_program(std::string_view word) {
-  const std::size_t slash = word.rfind('/');
-  if (slash != std::string_view::npos) word.remove_prefix(slash + 1);
+  word = base_name(word);
   return word == "pretrain_gpt.py" || word == "pretrain_mamba.py" || word == "pretrain_hybrid.py" ||
          word == "finetune_gpt.py";
+}
+
+/// Words of programs that take the same flags and train no decoder, or train nothing.
+bool is_other_program(std::string_view path) {
+  const std::string_view word = base_name(path);
+  constexpr std::string_view kOthers[] = {
+      "bert",      "t5",      "vlm",     "vision",     "ict",    "retro",   "realm",  "multimodal", "llava",  "convert",
+      "inference", "generat", "evaluat", "preprocess", "server", "distill", "export", "prune",      "quantiz"};
+  if (!word.ends_with(".py")) return false;
+  if (path.ends_with("tasks/main.py")) return true;
+  return std::any_of(std::begin(kOthers), std::end(kOthers),
+                     [&](std::string_view other) { return word.find(other) != std::string_view::npos; });
+}
+
+/// Flags that a job of Megatron-LM's cannot do without, whatever its program is called.
+constexpr std::string_view kSigns[] = {"--num-layers",
+                                       "--hidden-size",
+                                       "--num-attention-heads",
+                                       "--micro-batch-size",
+                                       "--global-batch-size",
+                                       "--seq-length",
+                                       "--tensor-model-parallel-size",
+                                       "--pipeline-model-parallel-size",
+                                       "--max-position-embeddings",
+                                       "--train-iters"};
+constexpr int kEnoughSigns = 4;
+
+bool has_flag_set(const std::vector<ShellWord>& words) {
+  int signs = 0;
+  for (const std::string_view sign : kSigns)
+    signs += static_cast<int>(std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
+      return word.text == sign ||
+             (word.text.starts_with(sign) && word.text.size() > sign.size() && word.text[sign.size()] == '=');
+    }));
+  return signs >= kEnoughSigns;
+}
+
+/// Where the program stands among words that hold Megatron-LM's flags: its name, or the last script of Python's.
+std::optional<std::size_t> program_in(const std::vector<ShellWord>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (is_program(words[i].text)) return i;
+  if (!has_flag_set(words)) return std::nullopt;
+  std::optional<std::size_t> script;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].text.ends_with(".py") && (!script || !words[i - 1].text.starts_with("--"))) script = i;
+  return script.value_or(0);
 }
 
 /// A TrainJob lists torchrun's words in YAML: one line each, `- "word"` or inside brackets.
@@ -74,17 +125,12 @@ std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& n
   std::vector<Launch> out;
   if (source.text.find("kind: TrainJob") != std::string::npos) {
     ShellCommand command{listed_words(source.text), {}};
-    for (std::size_t i = 0; i < command.words.size(); ++i)
-      if (is_program(command.words[i].text)) return {{source.path, command, i}};
+    if (const std::optional<std::size_t> at = program_in(command.words)) return {{source.path, command, *at}};
     return out;
   }
-  const Script script = follow_script(source.text, source.path);
+  const Script script = follow_script(source);
   for (const ShellCommand& command : script.commands)
-    for (std::size_t i = 0; i < command.words.size(); ++i)
-      if (is_program(command.words[i].text)) {
-        out.push_back({source.path, command, i});
-        break;
-      }
+    if (const std::optional<std::size_t> at = program_in(command.words)) out.push_back({source.path, command, *at});
   notes.insert(notes.end(), script.notes.begin(), script.notes.end());
   // `srun bash -c 'torchrun ... "$@"' pretrain_gpt.py ...` shows the same launch twice: the innermost counts.
   if (out.size() > 1) out.erase(out.begin(), out.end() - 1);
@@ -95,7 +141,7 @@ std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& n
 void take_environment(const Launch& launch, const LaunchSource& source, MegatronArgs& args) {
   for (const auto& [name, value] : launch.command.environment) args.environment[name] = {{value}, source.path};
   if (source.text.find("kind: TrainJob") == std::string::npos) {
-    for (const auto& [name, word] : follow_script(source.text, source.path).exported)
+    for (const auto& [name, word] : follow_script(source).exported)
       args.environment[name] = {{word.text}, fmt::format("{}:{}", source.path, word.line)};
     return;
   }
@@ -112,29 +158,87 @@ void take_environment(const Launch& launch, const LaunchSource& source, Megatron
 }  // namespace
 
 bool is_megatron_script(const LaunchSource& source) {
-  return source.text.find("pretrain_gpt.py") != std::string::npos ||
-         source.text.find("pretrain_mamba.py") != std::string::npos ||
-         source.text.find("pretrain_hybrid.py") != std::string::npos ||
-         source.text.find("finetune_gpt.py") != std::string::npos;
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  for (const std::string_view program :
+       {"pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "finetune_gpt.py"})
+    if (has(program)) return true;
+  return is_shell(source) &&
+         (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--pipeline-model-parallel-size")) &&
+         !has("--tensor_model_parallel_size") && !has("vllm serve");
 }
 
-Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+namespace {
+
+/// slime says in its own flags how many GPUs train.
+LaunchFacts with_actors(LaunchFacts facts, const MegatronArgs& args) {
+  const std::int64_t nodes = args.integer("actor-num-nodes", 0), each = args.integer("actor-num-gpus-per-node", 0);
+  if (facts.total > 0 || nodes < 1 || each < 1 || nodes > 1 << 16 || each > 1 << 10) return facts;
+  facts.nodes = static_cast<int>(nodes), facts.gpus_per_node = static_cast<int>(each);
+  facts.gpus_where = args.where("actor-num-nodes");
+  return facts;
+}
+
+/// `--deepspeed_config FILE` holds ZeRO's stage where no flag does.
+void follow_deepspeed(const LaunchSource& source, MegatronArgs& args) {
+  const char* flag = args.has("deepspeed_config") ? "deepspeed_config" : "deepspeed-config";
+  if (!args.has(flag) || args.has("zero-stage")) return;
+  if (const std::optional<LaunchSource> file = beside(source, args.text(flag)))
+    if (Result<Settings> keys = settings_of_json(*file)) {
+      const std::optional<std::int64_t> stage = keys->integer("zero_optimization.stage");
+      args.given["zero-stage"] = {{fmt::format("{}", stage.value_or(0))}, keys->where("zero_optimization.stage")};
+      return;
+    }
+  args.unused.push_back({"not_used", fmt::format("{}: ZeRO's stage may stand in `{}`, which is not beside the script",
+                                                 args.where(flag), args.text(flag))});
+}
+
+bool for_ascend(const LaunchSource& source) {
+  for (const std::string_view sign : {"mindspeed", "MindSpeed", "ASCEND_", "HCCL_", "ascend-toolkit", "msrun"})
+    if (source.text.find(sign) != std::string::npos) return true;
+  return false;
+}
+
+Error not_a_decoder(const LaunchSource& source, const ShellWord& program) {
+  return {"not_a_decoder",
+          fmt::format("{}:{}: `{}` trains no decoder of the kind that plan models", source.path, program.line,
+                      program.text),
+          {},
+          {}};
+}
+
+Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, const LaunchFacts& facts,
+                              std::vector<Note>& notes) {
   Errors errors;
+  const std::vector<ShellWord>& all = launch.command.words;
+  for (const ShellWord& word : all)
+    if (is_other_program(word.text)) return fail(not_a_decoder(source, word));
+  const bool plain = is_program(all[launch.program].text);
+  const std::span words = std::span(all).subspan(plain || launch.program > 0 ? launch.program + 1 : 0);
+  const auto flags =
+      std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
+  if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))
+    return fail(std::move(*error));
+  const bool ascend = for_ascend(source);
+  MegatronArgs args = read_megatron_words(words, source.path, errors, notes, !plain || ascend);
+  take_environment(launch, source, args);
+  follow_deepspeed(source, args);
+  settle_forks(args);
+  Result<LaunchJob> job = megatron_job(args, with_actors(facts, args));
+  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  if (!errors.empty()) return fail(std::move(errors));
+  return job;
+}
+
+}  // namespace
+
+Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   std::vector<Note> notes;
   for (const LaunchSource& source : files) {
     const std::vector<Launch> launches = launches_in(source, notes);
     if (launches.empty()) continue;
     const Launch& launch = launches.back();
-    const std::span words = std::span(launch.command.words).subspan(launch.program + 1);
-    const auto flags =
-        std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
-    if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))
-      return fail(std::move(*error));
-    MegatronArgs args = read_megatron_words(words, source.path, errors, notes);
-    take_environment(launch, source, args);
-    Result<LaunchJob> job = megatron_job(args, facts);
-    if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
-    if (!errors.empty()) return fail(std::move(errors));
+    Result<LaunchJob> job = read_launch(source, launch, facts, notes);
+    if (!job) return job;
     job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
     const std::string command = fmt::format("{}:{}", source.path, launch.command.words.front().line);
     for (const Input& input : job->inputs)

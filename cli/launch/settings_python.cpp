@@ -111,7 +111,11 @@ class Recipe {
 
   void statement(const Statement& statement) {
     const std::vector<std::string_view> words = split_outside(statement.text, ' ');
-    if (words.size() >= 4 && words[0] == "from" && words[2] == "import") return imported(words[1], statement);
+    if (words.size() >= 4 && words[0] == "from" && words[2] == "import") {
+      if (statement.text.find("model_registry") != std::string::npos) imported(words[1], statement);
+      return;
+    }
+    if (words.size() >= 2 && words[0] == "return" && statement.text.back() == ')') return returned(statement);
     const std::vector<std::string_view> sides = split_outside(statement.text, '=');
     if (sides.size() != 2) return;
     const std::string target = expand(sides[0]);
@@ -140,10 +144,29 @@ class Recipe {
   }
 
   void imported(std::string_view module, const Statement& at) {
-    constexpr std::string_view kModels = "torchtitan.models.";
-    if (module.rfind(kModels, 0) != 0) return;
-    std::string_view family = module.substr(kModels.size());
-    add("model.name", family.substr(0, family.find('.')), at);
+    constexpr std::string_view kModels = "torchtitan.models.", kFolder = "/models/";
+    std::string_view family = module;
+    if (module.rfind(kModels, 0) == 0) {
+      family.remove_prefix(kModels.size());
+      family = family.substr(0, family.find('.'));
+    } else if (const std::size_t folder = file_.rfind(kFolder); module == "." && folder != std::string::npos) {
+      family = std::string_view(file_).substr(folder + kFolder.size());
+      family = family.substr(0, family.find('/'));
+    } else {
+      return;
+    }
+    if (family != "common") add("model.name", family, at);
+  }
+
+  /// `return Trainer.Config(training=..., parallelism=...)`: each argument is a part of the configuration.
+  void returned(const Statement& at) {
+    const std::string_view text = at.text;
+    const std::size_t open = text.find('(');
+    if (open == std::string_view::npos || text.substr(0, open).find("Config") == std::string_view::npos) return;
+    for (const std::string_view argument : split_outside(text.substr(open + 1, text.size() - open - 2), ',')) {
+      const std::vector<std::string_view> sides = split_outside(argument, '=');
+      if (sides.size() == 2) assign(std::string(sides[0]), sides[1], at);
+    }
   }
 
   // Calls and lists nest as deep as kMostDepth.
@@ -158,6 +181,8 @@ class Recipe {
   // NOLINTNEXTLINE(misc-no-recursion)
   void assign_value(const std::string& key, std::string_view value, const Statement& at) {
     if (value == "None") return add(key, "none", at);
+    if (const auto call = calls_.find(value); call != calls_.end() && key != "recipe")
+      return assign(key, std::string(call->second), at);
     if (value.front() == '"' || value.front() == '\'')
       return add(key, value.substr(1, std::max<std::size_t>(2, value.size()) - 2), at);
     if (value.front() == '[') return list(key, value, at);
@@ -232,6 +257,11 @@ class Recipe {
       add("recipe", sides[1].substr(0, sides[1].size() - 2), statement);
       return true;
     }
+    if (sides[1].back() == ')' && sides[0].find_first_of("([ ") == std::string_view::npos) {
+      calls_[std::string(sides[0])] = std::string(sides[1]);
+      if (sides[0] == "model_spec") assign("model_spec", sides[1], statement);
+      return true;
+    }
     if (sides[1].find_first_of("([{\"' ") != std::string_view::npos) return false;
     aliases_[std::string(sides[0])] = expand(sides[1]);
     return true;
@@ -244,6 +274,7 @@ class Recipe {
   std::string file_{};
   std::map<std::string, std::string, std::less<>> aliases_{};  ///< name, and the section that it stands for
   std::map<std::string, std::int64_t, std::less<>> numbers_{};
+  std::map<std::string, std::string, std::less<>> calls_{};  ///< name, and the call that made it
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/format.hpp"
 #include "cli/launch/shell_follower.hpp"
 #include "cli/launch/shell_statements.hpp"
 
@@ -50,6 +51,25 @@ Script follow_script(std::string_view text, const std::string& file) {
   shell::Follower follower(file, script);
   shell::set_slurm_variables(script.sbatch, follower.scope);
   follower.run(text, 1);
+  return script;
+}
+
+Script follow_script(const LaunchSource& source) {
+  Script script;
+  script.sbatch = shell::sbatch_directives(source.text);
+  shell::Follower follower(source.path, script);
+  follower.source = &source;
+  shell::set_slurm_variables(script.sbatch, follower.scope);
+  if (!source.arguments.empty()) {
+    follower.scope.knows_positional = true;
+    follower.scope.positional.emplace_back();
+    follower.scope.positional.back().add(source.path, 1);
+    for (const std::string& word : source.arguments) {
+      follower.scope.positional.emplace_back();
+      follower.scope.positional.back().add(word, 1);
+    }
+  }
+  follower.run(source.text, 1);
   return script;
 }
 

@@ -38,5 +38,8 @@ struct Script {
 /// Follows a bash script without running anything: assignments, arrays, quotes, ${V:-d}, $(( )), if, case, for,
 /// functions, `bash -c`. What depends on more than the text stays as written and is noted.
 [[nodiscard]] Script follow_script(std::string_view text, const std::string& file);
+/// The same with the arguments that the script was given and the files that it sources, as far as they can be opened.
+struct LaunchSource;
+[[nodiscard]] Script follow_script(const LaunchSource& source);
 
 }  // namespace plan

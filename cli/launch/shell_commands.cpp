@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/launch/format.hpp"
 #include "cli/launch/shell_statements.hpp"
 
 namespace plan::shell {
@@ -105,13 +106,24 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
   if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
-  if (name == "source" || name == ".")
-    note(raw.front().line, fmt::format("`{}` is not followed; give it with its own `--from`",
-                                       words.size() > 1 ? words[1].chars : "source"));
+  if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
   record(words, std::move(environment));
   return follow_dash_c(words);
+}
+
+Truth Follower::sourced(const std::vector<Text>& words, int line) {
+  const std::string name = words.size() > 1 ? words[1].chars : "";
+  const std::optional<LaunchSource> file = source != nullptr && !name.empty() ? beside(*source, name) : std::nullopt;
+  if (!file) {
+    note(line, fmt::format("`{}` is not followed: there is no such file beside the script", name));
+    return Truth::Unknown;
+  }
+  if (!affords(file->text.size(), line)) return Truth::Unknown;
+  Text text;
+  text.add(file->text, line);  // its words stand where it is sourced
+  return inner(text, words, words.size());
 }
 
 Truth Follower::call(const Function& body, const std::vector<Text>& words) {
@@ -179,6 +191,11 @@ Truth Follower::comparison(const std::vector<Token>& raw) {
     const Text text = expand_one(raw[i].raw, scope);
     words.push_back(text.chars);
     known &= text.chars.find('$') == std::string::npos && text.chars.find('`') == std::string::npos;
+  }
+  if (!known && words.size() == 2 && (words[0] == "-z" || words[0] == "-n") && words[1].starts_with('$') &&
+      words[1].find('(') == std::string::npos) {
+    note(raw.front().line, fmt::format("`{}` is taken as not set", words[1]));
+    return truth(words[0] == "-z");
   }
   // An unset name is empty to bash, but whether it is set where the script runs is not known here.
   if (!known) return Truth::Unknown;

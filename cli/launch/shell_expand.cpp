@@ -155,6 +155,16 @@ class Expander {
 
   Expansion as_written(std::size_t from) const { return {{raw_.part(from, at_ - from)}, false, false}; }
 
+  /// The value of `expr 16 / $N`, which needs no command to be known; nothing for any other command.
+  std::optional<long long> expression(const Text& command) {
+    constexpr std::string_view kExpr = "expr ";
+    const std::size_t start = command.chars.find_first_not_of(' ');
+    if (start == std::string::npos || command.chars.compare(start, kExpr.size(), kExpr) != 0) return std::nullopt;
+    std::string terms = expand_one(command.part(start + kExpr.size()), scope_).chars;
+    std::erase(terms, '\\');
+    return arithmetic(terms, scope_);
+  }
+
   /// The expansion at `at_`, which moves behind it.
   Expansion dollar() {
     const std::size_t from = at_;
@@ -172,7 +182,13 @@ class Expander {
       return one(std::move(out));
     }
     if (at_ < text.size() && text[at_] == '(') {
+      const std::size_t open = at_;
       at_ = std::min(closing(text, at_, '(', ')'), text.size());
+      if (const std::optional<long long> value = expression(raw_.part(open + 1, at_ - open - 2))) {
+        Text out;
+        out.add(std::to_string(*value), line);
+        return one(std::move(out));
+      }
       return as_written(from);
     }
     if (at_ < text.size() && text[at_] == '{') {

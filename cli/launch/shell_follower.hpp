@@ -40,6 +40,7 @@ class Follower {
 
   void run(std::string_view text, int first_line);
   Scope scope{};
+  const LaunchSource* source = nullptr;  ///< opens what the script sources; null: nothing can be opened
 
  private:
   void note(int line, std::string text);
@@ -95,6 +96,9 @@ class Follower {
   Truth declare(const std::vector<Token>& words, bool exports);
 
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
+
+  /// `source conf.sh`: follows the file where it can be opened.
+  Truth sourced(const std::vector<Text>& words, int line);
 
   Truth call(const Function& body, const std::vector<Text>& words);
 

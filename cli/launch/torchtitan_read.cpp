@@ -162,8 +162,12 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
   const std::optional<std::int64_t> global = builder.settings.integer("training.global_batch_size");
   if (global && *global > 0)
     builder.global_batch(*global, "training.global_batch_size");
-  else if (d.dp)
-    builder.global_batch(static_cast<std::int64_t>(local) * *d.dp, "training.local_batch_size");
+  else if (local % micro == 0)
+    builder.rank_batch(micro, local / micro, "training.local_batch_size");
+  else
+    builder.errors.push_back(
+        {"does_not_divide", fmt::format("{}: {} sequences of a rank are no whole micro-batches of {}",
+                                        builder.settings.where("training.local_batch_size"), local, micro)});
   if (d.pp > 1 && global && *global > 0 && d.dp && *global != static_cast<std::int64_t>(local) * *d.dp)
     builder.note("pipeline_passes",
                  fmt::format("{}: a step runs the pipeline several times over; its bubble is counted once",

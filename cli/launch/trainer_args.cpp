@@ -7,6 +7,7 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "formulas/names.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -87,7 +88,10 @@ void read_trainer(JobBuilder& builder) {
       builder.sequence(*seq, length);
     else
       settings.refuse(*settings.get(length), "at least 1");
+  } else if (const int seq = tool_of(settings).seq; seq > 0 && settings.has_section("args.")) {
+    builder.sequence(seq, "");
   }
+  if (settings.has_section("args.")) read_tuning(builder);
   const std::optional<std::string> word = settings.text("args.optim");
   if (!word) return;
   for (const OptimizerName& row : kOptimizers)
@@ -99,12 +103,73 @@ void read_trainer(JobBuilder& builder) {
                                                 settings.where("args.optim"), *word));
 }
 
+void read_precision(JobBuilder& builder, bool deepspeed) {
+  Settings& settings = builder.settings;
+  struct Source {
+    std::string_view bf16, fp16;
+  };
+  bool open = false;  // `auto`, or no file of the arguments that would settle it
+  for (const Source& source : {Source{"ds.bf16.enabled", "ds.fp16.enabled"}, Source{"args.bf16", "args.fp16"}}) {
+    bool bf16 = false, fp16 = false;
+    for (const auto& [key, on] : {std::pair{source.bf16, &bf16}, std::pair{source.fp16, &fp16}}) {
+      const std::string word = lowered(settings.text(key).value_or(""));
+      if (word == "auto" || word == "full")
+        (key == "args.bf16" ? *on : open) = true;  // axolotl's `auto`: where the GPU has it
+      else if (!word.empty())
+        *on = settings.boolean(key).value_or(false);
+    }
+    if (bf16 && fp16)
+      builder.errors.push_back(
+          {"conflicting_keys", fmt::format("{} and {}: bf16 and fp16 are both on", settings.where(source.bf16),
+                                           settings.where(source.fp16))});
+    if (bf16) return builder.precision(Precision::Bf16, source.bf16);
+    if (fp16) return builder.precision(Precision::Fp16, source.fp16);
+  }
+  const bool arguments = settings.has_section("args.");
+  if (lowered(settings.text("args.pure_bf16").value_or("")) == "true")
+    return builder.precision(Precision::Bf16, "args.pure_bf16");
+  for (const std::string_view key : {"acc.mixed_precision", "args.mixed_precision", "args.swift_dtype"}) {
+    const std::string word = lowered(settings.text(key).value_or(""));
+    if (word == "bf16" || word == "bfloat16") return builder.precision(Precision::Bf16, key);
+    if (word == "fp16" || word == "float16") return builder.precision(Precision::Fp16, key);
+    if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key);
+    if (word == "no" || word == "float32" || word == "fp32") return builder.precision(Precision::Fp32, key);
+    if (!word.empty()) return settings.refuse(*settings.get(key), "no, fp16, bf16 or fp8");
+  }
+  if (const Setting* section = settings.get("ds.torch_autocast.enabled"); section != nullptr)
+    if (settings.boolean("ds.torch_autocast.enabled").value_or(false)) {
+      const bool half = settings.text("ds.torch_autocast.dtype").value_or("bfloat16").find("float16") == 0;
+      return builder.precision(half ? Precision::Fp16 : Precision::Bf16, "ds.torch_autocast.enabled");
+    }
+  for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
+    if (const std::string word = lowered(settings.text(key).value_or("")); word == "bfloat16" || word == "bf16") {
+      builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
+      return builder.precision(Precision::Bf16, key);
+    }
+  builder.training.precision = Precision::Bf16;
+  if (tool_of(settings).bf16) return builder.precision(Precision::Bf16, "");
+  if (arguments || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");
+  builder.guess("precision", "bf16", "the Trainer's arguments or the script decide it");
+}
+
 void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own) {
   constexpr std::string_view kKey = "args.gradient_checkpointing";
-  const bool trainers = builder.settings.boolean(kKey).value_or(false);
+  Settings& settings = builder.settings;
+  const std::string word = lowered(settings.text(kKey).value_or(""));
+  const bool otherwise =
+      tool_of(settings).checkpointing && !settings.boolean("args.disable_gradient_checkpointing").value_or(false);
+  if (!word.empty() && word != "true" && word != "false" && word != "unsloth" && word != "offload" && word != "none")
+    settings.refuse(*settings.get(kKey), "true or false");
+  if (word == "offload" || word == "unsloth")
+    builder.unused(kKey, "activations are offloaded to the host: counted as recomputed and kept on the GPU");
+  const bool trainers = word.empty() ? otherwise && !own : word != "false" && word != "none";
   const Recompute recompute{.kind = trainers || own ? RecomputeKind::Full : RecomputeKind::None};
   // Off in both: the framework's own is where it would be switched on, and the Trainer's advice under FSDP.
   const std::string_view key = own || (!trainers && !own_key.empty()) ? own_key : kKey;
+  if (!settings.has_section("args.") && !settings.states(key)) {
+    builder.job.fixed.recompute = recompute;
+    return builder.guess("recompute", "none", "the Trainer's arguments or the script decide it");
+  }
   builder.fix("recompute", &Fixed::recompute, recompute, trainers || own ? "full" : "none", key);
 }
 

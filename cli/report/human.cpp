@@ -6,6 +6,7 @@
 
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
@@ -108,7 +109,16 @@ std::string why(const Plan& plan, const Terminal& terminal) {
 std::string notes(const Plan& plan, const Terminal& terminal) {
   std::string out;
   for (const Note& note : plan.notes)
-    out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
+    if (note.code != "defaults_taken")  // stands above
+      out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
+  return out;
+}
+
+/// What nobody stated, in the first lines of the answer.
+std::string not_stated(const Problem& problem, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& line : unstated_lines(problem))
+    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
   return out;
 }
 
@@ -117,8 +127,9 @@ int lines(const std::string& text) { return static_cast<int>(std::count(text.beg
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
-  const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n\n" +
-                          searched(plan.search) + summary(plan, options, terminal) + "\n";
+  const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n" +
+                          not_stated(plan.problem, terminal) + "\n" + searched(plan.search) +
+                          summary(plan, options, terminal) + "\n";
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),
                   plan.best.peak_instant.empty()

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
@@ -166,6 +167,12 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
   json["search"] = search_json(plan.search);
   json["why"] = plan.why;
+  json["unstated"] = Json::array();
+  for (const Unstated& fact : unstated(plan.problem))
+    json["unstated"].push_back(
+        {{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}});
+  json["unused"] = Json::array();
+  for (const Note& note : plan.problem.unused) json["unused"].push_back({{"code", note.code}, {"text", note.text}});
   json["notes"] = Json::array();
   for (const Note& note : plan.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
   return json;

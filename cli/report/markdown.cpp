@@ -6,6 +6,7 @@
 
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
@@ -15,6 +16,11 @@ namespace plan {
 namespace {
 
 constexpr int kMostStageRows = 16, kWholeText = 1000;
+
+std::string not_stated(const Problem& problem) {
+  const std::vector<std::string> lines = unstated_lines(problem);
+  return lines.empty() ? "" : fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
+}
 
 std::string heading(const Plan& plan) {
   const Problem& p = plan.problem;
@@ -103,8 +109,8 @@ std::string others(const Plan& plan) {
 }  // namespace
 
 std::string markdown_report(const Plan& plan, const RunOptions& options) {
-  std::string out = heading(plan) + answer(plan, options) + memory(plan.best) + step_time(plan.best) +
-                    communication(plan.best) + others(plan);
+  std::string out = heading(plan) + not_stated(plan.problem) + answer(plan, options) + memory(plan.best) +
+                    step_time(plan.best) + communication(plan.best) + others(plan);
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
   for (const Note& note : plan.notes) out += fmt::format("> note: {}\n", note.text);
   return out;

@@ -28,7 +28,9 @@ struct Args {
        allow_different = false;
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
   bool timeline = false, all = false;
-  bool force = false, pareto = false, names = false, rough = false, json = false, ascii = false, quiet = false;
+  Text arguments;
+  bool force = false, strict = false, pareto = false, names = false, rough = false, json = false, ascii = false,
+       quiet = false;
   bool help = false, short_help = false, version = false;
 };
 

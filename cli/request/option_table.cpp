@@ -89,7 +89,15 @@ constexpr Option kOptions[] = {
         repeated("--from", "FILE", kTrain, kForProblem | kForCheck, &Args::from,
                  "launch file that states model, training and layout",
                  "A Megatron-LM script or any file that `plan emit` writes, and the config.json beside it. May be "
-                 "repeated: several files make one job. Flags override what files state.")),
+                 "repeated: several files make one job. Flags override what files state. `FILE.py:NAME` picks one "
+                 "recipe of a module.")),
+    take("--args", "'8B 1 8'", kTrain, kNothing, kForProblem | kForCheck, &Args::arguments,
+         "words that the script of --from is given: its $1, $2, ..."),
+    turn_on("--strict", kTrain, kForProblem | kForCheck, &Args::strict,
+            "refuse an answer that hangs on what nobody stated",
+            "Or on a fact of a launch file that has no meaning here. What the framework itself takes as its default "
+            "is no guess."),
+
     from_file(
         repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
                  "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "

@@ -9,6 +9,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
@@ -16,6 +17,7 @@
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -45,8 +47,12 @@ struct Draft {
   /// Where a launch file states `key`, as an input of its own.
   void note_file(std::string key, std::string value) {
     for (const Input& input : job->inputs)
-      if (input.key == key) return note(std::move(key), std::move(value), input.origin, input.where);
-    note(std::move(key), std::move(value), Origin::Default);
+      if (input.key == key) {
+        note(std::move(key), std::move(value), input.origin, input.where);
+        problem.inputs.back().guessed = input.guessed;
+        return;
+      }
+    note(std::move(key), std::move(value), Origin::Default, fmt::format("default of {}", job->format));
   }
   /// A word that the option table has already checked, or its default.
   template <class E, std::size_t N>
@@ -55,6 +61,7 @@ struct Draft {
     std::string value(detail::name_in(table, out));
     if (job && !typed) return note_file(key, std::move(value));
     note(key, std::move(value), typed ? Origin::Flag : Origin::Default);
+    problem.inputs.back().guessed = !typed;
   }
 };
 
@@ -65,13 +72,36 @@ void missing(Draft& draft, const char* flag, const char* example) {
                           {fmt::format("write `{} {}`; see `plan --help`", flag, example)}});
 }
 
+Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store, const std::optional<LaunchJob>& job) {
+  if (args.profile) return load_cluster(*args.profile, store);
+  if (args.cluster) return load_cluster(*args.cluster, store);
+  if (args.gpu) return load_cluster_of_gpu(*args.gpu, store);
+  if (job && !job->gpu.empty()) return load_cluster_of_gpu(job->gpu, store);
+  return load_cluster(kDefaultCluster, store);
+}
+
+/// What flags say and launch files build upon: batches that count ranks, stages that count layers.
+LaunchContext context_of(const Args& args, const StoreOptions& store) {
+  LaunchContext context;
+  context.arguments = script_arguments(args.arguments.value_or(""));
+  if (args.model)
+    if (Result<Found<Model>> found = load_model(*args.model, store)) context.model = std::move(found->value);
+  if (args.gpus)
+    if (const auto gpus = read_count("--gpus", *args.gpus, 1, kMostGpus)) context.gpus = static_cast<int>(*gpus);
+  if (args.profile || args.cluster || args.gpu)
+    if (const Result<Found<Cluster>> found = find_cluster(args, store, std::nullopt))
+      context.gpus_per_node = found->value.gpus_per_node;
+  return context;
+}
+
 void resolve_files(Draft& draft) {
   if (draft.args.from.empty()) return;
-  std::optional<Model> model;
-  if (draft.args.model)
-    if (Result<Found<Model>> found = load_model(*draft.args.model, draft.store)) model = std::move(found->value);
-  draft.job = draft.take(read_launch_files(draft.args.from, model));
-  if (draft.job) draft.problem.fixed = draft.job->fixed;
+  draft.job = draft.take(read_launch_files(draft.args.from, context_of(draft.args, draft.store)));
+  if (!draft.job) return;
+  draft.problem.fixed = draft.job->fixed;
+  draft.problem.notes = launch_notes(*draft.job);
+  draft.problem.unused = draft.job->unused;
+  draft.problem.homes = draft.job->homes;
 }
 
 void resolve_model(Draft& draft) {
@@ -79,6 +109,12 @@ void resolve_model(Draft& draft) {
     draft.problem.model = *draft.job->model;
     return draft.note_file("model", draft.problem.model.name);
   }
+  if (!draft.args.model && draft.job && !draft.job->model_name.empty())
+    return draft.errors.push_back(
+        {"missing_flag",
+         fmt::format("the file's model `{}` is none that plan knows by name", yaml::printable(draft.job->model_name)),
+         {},
+         {"give its config.json with a `--from` of its own, or name one of the same layers with `--model`"}});
   if (!draft.args.model) return missing(draft, "--model", "405b");
   std::optional<Found<Model>> found = draft.take(load_model(*draft.args.model, draft.store));
   if (!found) return;
@@ -98,14 +134,6 @@ void resolve_gpus(Draft& draft) {
   draft.note("gpus", fmt::format("{}", *gpus), Origin::Flag);
 }
 
-Result<Found<Cluster>> find_cluster(const Args& args, const StoreOptions& store, const std::optional<LaunchJob>& job) {
-  if (args.profile) return load_cluster(*args.profile, store);
-  if (args.cluster) return load_cluster(*args.cluster, store);
-  if (args.gpu) return load_cluster_of_gpu(*args.gpu, store);
-  if (job && !job->gpu.empty()) return load_cluster_of_gpu(job->gpu, store);
-  return load_cluster(kDefaultCluster, store);
-}
-
 void resolve_cluster(Draft& draft) {
   const Args& args = draft.args;
   if (int(args.profile.has_value()) + int(args.cluster.has_value()) + int(args.gpu.has_value()) > 1) {
@@ -115,37 +143,62 @@ void resolve_cluster(Draft& draft) {
                             {"a cluster file says which GPU it has; give one of the three"}});
     return;
   }
+  if (draft.job && !draft.job->hardware.empty() && !args.profile && !args.cluster && !args.gpu)
+    return draft.errors.push_back({"missing_flag",
+                                   fmt::format("the files are for {}, which no preset describes", draft.job->hardware),
+                                   {},
+                                   {"name what to price the job on with `--gpu`, or a file of your own"}});
   std::optional<Found<Cluster>> found = draft.take(find_cluster(args, draft.store, draft.job));
   if (!found) return;
   draft.problem.cluster = std::move(found->value);
   const Origin chosen = args.profile ? Origin::Profile : args.cluster ? Origin::Flag : Origin::Default;
   draft.note("cluster", draft.problem.cluster.name, chosen, found->origin, found->digest);
+  draft.problem.inputs.back().guessed =
+      chosen == Origin::Default && !args.gpu && (!draft.job || draft.job->gpu.empty());
   const Origin gpu = args.gpu ? Origin::Flag : args.profile ? Origin::Profile : Origin::Preset;
   draft.note("gpu", draft.problem.cluster.gpu.name, gpu, found->origin);
 }
 
+void resolve_seq(Draft& draft) {
+  Training& training = draft.problem.training;
+  training.seq = draft.problem.model.default_seq;
+  const bool stated = draft.job && draft.job->training && draft.job->states_seq;
+  if (stated) training.seq = draft.job->training->seq;
+  if (draft.args.seq) {
+    if (const auto seq = draft.take(read_count("--seq", *draft.args.seq, 1, kMostSeq))) training.seq = *seq;
+    return draft.note("seq", fmt::format("{}", training.seq), Origin::Flag);
+  }
+  if (stated) return draft.note_file("seq", fmt::format("{}", training.seq));
+  draft.note("seq", fmt::format("{}", training.seq), Origin::Preset, draft.problem.model.name);
+  draft.problem.inputs.back().guessed = true;
+}
+
+/// The global batch as it was typed, as a file states it, as it follows from the file's batch a rank, or the preset's.
 void resolve_batch(Draft& draft) {
   Training& training = draft.problem.training;
   const bool no_model = draft.problem.model.layers.empty();
-  training.seq = draft.problem.model.default_seq;
   training.global_batch = draft.problem.model.default_global_batch;
-  Origin seq_origin = Origin::Preset, batch_origin = Origin::Preset;
-  if (draft.job && draft.job->training) {
-    if (draft.job->states_seq) training.seq = draft.job->training->seq, seq_origin = Origin::File;
-    if (draft.job->states_global_batch)
-      training.global_batch = draft.job->training->global_batch, batch_origin = Origin::File;
-  }
-  if (draft.args.seq)
-    if (const auto seq = draft.take(read_count("--seq", *draft.args.seq, 1, kMostSeq))) training.seq = *seq;
-  if (draft.args.global_batch && !(no_model && !draft.args.seq))
-    if (const auto batch = draft.take(read_global_batch(*draft.args.global_batch, training.seq)))
-      training.global_batch = *batch;
-  const auto say = [&](const char* key, std::int64_t value, bool typed, Origin origin) {
-    if (!typed && origin == Origin::File) return draft.note_file(key, fmt::format("{}", value));
-    draft.note(key, fmt::format("{}", value), typed ? Origin::Flag : origin);
+  const auto note = [&](Origin origin, std::string where = {}) {
+    draft.note("global_batch", fmt::format("{}", training.global_batch), origin, std::move(where));
   };
-  say("seq", training.seq, draft.args.seq.has_value(), seq_origin);
-  say("global_batch", training.global_batch, draft.args.global_batch.has_value(), batch_origin);
+  if (draft.args.global_batch) {
+    if (!(no_model && !draft.args.seq))
+      if (const auto batch = draft.take(read_global_batch(*draft.args.global_batch, training.seq)))
+        training.global_batch = *batch;
+    return note(Origin::Flag);
+  }
+  if (draft.job && draft.job->rank_batch && draft.problem.gpus > 0)
+    if (const std::int64_t batch = batch_of_ranks(*draft.job->rank_batch, draft.problem.fixed, draft.problem.gpus);
+        batch > 0) {
+      training.global_batch = batch;
+      return note(Origin::File, draft.job->rank_batch->where);
+    }
+  if (draft.job && draft.job->training && draft.job->states_global_batch) {
+    training.global_batch = draft.job->training->global_batch;
+    return draft.note_file("global_batch", fmt::format("{}", training.global_batch));
+  }
+  note(Origin::Preset, draft.problem.model.name);
+  draft.problem.inputs.back().guessed = true;
 }
 
 /// bf16 where nobody says; on GPUs that have none, fp16, and the answer says so.
@@ -219,6 +272,7 @@ void resolve_lora(Draft& draft) {
   if (args.lora_rank)
     if (const auto rank = draft.take(read_count("--lora-rank", *args.lora_rank, 1, 1 << 20)))
       training.lora.rank = *rank;
+  if (draft.job && !args.lora_rank) return draft.note_file("lora_rank", fmt::format("{}", training.lora.rank));
   draft.note("lora_rank", fmt::format("{}", training.lora.rank), args.lora_rank ? Origin::Flag : Origin::Default);
 }
 
@@ -227,8 +281,18 @@ void note_axes(Draft& draft) {
   if (!draft.job) return;
   for (const Input& input : draft.job->inputs)
     if (input.key != "model" && input.key != "gpus" && input.key != "seq" && input.key != "global_batch" &&
-        input.key != "precision")
+        input.key != "precision" && input.key != "optimizer" && input.key != "task" && input.key != "lora_rank" &&
+        input.key != "offload")
       draft.problem.inputs.push_back(input);
+}
+
+/// Typed axes, over those of files: what counts ranks builds on them.
+void resolve_layout(Draft& draft) {
+  if (!draft.args.layout) return;
+  const auto fixed = draft.take(read_layout(*draft.args.layout));
+  if (!fixed) return;
+  draft.typed = *fixed;
+  draft.problem.fixed = typed_over_files(draft.problem, draft.problem.fixed, draft.typed);
 }
 
 void resolve_search(Draft& draft) {
@@ -236,11 +300,7 @@ void resolve_search(Draft& draft) {
   Problem& problem = draft.problem;
   draft.word("objective", args.objective, kObjectiveNames, problem.objective);
   note_axes(draft);
-  if (args.layout)
-    if (auto fixed = draft.take(read_layout(*args.layout))) {
-      draft.typed = *fixed;
-      draft.note("layout", *args.layout, Origin::Flag);
-    }
+  if (args.layout) draft.note("layout", *args.layout, Origin::Flag);
   if (args.top)
     if (const auto top = draft.take(read_count("--top", *args.top, 1, kMostTop))) problem.top = static_cast<int>(*top);
   if (args.threads)
@@ -281,6 +341,8 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_model(draft);
   resolve_gpus(draft);
   resolve_cluster(draft);
+  resolve_layout(draft);
+  resolve_seq(draft);
   resolve_batch(draft);
   resolve_training(draft);
   resolve_release(draft);
@@ -290,6 +352,8 @@ Result<Problem> resolve_problem(const Args& args) {
   judge_words(draft);
   check_ranks(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
+  if (args.strict)
+    if (Errors errors = unsettled(draft.problem); !errors.empty()) return fail(std::move(errors));
   return std::move(draft.problem);
 }
 
@@ -306,12 +370,8 @@ std::vector<Note> launch_notes(const LaunchJob& job) {
   return notes;
 }
 
-void add_launch_notes(const Args& args, Plan& plan) {
-  if (args.from.empty()) return;
-  const Result<LaunchJob> job = read_launch_files(args.from);
-  if (!job) return;
-  const std::vector<Note> notes = launch_notes(*job);
-  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
+void add_launch_notes(Plan& plan) {
+  plan.notes.insert(plan.notes.end(), plan.problem.notes.begin(), plan.problem.notes.end());
 }
 
 std::vector<Cluster> larger_clusters(const Cluster& than) {

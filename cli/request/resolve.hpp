@@ -17,8 +17,8 @@ struct LaunchJob;
 
 /// What launch files left open or misspelt.
 [[nodiscard]] std::vector<Note> launch_notes(const LaunchJob& job);
-/// The same of --from files, as notes of the plan that was made from them.
-void add_launch_notes(const Args& args, Plan& plan);
+/// What the files of a plan's problem left open, among the notes of the plan.
+void add_launch_notes(Plan& plan);
 
 /// Clusters of GPUs with more memory, least first: what to suggest when nothing fits.
 [[nodiscard]] std::vector<Cluster> larger_clusters(const Cluster& than);

@@ -40,6 +40,13 @@ struct Input {
   Origin origin = Origin::Default;
   std::string where{};   ///< file and line, for presets and launch files
   std::string digest{};  ///< SHA-256 of the preset that it names
+  bool guessed = false;  ///< nobody stated it, and no framework's default settles it
+};
+
+/// Something the reader must know to judge the numbers. `code` is stable, `text` is for people.
+struct Note {
+  std::string code;
+  std::string text;
 };
 
 /// Everything that a plan follows from. The same problem gives the same plan.
@@ -59,6 +66,10 @@ struct Problem {
   std::function<std::vector<Cluster>(const Cluster&)> more_alternatives{};
   int threads = 0;  ///< 0 = all cores; the answer does not depend on it
   std::vector<Input> inputs{};
+  std::vector<Note> notes{};   ///< what launch files leave open or misspell
+  std::vector<Note> unused{};  ///< what they state that would change the answer and has no meaning here
+  /// Where an input that no launch file states would stand ("run.sh:12").
+  std::map<std::string, std::string, std::less<>> homes{};
 };
 
 }  // namespace plan

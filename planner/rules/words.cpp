@@ -188,6 +188,7 @@ Fixed typed_over_files(const Problem& problem, const Fixed& files, const Fixed& 
   if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
   if (moved(&Fixed::schedule)) base.vp.reset(), base.chunk_layers.reset();
   if (moved(&Fixed::pp) && !typed.vp) base.vp.reset();
+  if ((moved(&Fixed::tp) || moved(&Fixed::cp) || moved(&Fixed::pp)) && !typed.dp) base.dp.reset();
   if (moved(&Fixed::tp) && !typed.sequence_parallel) base.sequence_parallel.reset();
   const Fixed all = overlaid(base, typed);
   for (const Meaningless& row : kRows)

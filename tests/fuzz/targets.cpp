@@ -162,7 +162,7 @@ void plan_json(std::string_view bytes) { (void)good(read_plan_json(std::string(b
 void launch_file(std::string_view bytes, const char* name) {
   const std::vector<LaunchSource> files = {{name, std::string(bytes)}};
   (void)good(read_launch_sources(files));
-  const Result<LaunchJob> job = read_launch_sources(files, small_model());
+  const Result<LaunchJob> job = read_launch_sources(files, {.model = small_model()});
   if (!good(job)) return;
   must(job->gpus >= 0 && job->gpus <= kMostGpus, "a number of GPUs out of range");
   if (job->model) use(*job->model, usual_cluster());

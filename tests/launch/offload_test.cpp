@@ -33,7 +33,7 @@ Offload read_back(const Plan& plan, const char* format) {
   std::deque<Temporary> kept;
   std::vector<std::string> paths;
   for (const LaunchFile& file : *files) paths.push_back(kept.emplace_back(file.name, file.text).path());
-  const Result<LaunchJob> job = read_launch_files(paths, plan.problem.model);
+  const Result<LaunchJob> job = read_launch_files(paths, {.model = plan.problem.model});
   REQUIRE(job);
   REQUIRE(job->training);
   return job->training->offload;

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "cli/launch/megatron.hpp"
+
+/// A job under construction from Megatron-LM's arguments, shared by the files that read its parts.
+namespace plan::megatron {
+
+/// The job so far, with the mistakes found.
+struct Builder {
+  const MegatronArgs& args;
+  LaunchJob job{};
+  Errors errors{};
+  std::map<int, int> dealt{};  ///< chunks that hold layers without work, and how many fewer they have
+
+  /// A positive integer flag with Megatron's default.
+  int count(const char* flag, const char* key, int otherwise, int least = 1) {
+    if (!args.has(flag)) {
+      assume(job, key, fmt::format("{}", otherwise), "Megatron-LM");
+      return otherwise;
+    }
+    const std::optional<std::int64_t> value = args.integer(flag);
+    if (!value || *value < least || *value > (1 << 24)) {
+      wrong(flag, fmt::format("takes a number of at least {}, not `{}`", least, args.text(flag)));
+      return otherwise;
+    }
+    state(job, key, fmt::format("{}", *value), args.where(flag));
+    return static_cast<int>(*value);
+  }
+
+  void wrong(const char* flag, std::string why) {
+    Error error{"bad_value", fmt::format("{}: `--{}` {}", args.where(flag), flag, why), {}, {}};
+    if (args.text(flag).find('$') != std::string::npos)
+      error.help.push_back(
+          "the script does not set it: write its value, a default as ${NAME:-8}, or give the script's "
+          "arguments with `--args`");
+    errors.push_back(std::move(error));
+  }
+  /// A switch: stated where present, Megatron's `off` otherwise.
+  bool on(const char* flag) const { return args.has(flag); }
+};
+
+/// The pipeline: stages, chunks and the layers that stand on them.
+void stages(Builder& builder);
+
+}  // namespace plan::megatron

@@ -1,0 +1,253 @@
+// GPT-NeoX's configurations and those of NeMo's first generation as Megatron-LM's flags: rows of keys, and what no
+// single key says. Keys and defaults: gpt-neox main megatron/neox_arguments, NeMo 1.23 megatron_gpt_config.yaml.
+// Tested by tests/launch/cousins_test.cpp.
+#include "cli/launch/megatron_cousins.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/dialect.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using enum KeyKind;
+
+constexpr DialectKey kNeox[] = {
+    {"num-layers", "num_layers", Value},
+    {"hidden-size", "hidden_size", Value},
+    {"ffn-hidden-size", "intermediate_size", Value},
+    {"num-attention-heads", "num_attention_heads", Value},
+    {"num-query-groups", "num_kv_heads", Value},
+    {"seq-length", "seq_length", Value},
+    {"max-position-embeddings", "max_position_embeddings", Value},
+    {"tensor-model-parallel-size", "model_parallel_size", Value},
+    {"sequence-parallel", "sequence_parallel", Switch},
+    {"context-parallel-size", "context_parallel_size", Value},
+    {"expert-model-parallel-size", "moe_expert_parallel_size", Value},
+    {"untie-embeddings-and-output-weights", "no_weight_tying", Switch},
+    {"micro-batch-size", "train_micro_batch_size_per_gpu", Value},
+    {"global-batch-size", "train_batch_size", Value},
+    {"zero-stage", "zero_optimization.stage", Value},
+    {"hidden-dropout", "hidden_dropout", Value},
+    {"attention-dropout", "attention_dropout", Value},
+    {"num-experts", "moe_num_experts", Value},
+    {"vocab-file", "vocab_file", Value},
+    {"tokenizer-type", "tokenizer_type", Value},
+    {"train-iters", "train_iters", Value},
+};
+constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
+                                             "gradient_accumulation_steps",
+                                             "pos_emb",
+                                             "norm",
+                                             "activation",
+                                             "precision",
+                                             "fp16.enabled",
+                                             "fp16.type",
+                                             "bf16.enabled",
+                                             "checkpoint_activations",
+                                             "checkpoint_num_layers",
+                                             "num_gpus",
+                                             "make_vocab_size_divisible_by",
+                                             "attention_config",
+                                             "moe_top_k"};
+
+constexpr DialectKey kNemo[] = {
+    {"num-layers", "model.num_layers", Value},
+    {"hidden-size", "model.hidden_size", Value},
+    {"ffn-hidden-size", "model.ffn_hidden_size", Value},
+    {"num-attention-heads", "model.num_attention_heads", Value},
+    {"num-query-groups", "model.num_query_groups", Value},
+    {"kv-channels", "model.kv_channels", Value},
+    {"seq-length", "model.encoder_seq_length", Value},
+    {"seq-length", "model.data.train_ds.max_seq_length", Value},
+    {"max-position-embeddings", "model.max_position_embeddings", Value},
+    {"tensor-model-parallel-size", "model.tensor_model_parallel_size", Value},
+    {"sequence-parallel", "model.sequence_parallel", Switch},
+    {"pipeline-model-parallel-size", "model.pipeline_model_parallel_size", Value},
+    {"num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", Value},
+    {"context-parallel-size", "model.context_parallel_size", Value},
+    {"expert-model-parallel-size", "model.expert_model_parallel_size", Value},
+    {"num-experts", "model.num_moe_experts", Value},
+    {"moe-router-topk", "model.moe_router_topk", Value},
+    {"micro-batch-size", "model.micro_batch_size", Value},
+    {"micro-batch-size", "model.data.train_ds.micro_batch_size", Value},
+    {"global-batch-size", "model.global_batch_size", Value},
+    {"global-batch-size", "model.data.train_ds.global_batch_size", Value},
+    {"disable-bias-linear", "model.bias", Off},
+    {"untie-embeddings-and-output-weights", "model.share_embeddings_and_output_weights", Off},
+    {"position-embedding-type", "model.position_embedding_type", Value},
+    {"hidden-dropout", "model.hidden_dropout", Value},
+    {"tokenizer-type", "model.tokenizer.type", Value},
+    {"tokenizer-model", "model.tokenizer.model", Value},
+    {"recompute-granularity", "model.activations_checkpoint_granularity", Value},
+    {"no-gradient-accumulation-fusion", "model.gradient_accumulation_fusion", Off},
+    {"tp-comm-overlap", "model.ub_tp_comm_overlap", Switch},
+    {"overlap-grad-reduce", "model.optim.overlap_grad_sync", Switch},
+    {"overlap-param-gather", "model.optim.overlap_param_sync", Switch},
+    {"fp8-hybrid", "model.fp8_hybrid", Switch},
+};
+constexpr std::string_view kNemoDerived[] = {"model.activation",
+                                             "model.normalization",
+                                             "model.optim.name",
+                                             "model.activations_checkpoint_method",
+                                             "model.activations_checkpoint_num_layers",
+                                             "model.fp8",
+                                             "model.peft.peft_scheme",
+                                             "model.tokenizer.type",
+                                             "model.fsdp",
+                                             "model.peft.lora_tuning.adapter_dim",
+                                             "model.attention_type"};
+
+std::string word_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
+}
+bool is_on(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+}
+std::string where_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "" : found->second.where;
+}
+void set(MegatronArgs& args, std::string_view flag, std::string value, std::string where) {
+  args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},
+                                   std::move(where)};
+}
+void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
+  args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where_of(keys, key), key, text)});
+}
+
+void gated(MegatronArgs& args, const std::string& activation, const std::string& where) {
+  if (activation.find("glu") != std::string::npos) set(args, "swiglu", "", where);
+}
+
+void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  args.fork = true;
+  const int stages = std::max(1, number_of(keys, "pipe_parallel_size"));  // 0: no pipeline module
+  set(args, "pipeline-model-parallel-size", fmt::format("{}", stages), where_of(keys, "pipe_parallel_size"));
+  args.given.erase("bf16");
+  std::string precision = lowered(word_of(keys, "precision"));
+  std::string key = "precision";
+  if (is_on(keys, "bf16.enabled")) precision = "bfloat16", key = "bf16.enabled";
+  if (is_on(keys, "fp16.enabled"))
+    precision = word_of(keys, "fp16.type") == "bfloat16" ? "bfloat16" : "fp16", key = "fp16.enabled";
+  if (precision == "bfloat16" || precision == "bf16") set(args, "bf16", "", where_of(keys, key));
+  if (precision == "fp16") set(args, "fp16", "", where_of(keys, key));
+  if (is_on(keys, "checkpoint_activations")) {
+    set(args, "recompute-granularity", "full", where_of(keys, "checkpoint_activations"));
+    set(args, "recompute-method", "uniform", where_of(keys, "checkpoint_activations"));
+    set(args, "recompute-num-layers", fmt::format("{}", std::max(1, number_of(keys, "checkpoint_num_layers"))),
+        where_of(keys, "checkpoint_num_layers"));
+  }
+  const std::string positions = word_of(keys, "pos_emb");
+  if (positions == "rotary") set(args, "position-embedding-type", "rope", where_of(keys, "pos_emb"));
+  if (positions == "alibi" || positions == "none" || positions == "sinusoidal" || positions == "rpe")
+    set(args, "no-position-embedding", "", where_of(keys, "pos_emb"));
+  if (word_of(keys, "norm") == "rmsnorm") set(args, "normalization", "RMSNorm", where_of(keys, "norm"));
+  gated(args, word_of(keys, "activation"), where_of(keys, "activation"));
+  if (!args.has("hidden-dropout")) set(args, "hidden-dropout", "0", "");
+  const auto attention = keys.find("attention_config");
+  if (attention != keys.end())
+    unused(keys, "attention_config", args, "layers of other kinds of attention are counted as full attention");
+  if (is_on(keys, "partition_activations"))
+    unused(keys, "partition_activations", args, "kept activations are split over tensor-parallel ranks: counted whole");
+}
+
+void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  args.fork = true;
+  gated(args, word_of(keys, "model.activation"), where_of(keys, "model.activation"));
+  if (word_of(keys, "model.normalization").find("rmsnorm") != std::string::npos)
+    set(args, "normalization", "RMSNorm", where_of(keys, "model.normalization"));
+  const std::string optimizer = word_of(keys, "model.optim.name");
+  if (optimizer.starts_with("distributed") || optimizer.starts_with("mcore_distributed"))
+    set(args, "use-distributed-optimizer", "", where_of(keys, "model.optim.name"));
+  const std::string method = word_of(keys, "model.activations_checkpoint_method");
+  if (args.text("recompute-granularity") == "full") {
+    const int layers = number_of(keys, "model.activations_checkpoint_num_layers");
+    set(args, "recompute-method", method == "block" ? "block" : "uniform",
+        where_of(keys, "model.activations_checkpoint_method"));
+    set(args, "recompute-num-layers", fmt::format("{}", std::max(1, layers)),
+        where_of(keys, "model.activations_checkpoint_num_layers"));
+    if (layers == 0 && method == "block") args.given.erase("recompute-granularity");
+  }
+  if (!is_on(keys, "model.fp8")) args.given.erase("fp8-hybrid");
+  if (is_on(keys, "model.fsdp"))
+    unused(keys, "model.fsdp", args, "PyTorch's FSDP is counted as plain data parallelism");
+  const std::string scheme = lowered(word_of(keys, "model.peft.peft_scheme"));
+  if (scheme == "lora" || scheme == "qlora") {
+    args.task = scheme == "lora" ? Task::Lora : Task::Qlora;
+    args.task_where = where_of(keys, "model.peft.peft_scheme");
+    args.lora_rank = number_of(keys, "model.peft.lora_tuning.adapter_dim");
+  } else if (!scheme.empty() && scheme != "null" && scheme != "none") {
+    unused(keys, "model.peft.peft_scheme", args,
+           "adapters of another kind than LoRA: all weights are counted as trained");
+  }
+}
+
+constexpr Dialect kNeoxDialect{"gpt-neox", kNeox, {}, "", "", "", "", kNeoxDerived, derive_neox};
+constexpr Dialect kNemoDialect{
+    "nemo", kNemo, {}, "", "trainer.num_nodes", "trainer.devices", "trainer.precision", kNemoDerived, derive_nemo};
+
+bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
+
+/// All files' keys; hyphens as underscores, which GPT-NeoX takes for the same.
+Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
+  DialectKeys keys;
+  for (const LaunchSource& source : files) {
+    const Result<DialectKeys> own = keys_of_yaml(source);
+    if (!own) return own;
+    for (const auto& [key, value] : *own) {
+      std::string name = key;
+      if (hyphens) std::replace(name.begin(), name.end(), '-', '_');
+      keys.try_emplace(name, value);
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+bool is_gpt_neox(const LaunchSource& source) {
+  if (is_shell(source) || source.path.ends_with(".py")) return false;
+  const bool layers = has(source, "num_layers") || has(source, "num-layers");
+  for (const char* key : {"pipe_parallel_size", "pipe-parallel-size"})
+    if (has(source, key)) return layers;
+  return layers && (has(source, "\"model_parallel_size\"") || has(source, "\"model-parallel-size\""));
+}
+
+Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const Result<DialectKeys> keys = keys_of(files, true);
+  if (!keys) return fail(keys.error());
+  Result<LaunchJob> job = dialect_job(kNeoxDialect, *keys, facts);
+  if (!job || job->states_global_batch) {
+    if (!job || word_of(*keys, "train_batch_size").size() > 0) return job;
+  }
+  const int steps = std::max(1, number_of(*keys, "gradient_accumulation_steps"));
+  job->rank_batch =
+      RankBatch{.steps = steps, .sequences = 0, .where = where_of(*keys, "train_micro_batch_size_per_gpu")};
+  return job;
+}
+
+bool is_nemo(const LaunchSource& source) {
+  if (is_shell(source) || source.path.ends_with(".json")) return false;
+  return has(source, "trainer:") && has(source, "exp_manager:") && has(source, "model:") &&
+         (has(source, "tensor_model_parallel_size:"));
+}
+
+Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const Result<DialectKeys> keys = keys_of(files, false);
+  if (!keys) return fail(keys.error());
+  for (const auto& [key, value] : *keys)
+    if (key.starts_with("model.encoder.") || key.starts_with("model.decoder.") || key == "model.bert_binary_head" ||
+        key.starts_with("model.vision") || key.starts_with("model.mm_cfg") || key.starts_with("model.unet_config"))
+      return fail(
+          {"not_a_decoder",
+           fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not model", value.where, key)});
+  return dialect_job(kNemoDialect, *keys, facts);
+}
+
+}  // namespace plan

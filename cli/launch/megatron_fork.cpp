@@ -1,0 +1,137 @@
+// What flags of Megatron-LM's forks come to in its own: Megatron-DeepSpeed's ZeRO stage and sequence parallelism,
+// MindSpeed's layers without experts, shared experts and adapters, and the names that early releases had.
+// Tested by tests/launch/fork_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/launch/megatron.hpp"
+#include "formulas/names.hpp"
+
+namespace plan {
+namespace {
+
+void move(MegatronArgs& args, std::string_view from, std::string_view to) {
+  const auto found = args.given.find(from);
+  if (found == args.given.end()) return;
+  args.given.try_emplace(std::string(to), found->second);
+  args.given.erase(args.given.find(from));
+}
+
+void set(MegatronArgs& args, std::string_view flag, std::string value, std::string_view like) {
+  args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},
+                                   args.where(like)};
+}
+
+void unused(MegatronArgs& args, std::string_view flag, std::string text) {
+  args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", args.where(flag), flag, text)});
+}
+
+/// Names of early releases: full recomputation was `--checkpoint-activations`, layers at a time by another flag.
+void early_names(MegatronArgs& args) {
+  move(args, "model-parallel-size", "tensor-model-parallel-size");
+  move(args, "batch-size", "micro-batch-size");
+  const bool on = args.has("checkpoint-activations") || args.has("activations-checkpoint-method");
+  if (!on || args.has("recompute-granularity")) return;
+  const char* flag = args.has("checkpoint-activations") ? "checkpoint-activations" : "activations-checkpoint-method";
+  set(args, "recompute-granularity", "full", flag);
+  set(args, "recompute-method", args.text("activations-checkpoint-method") == "block" ? "block" : "uniform", flag);
+  const std::int64_t layers = args.integer("checkpoint-num-layers", 1);
+  set(args, "recompute-num-layers", fmt::format("{}", std::max<std::int64_t>(1, layers)), flag);
+}
+
+void sequence_parallelism(MegatronArgs& args) {
+  if (const std::int64_t ranks = args.integer("ds-sequence-parallel-size", 1); ranks > 1) {
+    set(args, "context-parallel-size", fmt::format("{}", ranks), "ds-sequence-parallel-size");
+    set(args, "cp-comm-type", "a2a", "ds-sequence-parallel-size");
+  }
+  const std::string algorithm = args.text("context-parallel-algo");
+  if (algorithm.empty() || args.integer("context-parallel-size", 1) == 1) return;
+  const std::int64_t cp = args.integer("context-parallel-size", 1), inner = args.integer("ulysses-degree-in-cp", 1);
+  if (algorithm == "ulysses_cp_algo") {
+    set(args, "cp-comm-type", "a2a", "context-parallel-algo");
+  } else if (algorithm == "hybrid_cp_algo" && inner > 0 && cp % inner == 0) {
+    set(args, "cp-comm-type", "a2a+p2p", "context-parallel-algo");
+    args.given["hierarchical-context-parallel-sizes"] = {{fmt::format("{}", inner), fmt::format("{}", cp / inner)},
+                                                         args.where("ulysses-degree-in-cp")};
+  } else if (algorithm != "megatron_cp_algo") {
+    unused(args, "context-parallel-algo", fmt::format("`{}` is counted as a ring", algorithm));
+  }
+}
+
+/// `--noop-layers 61,62`: positions of layers that do nothing.
+std::vector<int> listed_layers(const std::string& text) {
+  std::vector<int> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    out.push_back(std::atoi(text.substr(at, end - at).c_str()));
+    at = end + 1;
+  }
+  return out;
+}
+
+/// Which layers have experts, by MindSpeed's rule: from the k-th on, every `--moe-layer-freq`-th.
+void experts(MegatronArgs& args) {
+  const std::int64_t shared = args.integer("n-shared-experts", 0);
+  if (shared > 0 && shared < 1000 && !args.has("moe-shared-expert-intermediate-size"))
+    set(args, "moe-shared-expert-intermediate-size",
+        fmt::format("{}", shared * args.integer("moe-ffn-hidden-size", args.integer("ffn-hidden-size", 0))),
+        "n-shared-experts");
+  const std::int64_t depth = args.integer("num-layers", 0);
+  std::vector<int> idle = listed_layers(args.text("noop-layers"));
+  std::erase_if(idle, [&](int layer) { return layer < 0 || layer >= depth; });
+  std::sort(idle.begin(), idle.end());
+  idle.erase(std::unique(idle.begin(), idle.end()), idle.end());
+  const std::string freq = args.text("moe-layer-freq");
+  if (args.has("num-experts") && depth > 0 && depth < 10'000 && freq.find('[') == std::string::npos &&
+      (args.has("first-k-dense-replace") || !idle.empty())) {
+    const std::int64_t dense = args.integer("first-k-dense-replace", 0);
+    const std::int64_t every = std::max<std::int64_t>(1, std::abs(args.integer("moe-layer-freq", 1)));
+    std::string list;
+    for (std::int64_t i = 0; i < depth; ++i)
+      if (!std::binary_search(idle.begin(), idle.end(), static_cast<int>(i)))
+        list += fmt::format("{}{}", list.empty() ? "" : ",", i >= dense && i % every == 0 ? 1 : 0);
+    set(args, "moe-layer-freq", "[" + list + "]",
+        args.has("first-k-dense-replace") ? "first-k-dense-replace" : "noop-layers");
+  }
+  if (idle.empty() || static_cast<std::int64_t>(idle.size()) >= depth) return;
+  args.idle_layers = idle;
+  set(args, "num-layers", fmt::format("{}", depth - static_cast<std::int64_t>(idle.size())), "num-layers");
+}
+
+void adapters(MegatronArgs& args) {
+  if (const std::string stage = args.text("stage"); !stage.empty() && stage != "sft" && stage != "pt")
+    unused(args, "stage", fmt::format("the models beside the trained one of `{}` are not counted", stage));
+  const std::int64_t rank = args.integer("lora-r", 0);
+  if (rank < 1) return;
+  args.task = args.has("qlora") ? Task::Qlora : Task::Lora;
+  args.task_where = args.where("lora-r");
+  args.lora_rank = rank;
+}
+
+}  // namespace
+
+void settle_forks(MegatronArgs& args) {
+  if (args.has("actor-num-nodes")) {  // slime: megatron_utils/arguments.py
+    if (!args.has("fp16")) args.given.try_emplace("bf16", MegatronValue{{}, ""});
+    args.given.try_emplace("use-distributed-optimizer", MegatronValue{{}, ""});
+  }
+  early_names(args);
+  sequence_parallelism(args);
+  for (const char* heads : {"num-key-value-heads", "n-head-kv"})
+    if (args.has(heads)) {
+      set(args, "num-query-groups", args.text(heads), heads);
+      set(args, "group-query-attention", "", heads);
+    }
+  if (const std::string method = args.text("pp-partition-method"); method.find("embedding") != std::string::npos) {
+    set(args, "account-for-embedding-in-pipeline-split", "", "pp-partition-method");
+    set(args, "account-for-loss-in-pipeline-split", "", "pp-partition-method");
+  } else if (!method.empty() && method != "uniform" && method.find("type:transformer") == std::string::npos) {
+    unused(args, "pp-partition-method", fmt::format("stages split by `{}` are counted as equal", method));
+  }
+  if (args.has("gelu-tanh")) set(args, "swiglu", "", "gelu-tanh");
+  experts(args);
+  adapters(args);
+}
+
+}  // namespace plan

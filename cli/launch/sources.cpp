@@ -1,0 +1,182 @@
+// Launch files as they lie on disk, and the files that they name: a script's `source`, a YAML file's `defaults:`, the
+// path of a DeepSpeed configuration. Files are read, nothing else. Tested by tests/launch/sources_test.cpp.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "cli/launch/format.hpp"
+#include "presets/store.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostAbove = 8;                    // folders above a file in which what it names is looked for
+constexpr std::uintmax_t kMostBytes = 1U << 20;  // of a file that another one names
+
+/// `$SCRIPT_DIR/conf.sh`, `$(dirname "$0")/conf.sh`: the folder is not known, the rest is.
+std::string without_variables(std::string_view name) {
+  const std::size_t last = name.find_last_of("$`)}");
+  if (last == std::string_view::npos) return std::string(name);
+  const std::size_t slash = name.find('/', last);
+  return slash == std::string_view::npos ? std::string() : std::string(name.substr(slash + 1));
+}
+
+std::optional<LaunchSource> opened(const fs::path& path) {
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed) || fs::file_size(path, failed) > kMostBytes || failed) return std::nullopt;
+  Result<std::string> text = yaml::read_text(path.string());
+  if (!text) return std::nullopt;
+  LaunchSource source{path.lexically_normal().string(), std::move(*text), {}, {}, {}};
+  return source;
+}
+
+void let_open(LaunchSource& source);
+
+std::optional<LaunchSource> look_for(const std::string& base, std::string_view name) {
+  const fs::path wanted = without_variables(name);
+  if (wanted.empty()) return std::nullopt;
+  std::optional<LaunchSource> found;
+  if (wanted.is_absolute()) {
+    found = opened(wanted);
+  } else {
+    std::error_code failed;
+    fs::path folder = fs::path(base).parent_path();
+    for (int above = 0; above <= kMostAbove && !found; ++above) {
+      found = opened(folder / wanted);
+      const fs::path next = folder.empty() ? fs::current_path(failed).parent_path() : folder.parent_path();
+      if (failed || next == folder || next.empty()) break;
+      folder = next;
+    }
+  }
+  if (found) let_open(*found);
+  return found;
+}
+
+void let_open(LaunchSource& source) {
+  source.open = [base = source.path](std::string_view name) { return look_for(base, name); };
+}
+
+/// `config_registry.py:llama3_405b`, where no file has that very name.
+std::string selector_of(std::string& path) {
+  const std::size_t colon = path.rfind(':');
+  std::error_code failed;
+  if (colon == std::string::npos || colon + 1 == path.size() || fs::exists(path, failed)) return {};
+  if (!fs::exists(path.substr(0, colon), failed)) return {};
+  std::string selector = path.substr(colon + 1);
+  path.resize(colon);
+  return selector;
+}
+
+/// What the names of variants add to the name of the model whose layers they have.
+constexpr std::string_view kVariants[] = {"-instruct",
+                                          "-base",
+                                          "-chat",
+                                          "-hf",
+                                          "-it",
+                                          "-pt",
+                                          "-thinking",
+                                          "-unsloth",
+                                          "-bnb-4bit",
+                                          "-4bit",
+                                          "-fp8",
+                                          "-bf16",
+                                          "-2507",
+                                          "-instruct-v0.1",
+                                          "-instruct-v0.2",
+                                          "-instruct-v0.3",
+                                          "-v0.1",
+                                          "-v0.2",
+                                          "-v0.3",
+                                          "-instruct-2507",
+                                          "-mcore",
+                                          "-thinking-2507",
+                                          "-sft",
+                                          "-gptq-int4",
+                                          "-awq"};
+
+std::optional<Model> preset(const std::string& word) {
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  if (Result<Found<Model>> found = load_model(word, store)) return std::move(found->value);
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_shell(const LaunchSource& source) {
+  if (source.text.starts_with("#!"))
+    return source.text.substr(0, source.text.find('\n')).find("sh") != std::string::npos;
+  return source.path.ends_with(".sh") || source.path.ends_with(".slurm") || source.path.ends_with(".sbatch");
+}
+
+std::optional<LaunchSource> beside(const LaunchSource& source, std::string_view name) {
+  return source.open ? source.open(name) : std::nullopt;
+}
+
+Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& paths,
+                                               const std::vector<std::string>& arguments) {
+  std::vector<LaunchSource> files;
+  Errors errors;
+  for (std::string path : paths) {
+    std::string selector = selector_of(path);
+    Result<std::string> text = yaml::read_text(path);
+    if (!text) {
+      errors.insert(errors.end(), text.error().begin(), text.error().end());
+      continue;
+    }
+    files.push_back({std::move(path), std::move(*text), std::move(selector), arguments, {}});
+    let_open(files.back());
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return files;
+}
+
+std::int64_t batch_of_ranks(const RankBatch& rule, const Fixed& fixed, int gpus) {
+  const double inner = 1.0 * fixed.tp.value_or(1) * fixed.cp.value_or(1) * fixed.pp.value_or(1);
+  const double ranks = std::floor(gpus / inner);
+  const double batch = rule.steps > 0 ? ranks * fixed.micro_batch.value_or(1) * static_cast<double>(rule.steps)
+                                      : std::round(rule.sequences * gpus);
+  return batch >= 1 && batch <= 1e15 ? static_cast<std::int64_t>(batch) : 0;
+}
+
+std::vector<std::string> script_arguments(std::string_view typed) {
+  std::vector<std::string> words(1);
+  for (const char c : typed)
+    if (c != ' ')
+      words.back().push_back(c);
+    else if (!words.back().empty())
+      words.emplace_back();
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+std::optional<NamedModel> model_named(std::string_view name) {
+  std::string word(name);
+  while (word.size() > 1 && word.back() == '/') word.pop_back();
+  if (word.empty() || word.find('$') != std::string::npos) return std::nullopt;
+  for (std::string part = word;; part = part.substr(part.find('/') + 1)) {
+    if (std::optional<Model> found = preset(part)) return NamedModel{std::move(*found), true};
+    if (part.find('/') == std::string::npos) {
+      word = lowered(part);
+      break;
+    }
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view variant : kVariants)
+      if (word.size() > variant.size() && word.ends_with(variant)) {
+        word.resize(word.size() - variant.size());
+        if (std::optional<Model> found = preset(word)) return NamedModel{std::move(*found), false};
+        again = true;
+        break;
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace plan

@@ -1,0 +1,295 @@
+// Files and commands around Hugging Face's Trainer, brought to one set of keys: `args.` for the Trainer's arguments,
+// `acc.` for accelerate's file, `ds.` for DeepSpeed's. axolotl's and ms-swift's own names are rows of a table; files
+// that another one names (`deepspeed: ds_z3.json`) are opened. Tested by tests/launch/trainer_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/hugging_face.hpp"
+#include "cli/launch/shell.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+struct Renamed {
+  std::string_view from;
+  std::string_view to;
+};
+
+/// axolotl 0.13, src/axolotl/utils/schemas.
+constexpr Renamed kAxolotl[] = {
+    {"base_model", "args.model_name_or_path"},
+    {"sequence_len", "args.max_seq_length"},
+    {"micro_batch_size", "args.per_device_train_batch_size"},
+    {"optimizer", "args.optim"},
+    {"lora_target_modules", "args.lora_target"},
+    {"dp_shard_size", "acc.parallelism_config.parallelism_config_dp_shard_size"},
+    {"dp_replicate_size", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+    {"tensor_parallel_size", "acc.parallelism_config.parallelism_config_tp_size"},
+    {"context_parallel_size", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"sequence_parallel_degree", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"fsdp_version", "acc.fsdp_config.fsdp_version"},
+};
+
+/// ms-swift 3 and 4, swift/arguments.
+constexpr Renamed kSwift[] = {
+    {"model", "args.model_name_or_path"},    {"max_length", "args.max_seq_length"},
+    {"train_type", "args.tuner_type"},       {"sft_type", "args.tuner_type"},
+    {"quant_bits", "args.quantization_bit"}, {"target_modules", "args.lora_target"},
+    {"torch_dtype", "args.swift_dtype"},
+};
+
+/// Keys of accelerate's `deepspeed_config:` that DeepSpeed's own file has under another name.
+constexpr Renamed kInline[] = {
+    {"zero_stage", "ds.zero_optimization.stage"},
+    {"offload_optimizer_device", "ds.zero_optimization.offload_optimizer.device"},
+    {"offload_param_device", "ds.zero_optimization.offload_param.device"},
+    {"gradient_accumulation_steps", "ds.gradient_accumulation_steps"},
+    {"gradient_clipping", "ds.gradient_clipping"},
+};
+
+/// What ms-swift puts in the place of `--deepspeed zero3`: swift/config.
+struct BuiltIn {
+  std::string_view name;
+  std::string_view stage;
+  bool offload;
+};
+constexpr BuiltIn kBuiltIn[] = {{"zero0", "0", false}, {"zero1", "1", false},        {"zero2", "2", false},
+                                {"zero3", "3", false}, {"zero2_offload", "2", true}, {"zero3_offload", "3", true}};
+
+bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+
+/// Does a key stand at the start of a line?
+bool has_key(const std::string& text, std::string_view key) {
+  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1))
+    if (at == 0 || text[at - 1] == '\n') return true;
+  return false;
+}
+
+void set(Settings& all, std::string key, const Setting& from) {
+  Setting setting = from;
+  setting.key = std::move(key);
+  all.add(std::move(setting));
+}
+void set(Settings& all, std::string key, std::string value, const Setting& from) {
+  Setting setting = from;
+  setting.key = std::move(key), setting.value = std::move(value), setting.list = false, setting.items.clear();
+  all.add(std::move(setting));
+}
+
+/// `deepspeed: path`, `deepspeed_config_file: path`: the file's keys as DeepSpeed's, or an error that names it.
+void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all) {
+  for (const BuiltIn& row : kBuiltIn)
+    if (named.value == row.name) {
+      set(all, "ds.zero_optimization.stage", std::string(row.stage), named);
+      for (const char* key : {"ds.bf16.enabled", "ds.fp16.enabled"}) set(all, key, "auto", named);
+      if (!row.offload) return;
+      set(all, "ds.zero_optimization.offload_optimizer.device", "cpu", named);
+      if (row.stage == "3") set(all, "ds.zero_optimization.offload_param.device", "cpu", named);
+      return;
+    }
+  const std::optional<LaunchSource> file = beside(source, named.value);
+  if (!file) {
+    set(all, "ds.missing_file", named);
+    return;
+  }
+  const Result<Settings> keys = settings_of_json(*file);
+  if (!keys) {
+    all.errors().insert(all.errors().end(), keys.error().begin(), keys.error().end());
+    return;
+  }
+  all.remember(*file);
+  for (const Setting& setting : keys->all()) set(all, "ds." + setting.key, setting);
+}
+
+void take_accelerate(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  constexpr std::string_view kSection = "deepspeed_config.";
+  for (const Setting& setting : keys.all()) {
+    set(all, "acc." + setting.key, setting);
+    if (!setting.key.starts_with(kSection)) continue;
+    const std::string_view key = std::string_view(setting.key).substr(kSection.size());
+    if (key == "deepspeed_config_file" && follow) follow_deepspeed(source, setting, all);
+    for (const Renamed& row : kInline)
+      if (row.from == key) set(all, std::string(row.to), setting);
+  }
+}
+
+/// `accelerate launch --config_file FILE`: how the job is sharded stands there.
+void follow_accelerate(const LaunchSource& source, const Setting& named, Settings& all, bool follow) {
+  const std::optional<LaunchSource> file = beside(source, named.value);
+  if (file && kind_of(*file) == Kind::Accelerate) {
+    const bool json = file->text.find_first_not_of(" \t\r\n") == file->text.find('{');
+    if (const Result<Settings> keys = json ? settings_of_json(*file) : settings_of_yaml(*file)) {
+      all.remember(*file);
+      return take_accelerate(*file, *keys, all, follow);
+    }
+  }
+  set(all, "acc.missing_file", named);
+}
+
+std::string renamed(std::span<const Renamed> table, std::string_view key) {
+  for (const Renamed& row : table)
+    if (row.from == key) return std::string(row.to);
+  return "args." + std::string(key);
+}
+
+/// axolotl's `fsdp:` and `fsdp_config:` as accelerate's; names may lack the `fsdp_` that accelerate has.
+void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  constexpr std::string_view kFsdp = "fsdp_config.";
+  bool fsdp = false;
+  for (const Setting& setting : keys.all()) {
+    const std::string_view key = setting.key;
+    if (key.starts_with(kFsdp)) {
+      const std::string_view field = key.substr(kFsdp.size());
+      set(all, fmt::format("acc.fsdp_config.{}{}", field.starts_with("fsdp_") ? "" : "fsdp_", field), setting);
+      fsdp = true;
+    } else {
+      set(all, renamed(kAxolotl, key), setting);
+      if (key == "fsdp" && (!setting.items.empty() || !setting.value.empty())) fsdp = true;
+    }
+    if (key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
+  }
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, "tool", "axolotl", none);
+  if (fsdp) set(all, "acc.distributed_type", "FSDP", none);
+}
+
+void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  for (const Setting& setting : keys.all()) {
+    set(all, "args." + setting.key, setting);
+    if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
+  }
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  if (has_key(source.text, "finetuning_type:") || has_key(source.text, "cutoff_len:"))
+    set(all, "tool", "llama-factory", none);
+}
+
+bool trains(const ShellCommand& command) {
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].text;
+    if (word.ends_with("swift/cli/sft.py") || word.starts_with("--per_device_train_batch_size") ||
+        word.starts_with("--per-device-train-batch-size"))
+      return true;
+    if ((word == "swift" || word.ends_with("/swift")) && i + 1 < command.words.size()) {
+      const std::string& verb = command.words[i + 1].text;
+      if (verb == "sft" || verb == "pt") return true;
+    }
+  }
+  return false;
+}
+
+/// The Trainer's flags of a command, and the files that it names.
+void take_command(const LaunchSource& source, const ShellCommand& command, Settings& all, bool follow) {
+  const bool swift = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    return word.text == "swift" || word.text.ends_with("/swift") || word.text.ends_with("swift/cli/sft.py");
+  });
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    if (!word.text.starts_with("--")) continue;
+    std::string key = word.text.substr(2);
+    Setting setting{
+        .key = {}, .value = "true", .items = {}, .list = false, .place = {source.path, word.line, 1, 1, {}}};
+    if (const std::size_t equals = key.find('='); equals != std::string::npos) {
+      setting.value = key.substr(equals + 1);
+      key.resize(equals);
+    } else {
+      std::vector<std::string> values;
+      while (i + 1 < command.words.size() && !command.words[i + 1].text.starts_with("--"))
+        values.push_back(command.words[++i].text);
+      if (!values.empty()) setting.value = values.front();
+      if (values.size() > 1) setting.items = std::move(values);
+    }
+    std::replace(key.begin(), key.end(), '-', '_');
+    const std::string name = swift ? renamed(kSwift, key) : "args." + key;
+    set(all, name, setting);
+    if (key == "deepspeed" && follow) follow_deepspeed(source, setting, all);
+    if (key == "config_file") follow_accelerate(source, setting, all, follow);
+  }
+  const Setting none{
+      .key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, command.words.front().line, 1, 1, {}}};
+  set(all, "args.launched", none);
+  if (swift) set(all, "tool", "ms-swift", none);
+}
+
+void take_script(const LaunchSource& source, Settings& all, bool follow) {
+  const Script script = follow_script(source);
+  const ShellCommand* last = nullptr;
+  for (const ShellCommand& command : script.commands) {
+    if (!trains(command)) continue;
+    if (last != nullptr && last->words.front().line != command.words.front().line)
+      all.errors().push_back({"several_trainings",
+                              fmt::format("{}: lines {} and {} each start a training; which one is meant is not known",
+                                          source.path, last->words.front().line, command.words.front().line),
+                              {},
+                              {"give a script with one of them"}});
+    last = &command;
+  }
+  if (last != nullptr)
+    take_command(source, *last, all, follow);
+  else
+    all.errors().push_back({"training_not_understood",
+                            fmt::format("{}: no command that starts the Trainer was found", source.path),
+                            {},
+                            {"state the job with `--model`, `--gpus` and `--layout`"}});
+}
+
+}  // namespace
+
+Kind kind_of(const LaunchSource& source) {
+  const std::string& text = source.text;
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string::npos) return Kind::None;
+  if (is_shell(source)) {
+    const bool flags = has(text, "--per_device_train_batch_size") || has(text, "--per-device-train-batch-size");
+    return flags || has(text, "swift sft") || has(text, "swift pt") || has(text, "swift/cli/sft.py") ? Kind::Script
+                                                                                                     : Kind::None;
+  }
+  if (text[start] == '{') {
+    if (has(text, "\"per_device_train_batch_size\"")) return Kind::Trainer;
+    if (has(text, "\"distributed_type\"") && has(text, "\"compute_environment\"")) return Kind::Accelerate;
+    for (const std::string_view key :
+         {"\"train_batch_size\"", "\"train_micro_batch_size_per_gpu\"", "\"zero_optimization\""})
+      if (has(text, key)) return Kind::DeepSpeed;
+    return Kind::None;
+  }
+  if (source.path.ends_with(".py") || source.path.ends_with(".toml")) return Kind::None;
+  if (has_key(text, "distributed_type:") && (has(text, "num_processes:") || has(text, "compute_environment:")))
+    return Kind::Accelerate;
+  if (has_key(text, "base_model:") &&
+      (has_key(text, "datasets:") || has_key(text, "micro_batch_size:") || has_key(text, "sequence_len:")))
+    return Kind::Axolotl;
+  if (has_key(text, "do_predict:") && !has_key(text, "do_train:")) return Kind::None;  // nothing is trained
+  if (has_key(text, "per_device_train_batch_size:")) return Kind::Trainer;
+  return has_key(text, "model_name_or_path:") && has_key(text, "stage:") && has_key(text, "do_train:") ? Kind::Trainer
+                                                                                                       : Kind::None;
+}
+
+Result<Settings> settings_of(std::span<const LaunchSource> files) {
+  Settings all;
+  const bool own_deepspeed = std::any_of(files.begin(), files.end(), [](const LaunchSource& file) {
+    return kind_of(file) == Kind::DeepSpeed;  // given by itself: what another names need not be opened
+  });
+  for (const LaunchSource& file : files) {
+    const Kind kind = kind_of(file);
+    if (kind == Kind::Script) {
+      all.remember(file);
+      take_script(file, all, !own_deepspeed);
+      continue;
+    }
+    const std::size_t start = file.text.find_first_not_of(" \t\r\n");
+    const bool json = start != std::string::npos && file.text[start] == '{';
+    const Result<Settings> one = json ? settings_of_json(file) : settings_of_yaml(file);
+    if (!one) return tl::unexpected(one.error());
+    all.remember(file);
+    if (kind == Kind::Accelerate) take_accelerate(file, *one, all, !own_deepspeed);
+    if (kind == Kind::Axolotl) take_axolotl(file, *one, all, !own_deepspeed);
+    if (kind == Kind::Trainer) take_trainer(file, *one, all, !own_deepspeed);
+    if (kind == Kind::DeepSpeed)
+      for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);
+  }
+  return all;
+}
+
+}  // namespace plan::hugging_face

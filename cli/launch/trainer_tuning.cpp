@@ -1,0 +1,165 @@
+// What the Trainer's arguments say of fine-tuning: adapters, frozen layers, quantised bases, and the defaults of the
+// tools that add their own. Tested by tests/launch/trainer_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/hugging_face.hpp"
+#include "formulas/names.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+/// transformers 5.23 and TRL, LLaMA-Factory 0.9.5 hparams, axolotl 0.13 schemas, ms-swift 4 arguments.
+constexpr TrainerTool kTools[] = {
+    {.name = "the Trainer", .key = "", .micro_batch = 8, .rank = 16},
+    {.name = "llama-factory",
+     .key = "llama-factory",
+     .micro_batch = 8,
+     .rank = 8,
+     .seq = 2048,
+     .adapters = true,
+     .checkpointing = true},
+    {.name = "axolotl", .key = "axolotl", .micro_batch = 1, .rank = 8, .seq = 512, .bf16 = true},
+    {.name = "ms-swift",
+     .key = "ms-swift",
+     .micro_batch = 1,
+     .rank = 8,
+     .adapters = true,
+     .checkpointing = true,
+     .bf16 = true},
+};
+
+/// Keys that add models, freeze layers or change what is kept, and that nothing here counts.
+struct Weighing {
+  std::string_view key;
+  std::string_view what;
+};
+constexpr Weighing kWeighing[] = {
+    {"args.use_galore", "GaLore's optimizer is counted as plain"},
+    {"args.use_apollo", "APOLLO's optimizer is counted as plain"},
+    {"args.use_badam", "BAdam trains a block of layers at a time: counted as all"},
+    {"args.use_adam_mini", "Adam-mini's states are counted as adam's"},
+    {"args.use_unsloth", "Unsloth's kernels are not modelled"},
+    {"args.unsloth", "Unsloth's kernels are not modelled"},
+    {"args.load_in_8bit", "a base in 8 bits is counted in 16"},
+    {"args.use_dora", "DoRA's norms are counted as LoRA"},
+    {"args.peft_use_dora", "DoRA's norms are counted as LoRA"},
+    {"args.mixture_of_depths", "mixture of depths skips layers: counted as all"},
+    {"args.use_llama_pro", "LLaMA Pro trains added blocks alone: counted as all"},
+    {"args.relora", "ReLoRA's restarts are not modelled"},
+    {"args.pure_bf16", "weights and states in bf16 are counted with fp32 master weights"},
+    {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
+};
+
+bool lists(const Setting& setting, std::string_view word) {
+  if (setting.value.find(word) != std::string::npos) return true;
+  return std::any_of(setting.items.begin(), setting.items.end(),
+                     [&](const std::string& item) { return item.find(word) != std::string::npos; });
+}
+
+/// Which linears carry an adapter, as far as the names of the modules tell attention from feed-forward.
+void read_targets(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const Setting* named = nullptr;
+  for (const char* key : {"args.lora_target", "args.lora_target_modules", "args.target_modules"})
+    if (const Setting* setting = settings.get(key)) named = setting;
+  const bool linear = settings.boolean("args.lora_target_linear").value_or(false);
+  if (named == nullptr || linear || lists(*named, "all")) return;
+  const bool attention = lists(*named, "q_proj") || lists(*named, "v_proj") || lists(*named, "qkv") ||
+                         lists(*named, "o_proj") || lists(*named, "attn");
+  const bool ffn = lists(*named, "up_proj") || lists(*named, "gate_proj") || lists(*named, "down_proj") ||
+                   lists(*named, "mlp") || lists(*named, "w1") || lists(*named, "gate_up");
+  if (!attention && !ffn) return;
+  builder.training.lora.attention = attention, builder.training.lora.ffn = ffn;
+}
+
+void read_rank(JobBuilder& builder, const TrainerTool& tool) {
+  Settings& settings = builder.settings;
+  for (const std::string_view key : {"args.lora_rank", "args.lora_r"})
+    if (settings.states(key)) {
+      builder.training.lora.rank = builder.degree(key, tool.rank);
+      return builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), key);
+    }
+  builder.training.lora.rank = tool.rank;
+  assume(builder.job, "lora_rank", fmt::format("{}", tool.rank), fmt::format("default of {}", tool.name));
+}
+
+/// `lora`, `qlora`, `full` ... under the key of each tool; the tool's default where it is not stated.
+std::pair<std::string, std::string> method(Settings& settings, const TrainerTool& tool) {
+  for (const char* key : {"args.finetuning_type", "args.tuner_type", "args.adapter"})
+    if (const std::optional<std::string> word = settings.text(key); word && !word->empty())
+      return {lowered(*word), key};
+  if (settings.boolean("args.use_peft").value_or(false)) return {"lora", "args.use_peft"};
+  for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora"})
+    if (settings.states(key)) {
+      const std::string word = lowered(settings.text(key).value_or("false"));
+      return {word == "true" || word == "1" ? "lora" : "full", key};
+    }
+  return {tool.adapters ? "lora" : "", ""};
+}
+
+bool four_bits(Settings& settings) {
+  if (settings.text("args.load_in_4bit").value_or("false") != "false") return true;
+  for (const char* key : {"args.quantization_bit", "args.q_lora"})
+    if (const std::optional<std::string> word = settings.text(key); word && (*word == "4" || lowered(*word) == "true"))
+      return true;
+  return false;
+}
+
+void read_stage(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
+    const std::string word = lowered(settings.text(key).value_or(""));
+    if (word.empty() || word == "sft" || word == "pt") continue;
+    builder.unused(
+        key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are not counted", word));
+  }
+}
+
+}  // namespace
+
+const TrainerTool& tool_of(Settings& settings) {
+  const std::string word = settings.text("tool").value_or("");
+  for (const TrainerTool& tool : kTools)
+    if (tool.key == word) return tool;
+  return kTools[0];
+}
+
+void read_tuning(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const TrainerTool& tool = tool_of(settings);
+  auto [word, key] = method(settings, tool);
+  const bool narrow = four_bits(settings);
+  if (word == "qlora" || (word == "lora" && narrow)) {
+    builder.training.task = Task::Qlora;
+  } else if (word == "lora" || word == "longlora" || word == "adalora" || word == "oft") {
+    builder.training.task = Task::Lora;
+    if (word != "lora") builder.unused(key, fmt::format("`{}` is counted as LoRA", word));
+  } else {
+    const bool pretrain = settings.text("args.stage").value_or("") == "pt" || settings.states("args.config_name");
+    builder.training.task = pretrain ? Task::Pretrain : Task::FullFinetune;
+    if (!word.empty() && word != "full" && word != "none")
+      builder.unused(key, fmt::format("`{}` trains some layers only: all are counted", word));
+  }
+  builder.origin("task", name(builder.training.task), key);
+  if (builder.training.adapters()) {
+    read_rank(builder, tool);
+    read_targets(builder);
+  }
+  read_stage(builder);
+  if (const std::string kind = settings.text("args.task_type").value_or("causal_lm"); kind != "causal_lm")
+    builder.unused("args.task_type", "the head of another task is counted as the vocabulary's");
+  for (const Weighing& row : kWeighing) {
+    const std::string value = lowered(settings.text(row.key).value_or("false"));
+    if (value != "false" && value != "none" && !value.empty() && value != "0")
+      builder.unused(row.key, std::string(row.what));
+  }
+  for (const char* liger :
+       {"args.use_liger_kernel", "args.enable_liger_kernel", "args.liger_fused_linear_cross_entropy"})
+    if (lowered(settings.text(liger).value_or("false")) == "true")
+      builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+}
+
+}  // namespace plan::hugging_face
