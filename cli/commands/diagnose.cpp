@@ -222,7 +222,7 @@ int run_diagnose(const Args& args, Streams& streams) {
   if (!problem) return report_errors(problem.error(), streams);
   Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
   if (!plan) return report_errors(plan.error(), streams);
-  add_launch_notes(args, *plan);
+  add_launch_notes(*plan);
   DiagnosisReport report;
   report.plan = std::move(*plan);
   report.notes = report.plan.notes;
