@@ -2,9 +2,7 @@
 // stream reaches an operation, and what small data it brings. An operation begins when the last rank has arrived, and
 // takes the time that the laws say. Communicators do not block, as from release 2.25 on: every group end starts a
 // thread, and the communicator is in progress until that has run; a call before then is a mistake of the caller.
-#include <fcntl.h>
 #include <nccl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,36 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "room.hpp"
 #include "streams.hpp"
 #include "truth.hpp"
 
 namespace {
 
 using namespace answering;
-constexpr int kSlots = 4, kMostRanks = 64, kMostData = 16384;
-
-struct Arrival {
-  std::atomic<std::uint64_t> number;  ///< of the operation, from 1
-  double time;
-  std::uint32_t bytes;
-  char data[kMostData];
-};
-/// What the ranks of one communicator share. A rank is never two operations ahead of another, so that a few slots do.
-struct Room {
-  std::atomic<int> attached;
-  Arrival device[kSlots][kMostRanks], host[kSlots][kMostRanks];
-};
-
-Room* enter(const std::string& name) {
-  const char* folder = std::getenv("TMPDIR");
-  const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/answering-" + name;
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || ftruncate(file, sizeof(Room)) != 0) return nullptr;
-  void* at = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  return at == MAP_FAILED ? nullptr : static_cast<Room*>(at);
-}
-
 struct Send {
   int peer;
   const char* data;
@@ -65,6 +40,7 @@ struct Call {
   std::vector<Send> sends{};
   std::vector<Receive> receives{};
   cudaStream_t stream = nullptr;
+  bool largest = false;  ///< instead of the sum
 };
 
 }  // namespace
@@ -89,21 +65,6 @@ int depth = 0;
 std::map<ncclComm_t, Call>& grouped() {
   static auto* const all = new std::map<ncclComm_t, Call>;
   return *all;
-}
-
-void publish(Arrival& own, double time, const std::string& data, std::uint64_t number) {
-  own.time = time;
-  own.bytes = static_cast<std::uint32_t>(data.size());
-  std::memcpy(own.data, data.data(), data.size());
-  own.number.store(number, std::memory_order_release);
-}
-
-bool all_there(const Arrival* arrivals, int size, std::uint64_t number, double& last) {
-  for (int r = 0; r < size; ++r) {
-    if (arrivals[r].number.load(std::memory_order_acquire) < number) return false;
-    last = std::max(last, arrivals[r].time);
-  }
-  return true;
 }
 
 void log(const char* format, const std::string& words, std::size_t bytes) {
@@ -131,12 +92,12 @@ std::string brought(const Call& call) {
   return own <= 4096 && call.in != nullptr ? std::string(call.in, own) : std::string();
 }
 
-void add(char* to, const char* from, std::size_t bytes, ncclDataType_t type) {
-  if (type != ncclFloat32) return;
+void combine(char* to, const char* from, std::size_t bytes, const Call& call) {
+  if (call.type != ncclFloat32) return;
   for (std::size_t at = 0; at + 4 <= bytes; at += 4) {
     float a = 0, b = 0;
     std::memcpy(&a, to + at, 4), std::memcpy(&b, from + at, 4);
-    a += b;
+    a = call.largest ? std::max(a, b) : a + b;
     std::memcpy(to + at, &a, 4);
   }
 }
@@ -146,8 +107,9 @@ void finish(const Call& call, const std::vector<std::string>& all, int rank) {
   const std::string& own = all[static_cast<std::size_t>(rank)];
   if (own.empty()) return;
   if (call.op == "all_reduce" || call.op == "reduce_scatter") {
-    std::string sum(own.size(), '\0');
-    for (const std::string& part : all) add(sum.data(), part.data(), std::min(sum.size(), part.size()), call.type);
+    std::string sum = all[0];
+    for (std::size_t r = 1; r < all.size(); ++r)
+      combine(sum.data(), all[r].data(), std::min(sum.size(), all[r].size()), call);
     const bool scattered = call.op == "reduce_scatter";
     std::memcpy(call.out, sum.data() + (scattered ? static_cast<std::size_t>(rank) * call.share : 0),
                 scattered ? call.share : sum.size());
@@ -228,6 +190,22 @@ ncclResult_t submit(ncclComm_t comm, Call call) {
 }
 
 std::size_t width(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
+
+/// An operation on `bytes` of every rank.
+Call whole(const char* op, const void* in, void* out, std::size_t bytes, ncclDataType_t type, cudaStream_t stream,
+           bool largest) {
+  Call call{op, static_cast<const char*>(in), static_cast<char*>(out), bytes, 0, type};
+  call.stream = stream;
+  call.largest = largest;
+  return call;
+}
+/// One on `share` bytes for each.
+Call shared(const char* op, const void* in, void* out, std::size_t share, ncclDataType_t type, ncclComm_t comm,
+            cudaStream_t stream) {
+  Call call = whole(op, in, out, share * static_cast<std::size_t>(comm->size), type, stream, false);
+  call.share = share;
+  return call;
+}
 
 /// NVLink domains among the ranks, from what each says of itself.
 int domains(const Arrival* arrivals, int size) {
@@ -376,55 +354,21 @@ ncclResult_t ncclGroupEnd() {
   return result;
 }
 
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t how,
                            ncclComm_t comm, cudaStream_t stream) {
-  return submit(comm, {"all_reduce",
-                       static_cast<const char*>(in),
-                       static_cast<char*>(out),
-                       count * width(type),
-                       0,
-                       type,
-                       {},
-                       {},
-                       stream});
+  return submit(comm, whole("all_reduce", in, out, count * width(type), type, stream, how == ncclMax));
 }
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  const std::size_t share = count * width(type);
-  return submit(comm, {"all_gather",
-                       static_cast<const char*>(in),
-                       static_cast<char*>(out),
-                       share * static_cast<std::size_t>(comm->size),
-                       share,
-                       type,
-                       {},
-                       {},
-                       stream});
+  return submit(comm, shared("all_gather", in, out, count * width(type), type, comm, stream));
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                                ncclComm_t comm, cudaStream_t stream) {
-  const std::size_t share = count * width(type);
-  return submit(comm, {"reduce_scatter",
-                       static_cast<const char*>(in),
-                       static_cast<char*>(out),
-                       share * static_cast<std::size_t>(comm->size),
-                       share,
-                       type,
-                       {},
-                       {},
-                       stream});
+  return submit(comm, shared("reduce_scatter", in, out, count * width(type), type, comm, stream));
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int, ncclComm_t comm,
                            cudaStream_t stream) {
-  return submit(comm, {"broadcast",
-                       static_cast<const char*>(in),
-                       static_cast<char*>(out),
-                       count * width(type),
-                       0,
-                       type,
-                       {},
-                       {},
-                       stream});
+  return submit(comm, whole("broadcast", in, out, count * width(type), type, stream, false));
 }
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
