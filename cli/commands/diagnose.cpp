@@ -10,10 +10,10 @@
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"
 #include "cli/report/diagnosis.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {

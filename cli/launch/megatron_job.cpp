@@ -191,7 +191,8 @@ void recompute(Builder& builder) {
       out.modules = kRecomputeCoreAttention;
     else
       for (const std::string& word : modules->second.values) {
-        if (const auto module = parse(kRecomputeModuleNames, word); module && !(*module & (kRecomputeOps | kRecomputeMlpActivation)))
+        if (const auto module = parse(kRecomputeModuleNames, word);
+            module && !(*module & (kRecomputeOps | kRecomputeMlpActivation)))
           out.modules = static_cast<std::uint16_t>(out.modules | *module);
         else
           builder.job.notes.push_back({"recompute_not_modelled", fmt::format("{}: recomputing `{}` is not modelled",
