@@ -67,6 +67,13 @@ struct Estimate {
   std::vector<Communication> communication{};
 };
 
+/// The rate that MFU counts against: the dense peak of the 16-bit type, also when training in fp8.
+struct MfuPeak {
+  DType dtype = DType::Bf16;
+  FlopsPerSecond rate{};
+};
+[[nodiscard]] MfuPeak mfu_peak(const Gpu& gpu);
+
 /// Memory, communication and time of one layout. The layout must be legal for the problem
 /// (planner/rules/rules.hpp); the numbers of an illegal one mean nothing.
 [[nodiscard]] Estimate estimate(const Problem& problem, const Layout& layout);

@@ -223,8 +223,12 @@ Terms Evaluator::terms(const Exposed& exposed) const {
   return terms;
 }
 
+Terms Evaluator::step_terms(const Layout& layout, std::span<const DataParallel> prices) const {
+  return terms(exposed(layout, prices));
+}
+
 double Evaluator::step_time(const Layout& layout, std::span<const DataParallel> prices) const {
-  return terms(exposed(layout, prices)).total().value;
+  return step_terms(layout, prices).total().value;
 }
 
 double Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) const {

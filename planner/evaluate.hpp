@@ -83,6 +83,8 @@ class Evaluator {
 
   /// Seconds per step, for the placement and recomputation fixed before.
   [[nodiscard]] double step_time(const Layout& layout, std::span<const DataParallel> prices) const;
+  /// What they go to.
+  [[nodiscard]] Terms step_terms(const Layout& layout, std::span<const DataParallel> prices) const;
   /// Bytes of the worst rank.
   [[nodiscard]] double peak_memory(const Layout& layout, const MemoryModel& memory) const;
   /// Micro-batches that a rank holds at its peak under the schedule fixed before.

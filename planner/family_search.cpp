@@ -45,13 +45,30 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
 
 }  // namespace
 
-FamilyOutcome FamilySearch::run(const Costed& family, const Ranking& ranking, const Front& front) {
-  FamilyOutcome outcome{Ranking(problem_.objective, problem_.top)};
-  ranking_ = &ranking, front_ = &front, outcome_ = &outcome, costs_ = family.costs;
+FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
+  FamilyOutcome outcome{Kept(problem_)};
+  kept_ = &kept, plainest_.reset(), outcome_ = &outcome;
+  search_family(family);
+  return outcome;
+}
+
+std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slowest,
+                                                const std::optional<Candidate>& best) {
+  FamilyOutcome uncounted{Kept(problem_)};
+  kept_ = nullptr, plainest_ = {slowest, best}, outcome_ = &uncounted;
+  if (!bounds_ || !never_plainest(family.layout, family.bound, wanted_)) search_family(family);
+  return plainest_->best;
+}
+
+void FamilySearch::search_family(const Costed& family) {
+  costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
   legal_.clear(), tables_.clear(), twins_.clear();
   legal_.reserve(kSchedules);
-  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome.tally)) {
+  family_runs_on_ = wanted_;
+  for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
+    family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
+  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
     const std::vector<Sharding>& shardings = shardings_of(layout);
@@ -59,15 +76,15 @@ FamilyOutcome FamilySearch::run(const Costed& family, const Ranking& ranking, co
     if (static_cast<std::size_t>(vp_) >= twins_.size())
       twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, kNever});
     const std::vector<Recompute>& recomputes = recomputes_of(layout);
+    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
     if (recomputes.empty())  // the one that the user fixed
-      outcome.tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
-                           static_cast<std::int64_t>(shardings.size()));
-    else if (hopeless(family.bound, 0))
+      outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
+                             static_cast<std::int64_t>(shardings.size()));
+    else if (hopeless(layout, family.bound, 0, run_runs_on_))
       prune(recomputes.size() * shardings.size());
     else
       search_run(std::move(layout), shardings);
   }
-  return outcome;
 }
 
 /// The rules of sharding read the schedule but not vp. What they reject counts once a run.
@@ -83,18 +100,40 @@ const std::vector<Sharding>& FamilySearch::shardings_of(const Layout& run) {
   return found->shardings;
 }
 
-const std::vector<Recompute>& FamilySearch::recomputes_of(const Layout& run) {
+FamilySearch::Legal& FamilySearch::legal_of(Schedule schedule) {
+  return *std::find_if(legal_.begin(), legal_.end(), [&](const Legal& legal) { return legal.schedule == schedule; });
+}
+
+/// Who runs the layout at hand under a sharding of the table.
+FrameworkMask FamilySearch::runs_sharding(const Layout& layout, const Table& table, std::size_t sharding) {
+  Legal& legal = legal_of(layout.schedule);
+  if (legal.runs_on.empty()) {
+    Layout run = layout;
+    for (const Sharding& each : *table.shardings) {
+      run.zero = each.zero, run.shard = each.shard;
+      legal.runs_on.push_back(accepting(problem_, run, Level::Sharding, wanted_));
+    }
+  }
+  return static_cast<FrameworkMask>(choice_runs_on_ & legal.runs_on[sharding]);
+}
+
+const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) {
   const auto deepest = static_cast<std::size_t>(least_deepest(problem_, run));
   if (deepest >= recomputes_.size()) recomputes_.resize(deepest + 1);
-  if (recomputes_[deepest].empty()) recomputes_[deepest] = enumerate_recomputes(problem_, static_cast<int>(deepest));
-  return recomputes_[deepest];
+  Recomputes& ways = recomputes_[deepest];
+  if (!ways.all.empty()) return ways;
+  ways.all = enumerate_recomputes(problem_, static_cast<int>(deepest));
+  Layout layout;  // rules of recomputation read nothing else of it
+  for (const Recompute& way : ways.all) {
+    layout.recompute = way;
+    ways.runs_on.push_back(accepting(problem_, layout, Level::Recompute, wanted_));
+  }
+  return ways;
 }
 
 /// Tables serve all schedules that place layers alike and may shard alike.
 FamilySearch::Table& FamilySearch::table_of(Layout layout) {
-  const std::vector<Sharding>& shardings = std::find_if(legal_.begin(), legal_.end(), [&](const Legal& l) {
-                                             return l.schedule == layout.schedule;
-                                           })->shardings;
+  const std::vector<Sharding>& shardings = legal_of(layout.schedule).shardings;
   for (Table& table : tables_)
     if (table.placement == evaluator_->placement_index() && same(*table.shardings, shardings)) return table;
   const Placement& placement = evaluator_->placement();
@@ -126,25 +165,27 @@ void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardi
   if (!evaluator_) evaluator_.emplace(problem_, *costs_);
   if (!memory_) memory_.emplace(problem_, layout);
   evaluator_->place(layout);
-  const std::vector<Recompute>& recomputes = recomputes_of(layout);
+  const Recomputes& ways = recomputing_of(layout);
+  const std::vector<Recompute>& recomputes = ways.all;
   // Recomputing makes nothing faster.
-  bool beaten = hopeless(evaluator_->start_recompute({}), 0);
+  bool beaten = hopeless(layout, evaluator_->start_recompute({}), 0, run_runs_on_);
   if (!beaten) {
     evaluator_->finish_recompute();
-    beaten = hopeless(evaluator_->least_time_of_any(), 0);
+    beaten = hopeless(layout, evaluator_->least_time_of_any(), 0, run_runs_on_);
   }
   if (beaten) return prune(recomputes.size() * shardings.size());
   Table& table = table_of(layout);
   if (find_alive(layout, table, recomputes) == 0) return too_big(recomputes.size() * shardings.size());
   first_fit_.assign(shardings.size(), 0);
-  search_modules(layout, table, recomputes);
-  search_blocks(layout, table, recomputes);
+  search_modules(layout, table, ways);
+  search_blocks(layout, table, ways);
 }
 
-void FamilySearch::search_modules(Layout& layout, Table& table, const std::vector<Recompute>& recomputes) {
-  for (std::size_t i = 0, modules = module_choices(recomputes); i < modules; ++i) {
-    layout.recompute = recomputes[i];
-    if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))
+void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes& recomputes) {
+  for (std::size_t i = 0, modules = module_choices(recomputes.all); i < modules; ++i) {
+    layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
+    narrow_to(recomputes, i);
+    if (hopeless(layout, evaluator_->start_recompute(recomputes.all[i]), 0, choice_runs_on_))
       prune(table.shardings->size());
     else
       search_recompute(layout, table, i);
@@ -152,14 +193,18 @@ void FamilySearch::search_modules(Layout& layout, Table& table, const std::vecto
 }
 
 /// Whole layers: more of them take more time and less memory.
-void FamilySearch::search_blocks(Layout& layout, Table& table, const std::vector<Recompute>& recomputes) {
+void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes& recomputes) {
   const std::size_t shardings = table.shardings->size();
-  const std::size_t first = find_first_fits(layout, table, recomputes);
-  too_big((first - module_choices(recomputes)) * shardings);
-  for (std::size_t i = first; i < recomputes.size(); ++i) {
-    layout.recompute = recomputes[i];
-    if (hopeless(evaluator_->start_recompute(recomputes[i]), 0))  // and so are larger blocks
-      return prune((recomputes.size() - i) * shardings);
+  const std::size_t first = find_first_fits(layout, table, recomputes.all);
+  too_big((first - module_choices(recomputes.all)) * shardings);
+  for (std::size_t i = first; i < recomputes.all.size(); ++i) {
+    // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
+    layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
+    const double least = evaluator_->start_recompute(recomputes.all[i]);
+    if (hopeless(layout, least, 0, run_runs_on_))  // and so are larger blocks
+      return prune((recomputes.all.size() - i) * shardings);
+    layout.recompute = recomputes.all[i];
+    narrow_to(recomputes, i);
     search_recompute(layout, table, i);
   }
 }
@@ -171,7 +216,7 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t ch
   const double least = least_peak(table.least);
   if (bounds_ && least > capacity_) return too_big(shardings);
   evaluator_->finish_recompute();
-  if (hopeless(evaluator_->least_time(), least)) return prune(shardings);
+  if (hopeless(layout, evaluator_->least_time(), least, choice_runs_on_)) return prune(shardings);
   search_shardings(layout, table, choice);
 }
 
@@ -187,13 +232,14 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
     layout.zero = sharding.zero, layout.shard = sharding.shard;
     if (table.prices[i].empty()) evaluator_->price_sharding(layout, *memory_, table.prices[i]);
     const Score score{evaluator_->step_time(layout, table.prices[i]), peak};
-    if (hopeless(score.step_time, peak)) {
+    const FrameworkMask runs_on = runs_sharding(layout, table, i);
+    if (hopeless(layout, score.step_time, peak, runs_on)) {
       prune(1);
     } else if (peak > capacity_) {  // without bounds everything is estimated in full
       too_big(1);
     } else {
       ++outcome_->fit;
-      offer(layout, score);
+      offer({layout, score, runs_on});
     }
   }
 }
@@ -268,27 +314,47 @@ double FamilySearch::least_peak(std::span<const ShardedMemory> memory) const {
   return peak;
 }
 
-void FamilySearch::offer(const Layout& layout, Score score) {
-  Score& twin = twins_[static_cast<std::size_t>(vp_)];
-  twin.step_time = std::min(twin.step_time, score.step_time);
-  twin.peak = std::min(twin.peak, score.peak);
-  const Candidate candidate{layout, score};
-  outcome_->ranking.offer(candidate);
-  if (problem_.pareto) outcome_->front.offer(candidate);
+void FamilySearch::offer(const Candidate& candidate) {
+  if (plainest_) {
+    const bool good = candidate.runs_on != 0 && candidate.score.step_time <= plainest_->slowest;
+    std::optional<Candidate>& best = plainest_->best;
+    if (good && (!best || plainer(problem_, candidate, *best))) best = candidate;
+    return;
+  }
+  if (candidate.runs_on != 0) {
+    Score& twin = twins_[static_cast<std::size_t>(vp_)];
+    twin.step_time = std::min(twin.step_time, candidate.score.step_time);
+    twin.peak = std::min(twin.peak, candidate.score.peak);
+  }
+  outcome_->kept.offer(problem_, candidate);
 }
 
-bool FamilySearch::hopeless(double step_time, double peak) const {
+bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak, FrameworkMask runs_on) const {
   if (!bounds_) return false;
-  const Score& twin = twins_[static_cast<std::size_t>(vp_)];
-  const auto over = [&](double Score::*value, double bound) {
-    if (bound > twin.*value) return true;
-    const auto behind = [&](const Ranking& ranking) { return ranking.full() && bound > ranking.last().score.*value; };
-    return behind(*ranking_) || behind(outcome_->ranking);
+  if (plainest_) return never_plainest(layout, step_time, runs_on);
+  const bool memory = problem_.objective == Objective::Memory;
+  const double bound = memory ? peak : step_time;
+  const auto value = [&](const Score& score) { return memory ? score.peak : score.step_time; };
+  const auto behind = [&](const Ranking& ranking) { return ranking.full() && bound > value(ranking.last().score); };
+  const auto behind_either = [&](Ranking Kept::*ranking) {
+    return behind(kept_->*ranking) || behind(outcome_->kept.*ranking);
   };
-  const bool out =
-      problem_.objective == Objective::Memory ? over(&Score::peak, peak) : over(&Score::step_time, step_time);
-  if (!out || !problem_.pareto) return out;
-  return front_->dominates(step_time, peak) || outcome_->front.dominates(step_time, peak);
+  if (runs_on == 0) return behind_either(&Kept::paper);
+  if (bound <= value(twins_[static_cast<std::size_t>(vp_)])) {
+    if (!behind_either(&Kept::ranking)) return false;
+    const auto far = [&](const Ranking& near) {
+      return !near.best().empty() && bound > (1 + kNear) * near.best().front().score.step_time;
+    };
+    if (!memory && !behind_either(&Kept::near) && !far(kept_->near) && !far(outcome_->kept.near)) return false;
+  }
+  if (!problem_.pareto) return true;
+  return kept_->front.dominates(step_time, peak) || outcome_->kept.front.dominates(step_time, peak);
+}
+
+bool FamilySearch::never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const {
+  if (runs_on == 0 || step_time > plainest_->slowest) return true;
+  const std::optional<Candidate>& best = plainest_->best;
+  return best && plainness(problem_, *best) < plainness(problem_, {layout});
 }
 
 }  // namespace plan

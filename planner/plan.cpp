@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "planner/choice.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 #include "planner/why.hpp"
@@ -40,27 +44,57 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
   return list;
 }
 
+/// Says so where the framework that runs the plan is not one of those whose software the figures would be of.
+void add_framework_note(Plan& plan, const Problem& asked, const Found& found) {
+  if (found.nothing_runs)
+    plan.notes.push_back({"no_framework", "no framework of the list runs a layout of this job that fits"});
+  else if (found.problem.framework != asked.framework)
+    plan.notes.push_back({"framework_chosen", fmt::format("the figures are of {}, the fastest framework that runs it",
+                                                          framework_row(found.problem.framework).name)});
+}
+
+/// How sure the choice is: the errors of the model drawn over all layouts that may be the fastest.
+void weigh(Plan& plan, const SearchResult& result) {
+  std::vector<Layout> layouts{plan.best.layout};
+  for (const RunnerUp& runner : plan.runners_up) layouts.push_back(runner.estimate.layout);
+  for (const Candidate& candidate : result.near)
+    if (std::find(layouts.begin(), layouts.end(), candidate.layout) == layouts.end())
+      layouts.push_back(candidate.layout);
+  const Draws draws(plan.problem, layouts);
+  for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
+    plan.runners_up[i].difference = draws.difference(i + 1, 0);
+    plan.runners_up[i].against_best = against(plan.best, plan.runners_up[i].estimate);
+  }
+  plan.choice = Certainty{draws.within(0, 0), draws.within(0, 0.02), plan.best.capacity - plan.best.peak};
+}
+
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
-  const SearchResult found = find_layouts(problem);
-  if (found.ranking.best().empty()) return fail(explain_no_layout(problem, found));
-  for (const Candidate& candidate : found.ranking.best())
+  const Found found = find_runnable(problem);
+  const SearchResult& result = found.result;
+  if (result.ranking.best().empty()) return fail(explain_no_layout(problem, result));
+  for (const Candidate& candidate : result.ranking.best())
     if (const std::vector<std::string> lost = words_lost(problem.fixed, candidate.layout); !lost.empty())
       return fail({"internal", fmt::format("the layout found is not what was fixed: {}", fmt::join(lost, ", "))});
   Plan plan;
-  plan.problem = problem;
-  plan.search = found.stats;
-  plan.notes = notes(problem, found.at_risk);
-  for (const Candidate& candidate : found.ranking.best()) {
-    Estimate detail = estimate(problem, candidate.layout);
-    if (plan.best.stages.empty())
-      plan.best = std::move(detail);
-    else
-      plan.runners_up.push_back({detail, against(plan.best, detail)});
-  }
-  for (const Candidate& candidate : found.front.members()) plan.front.push_back(estimate(problem, candidate.layout));
-  plan.why = why(problem, plan.best);
+  plan.problem = found.problem;
+  plan.search = result.stats;
+  plan.notes = notes(found.problem, result.at_risk);
+  add_framework_note(plan, problem, found);
+  const Layout& chosen = result.recommended->layout;
+  plan.best = estimate(found.problem, chosen);
+  plan.fastest = estimate(found.problem, result.ranking.best().front().layout);
+  plan.fastest_on_paper = estimate(found.problem, result.paper.best().front().layout);
+  plan.paper_lacks = found.nothing_runs ? "" : what_it_lacks(found.problem, plan.fastest_on_paper->layout);
+  plan.runs_on = frameworks_that_run(found.problem, chosen);
+  for (const Candidate& candidate : result.ranking.best())
+    if (!same_idea(candidate.layout, chosen) && static_cast<int>(plan.runners_up.size()) + 1 < problem.top)
+      plan.runners_up.push_back({estimate(found.problem, candidate.layout), {}, {}});
+  weigh(plan, result);
+  for (const Candidate& candidate : result.front.members())
+    plan.front.push_back(estimate(found.problem, candidate.layout));
+  plan.why = why(found.problem, plan.best);
   return plan;
 }
 
@@ -76,6 +110,7 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   Plan plan;
   plan.problem = problem;
   plan.best = estimate(problem, layout);
+  plan.runs_on = frameworks_that_run(problem, layout);
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
   plan.notes = notes(problem, plan.best.fits == Fits::AtRisk);
   return plan;

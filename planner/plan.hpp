@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,14 +31,48 @@ struct TermDelta {
   Seconds delta{};
 };
 
+/// How far a layout's step is from another's when the model's errors are drawn at random: shares of the latter's step,
+/// which 5 %, 50 % and 95 % of the draws stay below.
+struct Difference {
+  double low = 0, middle = 0, high = 0;
+};
+
 struct RunnerUp {
   Estimate estimate{};
+  Difference difference{};                ///< of its step to the winner's
   std::vector<TermDelta> against_best{};  ///< biggest first
+};
+
+/// A framework that runs the recommended layout, and its step under that framework's own software.
+struct RunsOn {
+  Framework framework = Framework::Any;
+  Seconds step_time{};
+};
+
+/// How the recommended layout was chosen.
+struct Certainty {
+  double best_share = 0;              ///< of draws of the model's errors in which it is the fastest
+  double within_2_percent_share = 0;  ///< in which it is at most 2 % slower than the fastest
+  Bytes headroom{};                   ///< memory that it leaves free
+};
+
+/// A change of what was asked that gains more than it costs, computed by the same search.
+struct Advice {
+  std::string code;    ///< stable: idle_gpus, global_batch, ...
+  std::string change;  ///< as the user would type it
+  double gain = 0;     ///< tokens/s, as a share of the plan's
+  Seconds step_time{};
 };
 
 struct Plan {
   Problem problem{};
-  Estimate best{};
+  Estimate best{};                             ///< the recommended layout
+  std::optional<Estimate> fastest{};           ///< the fastest that a wanted framework runs
+  std::optional<Estimate> fastest_on_paper{};  ///< the fastest, whether or not anything runs it
+  std::string paper_lacks{};                   ///< what keeps frameworks from running it; empty: nothing does
+  std::vector<RunsOn> runs_on{};               ///< frameworks that run the recommended layout
+  std::optional<Certainty> choice{};
+  std::vector<Advice> advice{};  ///< most telling first
   std::vector<RunnerUp> runners_up{};
   std::vector<Estimate> front{};  ///< memory against step time, when asked for
   SearchStats search{};

@@ -29,10 +29,15 @@ bool same_degrees(const Layout& a, const Layout& b) {
   return key(a) == key(b);
 }
 
+bool same_idea(const Layout& a, const Layout& b) {
+  const auto key = [](const Layout& l) { return std::tuple(l.tp, l.cp, l.pp, l.ep); };
+  return key(a) == key(b);
+}
+
 void Ranking::offer(const Candidate& candidate) {
   if (full() && !better(objective_, candidate, best_.back())) return;
-  const auto twin = std::find_if(best_.begin(), best_.end(),
-                                 [&](const Candidate& c) { return same_degrees(c.layout, candidate.layout); });
+  const auto twin =
+      std::find_if(best_.begin(), best_.end(), [&](const Candidate& c) { return twins_(c.layout, candidate.layout); });
   if (twin != best_.end()) {
     if (!better(objective_, candidate, *twin)) return;
     best_.erase(twin);

@@ -5,6 +5,7 @@
 
 #include "formulas/layout.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 
@@ -18,19 +19,30 @@ struct Score {
 struct Candidate {
   Layout layout{};
   Score score{};
+  FrameworkMask runs_on = kAllFrameworks;  ///< of those that the problem wants; 0: none runs it
 };
 
 /// Strict order of candidates under an objective: the objective first, then step time, peak memory and
 /// smaller axes, so that no two different layouts tie.
 [[nodiscard]] bool better(Objective objective, const Candidate& a, const Candidate& b);
 
-/// Whether two layouts make the same choice of degrees: runners-up differ from each other in these.
+/// Whether two layouts make the same choice of degrees.
 [[nodiscard]] bool same_degrees(const Layout& a, const Layout& b);
+/// Whether two layouts split the model alike: what is left to choose is how it is fed, scheduled and kept. Runners-up
+/// differ in this from the best and from each other.
+[[nodiscard]] bool same_idea(const Layout& a, const Layout& b);
 
-/// The best layouts seen, at most one per choice of degrees, best first.
+/// Is its step at most a share longer than the other's?
+[[nodiscard]] inline bool within(const Candidate& candidate, const Candidate& other, double share) {
+  return candidate.score.step_time <= (1 + share) * other.score.step_time;
+}
+
+/// The best layouts seen, at most one of those that `twins` calls the same, best first.
 class Ranking {
  public:
-  Ranking(Objective objective, int size) : objective_(objective), size_(static_cast<std::size_t>(size)) {}
+  using Twins = bool (*)(const Layout&, const Layout&);
+  Ranking(Objective objective, int size, Twins twins = same_idea)
+      : objective_(objective), size_(static_cast<std::size_t>(size)), twins_(twins) {}
   void offer(const Candidate& candidate);
   void merge(const Ranking& other);
   const std::vector<Candidate>& best() const { return best_; }
@@ -41,6 +53,7 @@ class Ranking {
  private:
   Objective objective_;
   std::size_t size_;
+  Twins twins_;
   std::vector<Candidate> best_{};
 };
 

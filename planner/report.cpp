@@ -31,17 +31,11 @@ double recomputed_flops(const Problem& problem, const Layout& layout, const std:
   return sum;
 }
 
-/// Utilisation is quoted against the dense peak of the 16-bit type, also when training in fp8.
-double reference_peak(const Gpu& gpu) {
-  const double bf16 = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
-  return bf16 > 0 ? bf16 : gpu.peak[static_cast<std::size_t>(DType::Fp16)].value;
-}
-
 Mfu utilisation(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers, double step_time) {
   const double seq = static_cast<double>(problem.training.seq);
   const FlopsOptions options{.tp = layout.tp, .packed_length = problem.training.packed_length};
   const double per_flop = static_cast<double>(problem.training.tokens_per_step()) /
-                          (step_time * problem.gpus * reference_peak(problem.cluster.gpu));
+                          (step_time * problem.gpus * mfu_peak(problem.cluster.gpu).rate.value);
   const double causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);
   const double full = model_flops_per_token(problem.model, seq, FlopsConvention::ModelFull, options);
   return {.model_causal = causal * per_flop,
@@ -76,6 +70,11 @@ void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
 
 }  // namespace
 
+MfuPeak mfu_peak(const Gpu& gpu) {
+  const DType dtype = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
+  return {dtype, gpu.peak[static_cast<std::size_t>(dtype)]};
+}
+
 void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
   const Layout& layout = estimate.layout;
   for (int rank = 0; rank < layout.pp; ++rank) {
@@ -94,9 +93,10 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
   estimate.capacity = problem_.cluster.gpu.memory;
   estimate.peak_low = std::min(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.low));
   estimate.peak_high = std::max(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.high));
-  estimate.fits = estimate.peak_high <= estimate.capacity  ? Fits::Yes
-                  : estimate.peak_low <= estimate.capacity ? Fits::AtRisk
-                                                           : Fits::No;
+  const bool stated = problem_.headroom.bytes || problem_.headroom.share;
+  estimate.fits = static_cast<double>(estimate.peak.value) <= certain_memory(problem_) ? Fits::Yes
+                  : !stated && estimate.peak_low <= estimate.capacity                  ? Fits::AtRisk
+                                                                                       : Fits::No;
 }
 
 void Evaluator::report_layers(Estimate& estimate) const {

@@ -12,6 +12,7 @@
 
 #include "planner/family_search.hpp"
 #include "planner/in_parallel.hpp"
+#include "planner/plainness.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -50,25 +51,63 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
 std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
 
+std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds) {
+  std::vector<FamilySearch> searches;
+  for (unsigned t = 0; t < thread_count(problem); ++t)
+    searches.emplace_back(problem, usable_memory(problem, at_risk), bounds);
+  return searches;
+}
+
+/// Layouts that may be as fast as the fastest.
+std::vector<Candidate> near_of(const Ranking& near) {
+  std::vector<Candidate> all = near.best();
+  if (!all.empty()) std::erase_if(all, [&](const Candidate& c) { return !within(c, all.front(), kNear); });
+  return all;
+}
+
+/// The plainest of the layouts that are as good as the fastest. Families are taken in the order of how plain they are
+/// at best, so that most are never looked at.
+std::optional<Candidate> plainest(const Problem& problem, std::vector<Costed> families, const SearchResult& found,
+                                  bool bounds) {
+  if (found.ranking.best().empty()) return std::nullopt;
+  const Candidate& fastest = found.ranking.best().front();
+  if (problem.objective == Objective::Memory) return fastest;
+  const double slowest = (1 + kPriceOfPlainness) * fastest.score.step_time;
+  if (bounds) std::erase_if(families, [&](const Costed& family) { return family.bound > slowest; });
+  std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
+    return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
+  });
+  std::vector<FamilySearch> searches = searches_of(problem, found.at_risk, bounds);
+  std::optional<Candidate> best;
+  for (std::size_t start = 0; start < families.size();) {
+    const std::size_t count = std::min<std::size_t>(32, families.size() - start);
+    std::vector<std::optional<Candidate>> each(count);
+    in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+      each[i] = searches[thread].plainest(families[start + i], slowest, best);
+    });
+    for (const std::optional<Candidate>& one : each)
+      if (one && (!best || plainer(problem, *one, *best))) best = one;
+    start += count;
+  }
+  return best;
+}
+
 SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds,
                         std::int64_t most) {
   SearchResult found;
-  found.ranking = Ranking(problem.objective, problem.top);
+  Kept kept(problem);
   found.at_risk = at_risk;
   Tally tally;
   std::int64_t too_big = 0;
-  const unsigned threads = thread_count(problem);
-  std::vector<FamilySearch> searches;
-  for (unsigned t = 0; t < threads; ++t) searches.emplace_back(problem, usable_memory(problem, at_risk), bounds);
+  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds);
+  const auto threads = static_cast<unsigned>(searches.size());
   for (std::size_t start = 0; start < families.size() && found.judged < most;) {
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
-    in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
-      outcomes[i] = searches[thread].run(families[start + i], found.ranking, found.front);
-    });
+    in_parallel(count, threads,
+                [&](std::size_t i, unsigned thread) { outcomes[i] = searches[thread].run(families[start + i], kept); });
     for (const auto& outcome : outcomes) {
-      found.ranking.merge(outcome->ranking);
-      found.front.merge(outcome->front);
+      kept.merge(outcome->kept);
       tally.merge(outcome->tally);
       found.stats.fit += outcome->fit;
       found.stats.pruned += outcome->pruned;
@@ -77,6 +116,10 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
     found.judged = static_cast<std::int64_t>(start + count);
     start += count;
   }
+  found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
+  found.near = near_of(kept.near);
+  if (most == std::numeric_limits<std::int64_t>::max())  // not for suggestions
+    found.recommended = plainest(problem, families, found, bounds);
   found.stats.rejected = tally.rows();
   if (too_big > 0) found.stats.rejected.push_back({"does_not_fit", too_big});
   found.stats.legal = found.stats.fit + found.stats.pruned + too_big;
@@ -86,9 +129,27 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
 
 }  // namespace
 
+Kept::Kept(const Problem& problem)
+    : ranking(problem.objective, problem.top),
+      paper(problem.objective, 1),
+      near(problem.objective, kMostNear, same_degrees) {}
+
+void Kept::offer(const Problem& problem, const Candidate& candidate) {
+  paper.offer(candidate);
+  if (candidate.runs_on == 0) return;
+  ranking.offer(candidate);
+  if (problem.objective != Objective::Memory) near.offer(candidate);
+  if (problem.pareto) front.offer(candidate);
+}
+
+void Kept::merge(const Kept& other) {
+  ranking.merge(other.ranking), paper.merge(other.paper), near.merge(other.near), front.merge(other.front);
+}
+
 double usable_memory(const Problem& problem, bool at_risk) {
-  const Interval interval = memory_interval(problem);
-  return static_cast<double>(problem.cluster.gpu.memory.value) / (at_risk ? interval.low : interval.high);
+  if (!at_risk && !problem.headroom.accept_risk) return certain_memory(problem);
+  return std::max(certain_memory(problem),
+                  static_cast<double>(problem.cluster.gpu.memory.value) / memory_interval(problem).low);
 }
 
 SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most) {
@@ -97,7 +158,9 @@ SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most
   std::map<Split, CostModel> costs;
   const std::vector<Costed> costed = cost_families(problem, families, costs);
   SearchResult found = search_all(problem, costed, false, bounds, most);
-  if (found.ranking.best().empty()) {
+  // What may fit is no answer to who says how much has to stay free.
+  const bool strict = problem.headroom.bytes || problem.headroom.share;
+  if (found.ranking.best().empty() && !strict) {
     const std::int64_t judged = found.judged;
     found = search_all(problem, costed, true, bounds, most - judged);
     found.judged += judged;

@@ -2,27 +2,48 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "planner/plan.hpp"
 #include "planner/ranking.hpp"
 
 namespace plan {
 
+/// What a search keeps of the layouts that it meets.
+struct Kept {
+  Ranking ranking;  ///< of layouts that a wanted framework runs, one an idea
+  Ranking paper;    ///< the first of all layouts, whether or not anything runs them
+  Ranking near;     ///< as `ranking`, one a choice of degrees, while it is near the first
+  Front front{};    ///< of layouts that a wanted framework runs
+  explicit Kept(const Problem& problem);
+  void offer(const Problem& problem, const Candidate& candidate);
+  void merge(const Kept& other);
+};
+
 /// What a search found, before the reports are filled in.
 struct SearchResult {
-  Ranking ranking{Objective::StepTime, 1};
+  Ranking ranking{Objective::StepTime, 1};  ///< the first is the fastest that a wanted framework runs
+  Ranking paper{Objective::StepTime, 1};    ///< the fastest of all, whether or not anything runs it
+  std::vector<Candidate> near{};            ///< layouts that may be as fast as the first, itself among them
+  std::optional<Candidate> recommended{};   ///< the plainest of those that are as good as the first
   Front front{};
   SearchStats stats{};
   bool at_risk = false;     ///< nothing fits for certain; these fit if the prediction is right
   std::int64_t judged = 0;  ///< families that were looked into
 };
 
+/// Layouts this much slower than the fastest, as a share of its step, may turn out to be the fastest: they are kept.
+inline constexpr double kNear = 0.05;
+/// And so many of them at most, the fastest first.
+inline constexpr int kMostNear = 256;
+
 /// Runs the search. `bounds` off evaluates everything: the same answer, slowly (for tests). After `most` families it
 /// gives up with what it has, the same on every machine: for suggestions, which are not worth any time.
 [[nodiscard]] SearchResult find_layouts(const Problem& problem, bool bounds = true,
                                         std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-/// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit).
+/// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit); where the user
+/// says how much has to stay free, what is left.
 [[nodiscard]] double usable_memory(const Problem& problem, bool at_risk);
 
 }  // namespace plan

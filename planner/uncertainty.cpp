@@ -99,6 +99,14 @@ Interval paired_interval(const Problem& problem, const Estimate& a, const Estima
   return {std::exp(-spread), std::exp(spread)};
 }
 
+double certain_memory(const Problem& problem) {
+  const auto memory = static_cast<double>(problem.cluster.gpu.memory.value);
+  const Headroom& headroom = problem.headroom;
+  if (headroom.bytes) return memory - *headroom.bytes;
+  if (headroom.share) return memory * (1 - *headroom.share);
+  return memory / memory_interval(problem).high;  // the upper end of a 90 % interval: 5 % lie beyond
+}
+
 Interval memory_interval(const Problem& problem, std::string_view kind) {
   for (const KindInterval& row : kMemoryKinds)
     if (row.kind == kind) return row.interval;

@@ -52,6 +52,10 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 /// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
 [[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);
 
+/// Bytes that a predicted peak may reach so that it fits with 95 % certainty; where the user says how much has to stay
+/// free, so that this much does.
+[[nodiscard]] double certain_memory(const Problem& problem);
+
 /// 90 % interval of a published figure of `kind` (plan-formulas(7) D8), which also holds what tools mean by it
 /// differently.
 [[nodiscard]] Interval memory_interval(const Problem& problem, std::string_view kind);

@@ -32,7 +32,8 @@ int run_plan(const Args& args, Streams& streams) {
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);
-  return plan->best.fits == Fits::Yes ? kYes : kNo;
+  const bool accepted = plan->best.fits == Fits::AtRisk && problem->headroom.accept_risk;
+  return plan->best.fits == Fits::Yes || accepted ? kYes : kNo;
 }
 
 }  // namespace plan

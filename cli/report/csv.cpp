@@ -65,6 +65,11 @@ std::string csv_report(const Plan& plan, const RunOptions& options) {
     out += fmt::format("{},{},{}\n", role, ++rank, csv_layout(plan.problem, e, price));
   };
   line("best", plan.best);
+  rank = 0;
+  if (plan.fastest) line("fastest", *plan.fastest);
+  rank = 0;
+  if (plan.fastest_on_paper) line("paper", *plan.fastest_on_paper);
+  rank = 1;
   for (const RunnerUp& runner : plan.runners_up) line("next", runner.estimate);
   rank = 0;
   for (const Estimate& e : plan.front) line("front", e);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cli/explain/explain.hpp"
+#include "cli/report/choice_text.hpp"
 #include "cli/report/html_parts.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/report.hpp"
@@ -86,22 +87,29 @@ std::string pipeline(const Plan& plan) {
          timeline_html(*step);
 }
 
+std::string facts(const Plan& plan, const RunOptions& options) {
+  HtmlTable table{.head = {"", ""}, .rows = {}, .text_columns = 9};
+  for (const auto& list : {choice_facts(plan), subject_facts(plan, options)})
+    for (const Fact& fact : list) table.rows.push_back({fact.name, escape_html(fact.text)});
+  return html_table(table);
+}
+
 std::string why(const Plan& plan) {
   std::string out;
   for (const std::string& sentence : plan.why) out += fmt::format("<li>{}</li>\n", escape_html(sentence));
-  return out.empty() ? "" : "<ul>\n" + out + "</ul>\n";
+  return out.empty() ? "" : "<h2>Why</h2>\n<ul>\n" + out + "</ul>\n";
 }
 
 }  // namespace
 
 std::string html_report(const Plan& plan, const RunOptions& options) {
-  std::string body = head(plan) + tiles(plan, options) + why(plan) + headline_formulas(plan);
+  std::string body = head(plan) + tiles(plan, options) + facts(plan, options) + why(plan) + headline_formulas(plan);
   body += html_section("memory", "Memory per GPU", memory_html(plan));
   body += html_section("time", "Step time", time_html(plan));
   body += html_section("communication", "Communication", communication_html(plan));
   body += html_section("pipeline", "Pipeline", pipeline(plan));
   body += html_section("front", "Step time against memory", front_html(plan));
-  body += html_section("next", "Next best", runners_up_html(plan));
+  body += html_section("next", "Other ideas", runners_up_html(plan));
   body += html_section("search", "Search", search_html(plan));
   body += html_section("inputs", "Inputs", inputs_html(plan));
   std::string notes;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "cli/explain/explain.hpp"
+#include "cli/report/choice_text.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/terminal/format.hpp"
@@ -155,7 +156,7 @@ std::string front_html(const Plan& plan) {
                           "those that need no more memory."
                         : "The best and the runners-up.");
   std::vector<std::pair<int, std::string>> legend = {{6, "best"}};
-  if (!plan.runners_up.empty()) legend.emplace_back(3, "next best");
+  if (!plan.runners_up.empty()) legend.emplace_back(3, "other ideas");
   if (whole) legend.emplace_back(0, "the front");
   out += html_legend(legend) + svg_plot(plot);
   if (whole)
@@ -165,13 +166,15 @@ std::string front_html(const Plan& plan) {
 }
 
 std::string runners_up_html(const Plan& plan) {
-  HtmlTable table{.head = {"", "layout", "against the best", "step", "slower", "GiB"}, .rows = {}, .text_columns = 3};
+  HtmlTable table{.head = {"", "layout", "against the best", "step", "slower", "90 % of draws", "GiB"},
+                  .rows = {},
+                  .text_columns = 3};
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
     const double slower = runner.estimate.step_time / plan.best.step_time - 1;
     table.rows.push_back({fmt::format("{}", i + 2), degrees(plan, runner.estimate.layout), against_html(plan, runner),
                           step_text(plan, runner.estimate.step_time), fmt::format("{:+.1f} %", slower * 100),
-                          gib(runner.estimate.peak)});
+                          difference_text(runner.difference), gib(runner.estimate.peak)});
   }
   return html_table(table);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/request/unstated.hpp"
@@ -14,7 +15,7 @@
 namespace plan {
 namespace {
 
-constexpr int kLines = 40;
+constexpr int kLines = 48;
 constexpr int kFewestStages = 3, kMostStages = 8;
 /// MFU conventions further apart than this are both printed.
 constexpr double kMfuApart = 0.03;
@@ -37,10 +38,27 @@ std::string batch(const Training& training) {
                      count_text(static_cast<double>(training.tokens_per_step())));
 }
 
+/// Facts in a row: "pretrain; adam (...); bf16, MFU against ...".
+std::string subject(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
+  std::vector<std::string> items;
+  for (const Fact& fact : subject_facts(plan, options)) {
+    const bool says_itself = fact.name == "task" || fact.name == "optimizer" || fact.name == "precision";
+    items.push_back(says_itself ? fact.text : fact.name + " " + fact.text);
+  }
+  return wrap(fmt::format("{}", fmt::join(items, "; ")), terminal.width, 0) + "\n";
+}
+
+std::string chosen(const Plan& plan, const Terminal& terminal) {
+  std::string out;
+  for (const Fact& fact : choice_facts(plan))
+    out += fmt::format("  {:<10} {}\n", fact.name, wrap(fact.text, terminal.width, 13));
+  return out;
+}
+
 std::string searched(const SearchStats& stats) {
   if (stats.considered <= 1) return "";
   const auto count = [](std::int64_t n) { return count_text(static_cast<double>(n)); };
-  return fmt::format("Best of {} legal layouts: {} fit, {} do not, {} proven worse\n\n", count(stats.legal),
+  return fmt::format("Of {} legal layouts {} fit, {} do not, {} are proven worse\n\n", count(stats.legal),
                      count(stats.fit), count(stats.legal - stats.fit - stats.pruned), count(stats.pruned));
 }
 
@@ -97,7 +115,7 @@ std::string summary(const Plan& plan, const RunOptions& options, const Terminal&
   if (!one_mfu)
     out += fmt::format("  MFU        {} counting causal attention, {} counting it in full\n",
                        percent(best.mfu.model_causal), percent(best.mfu.model_full));
-  return out + memory_line(best, terminal) + run_line(plan, options);
+  return out + memory_line(best, terminal) + run_line(plan, options) + chosen(plan, terminal);
 }
 
 std::string why(const Plan& plan, const Terminal& terminal) {
@@ -128,8 +146,8 @@ int lines(const std::string& text) { return static_cast<int>(std::count(text.beg
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n" +
-                          not_stated(plan.problem, terminal) + "\n" + searched(plan.search) +
-                          summary(plan, options, terminal) + "\n";
+                          not_stated(plan.problem, terminal) + subject(plan, options, terminal) + "\n" +
+                          searched(plan.search) + summary(plan, options, terminal) + "\n";
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),
                   plan.best.peak_instant.empty()

@@ -1,6 +1,7 @@
 // The machine-readable report, schema plan/1: fixed keys in a fixed order, units in their names, numbers as numbers,
 // nothing about this machine or moment. Every key is in man/plan-json.5. Tested by tests/cli/json_test.cpp.
 #include "cli/report/json.hpp"
+#include "cli/report/choice_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -82,6 +84,8 @@ Json communication_json(const Estimate& e) {
 
 Json runner_up_json(const RunnerUp& runner) {
   Json json = estimate_json(runner.estimate);
+  json["difference_ratio"] = {
+      {"low", runner.difference.low}, {"middle", runner.difference.middle}, {"high", runner.difference.high}};
   Json deltas = Json::array();
   for (const TermDelta& delta : runner.against_best)
     deltas.push_back({{"term", delta.term}, {"delta_s", delta.delta.value}});
@@ -158,6 +162,19 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
                {"inputs", inputs_json(plan.problem.inputs)},
                {"model", model_json(plan.problem.model)},
                {"best", estimate_json(plan.best)}};
+  if (plan.fastest) json["fastest"] = estimate_json(*plan.fastest);
+  if (plan.fastest_on_paper) {
+    json["fastest_on_paper"] = estimate_json(*plan.fastest_on_paper);
+    json["fastest_on_paper"]["lacks"] = plan.paper_lacks;
+  }
+  json["runs_on"] = Json::array();
+  for (const RunsOn& each : plan.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
+  if (plan.choice)
+    json["choice"] = {{"best_share", plan.choice->best_share},
+                      {"within_2_percent_share", plan.choice->within_2_percent_share},
+                      {"headroom_bytes", plan.choice->headroom.value}};
+  json["about"] = Json::object();
+  for (const Fact& fact : subject_facts(plan, options)) json["about"][fact.name] = fact.text;
   json["runners_up"] = Json::array();
   for (const RunnerUp& runner : plan.runners_up) json["runners_up"].push_back(runner_up_json(runner));
   if (!plan.front.empty()) {

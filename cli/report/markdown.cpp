@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/request/unstated.hpp"
@@ -48,6 +49,8 @@ std::string answer(const Plan& plan, const RunOptions& options) {
     out += fmt::format("| whole run | {:.1f} days | {} tokens, {} GPU-hours{} |\n", run->time.value / 86400,
                        count_text(run->tokens), count_text(run->gpu_hours),
                        run->usd ? ", " + count_text(*run->usd) + " USD" : "");
+  for (const auto& facts : {subject_facts(plan, options), choice_facts(plan)})
+    for (const Fact& fact : facts) out += fmt::format("| {} | {} | |\n", fact.name, fact.text);
   return out + "\n";
 }
 
@@ -89,11 +92,14 @@ std::string others(const Plan& plan) {
   std::string out;
   const bool moe = plan.problem.model.moe();
   if (!plan.runners_up.empty()) {
-    out += "### Next best\n\n| | layout | step | | GiB | against the best |\n|--:|---|--:|--:|--:|---|\n";
+    out +=
+        "### Other ideas\n\n| | layout | step | | 90 % of draws | GiB | against the best "
+        "|\n|--:|---|--:|--:|--:|--:|---|\n";
     for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
       const RunnerUp& r = plan.runners_up[i];
-      out += fmt::format("| {} | {} | {} | {:+.1f} % | {} | {} |\n", i + 2, axis_columns({&r.estimate.layout}, moe)[0],
-                         step_text(plan, r.estimate.step_time), 100 * (r.estimate.step_time / plan.best.step_time - 1),
+      out += fmt::format("| {} | {} | {} | {:+.1f} % | {} | {} | {} |\n", i + 2,
+                         axis_columns({&r.estimate.layout}, moe)[0], step_text(plan, r.estimate.step_time),
+                         100 * (r.estimate.step_time / plan.best.step_time - 1), difference_text(r.difference),
                          gib(r.estimate.peak), against_text(plan, r, kWholeText));
     }
     out += "\n";

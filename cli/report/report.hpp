@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// One screen of at most 80 columns and 40 lines.
+/// One screen of at most 80 columns and 48 lines.
 [[nodiscard]] std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal);
 
 /// `"schema": "plan/1"`; every key is in man/plan-json.5.

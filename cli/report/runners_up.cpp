@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/layout_text.hpp"
@@ -11,7 +12,7 @@
 namespace plan {
 namespace {
 
-constexpr int kRatioColumns = 20;  // of "+12.2 %" and the memory, with what stands around them
+constexpr int kRatioColumns = 31;  // of "+12.2 %", its interval and the memory, with what stands around them
 
 constexpr int kColumns = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
@@ -82,14 +83,15 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
   const std::size_t lead = 2 + rank_width + 2 + axes[0].size() + 2 + step_width;
   const int room = terminal.width - static_cast<int>(lead) - kRatioColumns;
-  std::string out = fmt::format("{}{:>{}}{:>{}}  {}\n", paint(terminal, Style::Bold, "Next best"), "step", lead - 9,
+  std::string out = fmt::format("{}{:>{}}{:>{}}  {}\n", paint(terminal, Style::Bold, "Other ideas"), "step", lead - 11,
                                 "memory", kRatioColumns - 2, room >= 16 ? "against the best" : "against");
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
     const double slower = runner.estimate.step_time / plan.best.step_time - 1;
-    std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>6}  ", i + 2, rank_width, axes[i],
-                                  step_text(plan, runner.estimate.step_time), step_width,
-                                  fmt::format("{:+.1f} %", slower * 100), gib(runner.estimate.peak));
+    std::string row =
+        fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>9}  {:>6}  ", i + 2, rank_width, axes[i],
+                    step_text(plan, runner.estimate.step_time), step_width, fmt::format("{:+.1f} %", slower * 100),
+                    difference_text(runner.difference), gib(runner.estimate.peak));
     row += against_text(plan, runner, room);
     while (!row.empty() && row.back() == ' ') row.pop_back();
     out += row + "\n";

@@ -15,7 +15,7 @@ struct Args {
 
   Text model, gpus, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
   Text precision, optimizer, framework, layout;
-  Text objective, top, stage, price;
+  Text objective, top, stage, price, headroom;
   Text rows;
   Text baseline, risk;
   Text format, output, color, threads, completion, list;
@@ -29,8 +29,8 @@ struct Args {
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
   bool timeline = false, all = false;
   Text arguments;
-  bool force = false, strict = false, pareto = false, names = false, rough = false, json = false, ascii = false,
-       quiet = false;
+  bool accept_risk = false, force = false, strict = false, pareto = false, names = false, rough = false, json = false,
+       ascii = false, quiet = false;
   bool help = false, short_help = false, version = false;
 };
 

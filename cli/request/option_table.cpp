@@ -142,7 +142,9 @@ constexpr Option kOptions[] = {
          "Default: the preset's, where it has one."),
 
     pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
-         "only what this framework accepts", "`plan list frameworks`. Default: any."),
+         "only what this framework accepts",
+         "`plan list frameworks`. any: one of them, whichever (default); none: what divides, whether or not anything "
+         "runs it."),
     take("--megatron-version", "RELEASE", kHow, kNothing, kForProblem, &Args::megatron_version,
          "release of Megatron core that runs the plan",
          "0.12 or newer, with --framework megatron. Default: the newest known."),
@@ -151,6 +153,11 @@ constexpr Option kOptions[] = {
         "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "
         "= and a word (schedule=1f1b, recompute=full, recompute=core_attn+mlp, layers=7+8+8+7 per chunk); sp or "
         "sp=off."),
+    take(
+        "--headroom", "5%|4GiB|0", kHow, kNothing, kForProblem, &Args::headroom, "memory that has to stay free",
+        "A share of the GPU's memory or an amount. Default: as much as the predicted peak may be too low by, so that a "
+        "plan fits with 95 % certainty."),
+    turn_on("--accept-risk", kHow, kForProblem, &Args::accept_risk, "take a plan that may fit, but not for certain"),
     pick("--objective", "WORD", kHow, objective_words, kForPlan | kForExplain | kForSweep, &Args::objective,
          "what is best: time, memory or cost", "Default: time, the shortest step."),
 

@@ -299,6 +299,13 @@ void resolve_search(Draft& draft) {
   const Args& args = draft.args;
   Problem& problem = draft.problem;
   draft.word("objective", args.objective, kObjectiveNames, problem.objective);
+  if (args.headroom)
+    if (const auto headroom = draft.take(read_headroom(*args.headroom))) {
+      problem.headroom = *headroom;
+      draft.note("headroom", *args.headroom, Origin::Flag);
+    }
+  problem.headroom.accept_risk = args.accept_risk;
+  if (args.accept_risk) draft.note("accept_risk", "yes", Origin::Flag);
   note_axes(draft);
   if (args.layout) draft.note("layout", *args.layout, Origin::Flag);
   if (args.top)

@@ -131,4 +131,21 @@ Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) 
   return from_tokens(text, amount, seq);
 }
 
+Result<Headroom> read_headroom(std::string_view text) {
+  Headroom headroom;
+  if (const ParsedQuantity bytes = parse_quantity(text, Dimension::Bytes); bytes)
+    headroom.bytes = bytes.value;
+  else if (const ParsedQuantity share = parse_quantity(text, Dimension::Ratio);
+           share && (text.ends_with('%') || share.value == 0))
+    headroom.share = share.value;
+  const bool sane =
+      (headroom.bytes && *headroom.bytes >= 0) || (headroom.share && *headroom.share >= 0 && *headroom.share < 1);
+  if (!sane)
+    return fail({"bad_number",
+                 fmt::format("`--headroom` does not take `{}`", text),
+                 {},
+                 {"write a share (`5%`), an amount (`4GiB`) or `0`"}});
+  return headroom;
+}
+
 }  // namespace plan

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "formulas/result.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 
@@ -13,6 +14,9 @@ namespace plan {
 
 /// A positive number of at most `most` with a decimal letter: `15.6T`, `300B`, `2M`, `5k`.
 [[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = 1e18);
+
+/// Memory to leave free: `5%`, `4GiB` or `0`; a share or bytes.
+[[nodiscard]] Result<Headroom> read_headroom(std::string_view text);
 
 /// Sequences of a step from `2048` or `16M tokens`, at `seq` tokens a sequence. A number of tokens that is a power of
 /// two takes K, M, G as powers of two (16M = 16 777 216), as the field does, else as powers of ten. Tokens that make no

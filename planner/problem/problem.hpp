@@ -14,9 +14,18 @@
 
 namespace plan {
 
-enum class Framework { Any, Megatron, Torchtitan, DeepSpeed, Accelerate, Maxtext };
+/// `Any`: one that exists, whichever; `None`: what divides, whether or not something runs it.
+enum class Framework { Any, Megatron, Torchtitan, DeepSpeed, Accelerate, Maxtext, None };
 
 enum class Objective { StepTime, Memory, Cost };
+
+/// How much of the GPU's memory a plan must leave free. Where nobody says: what the prediction may be wrong by.
+struct Headroom {
+  std::optional<double> share{};  ///< of the GPU's memory
+  std::optional<double> bytes{};
+  bool accept_risk = false;  ///< a plan that may fit will do
+  bool operator==(const Headroom&) const = default;
+};
 
 /// Axes that the user fixed; the search varies the rest.
 struct Fixed {
@@ -59,6 +68,7 @@ struct Problem {
   Framework framework = Framework::Any;
   int release = 0;  ///< minor number of Megatron core that must run it; 0: the newest
   Objective objective = Objective::StepTime;
+  Headroom headroom{};
   int top = 4;                          ///< layouts to report, the best included
   bool pareto = false;                  ///< also keep the front of memory against step time
   std::vector<Cluster> alternatives{};  ///< other hardware to suggest when nothing fits

@@ -249,7 +249,7 @@ Stack torchtitan() {
 
 const std::vector<FrameworkRow>& table() {
   static const std::vector<FrameworkRow> rows = {
-      {Framework::Any, "any", "no framework's limits, only what divides", any()},
+      {Framework::Any, "any", "one that exists: what some framework runs today", any()},
       // Also AMD's own port, github.com/ROCm/Megatron-LM.
       {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron(), "nvidia amd"},
       // torchtitan's README: CUDA and ROCm; its XPU runs are no Gaudi.
@@ -261,6 +261,7 @@ const std::vector<FrameworkRow>& table() {
        hugging_face("accelerate", StateLayout::Fsdp2), "nvidia amd intel"},
       // MaxText's README: TPUs and NVIDIA GPUs; AMD's port, rocm.docs.amd.com, "Training a model with JAX MaxText".
       {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext(), "google nvidia amd"},
+      {Framework::None, "none", "no framework's limits, only what divides", any()},
   };
   return rows;
 }

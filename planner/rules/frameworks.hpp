@@ -22,7 +22,12 @@ struct FrameworkRow {
 /// Does the framework run on GPUs of that vendor? On one that is not stated, who knows.
 [[nodiscard]] bool runs_on(const FrameworkRow& row, std::string_view vendor);
 
-/// All frameworks, `any` first.
+/// Is it the name of a framework, not a word for how to choose one?
+[[nodiscard]] constexpr bool named(Framework framework) {
+  return framework != Framework::Any && framework != Framework::None;
+}
+
+/// All frameworks, `any` first, `none` last.
 [[nodiscard]] std::span<const FrameworkRow> frameworks();
 [[nodiscard]] const FrameworkRow& framework_row(Framework framework);
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);

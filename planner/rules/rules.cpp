@@ -10,12 +10,13 @@
 
 #include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rule_tables.hpp"
 
 namespace plan {
 namespace {
 
-constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::Maxtext) + 1;
+constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::None) + 1;
 
 using rule::all_kinds, rule::divides;
 
@@ -268,6 +269,8 @@ std::span<const Rule> rules() {
 namespace {
 
 constexpr std::size_t kLevels = static_cast<std::size_t>(Level::Recompute) + 1;
+constexpr std::array<Level, kLevels> kLevelOrder = {Level::Grid,     Level::Experts,  Level::MicroBatch, Level::Context,
+                                                    Level::Schedule, Level::Sharding, Level::Recompute};
 
 /// Indices of the rules of each level that hold for one framework: a search asks millions of times.
 using LevelIndex = std::array<std::vector<int>, kLevels>;
@@ -299,9 +302,40 @@ int broken_rule(const Problem& problem, const Layout& layout, Level level) {
   return -1;
 }
 
+FrameworkMask wanted_frameworks(const Problem& problem) {
+  if (problem.framework != Framework::Any)
+    return problem.framework == Framework::None ? kAllFrameworks : framework_bit(problem.framework);
+  unsigned wanted = 0;
+  for (const FrameworkRow& row : frameworks())
+    if (named(row.framework) && row.stack.states == problem.training.stack.states &&
+        runs_on(row, problem.cluster.gpu.vendor))
+      wanted |= framework_bit(row.framework);
+  return static_cast<FrameworkMask>(wanted);
+}
+
+FrameworkMask accepting(const Problem& problem, const Layout& layout, Level level, FrameworkMask frameworks) {
+  if (problem.framework != Framework::Any) return frameworks;  // rules of the search itself
+  unsigned left = frameworks;
+  for (unsigned framework = 0; framework < kFrameworks; ++framework) {
+    const FrameworkMask bit = framework_bit(static_cast<Framework>(framework));
+    if ((left & bit) == 0) continue;
+    for (const int i : rules_of(static_cast<Framework>(framework), level)) {
+      const Rule& row = rules()[static_cast<std::size_t>(i)];
+      if (row.frameworks == kAllFrameworks || !row.asked(problem) || row.holds(problem, layout)) continue;
+      left &= ~static_cast<unsigned>(bit);
+      break;
+    }
+  }
+  return static_cast<FrameworkMask>(left);
+}
+
+FrameworkMask accepting(const Problem& problem, const Layout& layout, FrameworkMask frameworks) {
+  for (const Level level : kLevelOrder) frameworks = accepting(problem, layout, level, frameworks);
+  return frameworks;
+}
+
 int broken_rule(const Problem& problem, const Layout& layout) {
-  for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context, Level::Schedule,
-                            Level::Sharding, Level::Recompute})
+  for (const Level level : kLevelOrder)
     if (const int rule = broken_rule(problem, layout, level); rule >= 0) return rule;
   return -1;
 }

@@ -31,6 +31,10 @@ using FrameworkMask = std::uint8_t;
 }
 inline constexpr FrameworkMask kAllFrameworks = 0xff;
 
+/// Frameworks that a layout must suit, one of them at least. Of `any`: those whose software the figures are of, since
+/// under other software the same layout is another job. Of `none`: all, for none is asked.
+[[nodiscard]] FrameworkMask wanted_frameworks(const Problem& problem);
+
 /// Does tensor parallelism of the framework also split the sequence between its regions, unless told not to?
 [[nodiscard]] bool splits_sequence(Framework framework);
 
@@ -65,6 +69,12 @@ struct Rule {
 
 /// Index of the first rule of `level` that the layout breaks, or -1.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);
+/// Of `frameworks` those whose rules of `level` the layout keeps, apart from the rules that every search asks.
+[[nodiscard]] FrameworkMask accepting(const Problem& problem, const Layout& layout, Level level,
+                                      FrameworkMask frameworks);
+/// The same over all levels.
+[[nodiscard]] FrameworkMask accepting(const Problem& problem, const Layout& layout, FrameworkMask frameworks);
+
 /// The same over all levels: -1 means the layout is legal.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout);
 /// What the rule demands, and the numbers with which the layout breaks it.

@@ -57,7 +57,8 @@ struct Collector {
       evaluator.price_sharding(layout, memory, prices);
       evaluator.recompute(recompute);
       const Score score{evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
-      if (score.peak <= capacity) found.push_back({layout, score});
+      if (score.peak <= capacity)
+        found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem))});
     }
   }
 

@@ -9,6 +9,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/memory_front.hpp"
+#include "planner/plainness.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
@@ -17,8 +18,16 @@ using namespace plan;
 
 namespace {
 
+/// Those that a wanted framework runs.
+std::vector<Candidate> running(const std::vector<Candidate>& all) {
+  std::vector<Candidate> some;
+  for (const Candidate& candidate : all)
+    if (candidate.runs_on != 0) some.push_back(candidate);
+  return some;
+}
+
 Ranking rank(const Problem& problem, const std::vector<Candidate>& all) {
-  std::vector<Candidate> sorted = all;
+  std::vector<Candidate> sorted = running(all);
   std::sort(sorted.begin(), sorted.end(),
             [&](const Candidate& a, const Candidate& b) { return better(problem.objective, a, b); });
   Ranking ranking(problem.objective, problem.top);
@@ -50,6 +59,37 @@ void check_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b
   }
 }
 
+/// The choice by its definition: of all that run and are at most 3 % slower than the fastest that does, the plainest.
+void check_choice(const Problem& problem, const SearchResult& found, const std::vector<Candidate>& all) {
+  const std::vector<Candidate> some = running(all);
+  if (some.empty()) {
+    CHECK_FALSE(found.recommended);
+    return;
+  }
+  const auto faster = [&](const Candidate& a, const Candidate& b) { return better(problem.objective, a, b); };
+  check_same({found.ranking.best().front()}, {*std::min_element(some.begin(), some.end(), faster)});
+  check_same(found.paper.best(), {*std::min_element(all.begin(), all.end(), faster)});
+  REQUIRE(found.recommended);
+  std::vector<Candidate> good, near;
+  const double fastest = found.ranking.best().front().score.step_time;
+  for (const Candidate& candidate : some) {
+    if (candidate.score.step_time <= 1.03 * fastest) good.push_back(candidate);
+    if (candidate.score.step_time <= 1.05 * fastest) near.push_back(candidate);
+  }
+  if (problem.objective == Objective::Memory) return check_same({*found.recommended}, {found.ranking.best().front()});
+  const auto plain = [&](const Candidate& a, const Candidate& b) { return plainer(problem, a, b); };
+  check_same({*found.recommended}, {*std::min_element(good.begin(), good.end(), plain)});
+  CHECK(found.recommended->runs_on != 0);
+  std::sort(near.begin(), near.end(), faster);
+  std::vector<Candidate> apart;
+  for (const Candidate& candidate : near)
+    if (apart.size() < 256 && std::none_of(apart.begin(), apart.end(), [&](const Candidate& c) {
+          return same_degrees(c.layout, candidate.layout);
+        }))
+      apart.push_back(candidate);
+  check_same(found.near, apart);
+}
+
 /// What these frameworks cannot fix: leaves the axes that would empty most of the problems.
 void leave_to_framework(Problem& problem) {
   problem.training.stack = framework_row(problem.framework).stack;
@@ -69,7 +109,8 @@ TEST_CASE("search finds what brute force finds") {
     const SearchResult found = find_layouts(problem);
     const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
     check_same(found.ranking.best(), rank(problem, all).best());
-    if (problem.pareto) check_front(found.front.members(), all);
+    check_choice(problem, found, all);
+    if (problem.pareto) check_front(found.front.members(), running(all));
     solved += !all.empty();
     infeasible += all.empty();
     moe += problem.model.moe() && !all.empty();
@@ -94,6 +135,7 @@ TEST_CASE("search finds what brute force finds under each framework's rules") {
       const SearchResult found = find_layouts(problem);
       const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
       check_same(found.ranking.best(), rank(problem, all).best());
+      check_choice(problem, found, all);
       for (const Candidate& candidate : found.ranking.best()) CHECK(broken_rule(problem, candidate.layout) < 0);
       solved += !all.empty();
       sharded += !all.empty() && found.ranking.best().front().layout.zero >= 2;
@@ -119,8 +161,9 @@ TEST_CASE("search finds what brute force finds on models, batches and fixed axes
         const SearchResult found = find_layouts(problem);
         const std::vector<Candidate> all = oracle::brute_search(problem, found.at_risk);
         check_same(found.ranking.best(), rank(problem, all).best());
-        if (problem.pareto) check_front(found.front.members(), all);
-        if (found.at_risk) CHECK(oracle::brute_search(problem, false).empty());
+        check_choice(problem, found, all);
+        if (problem.pareto) check_front(found.front.members(), running(all));
+        if (found.at_risk) CHECK(running(oracle::brute_search(problem, false)).empty());
         solved += !all.empty();
       }
       CHECK(solved >= oracle::at_least(1));
@@ -231,6 +274,8 @@ TEST_CASE("bounds only save work") {
     const Problem problem = oracle::random_problem(random, 32);
     const SearchResult with = find_layouts(problem, true), without = find_layouts(problem, false);
     check_same(with.ranking.best(), without.ranking.best());
+    check_same(with.paper.best(), without.paper.best());
+    check_same(with.near, without.near);
     CHECK(with.stats.considered == without.stats.considered);
     CHECK(without.stats.pruned == 0);
   }

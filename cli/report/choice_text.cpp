@@ -1,0 +1,114 @@
+// What a report is about and how its layout was chosen, once for every format. Tested by tests/cli/human_test.cpp.
+#include "cli/report/choice_text.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "cli/report/tables.hpp"
+#include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/names.hpp"
+#include "formulas/parameters.hpp"
+#include "planner/nearest.hpp"
+#include "planner/rules/frameworks.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kTera = 1e12;
+
+double trainable(const Model& model, const Lora& lora) {
+  double sum = 0;
+  for (const int kind : model.layers)
+    sum += adapter_parameters(model, model.kinds[static_cast<std::size_t>(kind)], lora, 1, 1, 1).total();
+  return sum;
+}
+
+std::string task_text(const Problem& problem) {
+  const Training& training = problem.training;
+  if (!training.adapters()) return std::string(name(training.task));
+  return fmt::format("{}, rank {}: {} trainable parameters", name(training.task), training.lora.rank,
+                     count_text(trainable(problem.model, training.lora)));
+}
+
+/// "adam 4+4+4 bytes": master copy and moments.
+std::string optimizer_text(const Training& t) {
+  std::string text = fmt::format("{}", name(t.optimizer));
+  if (t.optimizer == Optimizer::Adam)
+    text += fmt::format(" (master {:g}, moments {:g} + {:g} bytes)", t.master_bytes, t.moment1_bytes, t.moment2_bytes);
+  if (t.offload.any()) text += ", offloaded in part";
+  return text;
+}
+
+std::string peak_text(const Problem& problem) {
+  const MfuPeak peak = mfu_peak(problem.cluster.gpu);
+  return fmt::format("{}; MFU against {:.0f} TFLOP/s of {}", name(problem.training.precision), peak.rate.value / kTera,
+                     name(peak.dtype));
+}
+
+std::string headroom_text(const Headroom& headroom) {
+  if (headroom.bytes) return fmt::format("{} GiB", gib(round_bytes(*headroom.bytes)));
+  if (headroom.share) return fmt::format("{:g} %", 100 * *headroom.share);
+  return headroom.accept_risk ? "none: what may fit will do" : "what the peak may be off by";
+}
+
+std::string framework_text(const Problem& problem) {
+  std::string text(framework_row(problem.framework).name);
+  if (problem.release > 0) text += fmt::format(", core 0.{}", problem.release);
+  return text;
+}
+
+std::string runs_on_text(const Plan& plan) {
+  if (plan.runs_on.empty()) return "no framework of the list";
+  std::string text;
+  for (const RunsOn& each : plan.runs_on) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", framework_row(each.framework).name);
+    if (std::fabs(each.step_time / plan.best.step_time - 1) >= 0.005)
+      text += fmt::format(" ({} with its defaults)", step_text(plan, each.step_time));
+  }
+  return text;
+}
+
+std::string other_text(const Plan& plan, const Estimate& other) {
+  return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
+                     100 * (other.step_time / plan.best.step_time - 1), degrees_text(other.layout), gib(other.peak));
+}
+
+}  // namespace
+
+std::string difference_text(const Difference& difference) {
+  return fmt::format("{:+.0f}..{:+.0f} %", 100 * difference.low, 100 * difference.high);
+}
+
+std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
+  const Problem& problem = plan.problem;
+  std::vector<Fact> facts = {{"task", task_text(problem)},
+                             {"optimizer", optimizer_text(problem.training)},
+                             {"precision", peak_text(problem)},
+                             {"headroom", headroom_text(problem.headroom)},
+                             {"framework", framework_text(problem)}};
+  const double price = options.price_per_hour.value_or(problem.cluster.gpu.price_per_hour);
+  if (price > 0)
+    facts.push_back({"cost", fmt::format("{:.3g} USD a GPU-hour, {} USD per T tokens", price,
+                                         count_text(price * gpu_hours(plan.best, problem.gpus, kTera)))});
+  return facts;
+}
+
+std::vector<Fact> choice_facts(const Plan& plan) {
+  std::vector<Fact> facts = {{"runs on", runs_on_text(plan)}};
+  const auto other = [&](const char* name, const Estimate& estimate, const std::string& lacks) {
+    const bool same = estimate.layout == plan.best.layout;
+    facts.push_back({name, same ? "this one" : other_text(plan, estimate) + (lacks.empty() ? "" : ": " + lacks)});
+  };
+  if (plan.fastest) other("fastest", *plan.fastest, "");
+  if (plan.fastest_on_paper && !plan.paper_lacks.empty())
+    other("on paper", *plan.fastest_on_paper, "not run, " + plan.paper_lacks);
+  if (plan.choice)
+    facts.push_back(
+        {"how sure", fmt::format("the fastest in {} of draws, within 2 % of it in {}", percent(plan.choice->best_share),
+                                 percent(plan.choice->within_2_percent_share))});
+  return facts;
+}
+
+}  // namespace plan

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/request/run_cost.hpp"
+#include "planner/plan.hpp"
+
+namespace plan {
+
+/// One line of a report: what it is about, and what there is to say.
+struct Fact {
+  std::string name;
+  std::string text;
+};
+
+/// What the report is about: task and adapter, optimizer, formats, the peak that MFU counts against, memory to be left
+/// free, framework and release, price.
+[[nodiscard]] std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options);
+
+/// How the layout was chosen: who runs it, the fastest that a framework runs, the fastest on paper with what it lacks,
+/// how sure the choice is. Of an estimate: who runs it.
+[[nodiscard]] std::vector<Fact> choice_facts(const Plan& plan);
+
+/// "-1..+4 %": how far a runner-up's step may be from the best's.
+[[nodiscard]] std::string difference_text(const Difference& difference);
+
+}  // namespace plan

@@ -1,0 +1,174 @@
+// Which layout to recommend, who runs it, and how sure that is. Tested by tests/planner/search_test.cpp.
+#include "planner/choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "planner/evaluate.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
+#include "planner/uncertainty.hpp"
+
+namespace plan {
+namespace {
+
+/// The same job under a framework's own rules and software.
+Problem under(const Problem& problem, const FrameworkRow& row) {
+  Problem own = problem;
+  own.framework = row.framework;
+  if (row.framework != problem.framework) own.training.stack = row.stack;
+  return own;
+}
+
+bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
+
+/// Does `a` answer better than `b`: for certain rather than at risk, then sooner?
+bool answers_better(const Found& a, const Found& b) {
+  if (a.result.ranking.best().empty() || b.result.ranking.best().empty()) return !a.result.ranking.best().empty();
+  if (a.result.at_risk != b.result.at_risk) return b.result.at_risk;
+  return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
+}
+
+constexpr int kDraws = 400;
+/// Standard deviation of the logarithm of a term's factor. Of pairs of published layouts of one job the ratio of steps
+/// is off by 0.28 of the share of the step that the two spend on different things, counted on both sides.
+constexpr double kTermError = 0.28 * std::numbers::sqrt2;
+constexpr std::size_t kTerms = 10;
+constexpr double kLowest = 0.05, kHighest = 0.95;
+
+constexpr std::array<Seconds Terms::*, kTerms> kTermOrder = {
+    &Terms::compute, &Terms::recompute, &Terms::tp,     &Terms::cp,        &Terms::ep,
+    &Terms::pp,      &Terms::dp,        &Terms::bubble, &Terms::optimizer, &Terms::straggler};
+
+using TermList = std::array<double, kTerms>;
+
+/// Terms of many layouts; those that share a split share its costs.
+std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>& layouts) {
+  std::map<Split, CostModel> costs;
+  std::vector<TermList> all;
+  for (const Layout& layout : layouts) {
+    const Split split = split_of(layout);
+    auto known = costs.find(split);
+    if (known == costs.end()) known = costs.emplace(split, CostModel(problem, split)).first;
+    Evaluator evaluator(problem, known->second);
+    evaluator.place(layout);
+    std::vector<DataParallel> prices;
+    evaluator.price_sharding(layout, MemoryModel(problem, layout), prices);
+    evaluator.recompute(layout.recompute);
+    const Terms terms = evaluator.step_terms(layout, prices);
+    TermList list{};
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTermOrder[i]).value;
+    all.push_back(list);
+  }
+  return all;
+}
+
+/// Factors on the terms, by draw. Polar pairs of a 64-bit generator rather than std::normal_distribution, whose
+/// numbers differ between standard libraries.
+std::vector<TermList> draw_factors() {
+  std::mt19937_64 random(20220510);
+  const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  const auto normal = [&] {
+    for (;;) {
+      const double x = 2 * uniform() - 1, y = 2 * uniform() - 1, square = x * x + y * y;
+      if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
+    }
+  };
+  std::vector<TermList> draws(kDraws);
+  for (TermList& draw : draws)
+    for (std::size_t i = 0; i < draw.size(); ++i) draw[i] = std::exp(kTermError * normal());
+  return draws;
+}
+
+}  // namespace
+
+Found find_runnable(const Problem& problem) {
+  Found found{problem, find_layouts(problem)};
+  if (problem.framework != Framework::Any || certain(found.result)) return found;
+  const FrameworkMask asked = wanted_frameworks(problem);
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
+    if (!runs_on(row, problem.cluster.gpu.vendor)) continue;
+    Found other{under(problem, row), {}};
+    other.result = find_layouts(other.problem);
+    if (answers_better(other, found)) found = std::move(other);
+  }
+  if (!found.result.ranking.best().empty()) return found;
+  Found paper{problem, {}, true};
+  paper.problem.framework = Framework::None;
+  paper.result = find_layouts(paper.problem);
+  return paper.result.ranking.best().empty() ? found : paper;
+}
+
+std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout) {
+  std::vector<RunsOn> all;
+  const FrameworkMask ours = wanted_frameworks(problem);
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework) || !runs_on(row, problem.cluster.gpu.vendor)) continue;
+    Problem own = under(problem, row);
+    // The figures are of this framework's software, or of what Megatron's becomes with its switches set.
+    if (problem.framework == Framework::Any && (ours & framework_bit(row.framework)) != 0)
+      own.training.stack = problem.training.stack;
+    if (broken_rule(own, layout) >= 0) continue;
+    const Estimate estimated = estimate(own, layout);
+    if (estimated.fits != Fits::No || row.framework == problem.framework)
+      all.push_back({row.framework, estimated.step_time});
+  }
+  return all;
+}
+
+std::string what_it_lacks(const Problem& problem, const Layout& layout) {
+  std::string text;
+  const FrameworkMask wanted = wanted_frameworks(problem);
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework) || (wanted & framework_bit(row.framework)) == 0) continue;
+    Problem own = problem;
+    own.framework = row.framework;
+    const int broken = broken_rule(own, layout);
+    if (broken < 0) return "";
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", rules()[static_cast<std::size_t>(broken)].text);
+  }
+  return text;
+}
+
+Draws::Draws(const Problem& problem, const std::vector<Layout>& layouts) {
+  const std::vector<TermList> terms = terms_of(problem, layouts);
+  const std::vector<TermList> factors = draw_factors();
+  fastest_.assign(kDraws, std::numeric_limits<double>::infinity());
+  for (const TermList& list : terms) {
+    std::vector<double>& steps = steps_.emplace_back();
+    for (std::size_t draw = 0; draw < factors.size(); ++draw) {
+      double step = 0;
+      for (std::size_t i = 0; i < list.size(); ++i) step += list[i] * factors[draw][i];
+      steps.push_back(step);
+      fastest_[draw] = std::min(fastest_[draw], step);
+    }
+  }
+}
+
+double Draws::within(std::size_t layout, double share) const {
+  int good = 0;
+  for (std::size_t draw = 0; draw < fastest_.size(); ++draw)
+    good += steps_[layout][draw] <= (1 + share) * fastest_[draw] * (1 + 1e-12);
+  return static_cast<double>(good) / static_cast<double>(fastest_.size());
+}
+
+Difference Draws::difference(std::size_t layout, std::size_t other) const {
+  std::vector<double> shares;
+  for (std::size_t draw = 0; draw < fastest_.size(); ++draw)
+    shares.push_back(steps_[layout][draw] / steps_[other][draw] - 1);
+  std::sort(shares.begin(), shares.end());
+  const auto at = [&](double share) {
+    return shares[static_cast<std::size_t>(share * static_cast<double>(shares.size() - 1))];
+  };
+  return {at(kLowest), at(0.5), at(kHighest)};
+}
+
+}  // namespace plan

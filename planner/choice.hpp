@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "planner/search.hpp"
+
+namespace plan {
+
+/// A search, and the problem that it answers: of `--framework any` the one of the framework that was found.
+struct Found {
+  Problem problem{};
+  SearchResult result{};
+  bool nothing_runs = false;  ///< no framework runs any layout that fits: the result is on paper alone
+};
+
+/// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, each
+/// of the others is asked with its own software, and the fastest answer counts; last comes what nothing runs.
+[[nodiscard]] Found find_runnable(const Problem& problem);
+
+/// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.
+[[nodiscard]] std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout);
+
+/// What keeps the frameworks that the problem wants from running a layout: the first rule of each that it breaks.
+/// Empty if one runs it.
+[[nodiscard]] std::string what_it_lacks(const Problem& problem, const Layout& layout);
+
+/// Draws of the model's errors over some layouts of one job: each term of the step is off by a factor that all of them
+/// share, since they are predicted by the same laws. The same seed every time.
+class Draws {
+ public:
+  Draws(const Problem& problem, const std::vector<Layout>& layouts);
+  /// Share of draws in which a layout is at most `share` slower than the fastest of all.
+  [[nodiscard]] double within(std::size_t layout, double share) const;
+  [[nodiscard]] Difference difference(std::size_t layout, std::size_t other) const;
+
+ private:
+  std::vector<std::vector<double>> steps_{};  ///< by layout, then draw; seconds
+  std::vector<double> fastest_{};             ///< by draw
+};
+
+}  // namespace plan

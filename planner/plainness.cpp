@@ -1,0 +1,54 @@
+// What an operator would rather launch of two layouts that the model cannot tell apart in speed.
+// Tested by tests/planner/search_test.cpp.
+#include "planner/plainness.hpp"
+
+#include <bit>
+#include <tuple>
+
+namespace plan {
+namespace {
+
+int axes(const Layout& l) { return int(l.tp > 1) + int(l.cp > 1) + int(l.pp > 1) + int(l.ep > 1); }
+
+/// Groups that would fit inside a scale-up domain if they stood alone, but do not where they stand.
+int slow_axes(const Problem& problem, const Layout& l) {
+  const std::int64_t domain = problem.cluster.scale_up_size();
+  return int(l.cp > 1 && std::int64_t{l.tp} * l.cp > domain) + int(l.ep > 1 && std::int64_t{l.etp} * l.ep > domain);
+}
+
+/// Layers divide, or they do with the embedding and the head counted as one layer each.
+bool even(int layers, int parts) { return layers % parts == 0 || (layers + 2) % parts == 0; }
+
+bool common(Schedule schedule) { return schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved; }
+
+int recomputing(const Recompute& recompute) {
+  if (recompute.kind != RecomputeKind::Full) return static_cast<int>(recompute.kind);
+  return recompute.layers == 0 ? 2 : 3;
+}
+
+int sharding(const Layout& l) { return (l.zero >= 2 ? 1 : 0) + (l.shard > 0 ? 2 : 0); }
+
+}  // namespace
+
+bool operator<(const Plainness& a, const Plainness& b) {
+  return std::tie(a.counts, a.score.peak, a.score.step_time) < std::tie(b.counts, b.score.peak, b.score.step_time);
+}
+
+Plainness plainness(const Problem& problem, const Candidate& candidate) {
+  const Layout& l = candidate.layout;
+  const int layers = problem.model.depth();
+  const bool pipeline = l.pp > 1;
+  return {{axes(l), slow_axes(problem, l), int(pipeline && !even(layers, l.pp)),
+           int(pipeline && !even(layers, l.pp * l.vp)), int(pipeline && !common(l.schedule)),
+           int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
+           recomputing(l.recompute), sharding(l)},
+          candidate.score};
+}
+
+bool plainer(const Problem& problem, const Candidate& a, const Candidate& b) {
+  const Plainness left = plainness(problem, a), right = plainness(problem, b);
+  if (left < right) return true;
+  return !(right < left) && better(Objective::StepTime, a, b);
+}
+
+}  // namespace plan

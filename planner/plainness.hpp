@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <compare>
+
+#include "planner/problem/problem.hpp"
+#include "planner/ranking.hpp"
+
+namespace plan {
+
+/// What a plainer layout may cost at most, as a share of the fastest step. Predictions of two layouts of one job are
+/// off against each other by more than that, however alike they are.
+inline constexpr double kPriceOfPlainness = 0.03;
+
+/// How plain a layout is, for choosing among those that are as good as equally fast. The first count that differs
+/// decides: less is plainer. plan(1) documents the order.
+struct Plainness {
+  /// Of tp, cp, pp and ep those over 1; of cp and ep those that leave the scale-up domain; stages that are not even;
+  /// chunks that do not divide the layers; a schedule other than 1F1B and interleaved; a micro-batch that is no power
+  /// of two; context split in two ways at once; how much is recomputed (nothing, modules, all layers, some); how states
+  /// are sharded (optimizer, weights too, in groups).
+  std::array<int, 9> counts{};
+  Score score{};  ///< then the least memory, then the shortest step
+
+  friend bool operator<(const Plainness& a, const Plainness& b);
+};
+
+/// `candidate` may be unfinished: what is not chosen yet is as plain as can be.
+[[nodiscard]] Plainness plainness(const Problem& problem, const Candidate& candidate);
+
+/// Strict order of candidates by plainness; no two different layouts tie.
+[[nodiscard]] bool plainer(const Problem& problem, const Candidate& a, const Candidate& b);
+
+}  // namespace plan
