@@ -74,7 +74,9 @@ Result<Plan> search(const Problem& problem) {
   const Found found = find_runnable(problem);
   const SearchResult& result = found.result;
   if (result.ranking.best().empty()) return fail(explain_no_layout(problem, result));
-  for (const Candidate& candidate : result.ranking.best())
+  std::vector<Candidate> answers = result.ranking.best();
+  if (result.recommended) answers.push_back(*result.recommended);
+  for (const Candidate& candidate : answers)
     if (const std::vector<std::string> lost = words_lost(problem.fixed, candidate.layout); !lost.empty())
       return fail({"internal", fmt::format("the layout found is not what was fixed: {}", fmt::join(lost, ", "))});
   Plan plan;

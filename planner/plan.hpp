@@ -56,14 +56,6 @@ struct Certainty {
   Bytes headroom{};                   ///< memory that it leaves free
 };
 
-/// A change of what was asked that gains more than it costs, computed by the same search.
-struct Advice {
-  std::string code;    ///< stable: idle_gpus, global_batch, ...
-  std::string change;  ///< as the user would type it
-  double gain = 0;     ///< tokens/s, as a share of the plan's
-  Seconds step_time{};
-};
-
 struct Plan {
   Problem problem{};
   Estimate best{};                             ///< the recommended layout
@@ -72,7 +64,6 @@ struct Plan {
   std::string paper_lacks{};                   ///< what keeps frameworks from running it; empty: nothing does
   std::vector<RunsOn> runs_on{};               ///< frameworks that run the recommended layout
   std::optional<Certainty> choice{};
-  std::vector<Advice> advice{};  ///< most telling first
   std::vector<RunnerUp> runners_up{};
   std::vector<Estimate> front{};  ///< memory against step time, when asked for
   SearchStats search{};

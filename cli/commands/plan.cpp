@@ -27,7 +27,7 @@ int run_plan(const Args& args, Streams& streams) {
   problem->more_alternatives = larger_clusters;
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
-  if (args.format == "html" && plan->front.empty()) plan->front = memory_front(*problem, kFrontPoints);
+  if (args.format == "html" && plan->front.empty()) plan->front = memory_front(plan->problem, kFrontPoints);
   add_launch_notes(*plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
