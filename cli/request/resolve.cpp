@@ -289,8 +289,13 @@ void note_axes(Draft& draft) {
 /// Typed axes, over those of files: what counts ranks builds on them.
 void resolve_layout(Draft& draft) {
   if (!draft.args.layout) return;
-  const auto fixed = draft.take(read_layout(*draft.args.layout));
-  if (!fixed) return;
+  const Result<Fixed> fixed = read_layout(*draft.args.layout);
+  if (!fixed) return;  // told in its turn
+  Fixed& files = draft.problem.fixed;
+  const auto moved = [&](auto member) {
+    return (*fixed).*member && files.*member && (*fixed).*member != files.*member;
+  };
+  if ((moved(&Fixed::tp) || moved(&Fixed::cp) || moved(&Fixed::pp)) && !fixed->dp) files.dp.reset();
   draft.typed = *fixed;
   draft.problem.fixed = typed_over_files(draft.problem, draft.problem.fixed, draft.typed);
 }
@@ -307,7 +312,7 @@ void resolve_search(Draft& draft) {
   problem.headroom.accept_risk = args.accept_risk;
   if (args.accept_risk) draft.note("accept_risk", "yes", Origin::Flag);
   note_axes(draft);
-  if (args.layout) draft.note("layout", *args.layout, Origin::Flag);
+  if (args.layout && draft.take(read_layout(*args.layout))) draft.note("layout", *args.layout, Origin::Flag);
   if (args.top)
     if (const auto top = draft.take(read_count("--top", *args.top, 1, kMostTop))) problem.top = static_cast<int>(*top);
   if (args.threads)
