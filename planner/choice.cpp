@@ -30,7 +30,7 @@ Problem under(const Problem& problem, const FrameworkRow& row) {
 bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
 
 /// Does `a` answer better than `b`: for certain rather than at risk, then sooner?
-bool answers_better(const Found& a, const Found& b) {
+bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   if (a.result.ranking.best().empty() || b.result.ranking.best().empty()) return !a.result.ranking.best().empty();
   if (a.result.at_risk != b.result.at_risk) return b.result.at_risk;
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
@@ -89,22 +89,29 @@ std::vector<TermList> draw_factors() {
 
 }  // namespace
 
-Found find_runnable(const Problem& problem) {
-  Found found{problem, find_layouts(problem)};
-  if (problem.framework != Framework::Any || certain(found.result)) return found;
-  const FrameworkMask asked = wanted_frameworks(problem);
-  for (const FrameworkRow& row : frameworks()) {
-    if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
-    if (!runs_on(row, problem.cluster.gpu.vendor)) continue;
-    Found other{under(problem, row), {}};
-    other.result = find_layouts(other.problem);
-    if (answers_better(other, found)) found = std::move(other);
+RunnableSearch find_runnable(const Problem& problem, std::int64_t most) {
+  RunnableSearch found{problem, find_layouts(problem, true, most)};
+  std::int64_t judged = found.result.judged;
+  if (problem.framework == Framework::Any && !certain(found.result)) {
+    const FrameworkMask asked = wanted_frameworks(problem);
+    for (const FrameworkRow& row : frameworks()) {
+      if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
+      if (!runs_on(row, problem.cluster.gpu.vendor)) continue;
+      RunnableSearch other{under(problem, row), {}};
+      other.result = find_layouts(other.problem, true, most);
+      judged += other.result.judged;
+      if (answers_better(other, found)) found = std::move(other);
+    }
   }
-  if (!found.result.ranking.best().empty()) return found;
-  Found paper{problem, {}, true};
-  paper.problem.framework = Framework::None;
-  paper.result = find_layouts(paper.problem);
-  return paper.result.ranking.best().empty() ? found : paper;
+  if (problem.framework == Framework::Any && found.result.ranking.best().empty()) {
+    RunnableSearch paper{problem, {}, true};
+    paper.problem.framework = Framework::None;
+    paper.result = find_layouts(paper.problem, true, most);
+    judged += paper.result.judged;
+    if (!paper.result.ranking.best().empty()) found = std::move(paper);
+  }
+  found.judged = judged;
+  return found;
 }
 
 std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout) {

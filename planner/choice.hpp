@@ -1,6 +1,8 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -9,15 +11,18 @@
 namespace plan {
 
 /// A search, and the problem that it answers: of `--framework any` the one of the framework that was found.
-struct Found {
+struct RunnableSearch {
   Problem problem{};
   SearchResult result{};
   bool nothing_runs = false;  ///< no framework runs any layout that fits: the result is on paper alone
+  std::int64_t judged = 0;    ///< families that all searches together looked into
 };
 
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, each
 /// of the others is asked with its own software, and the fastest answer counts; last comes what nothing runs.
-[[nodiscard]] Found find_runnable(const Problem& problem);
+/// Each search looks into at most `most` families.
+[[nodiscard]] RunnableSearch find_runnable(const Problem& problem,
+                                           std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 /// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.
 [[nodiscard]] std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout);

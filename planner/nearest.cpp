@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "formulas/names.hpp"
+#include "planner/choice.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/problem/axes.hpp"
@@ -67,10 +68,11 @@ std::optional<std::string> tried(const Change& change, Work& work) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
-  const SearchResult found = find_layouts(problem, true, work.families());
+  const RunnableSearch found = find_runnable(problem, work.families());
   work.searched(found.judged);
-  if (found.ranking.best().empty() || found.at_risk) return std::nullopt;
-  const Candidate& best = found.ranking.best().front();
+  const std::vector<Candidate>& ranked = found.result.ranking.best();
+  if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
+  const Candidate& best = ranked.front();
   return fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout), best.score.peak / kGiB,
                      gib(static_cast<double>(problem.cluster.gpu.memory.value)));
 }

@@ -45,7 +45,7 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
 }
 
 /// Says so where the framework that runs the plan is not one of those whose software the figures would be of.
-void add_framework_note(Plan& plan, const Problem& asked, const Found& found) {
+void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   if (found.nothing_runs)
     plan.notes.push_back({"no_framework", "no framework of the list runs a layout of this job that fits"});
   else if (found.problem.framework != asked.framework)
@@ -71,7 +71,7 @@ void weigh(Plan& plan, const SearchResult& result) {
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
-  const Found found = find_runnable(problem);
+  const RunnableSearch found = find_runnable(problem);
   const SearchResult& result = found.result;
   if (result.ranking.best().empty()) return fail(explain_no_layout(problem, result));
   std::vector<Candidate> answers = result.ranking.best();
