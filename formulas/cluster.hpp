@@ -184,11 +184,18 @@ struct Cluster {
 struct Group {
   int size = 1;
   int stride = 1;
+  /// 0: all members are `stride` apart. Otherwise the group is two halves that each are, and the block of ranks that
+  /// holds both of them and their sibling groups' is this large (first and last pipeline stage).
+  int span = 0;
+  /// Ranks of the block in which the group and its siblings lie.
+  constexpr int reach() const { return span > 0 ? span : size * stride; }
   /// Members that share one instance of a tier of `tier_size` GPUs.
   constexpr int inside(int tier_size) const {
+    const int near = span > tier_size ? size / 2 : size;
     const int room = tier_size / stride;
-    return room < 1 ? 1 : (room < size ? room : size);
+    return room < 1 ? 1 : (room < near ? room : near);
   }
+  bool operator==(const Group&) const = default;
 };
 
 }  // namespace plan

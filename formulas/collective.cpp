@@ -192,15 +192,13 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
 double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
-  const auto law = [&](int ranks, Span s) {
-    return network_law(cluster, op, bytes, {ranks, group.stride}, s).seconds();
-  };
+  const auto law = [&](Group of, Span s) { return network_law(cluster, op, bytes, of, s).seconds(); };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
-  if (curve == nullptr) return law(group.size, span);
+  if (curve == nullptr) return law(group, span);
   const int ranks = curve->fit.ranks;
   const double measured = curve_time(curve->fit, bytes, ranks).value;
   if (ranks == group.size) return measured;
-  return law(group.size, span) * measured / law(ranks, {span.inside, domains_of(*curve)});
+  return law(group, span) * measured / law({ranks, group.stride}, {span.inside, domains_of(*curve)});
 }
 
 }  // namespace
@@ -305,7 +303,7 @@ const Tier& group_tier(const Cluster& cluster, Group group) {
   static const Tier kNode{.name = "node"};
   if (cluster.tiers.empty()) return kNode;
   for (const Tier& tier : cluster.tiers)
-    if (group.size * group.stride <= tier.size) return tier;
+    if (group.reach() <= tier.size) return tier;
   return cluster.tiers.back();
 }
 

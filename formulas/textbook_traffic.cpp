@@ -34,8 +34,8 @@ constexpr Symbol kWeights[] = {kP, kRanks};
 constexpr Symbol kStep[] = {kP, kRanks, kG, kM};
 constexpr Symbol kShards{"K", "shards in a group", "", 8, Domain::Count};
 constexpr Symbol kReduced{"g", "bytes of a reduced gradient", "bytes", 2};
-constexpr Symbol kHsdpGroup[] = {kP, kShards, kReduced};
-constexpr Symbol kHsdp[] = {kP, kShards, {"M", "groups", "", kNoTypical, Domain::Count}, kReduced};
+constexpr Symbol kHsdpGroup[] = {kP, kShards, kReduced, kM};
+constexpr Symbol kHsdp[] = {kP, kShards, {"M", "groups", "", kNoTypical, Domain::Count}, kReduced, kM};
 constexpr Symbol kTable[] = {kTokens,
                              kD,
                              kF,
@@ -71,6 +71,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<tied_traffic>(kTiedTraffic, kTied),
     entry<ddp_traffic>(kDdpTraffic, kData),
     entry<zero1_traffic>(kZero1Traffic, kData),
+    entry<zero2_traffic>(kZero2Traffic, kStep),
     entry<zero1_weights>(kZero1Weights, kWeights,
                          erratum<no_traffic>("CS336 lecture 7 notes, p. 26", "0",
                                              "A rank that updates its own share alone must send it to the others.")),

@@ -102,13 +102,22 @@ inline constexpr Formula kDdpTraffic{"ddp-traffic", "Data parallelism: gradients
 
 inline constexpr Formula kZero1Traffic{
     "zero1-traffic",
-    "ZeRO-1 and ZeRO-2: gradients reduce-scattered, weights gathered",
+    "ZeRO-1: gradients reduce-scattered, weights gathered",
     "(g + 2)*P*(n - 1)/n",
     "bytes",
     source::kZero,
     "Equal to the all-reduce where gradients are bf16 too; with fp32 gradients 6 "
     "bytes a parameter against 4. If the all-reduce is kept the gather comes on top."};
 [[nodiscard]] constexpr double zero1_traffic(const DataTrafficInput& in) { return (in.grad_bytes + 2) * in.share(); }
+
+inline constexpr Formula kZero2Traffic{
+    "zero2-traffic",
+    "ZeRO-2: gradients reduce-scattered in every micro-batch, weights gathered once",
+    "(m*g + 2)*P*(n - 1)/n",
+    "bytes",
+    source::kZero,
+    "Shards of gradients leave no room to add up whole ones first. Where a stack keeps whole gradients until the last "
+    "micro-batch, as Megatron's distributed optimizer does, m = 1: the traffic of ZeRO-1."};
 
 inline constexpr Formula kZero1Weights{
     "zero1-weights-traffic",
@@ -155,27 +164,38 @@ inline constexpr Formula kFsdpKeep{"fsdp-traffic-no-reshard", "FSDP that keeps g
   return in.micro_batches * (2 + in.grad_bytes) * in.share();
 }
 
+[[nodiscard]] constexpr double zero2_traffic(const StepTrafficInput& in) {
+  return (in.micro_batches * in.grad_bytes + 2) * in.share();
+}
+
 struct HsdpGroupInput {
-  double parameters = 0;  ///< P
-  double shards = 8;      ///< K
-  double grad_bytes = 2;  ///< g
+  double parameters = 0;     ///< P
+  double shards = 8;         ///< K
+  double grad_bytes = 2;     ///< g
+  double micro_batches = 1;  ///< m
 };
 struct HsdpInput {
-  double parameters = 0;  ///< P
-  double shards = 8;      ///< K
-  double replicas = 1;    ///< M
-  double grad_bytes = 2;  ///< g
+  double parameters = 0;     ///< P
+  double shards = 8;         ///< K
+  double replicas = 1;       ///< M
+  double grad_bytes = 2;     ///< g
+  double micro_batches = 1;  ///< m
 };
-inline constexpr Formula kHsdpIntra{
-    "hsdp-intra-traffic", "Hybrid sharding, inside a group of K shards",        "(2 + 2 + g)*P*(K - 1)/K", "bytes",
-    source::kFsdp2,       "The course's 3x: three tensors of the model's size."};
+inline constexpr Formula kHsdpIntra{"hsdp-intra-traffic",
+                                    "Hybrid sharding, inside a group of K shards",
+                                    "m*(2 + 2 + g)*P*(K - 1)/K",
+                                    "bytes",
+                                    source::kFsdp2,
+                                    "The course's 3x: three tensors of the model's size, in every micro-batch."};
 [[nodiscard]] constexpr double hsdp_intra(const HsdpGroupInput& in) {
-  return (4 + in.grad_bytes) * in.parameters * (in.shards - 1) / in.shards;
+  return in.micro_batches * (4 + in.grad_bytes) * in.parameters * (in.shards - 1) / in.shards;
 }
-inline constexpr Formula kHsdpInter{"hsdp-inter-traffic", "Hybrid sharding, between the M replicas",
-                                    "2*g*(M - 1)/M*P/K", "bytes", source::kFsdp2};
+inline constexpr Formula kHsdpInter{
+    "hsdp-inter-traffic",  "Hybrid sharding, between the M replicas",
+    "m*2*g*(M - 1)/M*P/K", "bytes",
+    source::kFsdp2,        "m = 1 where the replicas meet in the last micro-batch alone."};
 [[nodiscard]] constexpr double hsdp_inter(const HsdpInput& in) {
-  return 2 * in.grad_bytes * (in.replicas - 1) / in.replicas * in.parameters / in.shards;
+  return in.micro_batches * 2 * in.grad_bytes * (in.replicas - 1) / in.replicas * in.parameters / in.shards;
 }
 /// The course's 1x: one gradient tensor of the model's size.
 [[nodiscard]] constexpr double hsdp_inter_course(const HsdpInput& in) { return in.grad_bytes * in.parameters; }

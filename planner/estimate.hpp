@@ -33,12 +33,12 @@ enum class Axis { Tp, Cp, Ep, Pp, Dp };
 struct Communication {
   Axis axis = Axis::Tp;
   Collective op = Collective::AllReduce;
-  int group = 1;
-  std::string tier{};
-  Bytes per_step{};   ///< bytes a rank sends
-  double count = 0;   ///< operations per step
-  Seconds time{};     ///< on the wire
-  Seconds exposed{};  ///< of it, not hidden under compute
+  Group group{};
+  std::string tier{};  ///< innermost tier that holds the group
+  Bytes per_step{};    ///< bytes a rank sends
+  double count = 0;    ///< operations per step
+  Seconds time{};      ///< on the wire
+  Seconds exposed{};   ///< of it, not hidden under compute
 };
 
 /// Useful FLOPs over peak, under each convention (plan-formulas(7) B2).

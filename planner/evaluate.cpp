@@ -217,7 +217,7 @@ double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
 
 Terms Evaluator::terms(const Exposed& exposed) const {
   Terms terms = base_;
-  terms.dp = Seconds(exposed.reduce + exposed.gather);
+  terms.dp = Seconds(exposed.reduce + exposed.gather + exposed.table);
   terms.optimizer = Seconds(exposed.optimizer + problem_.cluster.calibration.fixed_step_ms * 1e-3);
   terms.straggler = Seconds(terms.total().value * straggler_);
   return terms;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,7 +34,27 @@ struct StageCost {
 struct DataParallel {
   double reduce = 0;     ///< gradient reduction, all of it once
   double gather = 0;     ///< parameter gathering, all of it once
+  double table = 0;      ///< sum of the embedding's gradients that first and last stage hold
   double optimizer = 0;  ///< the optimizer step
+};
+
+/// One kind of message that a rank sends for data parallelism.
+struct ShardingMessage {
+  enum class What { Reduce, Gather, Table };  ///< Table: the embedding that first and last stage share
+  What what = What::Reduce;
+  Collective op = Collective::AllReduce;
+  Group group{};
+  double bytes = 0;   ///< full size of what one pass moves
+  double passes = 1;  ///< of a step
+  double parts = 1;   ///< messages of a pass
+};
+
+/// All of them: for dense and expert parameters at most two reductions and a gather each, and the shared table.
+struct ShardingMessages {
+  std::array<ShardingMessage, 7> all{};
+  int count = 0;
+  const ShardingMessage* begin() const { return all.data(); }
+  const ShardingMessage* end() const { return all.data() + count; }
 };
 
 /// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
@@ -81,6 +102,12 @@ class Evaluator {
   /// schedules that place layers alike.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
+  /// The messages behind that price, of one content; after place().
+  ShardingMessages sharding_messages(const Layout& layout, const MemoryModel& memory,
+                                     const StageContent& content) const;
+  /// Seconds of one pass of a message, all siblings of its group at once.
+  double pass_time(const ShardingMessage& message) const;
+
   /// Seconds per step, for the placement and recomputation fixed before.
   [[nodiscard]] double step_time(const Layout& layout, std::span<const DataParallel> prices) const;
   /// What they go to.
@@ -95,9 +122,10 @@ class Evaluator {
  private:
   /// What data parallelism and the optimizer leave exposed.
   struct Exposed {
-    double reduce = 0, gather = 0, optimizer = 0;
+    double reduce = 0, gather = 0, table = 0, optimizer = 0;
   };
 
+  int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void set_base();
   StageCost stage_cost(const StageContent& content) const;

@@ -4,6 +4,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "formulas/textbook_states.hpp"
+#include "formulas/transient.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
@@ -13,68 +14,134 @@ bool sums_whole_gradients(const Training& training, const Layout& layout) {
          training.precision == Precision::Bf16;
 }
 
+namespace {
+
+/// Ranks that share one copy of a state out among them, and the ranks that hold the same share of other copies.
+struct Replicas {
+  Group all, inside, between;
+};
+
+/// Dense states lie on `dense_group` ranks, those of experts on `expert_dp`; HSDP cuts both into as many instances.
+/// Both directions of DualPipe hold the same stages on opposite ranks of the pipeline, the farthest of which are its
+/// ends.
+Replicas replicas_of(const Layout& layout, int ranks, int stride) {
+  const bool both = layout.schedule == Schedule::DualPipe;
+  const int instances = layout.dense_group() / layout.shard_group();
+  const int inside = std::max(1, ranks / instances);
+  const auto everywhere = [&](int size) {
+    return both ? Group{2 * size, stride, layout.world()} : Group{size, stride};
+  };
+  return {everywhere(ranks), everywhere(inside), {ranks / inside, stride * inside}};
+}
+
+/// Collects the messages of one rank content.
+struct Messages {
+  ShardingMessages out{};
+  void add(ShardingMessage::What what, Collective op, Group group, double bytes, double passes, double parts = 1) {
+    if (group.size > 1 && bytes > 0)
+      out.all[static_cast<std::size_t>(out.count++)] = {what, op, group, bytes, passes, parts};
+  }
+};
+
+/// A table of embeddings of which first and last stage hold a copy each: the head's when tied, or that of the
+/// prediction modules' input. A rank with both ends, as under V-shaped schedules, holds it once.
+bool shares_table(const Problem& problem, const Layout& layout, const StageContent& content) {
+  const bool copies = problem.model.tied || problem.model.mtp.depth > 0;
+  return copies && layout.pp > 1 && content.embedding != content.head && !problem.training.adapters() &&
+         problem.training.stack.vocab_barriers == 0;
+}
+
+}  // namespace
+
+ShardingMessages Evaluator::sharding_messages(const Layout& layout, const MemoryModel& memory,
+                                              const StageContent& content) const {
+  using What = ShardingMessage::What;
+  const Training& training = problem_.training;
+  const double element = training.grad_bytes;
+  const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
+  const StageSums sums = memory.sums(content);
+  const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
+  const double rounds = static_cast<double>(sharding_passes(pipeline_));
+  const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
+  const double gathers = layout.zero == 3 ? rounds * (training.stack.reshard_after_forward ? 2 : 1) : 1;
+  const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
+  Messages messages;
+  const auto share = [&](double parameters, const Replicas& ranks, double parts) {
+    if (whole) {
+      messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
+    } else {
+      messages.add(What::Reduce, Collective::ReduceScatter, ranks.inside, parameters * element, reduces, parts);
+      messages.add(What::Reduce, Collective::AllReduce, ranks.between, parameters * element / ranks.inside.size,
+                   reduces, parts);
+    }
+    if (layout.zero > 0)
+      messages.add(What::Gather, Collective::AllGather, ranks.inside, parameters * weight, gathers, parts);
+  };
+  // ZeRO-3 moves layer by layer.
+  const bool layered = layout.zero == 3;
+  share(dense, replicas_of(layout, layout.dense_group(), layout.tp),
+        layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
+  share(expert, replicas_of(layout, layout.expert_dp(), layout.etp * layout.ep),
+        layered ? std::max(1, expert_layers(content)) : 1);
+  if (shares_table(problem_, layout, content))
+    messages.add(What::Table, Collective::AllReduce, {2, 1, layout.world()},
+                 vocab_rows(problem_.model, training, layout) * static_cast<double>(problem_.model.hidden) * element,
+                 1);
+  return messages.out;
+}
+
+int Evaluator::expert_layers(const StageContent& content) const {
+  const Model& model = problem_.model;
+  const auto routed = [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe; };
+  int layers = content.mtp * static_cast<int>(std::count_if(model.mtp.kinds.begin(), model.mtp.kinds.end(), routed));
+  for (int kind = 0; kind < costs_.kinds(); ++kind)
+    if (routed(kind)) layers += content.layers_of_kind[static_cast<std::size_t>(kind)];
+  return layers;
+}
+
+double Evaluator::pass_time(const ShardingMessage& message) const {
+  const Cluster& cluster = problem_.cluster;
+  const bool inside = message.group.inside(cluster.scale_up_size()) == message.group.size;
+  const auto time = [&](double bytes) {
+    return collective_time(cluster, message.op, bytes, message.group).value /
+           (inside ? cluster.calibration.scale_up : cluster.calibration.scale_out);
+  };
+  return time(message.bytes) + (message.parts > 1 ? (message.parts - 1) * time(1) : 0);
+}
+
 void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
                                std::vector<DataParallel>& prices) const {
   const Training& training = problem_.training;
-  const Cluster& cluster = problem_.cluster;
-  const Calibration& fit = cluster.calibration;
-  const auto time = [&](Collective op, double bytes, Group group) {
-    if (group.size <= 1 || bytes <= 0) return 0.0;
-    const bool inside = group.inside(cluster.scale_up_size()) == group.size;
-    return collective_time(cluster, op, bytes, group).value / (inside ? fit.scale_up : fit.scale_out);
-  };
-  const double element = training.grad_bytes;
-  const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
-  // Dense states shard over `shard` neighbours and replicate over the rest; experts over their own group.
-  // Both directions of DualPipe reduce the same stage, so its group is twice as large.
-  const int directions = layout.schedule == Schedule::DualPipe ? 2 : 1;
-  const int shard = layout.shard_group();
-  const Group all{layout.dense_group() * directions, layout.tp}, inner{shard, layout.tp};
-  const Group outer{layout.dense_group() / shard, layout.tp * shard};
-  const Group experts{layout.expert_dp() * directions, layout.etp * layout.ep};
+  const Gpu& gpu = problem_.cluster.gpu;
   prices.clear();
   for (const StageContent& content : stages().contents) {
-    double dense = 0, expert = 0;
-    for (int kind = 0; kind < costs_.kinds(); ++kind) {
-      const double count = content.layers_of_kind[static_cast<std::size_t>(kind)];
-      dense += count * memory.layer(kind).trained_dense;
-      expert += count * memory.layer(kind).trained_expert;
-    }
-    if (!training.adapters()) {
-      if (content.embedding) dense += memory.ends().embedding_parameters;
-      if (content.head) dense += memory.ends().head_parameters + content.mtp * memory.ends().mtp_parameters;
-    }
     DataParallel price;
-    if (layout.zero == 0 || sums_whole_gradients(training, layout)) {
-      price.reduce =
-          time(Collective::AllReduce, dense * element, all) + time(Collective::AllReduce, expert * element, experts);
-    } else {
-      price.reduce = time(Collective::ReduceScatter, dense * element, inner) +
-                     time(Collective::AllReduce, dense * element / shard, outer) +
-                     time(Collective::ReduceScatter, expert * element, experts);
+    const ShardingMessages messages = sharding_messages(layout, memory, content);
+    for (const ShardingMessage& message : messages) {
+      double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
+                    : message.what == ShardingMessage::What::Gather ? price.gather
+                                                                    : price.table;
+      sum += pass_time(message);
     }
-    if (layout.zero > 0) {
-      price.gather =
-          time(Collective::AllGather, dense * weight, inner) + time(Collective::AllGather, expert * weight, experts);
-    }
-    if (layout.zero == 3) {  // fetched layer by layer
-      const double messages = placement_->layers[prices.size()] * training.stack.gathers_per_layer;
-      price.gather += std::max(0.0, messages - 1) * time(Collective::AllGather, 1, inner);
-      price.reduce += std::max(0.0, messages - 1) * time(Collective::ReduceScatter, 1, inner);
-    }
-    const double group = layout.zero == 0 ? 1 : shard, expert_group = layout.zero == 0 ? 1 : layout.expert_dp();
-    const double owned = dense / group + expert / expert_group;
+    const StageSums sums = memory.sums(content);
+    const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
+    const auto owners = [&](int ranks, int stride) {
+      return layout.zero == 0 ? 1.0 : replicas_of(layout, ranks, stride).inside.size;
+    };
+    const double owned =
+        dense / owners(layout.dense_group(), layout.tp) + expert / owners(layout.expert_dp(), layout.etp * layout.ep);
     const Offload& offload = training.offload;
-    if (offload.parameters && layout.zero >= 2 && cluster.gpu.host_link.value > 0) {
+    if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
       // The shard is fetched before every gather, its gradient sent away behind every reduction.
-      price.gather += owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : weight) / cluster.gpu.host_link.value;
-      price.reduce += owned * element / cluster.gpu.host_link.value;
+      price.gather +=
+          owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()) / gpu.host_link.value;
+      price.reduce += owned * training.grad_bytes / gpu.host_link.value;
     }
     // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
     const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
-    price.optimizer = memory_bound_time(cluster.gpu, bytes, 20).value / fit.memory_bound;
-    if (offload.optimizer > 0 && cluster.gpu.host_link.value > 0)
-      price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, cluster.gpu.host_link.value}).value;
+    price.optimizer = memory_bound_time(gpu, bytes, 20).value / problem_.cluster.calibration.memory_bound;
+    if (offload.optimizer > 0 && gpu.host_link.value > 0)
+      price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
     prices.push_back(price);
   }
 }
@@ -112,6 +179,7 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const StageCost& cost = stage_costs_[content];
     const DataParallel& price = prices[content];
     worst.optimizer = std::max(worst.optimizer, price.optimizer);
+    worst.table = std::max(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
     if (layout.zero == 3) {
       worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content]));
       continue;
@@ -121,8 +189,9 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const double backward = cost.backward(), forward = cost.forward.total();
     const double reduce_slack = segment.first == 0 ? 0.9 * last * backward : before_backward;
     const double gather_slack = segment.first == 0 ? 0.9 * last * forward : before_forward;
-    const double repeated =
-        layout.zero == 2 ? (passes_ - 1) * std::max(tax * price.reduce, price.reduce - backward) : 0;
+    const double repeated = layout.zero == 2 && !stack.reduces_once
+                                ? (passes_ - 1) * std::max(tax * price.reduce, price.reduce - backward)
+                                : 0;
     worst.reduce =
         std::max(worst.reduce, repeated + expose(price.reduce, backward, reduce_slack, stack.overlap_grad_reduce));
     worst.gather = std::max(worst.gather, expose(price.gather, forward, gather_slack, stack.overlap_param_gather));

@@ -144,6 +144,10 @@ void LayerBuilder::embedding() {
   const double time = message_time(forward, size, group);
   cost_.forward.tp += time;
   add_message(Axis::Tp, forward, group, size, 1, time, time);
+  if (!split_.sequence_parallel) return;  // what was summed passes its gradient on as it is
+  const double gather = message_time(Collective::AllGather, size, group);
+  cost_.backward_input.tp += gather;
+  add_message(Axis::Tp, Collective::AllGather, group, size, 1, gather, gather);
 }
 
 void LayerBuilder::head() {

@@ -65,7 +65,13 @@ class LayerBuilder {
   void core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context);
   double average_context(std::int64_t window) const;
   void unfused_attention(double heads, double qk_dim, double v_dim);
-  void context_messages(double q_width, double kv_width, double forward_core, double backward_core);
+  /// Elements of a token that attention on one tensor rank reads and writes.
+  struct ContextWidths {
+    double queries, keys_values, results;
+  };
+  void context_messages(const ContextWidths& width, double forward_core, double backward_core);
+  /// All-to-alls that turn shares of the sequence into shares of the heads and back, forward and backward (Ulysses).
+  void exchange_heads(Group group, double width_in, double width_out);
   /// Gather before a column linear, scatter after a row linear, and what the backward hides (E1). `sums`: reductions
   /// of an input gradient without sequence parallelism, one for each linear that does its own.
   void tensor_messages(double width_in, double width_out, const Linear& column, int sums = 1);

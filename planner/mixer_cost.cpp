@@ -53,7 +53,7 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
           .work = work});
   add_forward({.compute = forward}, kRecomputeCoreAttention);
   cost_.backward_input.compute += backward;
-  context_messages(heads * v_dim, kv_heads * qk_dim, forward, backward);
+  context_messages({heads * qk_dim, kv_heads * (qk_dim + v_dim), heads * v_dim}, forward, backward);
 }
 
 double LayerBuilder::attention_rate() const {
@@ -100,7 +100,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
         {"scale, mask, softmax, dropout", batch * rows, seq, passes * 11, passes * 12, 4, kRecomputeCoreAttention});
 }
 
-void LayerBuilder::context_messages(double q_width, double kv_width, double forward_core, double backward_core) {
+void LayerBuilder::context_messages(const ContextWidths& width, double forward_core, double backward_core) {
   if (split_.cp == 1) return;
   const int ulysses = split_.cp_kind == CpKind::Ulysses  ? split_.cp
                       : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
@@ -108,18 +108,11 @@ void LayerBuilder::context_messages(double q_width, double kv_width, double forw
   const int ring = split_.cp / ulysses;
   if (ulysses > 1) {
     const Group group{ulysses, split_.tp};
-    const double in = 2 * tokens_ * (q_width + 2 * kv_width), out = 2 * tokens_ * q_width;
-    const double time = message_time(Collective::AllToAll, in, group) + message_time(Collective::AllToAll, out, group);
-    cost_.forward.cp += time;
-    cost_.backward_input.cp += time;
-    add_message(Axis::Cp, Collective::AllToAll, group, in, 2, message_time(Collective::AllToAll, in, group),
-                2 * message_time(Collective::AllToAll, in, group));
-    add_message(Axis::Cp, Collective::AllToAll, group, out, 2, message_time(Collective::AllToAll, out, group),
-                2 * message_time(Collective::AllToAll, out, group));
+    exchange_heads(group, width.queries + width.keys_values, width.results);
   }
   if (ring == 1) return;
   const Group group{ring, split_.tp * ulysses};
-  const double local = 2 * 2 * tokens_ * kv_width;  // keys and values of one rank, bf16; heads/u x tokens*u
+  const double local = 2 * tokens_ * width.keys_values;  // of one rank, bf16; heads/u x tokens*u
   if (split_.cp_kind == CpKind::AllGather) {
     const double gather = message_time(Collective::AllGather, local * ring, group);
     const double scatter = message_time(Collective::ReduceScatter, local * ring, group);
@@ -129,15 +122,26 @@ void LayerBuilder::context_messages(double q_width, double kv_width, double forw
     add_message(Axis::Cp, Collective::ReduceScatter, group, local * ring, 1, scatter, scatter);
     return;
   }
-  // Ring: each of c-1 hops hides under one block of attention; the backward carries dK, dV too.
+  // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
+  // K and V and go the whole way round: their last hop finds nothing left to hide under.
   const double hop = send_time(cluster_, local, group.stride).value / fit_.scale_out;
-  const double hop_back = send_time(cluster_, 2 * local, group.stride).value / fit_.scale_out;
+  const double both = send_time(cluster_, 2 * local, group.stride).value / fit_.scale_out;
   const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
-  const double backward = (ring - 1) * hidden_under(hop_back, backward_core / ring);
+  const double alone = 2 * hidden_under(hop, backward_core / ring) + hop;
+  const double together = (ring - 2) * hidden_under(both, backward_core / ring);
   cost_.forward.cp += forward;
-  cost_.backward_input.cp += backward;
-  add_message(Axis::Cp, Collective::SendRecv, group, local, ring - 1, hop, forward);
-  add_message(Axis::Cp, Collective::SendRecv, group, 2 * local, ring - 1, hop_back, backward);
+  cost_.backward_input.cp += alone + together;
+  add_message(Axis::Cp, Collective::SendRecv, group, local, ring - 1 + 3, hop, forward + alone);
+  if (ring > 2) add_message(Axis::Cp, Collective::SendRecv, group, 2 * local, ring - 2, both, together);
+}
+
+void LayerBuilder::exchange_heads(Group group, double width_in, double width_out) {
+  for (const double width : {width_in, width_out}) {
+    const double bytes = 2 * tokens_ * width, time = message_time(Collective::AllToAll, bytes, group);
+    cost_.forward.cp += time;
+    cost_.backward_input.cp += time;
+    add_message(Axis::Cp, Collective::AllToAll, group, bytes, 2, time, 2 * time);
+  }
 }
 
 void LayerBuilder::mamba(const Mamba2Shape& shape) {

@@ -4,6 +4,7 @@
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
+#include "formulas/partition.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/uncertainty.hpp"
 
@@ -45,15 +46,32 @@ Mfu utilisation(const Problem& problem, const Layout& layout, const std::vector<
 
 /// One message kind of the report: what it adds to the row of its axis, operation, group and tier.
 void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Group group) {
-  row.group = group.size;
+  row.group = group;
   row.tier = group_tier(cluster, group).name;
   for (Communication& other : estimate.communication)
-    if (other.axis == row.axis && other.op == row.op && other.group == row.group && other.tier == row.tier) {
+    if (other.axis == row.axis && other.op == row.op && other.group.size == group.size && other.tier == row.tier) {
       other.per_step += row.per_step, other.count += row.count;
       other.time += row.time, other.exposed += row.exposed;
       return;
     }
   estimate.communication.push_back(std::move(row));
+}
+
+/// Hand-overs that the busiest rank sends for one micro-batch: a chunk's result on to the next chunk's rank, the
+/// gradient of a chunk's input back to the last one's. Of the two directions of DualPipe a micro-batch takes one.
+double hand_overs(const Layout& layout) {
+  const bool both = layout.schedule == Schedule::DualPipe;
+  std::vector<double> sent(static_cast<std::size_t>(layout.pp));
+  const auto count = [&](int rank) {
+    sent[static_cast<std::size_t>(rank)] += both ? 0.5 : 1;
+    if (both) sent[static_cast<std::size_t>(layout.pp - 1 - rank)] += 0.5;
+  };
+  for (int chunk = 0; chunk + 1 < chunk_count(layout); ++chunk) {
+    const int from = rank_of_chunk(chunk, layout.pp, v_shaped(layout.schedule));
+    const int to = rank_of_chunk(chunk + 1, layout.pp, v_shaped(layout.schedule));
+    if (from != to) count(from), count(to);
+  }
+  return *std::max_element(sent.begin(), sent.end());
 }
 
 /// Rows know what one layer leaves exposed by itself; pairs of micro-batches, split backwards and a spread vocabulary
@@ -119,8 +137,9 @@ void Evaluator::report_layers(Estimate& estimate) const {
   for (int kind = 0; kind < costs_.kinds(); ++kind)
     if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
       add(costs_.layer(kind), count);
-  if (content.embedding) add(costs_.embedding(), 1);
-  if (content.head) add(costs_.head(), 1);
+  const bool spread = problem_.training.stack.vocab_barriers > 0;  // a share of both ends on every rank
+  if (spread || content.embedding) add(costs_.embedding(), spread ? 1.0 / layout_.pp : 1);
+  if (spread || content.head) add(costs_.head(), spread ? 1.0 / layout_.pp : 1);
   settle_exposed(estimate, Axis::Tp, base_.tp);
   settle_exposed(estimate, Axis::Cp, base_.cp);
   settle_exposed(estimate, Axis::Ep, base_.ep);
@@ -129,8 +148,7 @@ void Evaluator::report_layers(Estimate& estimate) const {
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
   const double bytes = hand_over_bytes(problem_, layout_);
-  // Every chunk hands one activation on and one gradient back.
-  const double sends = 2 * static_cast<double>(estimate.micro_batches) * layout_.vp;
+  const double sends = hand_overs(layout_) * static_cast<double>(estimate.micro_batches);
   add_row(estimate, problem_.cluster,
           {.axis = Axis::Pp,
            .op = Collective::SendRecv,
@@ -141,38 +159,31 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
           {layout_.pp, layout_.world() / layout_.pp});
 }
 
+/// Of the rank whose messages take longest, which is not always the one that computes longest.
 void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                                  std::span<const DataParallel> prices) const {
-  const Layout& layout = estimate.layout;
-  const int directions = layout.schedule == Schedule::DualPipe ? 2 : 1;  // both of them reduce the same stage
-  const Group group{layout.dense_group() * directions, layout.tp};
-  if (group.size == 1 && layout.expert_dp() == 1) return;
-  const std::size_t index = content_of(bottleneck_);
-  const StageContent& content = stages().contents[index];
-  double parameters = 0;
-  for (int kind = 0; kind < costs_.kinds(); ++kind)
-    parameters += content.layers_of_kind[static_cast<std::size_t>(kind)] *
-                  (memory.layer(kind).trained_dense + memory.layer(kind).trained_expert);
-  if (content.embedding) parameters += memory.ends().embedding_parameters;
-  if (content.head) parameters += memory.ends().head_parameters;
-  const auto add = [&](Collective op, double bytes, double count, double time, double hidden) {
+  const auto seconds = [](const DataParallel& price) { return price.reduce + price.gather + price.table; };
+  std::size_t slowest = 0;
+  for (std::size_t i = 1; i < prices.size(); ++i)
+    if (seconds(prices[i]) > seconds(prices[slowest])) slowest = i;
+  const DataParallel& price = prices[slowest];
+  for (const ShardingMessage& message : sharding_messages(estimate.layout, memory, stages().contents[slowest])) {
+    const double time = pass_time(message);
+    double left = exposed.table;
+    if (message.what == ShardingMessage::What::Reduce) left = exposed.reduce * time / price.reduce;
+    if (message.what == ShardingMessage::What::Gather) left = exposed.gather * time / price.gather;
+    if (estimate.layout.zero == 3 && message.what != ShardingMessage::What::Table)
+      left = (exposed.reduce + exposed.gather) * time / (price.reduce + price.gather);
     add_row(estimate, problem_.cluster,
             {.axis = Axis::Dp,
-             .op = op,
-             .per_step = whole_bytes(count * bytes * wire_factor(op, group.size)),
-             .count = count,
-             .time = Seconds(count * time),
-             .exposed = Seconds(hidden)},
-            group);
-  };
-  const double passes = layout.zero >= 2 ? static_cast<double>(sharding_passes(pipeline_)) : 1;
-  const bool whole = layout.zero == 0 || sums_whole_gradients(problem_.training, layout);
-  add(whole ? Collective::AllReduce : Collective::ReduceScatter, parameters * problem_.training.grad_bytes, passes,
-      prices[index].reduce, exposed.reduce);
-  if (layout.zero == 0) return;
-  const double gathers = layout.zero == 3 ? passes * (problem_.training.stack.reshard_after_forward ? 2 : 1) : 1;
-  add(Collective::AllGather, parameters * problem_.training.weight_bytes(), gathers, prices[index].gather,
-      exposed.gather);
+             .op = message.op,
+             .per_step = whole_bytes(message.passes * message.bytes * wire_factor(message.op, message.group.size)),
+             .count = message.passes * message.parts,
+             .time = Seconds(message.passes * time),
+             .exposed = Seconds(left)},
+            message.group);
+  }
+  settle_exposed(estimate, Axis::Dp, Seconds(exposed.reduce + exposed.gather + exposed.table));
 }
 
 void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {

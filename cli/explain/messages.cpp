@@ -171,21 +171,20 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
   double covered = 0;
   for (const Communication& row : plan.best.communication) {
     if (row.axis != Axis::Dp) continue;
-    const Group group{row.group, plan.best.layout.tp};
-    const double factor = wire_factor(row.op, row.group) * std::max(1.0, row.count);
+    const double factor = wire_factor(row.op, row.group.size) * std::max(1.0, row.count);
     const double size = factor > 0 ? static_cast<double>(row.per_step.value) / factor : 0;
     const double seconds = row.count > 0 ? row.time.value / row.count : 0;
     if (row.time.value <= 0) continue;
-    Explanation time = explain_message(plan, "t", row.op, size, group, seconds);
-    Explanation part =
-        explained(fmt::format("exposed {} over {} ranks", name(row.op), row.group), "n*t*u", row.exposed.value, "s",
-                  {{"n", row.count, "of them in a step", "layout"},
-                   {"t", seconds, "seconds of one, experts' and outer groups' with it", {}},
-                   {"u", row.exposed / row.time, "share that no computation hides", "schedule"}},
-                  fmt::format("hidden under the pipeline's last backwards and first forwards; hidden "
-                              "time costs {:.0f} % of itself",
-                              100 * problem.cluster.calibration.overlap_tax),
-                  {std::move(time)});
+    Explanation time = explain_message(plan, "t", row.op, size, row.group, seconds);
+    Explanation part = explained(fmt::format("exposed {} over {} ranks", name(row.op), row.group.size), "n*t*u",
+                                 row.exposed.value, "s",
+                                 {{"n", row.count, "of them in a step", "layout"},
+                                  {"t", seconds, "seconds of one", {}},
+                                  {"u", row.exposed / row.time, "share that no computation hides", "schedule"}},
+                                 fmt::format("hidden under the pipeline's last backwards and first forwards; hidden "
+                                             "time costs {:.0f} % of itself",
+                                             100 * problem.cluster.calibration.overlap_tax),
+                                 {std::move(time)});
     part.name = short_name(name(row.op), sum.symbols);
     const std::string title = part.title;
     covered += part.value;
@@ -194,7 +193,8 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
   add_rest(sum, covered, plan.best.terms.dp.value, "of the other direction or group");
   if (sum.symbols.empty()) return nothing("data-parallel");
   return explained("data-parallel communication that stays exposed", sum.equation, plan.best.terms.dp.value, "s",
-                   std::move(sum.symbols), "gradients and parameters of the slowest stage", std::move(sum.parts));
+                   std::move(sum.symbols), "gradients and parameters of the stage that sends longest",
+                   std::move(sum.parts));
 }
 
 }  // namespace plan

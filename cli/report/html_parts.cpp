@@ -113,7 +113,7 @@ std::string communication_html(const Plan& plan) {
   std::string bars = "<div class=\"bars\">\n";
   for (const Communication& c : rows) {
     table.rows.push_back({fmt::format("{} {}", name(c.axis), name(c.op)),
-                          fmt::format("{} on {}", c.group, escape_html(c.tier)), count_text(std::round(c.count)),
+                          fmt::format("{} on {}", c.group.size, escape_html(c.tier)), count_text(std::round(c.count)),
                           traffic_text(c.per_step), seconds_text(c.time), seconds_text(c.exposed)});
     const double hidden = std::max(0.0, (c.time - c.exposed).value) / longest;
     bars += fmt::format("<span>{} {}</span><span>{}</span>{}\n", name(c.axis), name(c.op), seconds_text(c.time),

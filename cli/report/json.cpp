@@ -73,7 +73,7 @@ Json communication_json(const Estimate& e) {
   for (const Communication& c : e.communication)
     rows.push_back({{"axis", name(c.axis)},
                     {"op", name(c.op)},
-                    {"group", c.group},
+                    {"group", c.group.size},
                     {"tier", c.tier},
                     {"bytes_per_step", c.per_step.value},
                     {"count_per_step", c.count},

@@ -82,7 +82,7 @@ std::string communication(const Estimate& e) {
       "### Communication of a rank in a step\n\n| message | over | times | sent | time | exposed |\n"
       "|---|---|--:|--:|--:|--:|\n";
   for (const Communication& c : e.communication)
-    out += fmt::format("| {} {} | {} on {} | {} | {} | {} | {} |\n", name(c.axis), name(c.op), c.group, c.tier,
+    out += fmt::format("| {} {} | {} on {} | {} | {} | {} | {} |\n", name(c.axis), name(c.op), c.group.size, c.tier,
                        count_text(std::round(c.count)), traffic_text(c.per_step), seconds_text(c.time),
                        seconds_text(c.exposed));
   return out + "\n";

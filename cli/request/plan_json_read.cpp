@@ -110,7 +110,7 @@ Communication read_communication(const JsonFields& fields) {
   Communication c;
   c.axis = word(fields, "axis", kAxisNames);
   c.op = word(fields, "op", kCollectiveNames);
-  c.group = degree(fields, "group");
+  c.group.size = degree(fields, "group");
   c.tier = fields.text("tier");
   c.per_step = bytes(fields, "bytes_per_step");
   c.count = fields.number("count_per_step");

@@ -26,8 +26,8 @@ TEST_CASE("data parallelism, worked numbers") {
   const double p70 = 70553706496;
   CHECK(zero1_weights({p70, 64}) / 1e9 == Approx(138.903).epsilon(1e-5));
   CHECK((zero3_traffic({p70, 64, 4, 1}) - 2 * zero1_weights({p70, 64})) / 1e9 == Approx(277.805).epsilon(1e-5));
-  CHECK(hsdp_intra({p70, 8, 2}) / 1e9 == Approx(370.407).epsilon(1e-5));
-  CHECK(hsdp_inter({p70, 8, 64, 2}) / 1e9 == Approx(34.726).epsilon(1e-4));
+  CHECK(hsdp_intra({p70, 8, 2, 1}) / 1e9 == Approx(370.407).epsilon(1e-5));
+  CHECK(hsdp_inter({p70, 8, 64, 2, 1}) / 1e9 == Approx(34.726).epsilon(1e-4));
   CHECK((zero1_traffic({3.1707e9, 128, 4}) - zero1_weights({3.1707e9, 128})) / 1e9 == Approx(12.584).epsilon(1e-4));
   CHECK(zero1_weights({3.1707e9, 128}) / 1e9 == Approx(6.292).epsilon(1e-4));
 }
@@ -37,6 +37,11 @@ TEST_CASE("ZeRO moves what the all-reduce did, if gradients are as narrow as wei
   CHECK(zero1_traffic({1e9, 8, 4}) == Approx(1.5 * ddp_traffic({1e9, 8, 2})));
   CHECK(zero3_traffic({1e9, 8, 2, 1}) == Approx(1.5 * ddp_traffic({1e9, 8, 2})));  // the textbook's 3 against 2
   CHECK(zero3_traffic({1e9, 8, 2, 4}) == Approx(4 * zero3_traffic_once({1e9, 8, 2, 4})));
+  // Gradients given away in each of 4 micro-batches: the weights' gather is still one.
+  CHECK(zero2_traffic({1e9, 8, 2, 4}) == Approx(4 * zero1_traffic({1e9, 8, 2}) - 3 * zero1_weights({1e9, 8})));
+  CHECK(zero2_traffic({1e9, 8, 2, 1}) == Approx(zero1_traffic({1e9, 8, 2})));
+  // One instance of HSDP is FSDP.
+  CHECK(hsdp_intra({1e9, 8, 2, 4}) == Approx(zero3_traffic({1e9, 8, 2, 4})));
   CHECK(fsdp_keep_traffic({1e9, 8, 2, 1}) == Approx(zero1_traffic({1e9, 8, 2})));
 }
 

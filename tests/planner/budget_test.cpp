@@ -22,9 +22,9 @@ Estimate small_estimate() {
     stage.weights = Bytes(10 + i), stage.activations = Bytes(40 - 10 * i), stage.grads = Bytes(i == 1 ? 9 : 3);
     e.stages.push_back(stage);
   }
-  e.communication = {{Axis::Tp, Collective::AllGather, 8, "a", Bytes(100)},
-                     {Axis::Tp, Collective::ReduceScatter, 8, "a", Bytes(20)},
-                     {Axis::Dp, Collective::AllReduce, 8, "a", Bytes(7)}};
+  e.communication = {{Axis::Tp, Collective::AllGather, {8}, "a", Bytes(100)},
+                     {Axis::Tp, Collective::ReduceScatter, {8}, "a", Bytes(20)},
+                     {Axis::Dp, Collective::AllReduce, {8}, "a", Bytes(7)}};
   e.step_time = Seconds(2), e.tokens_per_s = 1000, e.mfu.model_causal = 0.4;
   return e;
 }

@@ -1,0 +1,469 @@
+#include "oracle/traffic_count.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+namespace plan::oracle {
+namespace {
+
+using Ranks = std::vector<int>;
+
+/// All ranks of a job with their places on every axis, tp fastest: tp, cp, dp, pp for what is dense; etp, ep, and the
+/// copies of the experts for what is not.
+struct World {
+  const Layout& layout;
+
+  int size() const { return layout.tp * layout.cp * layout.dp * layout.pp; }
+  int per_stage() const { return size() / layout.pp; }
+  int tp(int rank) const { return rank % layout.tp; }
+  int data(int rank) const { return rank % per_stage() / layout.tp; }  ///< cp fastest, then dp
+  int cp(int rank) const { return data(rank) % layout.cp; }
+  int pp(int rank) const { return rank / per_stage(); }
+  int etp(int rank) const { return rank % layout.etp; }
+  int ep(int rank) const { return rank / layout.etp % layout.ep; }
+  int copy(int rank) const { return rank % per_stage() / (layout.etp * layout.ep); }
+  int copies() const { return per_stage() / (layout.etp * layout.ep); }
+};
+
+/// Innermost tier that holds every group whole. Groups: ranks for which `key` is the same.
+std::string tier_of(const std::vector<Tier>& tiers, int world, const std::function<int(int)>& key) {
+  std::map<int, std::pair<int, int>> ends;  // first and last rank of each group
+  for (int rank = 0; rank < world; ++rank) {
+    if (key(rank) < 0) continue;
+    const auto [at, fresh] = ends.try_emplace(key(rank), rank, rank);
+    if (!fresh) at->second.second = rank;
+  }
+  for (const Tier& tier : tiers)
+    if (std::all_of(ends.begin(), ends.end(), [&](const auto& group) {
+          return group.second.first / tier.size == group.second.second / tier.size;
+        }))
+      return tier.name;
+  return tiers.back().name;
+}
+
+int members(int world, const std::function<int(int)>& key, int rank) {
+  int count = 0;
+  for (int other = 0; other < world; ++other) count += key(other) == key(rank);
+  return count;
+}
+
+/// Bytes a rank sends in a collective of `size` bytes (NCCL's conventions).
+double sent(Collective op, double size, int n) {
+  if (op == Collective::SendRecv) return size;
+  return (op == Collective::AllReduce ? 2 : 1) * size * (n - 1) / n;
+}
+
+class Counter {
+ public:
+  explicit Counter(const TrafficCase& job) : job_(job), world_{job.layout} {}
+
+  /// Adds `times` messages of `size` bytes in the groups that `key` makes, as `rank` sees them.
+  void add(const char* axis, Collective op, double size, double times, int rank, const std::function<int(int)>& key) {
+    const int n = members(world_.size(), key, rank);
+    if (n == 1 || size <= 0 || times <= 0) return;
+    put({axis, op, n, tier_of(job_.tiers, world_.size(), key), times * sent(op, size, n), times});
+  }
+  void put(const CountedRow& row) {
+    for (CountedRow& other : rows)
+      if (other.axis == row.axis && other.op == row.op && other.group == row.group && other.tier == row.tier) {
+        other.bytes += row.bytes, other.count += row.count;
+        return;
+      }
+    rows.push_back(row);
+  }
+
+  const TrafficCase& job_;
+  World world_;
+  std::vector<CountedRow> rows{};
+};
+
+/// Model chunks that a pipeline rank holds, and for how many of the micro-batches each works.
+std::vector<std::pair<int, double>> chunks_of(const Layout& layout, int stage) {
+  std::vector<std::pair<int, double>> chunks;
+  if (layout.schedule == Schedule::DualPipe) {
+    chunks = {{stage, 0.5}, {layout.pp - 1 - stage, 0.5}};
+    return chunks;
+  }
+  const bool folded = layout.schedule == Schedule::ZbV || layout.schedule == Schedule::VHalf ||
+                      layout.schedule == Schedule::VMin || layout.schedule == Schedule::DualPipeV;
+  for (int pass = 0; pass < layout.vp; ++pass)
+    chunks.emplace_back(pass * layout.pp + (folded && pass % 2 == 1 ? layout.pp - 1 - stage : stage), 1.0);
+  return chunks;
+}
+
+int chunks_in_all(const Layout& layout) {
+  return layout.schedule == Schedule::DualPipe ? layout.pp : layout.pp * layout.vp;
+}
+
+/// Kinds of the layers of a chunk.
+std::vector<int> layers_of(const TrafficCase& job, int chunk) {
+  std::size_t first = 0;
+  for (int before = 0; before < chunk; ++before)
+    first += static_cast<std::size_t>(job.layout.chunk_layers[static_cast<std::size_t>(before)]);
+  const auto begin = job.model.layers.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + job.layout.chunk_layers[static_cast<std::size_t>(chunk)]};
+}
+
+double micro_batches_of(const TrafficCase& job) {
+  return static_cast<double>(job.training.global_batch) / job.layout.dp / job.layout.micro_batch;
+}
+
+/// A tensor of parameters as a checkpoint lists it: how many of its elements one rank holds.
+struct Parameters {
+  double dense = 0, expert = 0;
+};
+
+double ints(std::int64_t n) { return static_cast<double>(n); }
+
+void attention_tensors(const AttentionShape& a, double h, int tp, Parameters& p) {
+  const double q = ints(a.heads) * ints(a.head_dim) / tp;
+  // A rank has whole KV heads, at least one.
+  const double kv = std::max(1.0, ints(a.kv_heads) / tp) * ints(a.head_dim);
+  p.dense += q * h + (a.output_gate ? q * h : 0) + kv * h + kv * h + h * q;
+  if (a.qkv_bias) p.dense += q + kv + kv;
+  if (a.out_bias) p.dense += h;
+  if (a.sinks) p.dense += ints(a.heads) / tp;
+  if (a.qk_norm == QkNorm::PerHead) p.dense += ints(a.head_dim) + ints(a.head_dim);
+  if (a.qk_norm == QkNorm::Full) p.dense += ints(a.heads + a.kv_heads) * ints(a.head_dim);
+}
+
+void latent_tensors(const LatentShape& a, double h, int tp, Parameters& p) {
+  const double heads = ints(a.heads) / tp, nope = ints(a.nope_dim), rope = ints(a.rope_dim), v = ints(a.value_dim);
+  const double q_rank = ints(a.q_rank), kv_rank = ints(a.kv_rank);
+  if (a.q_rank > 0)
+    p.dense += q_rank * h + q_rank + heads * (nope + rope) * q_rank;
+  else
+    p.dense += heads * (nope + rope) * h;
+  p.dense += (kv_rank + rope) * h + kv_rank + heads * nope * kv_rank + heads * v * kv_rank + h * heads * v;
+}
+
+void mamba_tensors(const Mamba2Shape& a, double h, int tp, Parameters& p) {
+  const double inner = ints(a.heads * a.head_dim) / tp, state = ints(a.groups * a.state) / tp,
+               heads = ints(a.heads) / tp;
+  p.dense += (inner + inner + state + state + heads) * h;             // z, x, B, C, dt
+  p.dense += (inner + 2 * state) * ints(a.conv) + inner + 2 * state;  // convolution and its bias
+  p.dense += heads + heads + heads + inner + h * inner;               // A, D, dt bias, norm, output
+}
+
+void delta_tensors(const DeltaNetShape& a, double h, int tp, Parameters& p) {
+  const double key = ints(a.key_heads * a.key_dim) / tp, value = ints(a.value_heads * a.value_dim) / tp,
+               heads = ints(a.value_heads) / tp;
+  p.dense += (key + key + value + value + heads + heads) * h;  // q, k, v, gate, beta, decay
+  p.dense += (key + key + value) * ints(a.conv) + heads + heads + ints(a.value_dim) + h * value;
+}
+
+void ffn_tensors(const Layer& layer, double h, const Layout& l, Parameters& p) {
+  if (layer.ffn == Ffn::Dense) {
+    const double f = ints(layer.dense.width) / l.tp;
+    p.dense += (layer.dense.gated ? 3 : 2) * f * h;
+    if (layer.dense.bias) p.dense += (layer.dense.gated ? 2 : 1) * f + h;
+  }
+  if (layer.ffn != Ffn::Moe) return;
+  const MoeShape& m = layer.moe;
+  const double f = ints(m.expert_width) / l.etp, width = m.latent > 0 ? ints(m.latent) : h;
+  p.dense += ints(m.experts) * h + (m.router_bias ? ints(m.experts) : 0) + (m.shared_gate ? h : 0);
+  if (m.latent > 0) p.dense += ints(m.latent) * h + h * ints(m.latent);
+  p.dense += (m.gated ? 3 : 2) * ints(m.shared_width) / l.tp * h;
+  double one = (m.gated ? 3 : 2) * f * width;
+  if (m.expert_bias) one += (m.gated ? 2 : 1) * f + width;
+  p.expert += ints(m.experts) / l.ep * one;
+}
+
+Parameters parameters_of(const TrafficCase& job, int kind) {
+  const Layer& layer = job.model.kinds[static_cast<std::size_t>(kind)];
+  const double h = ints(job.model.hidden);
+  const int tp = job.layout.tp;
+  Parameters p;
+  switch (layer.mixer) {
+    case Mixer::None: break;
+    case Mixer::Attention: attention_tensors(layer.attention, h, tp, p); break;
+    case Mixer::Latent: latent_tensors(layer.latent, h, tp, p); break;
+    case Mixer::Mamba2: mamba_tensors(layer.mamba, h, tp, p); break;
+    case Mixer::DeltaNet: delta_tensors(layer.delta, h, tp, p); break;
+  }
+  ffn_tensors(layer, h, job.layout, p);
+  p.dense += layer.norms * h * (job.model.norm == Norm::Layer && job.model.norm_bias ? 2 : 1);
+  return p;
+}
+
+/// Elements of the embedding's table on one tensor rank; Megatron pads it to 128 rows a rank.
+double table_of(const TrafficCase& job) {
+  const double tp = job.layout.tp;
+  double rows = ints(job.model.vocab) / tp;
+  if (job.training.stack.states == StateLayout::Megatron || job.training.stack.states == StateLayout::MegatronFsdp)
+    rows = static_cast<double>((job.model.vocab + 128 * job.layout.tp - 1) / (128 * job.layout.tp)) * 128;
+  return rows * ints(job.model.hidden);
+}
+
+struct Holding {
+  Parameters sum{};
+  int layers = 0, routed = 0;
+  bool first = false, last = false;
+};
+
+Holding holding_of(const TrafficCase& job, int stage) {
+  const Model& model = job.model;
+  Holding out;
+  const auto meet = [&](int kind) {
+    const Parameters p = parameters_of(job, kind);
+    out.sum.dense += p.dense, out.sum.expert += p.expert;
+    ++out.layers;
+    out.routed += model.kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe;
+  };
+  for (const auto& [chunk, share] : chunks_of(job.layout, stage)) {
+    for (const int kind : layers_of(job, chunk)) meet(kind);
+    out.first = out.first || chunk == 0, out.last = out.last || chunk == chunks_in_all(job.layout) - 1;
+  }
+  const double h = ints(model.hidden), norm = model.norm == Norm::Layer && model.norm_bias ? 2 * h : h;
+  const double table = table_of(job);
+  const bool predicts = out.last && model.mtp.depth > 0;
+  if (predicts)
+    for (int depth = 0; depth < model.mtp.depth; ++depth) {
+      out.sum.dense += 2 * h * h / job.layout.tp + 3 * h;
+      for (const int kind : model.mtp.kinds) meet(kind);
+    }
+  // Prediction modules read the embedding's table again, on their own rank.
+  if (out.first || predicts) out.sum.dense += table + ints(model.positions) * h + (model.embedding_norm ? norm : 0);
+  if (out.last) {
+    out.sum.dense += norm + (model.head_bias ? table / h : 0);
+    if (!model.tied || !(out.first || predicts)) out.sum.dense += table;
+  }
+  return out;
+}
+
+/// A micro-batch passes a stage in runs: how often a stage's shards are fetched and its gradients are given away.
+double runs_of(const TrafficCase& job) {
+  const double m = micro_batches_of(job);
+  if (job.layout.schedule == Schedule::GPipe || job.layout.schedule == Schedule::BreadthFirst) return 1;
+  if (job.layout.schedule != Schedule::Interleaved) return m;
+  const auto whole = static_cast<std::int64_t>(m);
+  return static_cast<double>((whole + job.layout.pp - 1) / job.layout.pp);
+}
+
+/// One micro-batch through one layer; `put` takes (axis, op, bytes, times).
+class LayerMessages {
+ public:
+  LayerMessages(Counter& out, const TrafficCase& job, int rank, double times)
+      : out_(out), job_(job), l_(job.layout), world_{job.layout}, rank_(rank), times_(times) {
+    tokens_ = ints(job.training.seq) * l_.micro_batch / l_.cp;
+    hidden_ = 2 * tokens_ * ints(job.model.hidden);
+    sp_ = l_.sequence_parallel && l_.tp > 1;
+  }
+
+  void layer(const Layer& layer) {
+    switch (layer.mixer) {
+      case Mixer::None: break;
+      case Mixer::Attention: attention(layer.attention); break;
+      case Mixer::Latent: latent(layer.latent); break;
+      default: block(hidden_, 1); break;
+    }
+    if (layer.ffn == Ffn::Dense) block(hidden_, job_.training.stack.reduces_per_linear && layer.dense.gated ? 2 : 1);
+    if (layer.ffn == Ffn::Moe) experts(layer.moe);
+  }
+
+  /// Rows of the table that other ranks hold are summed up; with the sequence split the sum is scattered, and the
+  /// gradient gathered.
+  void embedding() {
+    tp(sp_ ? Collective::ReduceScatter : Collective::AllReduce, hidden_, 1);
+    if (sp_) tp(Collective::AllGather, hidden_, 1);
+  }
+
+  /// Input gathered for the logits, again for their weights' gradient unless kept; its own gradient summed; maximum,
+  /// target and sum of exponentials of every token.
+  void head() {
+    if (sp_) {
+      tp(Collective::AllGather, hidden_, job_.training.stack.keeps_gathered ? 1 : 2);
+      tp(Collective::ReduceScatter, hidden_, 1);
+    } else {
+      tp(Collective::AllReduce, hidden_, 1);
+    }
+    tp(Collective::AllReduce, 4 * tokens_, 3);
+  }
+
+ private:
+  void tp(Collective op, double bytes, double times) {
+    out_.add("tp", op, bytes, times_ * times, rank_, [this](int r) { return r / l_.tp; });
+  }
+
+  /// A column-split and a row-split linear around local work (Korthikanti et al. 2022, figure 5).
+  void block(double in, int inputs) {
+    if (!sp_) {
+      tp(Collective::AllReduce, hidden_, 1);
+      tp(Collective::AllReduce, in, inputs);
+      return;
+    }
+    const double quantised = narrow();
+    tp(Collective::AllGather, quantised * in, job_.training.stack.keeps_gathered ? 1 : 2);
+    tp(Collective::AllGather, quantised * hidden_, 1);
+    tp(Collective::ReduceScatter, hidden_, 1);
+    tp(Collective::ReduceScatter, in, 1);
+  }
+
+  double narrow() const {
+    switch (job_.training.precision) {
+      case Precision::Bf16:
+      case Precision::Fp16:
+      case Precision::Fp32: return 1;
+      default: return 0.5;
+    }
+  }
+
+  void attention(const AttentionShape& a) {
+    const double dim = ints(a.head_dim);
+    block(hidden_, 1);
+    context(ints(a.heads) / l_.tp * dim, std::max(1.0, ints(a.kv_heads) / l_.tp) * dim,
+            std::max(1.0, ints(a.kv_heads) / l_.tp) * dim, ints(a.heads) / l_.tp * dim);
+  }
+
+  void latent(const LatentShape& a) {
+    const double heads = ints(a.heads) / l_.tp, qk = ints(a.nope_dim + a.rope_dim), v = ints(a.value_dim);
+    block(2 * tokens_ * ints(a.q_rank + a.kv_rank + a.rope_dim), 1);
+    context(heads * qk, heads * qk, heads * v, heads * v);
+  }
+
+  /// Elements of a token's queries, keys, values and results on this rank.
+  void context(double q, double k, double v, double o) {
+    const int u = l_.cp_kind == CpKind::Ulysses ? l_.cp : l_.cp_kind == CpKind::Hybrid ? l_.cp_ulysses : 1;
+    const int ring = l_.cp / u;
+    const int block = per_data_block();
+    const auto inner = [this, block, u](int r) {
+      return (r / block * l_.cp + world_.cp(r) / u) * l_.tp + world_.tp(r);
+    };
+    for (const double width : {q + k + v, o})  // forward there, backward back
+      out_.add("cp", Collective::AllToAll, 2 * tokens_ * width, times_ * 2, rank_, inner);
+    const auto outer = [this, block, u](int r) {
+      return (r / block * l_.cp + world_.cp(r) % u) * l_.tp + world_.tp(r);
+    };
+    const double pair = 2 * tokens_ * (k + v);
+    if (ring > 1 && l_.cp_kind == CpKind::AllGather) {
+      out_.add("cp", Collective::AllGather, pair * ring, times_ * 2, rank_, outer);
+      out_.add("cp", Collective::ReduceScatter, pair * ring, times_, rank_, outer);
+      return;
+    }
+    // Walk the ring: keys and values move on until everybody saw them; their gradients start one block later and move
+    // on until they are home. What leaves a rank at the same time is one message.
+    for (int step = 1; step < ring; ++step) out_.add("cp", Collective::SendRecv, pair, times_, rank_, outer);
+    for (int step = 0; ring > 1 && step <= ring; ++step) {
+      const bool data = step < ring - 1, gradient = step >= 1;
+      out_.add("cp", Collective::SendRecv, (data + gradient) * pair, times_, rank_, outer);
+    }
+  }
+  int per_data_block() const { return l_.tp * l_.cp; }
+
+  void experts(const MoeShape& m) {
+    const double width = m.latent > 0 ? ints(m.latent) : ints(job_.model.hidden);
+    const double mine = tokens_ / l_.tp;  // a tensor rank routes its share of the tokens
+    const Stack& stack = job_.training.stack;
+    if (l_.etp > 1) {
+      const double copies = std::min(ints(m.top_k), static_cast<double>(l_.ep));
+      const double bytes = 2 * mine * copies * l_.etp * width;
+      const auto group = [this](int r) { return r / l_.etp; };
+      out_.add("tp", Collective::AllGather, bytes, times_ * 2, rank_, group);
+      out_.add("tp", Collective::ReduceScatter, bytes, times_ * 2, rank_, group);
+    }
+    const auto group = [this](int r) { return r / (l_.etp * l_.ep) * l_.etp + world_.etp(r); };
+    const double element = stack.fp8_dispatch && narrow() < 1 ? 1 + 1.0 / 32 : 2;
+    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * element, times_, rank_, group);
+    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * 2, 3 * times_, rank_, group);
+    if (m.shared_width > 0) block(hidden_, 1);
+  }
+
+  Counter& out_;
+  const TrafficCase& job_;
+  const Layout& l_;
+  World world_;
+  int rank_;
+  double times_, tokens_ = 0, hidden_ = 0;
+  bool sp_ = false;
+};
+
+}  // namespace
+
+std::vector<CountedRow> count_layers(const TrafficCase& job, int stage) {
+  Counter out(job);
+  const int rank = stage * out.world_.per_stage();
+  for (const auto& [chunk, share] : chunks_of(job.layout, stage)) {
+    LayerMessages messages(out, job, rank, share * micro_batches_of(job));
+    for (const int kind : layers_of(job, chunk)) messages.layer(job.model.kinds[static_cast<std::size_t>(kind)]);
+    if (chunk == 0) messages.embedding();
+    if (chunk != chunks_in_all(job.layout) - 1) continue;
+    messages.head();
+    for (int depth = 0; depth < job.model.mtp.depth; ++depth) {
+      for (const int kind : job.model.mtp.kinds) messages.layer(job.model.kinds[static_cast<std::size_t>(kind)]);
+      messages.head();
+    }
+  }
+  return out.rows;
+}
+
+std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
+  Counter out(job);
+  const World& world = out.world_;
+  const Layout& l = job.layout;
+  const int rank = stage * world.per_stage();
+  const Holding held = holding_of(job, stage);
+  // Under DualPipe the opposite pipeline rank holds the same layers; the pair that stands farthest apart counts.
+  const bool both = l.schedule == Schedule::DualPipe;
+  const auto place = [&](int r) { return both ? std::min(world.pp(r), l.pp - 1 - world.pp(r)) : world.pp(r); };
+  const auto reduce = [&](double parameters, int copies, const std::function<int(int)>& copy,
+                          const std::function<int(int)>& owner, int owners, int parts) {
+    if (parameters <= 0) return;
+    const int instances = l.dp * l.cp / (l.shard > 0 ? l.shard : l.dp * l.cp);
+    const int sharers = std::max(1, copies / instances);
+    const auto all = [&](int r) { return place(r) * owners + owner(r); };
+    const auto inside = [&](int r) { return all(r) * copies + copy(r) / sharers; };
+    const auto between = [&](int r) { return (world.pp(r) * owners + owner(r)) * copies + copy(r) % sharers; };
+    const double runs = runs_of(job), grads = parameters * job.training.grad_bytes;
+    const double reductions = l.zero == 3 || (l.zero == 2 && !job.training.stack.reduces_once) ? runs : 1;
+    if (l.zero == 0) return out.add("dp", Collective::AllReduce, grads, 1, rank, all);
+    const int cut = l.zero == 3 ? parts : 1;
+    // `cut` messages of equal size
+    out.add("dp", Collective::ReduceScatter, grads / cut, reductions * cut, rank, inside);
+    out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank, between);
+    const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1) : 1;
+    out.add("dp", Collective::AllGather, parameters * 2 / cut, fetches * cut, rank, inside);
+  };
+  reduce(
+      held.sum.dense, l.dp * l.cp, [&](int r) { return world.data(r); }, [&](int r) { return world.tp(r); }, l.tp,
+      held.layers * job.training.stack.gathers_per_layer);
+  reduce(
+      held.sum.expert, world.copies(), [&](int r) { return world.copy(r); },
+      [&](int r) { return world.ep(r) * l.etp + world.etp(r); }, l.etp * l.ep, held.routed);
+  const bool twice = job.model.tied || job.model.mtp.depth > 0;
+  if (twice && l.pp > 1 && held.first != held.last) {
+    const auto ends = [&](int r) {
+      return world.pp(r) == 0 || world.pp(r) == l.pp - 1 ? r % world.per_stage() : -1 - r;
+    };
+    out.add("dp", Collective::AllReduce, table_of(job) * job.training.grad_bytes, 1, rank, ends);
+  }
+  return out.rows;
+}
+
+std::vector<CountedRow> count_hand_overs(const TrafficCase& job) {
+  const Layout& l = job.layout;
+  Counter out(job);
+  if (l.pp == 1) return {};
+  std::vector<double> sends(static_cast<std::size_t>(l.pp));
+  for (int stage = 0; stage < l.pp; ++stage)
+    for (const auto& [chunk, share] : chunks_of(l, stage)) {
+      const auto holds = [&](int other) {
+        // DualPipe's two directions run opposite ways: the neighbour chunk of a direction is never on this rank.
+        if (l.schedule == Schedule::DualPipe) return false;
+        for (const auto& [mine, part] : chunks_of(l, stage))
+          if (mine == other) return true;
+        return false;
+      };
+      if (chunk + 1 < chunks_in_all(l) && !holds(chunk + 1)) sends[static_cast<std::size_t>(stage)] += share;
+      if (chunk > 0 && !holds(chunk - 1)) sends[static_cast<std::size_t>(stage)] += share;
+    }
+  const double most = *std::max_element(sends.begin(), sends.end()) * micro_batches_of(job);
+  const bool shares = l.sequence_parallel || job.training.stack.scatters_hand_overs;
+  const double bytes = 2 * ints(job.training.seq) * l.micro_batch / l.cp * ints(job.model.hidden) / (shares ? l.tp : 1);
+  const int per_stage = out.world_.per_stage();
+  out.add("pp", Collective::SendRecv, bytes, most, 0, [per_stage](int r) { return r % per_stage; });
+  return out.rows;
+}
+
+}  // namespace plan::oracle

@@ -1,0 +1,223 @@
+// What an estimate says is sent, against a count that knows only the layers and the layout.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "formulas/names.hpp"
+#include "oracle/random_problem.hpp"
+#include "oracle/traffic_count.hpp"
+#include "planner/estimate.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/rules/rules.hpp"
+
+namespace plan {
+namespace {
+
+using oracle::CountedRow;
+
+template <class T>
+T pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
+
+Layer random_layer(std::mt19937& random, std::int64_t hidden, bool experts) {
+  Layer layer;
+  layer.attention = {.heads = 16, .kv_heads = pick<std::int64_t>(random, {2, 4, 16}), .head_dim = 128};
+  layer.attention.qkv_bias = chance(random, 30), layer.attention.out_bias = chance(random, 20);
+  layer.attention.sinks = chance(random, 20), layer.attention.output_gate = chance(random, 20);
+  layer.attention.qk_norm = pick(random, {QkNorm::None, QkNorm::PerHead, QkNorm::Full});
+  layer.latent = {.heads = 16,
+                  .q_rank = pick<std::int64_t>(random, {0, 384}),
+                  .kv_rank = 128,
+                  .nope_dim = 64,
+                  .rope_dim = 32,
+                  .value_dim = 64};
+  layer.mamba = {.heads = 32, .head_dim = 64, .groups = 8, .state = 128, .conv = 4};
+  layer.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv = 4};
+  layer.mixer = pick(random, {Mixer::Attention, Mixer::Attention, Mixer::Attention, Mixer::Latent, Mixer::Mamba2,
+                              Mixer::DeltaNet, Mixer::None});
+  layer.dense = {.width = 4 * hidden, .gated = chance(random, 70), .bias = chance(random, 20)};
+  layer.ffn = chance(random, 10) ? Ffn::None : Ffn::Dense;
+  layer.norms = pick(random, {1, 2, 4});
+  if (!experts || chance(random, 30)) return layer;
+  layer.ffn = Ffn::Moe;
+  layer.moe = {.experts = 16,
+               .top_k = pick<std::int64_t>(random, {1, 2, 4}),
+               .expert_width = 512,
+               .shared_width = pick<std::int64_t>(random, {0, 1024}),
+               .gated = chance(random, 70),
+               .expert_bias = chance(random, 20),
+               .router_bias = chance(random, 20),
+               .shared_gate = chance(random, 20),
+               .latent = pick<std::int64_t>(random, {0, 0, 512})};
+  return layer;
+}
+
+Model random_model(std::mt19937& random) {
+  Model model;
+  model.name = "random";
+  model.hidden = pick<std::int64_t>(random, {1024, 2048});
+  model.vocab = pick<std::int64_t>(random, {32000, 50257, 129280});
+  model.tied = chance(random, 40);
+  model.positions = chance(random, 20) ? 4096 : 0;
+  model.norm = chance(random, 30) ? Norm::Layer : Norm::Rms;
+  model.norm_bias = chance(random, 70), model.embedding_norm = chance(random, 10);
+  const bool experts = chance(random, 50);
+  const std::size_t kinds = 1 + random() % 3;
+  for (std::size_t i = 0; i < kinds; ++i) model.kinds.push_back(random_layer(random, model.hidden, experts));
+  for (int i = 0; i < 16; ++i) model.layers.push_back(static_cast<int>(random() % kinds));
+  if (chance(random, 25)) model.mtp = {.depth = pick(random, {1, 2}), .kinds = {static_cast<int>(random() % kinds)}};
+  return model;
+}
+
+Problem random_job(std::mt19937& random) {
+  Problem problem;
+  problem.model = random_model(random);
+  problem.cluster = oracle::plain_cluster();
+  problem.cluster.tiers[1].size = 32;
+  problem.training.seq = 4096;
+  problem.training.global_batch = 64;
+  problem.training.precision = chance(random, 30) ? Precision::Fp8Delayed : Precision::Bf16;
+  problem.training.grad_bytes = pick(random, {2, 4});
+  Stack& stack = problem.training.stack;
+  stack.states = pick(random, {StateLayout::Megatron, StateLayout::Megatron, StateLayout::Fsdp2});
+  stack.keeps_gathered = chance(random, 30), stack.reduces_per_linear = chance(random, 30);
+  stack.fp8_dispatch = chance(random, 30), stack.scatters_hand_overs = chance(random, 30);
+  stack.reduces_once = chance(random, 30), stack.reshard_after_forward = chance(random, 70);
+  stack.gathers_per_layer = pick(random, {1, 12});
+  return problem;
+}
+
+/// Powers of two, so that groups lie whole in the tiers.
+Layout random_layout(std::mt19937& random, const Model& model) {
+  Layout layout;
+  layout.tp = pick(random, {1, 2, 4, 8}), layout.cp = pick(random, {1, 1, 2, 4});
+  layout.pp = pick(random, {1, 2, 4}), layout.dp = pick(random, {1, 2, 4, 8});
+  layout.cp_kind = pick(random, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid});
+  layout.cp_ulysses = layout.cp_kind == CpKind::Hybrid ? 2 : 1;
+  if (layout.cp == 1) layout.cp_kind = CpKind::Ring, layout.cp_ulysses = 1;
+  if (model.moe()) layout.ep = pick(random, {1, 2, 4, 8, 16}), layout.etp = pick(random, {1, layout.tp});
+  layout.zero = static_cast<int>(random() % 4);
+  if (layout.zero > 0 && chance(random, 50)) layout.shard = std::max(1, layout.dense_group() / pick(random, {1, 2, 4}));
+  layout.micro_batch = pick(random, {1, 2});
+  layout.sequence_parallel = layout.tp > 1 && chance(random, 60);
+  if (layout.pp > 1) {
+    layout.schedule = static_cast<Schedule>(random() % kSchedules);
+    layout.vp = pick(random, {1, 2, 2, 4});
+  }
+  return layout;
+}
+
+std::string axis_name(Axis axis) {
+  switch (axis) {
+    case Axis::Tp: return "tp";
+    case Axis::Cp: return "cp";
+    case Axis::Ep: return "ep";
+    case Axis::Pp: return "pp";
+    case Axis::Dp: return "dp";
+  }
+  return {};
+}
+
+std::vector<CountedRow> rows_of(const Estimate& e, std::initializer_list<Axis> axes) {
+  std::vector<CountedRow> rows;
+  for (const Communication& row : e.communication)
+    if (std::find(axes.begin(), axes.end(), row.axis) != axes.end())
+      rows.push_back({axis_name(row.axis), row.op, row.group.size, row.tier,
+                      static_cast<double>(row.per_step.value), row.count});
+  return rows;
+}
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b) + 16; }
+
+/// Empty if equal; else the first difference in words.
+std::string difference(const std::vector<CountedRow>& told, const std::vector<CountedRow>& counted) {
+  const auto text = [](const CountedRow& r) {
+    return r.axis + " " + std::string(name(r.op)) + " over " + std::to_string(r.group) + " on " + r.tier + ": " +
+           std::to_string(r.bytes) + " bytes in " + std::to_string(r.count);
+  };
+  for (const auto& [from, to] : {std::pair(&told, &counted), std::pair(&counted, &told)})
+    for (const CountedRow& row : *from) {
+      const auto found = std::find_if(to->begin(), to->end(), [&](const CountedRow& other) {
+        return other.axis == row.axis && other.op == row.op && other.group == row.group && other.tier == row.tier;
+      });
+      const std::string whose = from == &told ? "only told: " : "only counted: ";
+      if (found == to->end()) return whose + text(row);
+      if (!near(found->bytes, row.bytes) || std::abs(found->count - row.count) > 1e-6)
+        return text(row) + " against " + text(*found);
+    }
+  return {};
+}
+
+/// The rows are those of one stage. Empty if they are; else how they differ from the last one's.
+template <class Count>
+std::string difference_from_stages(const std::vector<CountedRow>& told, int stages, const Count& count) {
+  std::string first;
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::string wrong = difference(told, count(stage));
+    if (wrong.empty()) return {};
+    if (first.empty()) first = wrong;
+  }
+  return first;
+}
+
+}  // namespace
+
+TEST_CASE("every message is what an independent count finds") {
+  std::mt19937 random(71);
+  int checked = 0, tied = 0, experts = 0, hybrid = 0, both = 0;
+  for (int i = 0; checked < oracle::rounds(2000) && i < 100000; ++i) {
+    Problem problem = random_job(random);
+    Layout layout = random_layout(random, problem.model);
+    problem.gpus = layout.world();
+    if (broken_rule(problem, layout) >= 0) continue;
+    ++checked;
+    const Estimate e = estimate(problem, layout);
+    layout.chunk_layers = e.layout.chunk_layers;
+    const oracle::TrafficCase job{problem.model, problem.training, layout, problem.cluster.tiers};
+    CAPTURE(i);
+    CAPTURE(layout.tp), CAPTURE(layout.cp), CAPTURE(layout.pp), CAPTURE(layout.vp), CAPTURE(layout.dp);
+    CAPTURE(layout.ep), CAPTURE(layout.etp), CAPTURE(layout.zero), CAPTURE(layout.shard);
+    CAPTURE(static_cast<int>(layout.schedule)), CAPTURE(static_cast<int>(layout.cp_kind));
+    CHECK(difference_from_stages(rows_of(e, {Axis::Tp, Axis::Cp, Axis::Ep}), layout.pp,
+                                 [&](int stage) { return count_layers(job, stage); }) == "");
+    CHECK(difference_from_stages(rows_of(e, {Axis::Dp}), layout.pp,
+                                 [&](int stage) { return count_gradients(job, stage); }) == "");
+    CHECK(difference(rows_of(e, {Axis::Pp}), count_hand_overs(job)) == "");
+    tied += problem.model.tied && layout.pp > 1, experts += layout.ep > 1, hybrid += layout.shard > 0;
+    both += layout.schedule == Schedule::DualPipe;
+  }
+  CHECK(checked >= oracle::rounds(2000));
+  for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(50));
+}
+
+TEST_CASE("a tied embedding is reduced once, and over the pipeline's ends where they are two ranks") {
+  Problem problem;
+  problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 128000);
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = 16;
+  problem.training.global_batch = 64;
+  const auto bytes = [&](const Layout& layout, Collective op, int group) {
+    double sum = 0;
+    for (const Communication& row : estimate(problem, layout).communication)
+      if (row.axis == Axis::Dp && row.op == op && row.group.size == group)
+        sum += static_cast<double>(row.per_step.value);
+    return sum;
+  };
+  Layout layout;
+  layout.dp = 16, layout.zero = 0;
+  const double apart = bytes(layout, Collective::AllReduce, 16);
+  problem.model.tied = true;
+  const double table = 128000.0 * 2048 * 4;
+  CHECK(apart - bytes(layout, Collective::AllReduce, 16) == doctest::Approx(table * 2 * 15 / 16));
+  layout.dp = 2, layout.pp = 8, layout.zero = 1;
+  const Seconds with = estimate(problem, layout).terms.dp;
+  CHECK(bytes(layout, Collective::AllReduce, 2) == table);  // twice (n - 1)/n of it, n = 2
+  problem.model.tied = false;
+  CHECK(bytes(layout, Collective::AllReduce, 2) == 0);
+  CHECK(with > estimate(problem, layout).terms.dp);
+}
+
+}  // namespace plan
