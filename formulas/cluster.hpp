@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formulas/training.hpp"
@@ -77,9 +78,58 @@ struct CollectiveFit {
 inline constexpr std::array<std::array<double, kOrientations>, kDTypes> kEqualOrientations{
     {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
 
+/// The design of a GPU, and the library that its collectives run on: facts that its preset states.
+enum class Architecture {
+  Unknown,
+  Volta,
+  Ampere,
+  Ada,
+  Hopper,
+  Blackwell,
+  Cdna2,
+  Cdna3,
+  Cdna4,
+  Gaudi2,
+  Gaudi3,
+  TpuV3,
+  TpuV4,
+  TpuV5e,
+  TpuV5p,
+  TpuV6e,
+  NeuronV3
+};
+enum class CollectiveLibrary { Unknown, Nccl, Rccl, Hccl, Xla, Neuron };
+
+/// Maker of an architecture, as presets name it; empty: not known.
+[[nodiscard]] constexpr std::string_view vendor_of(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::Unknown: return {};
+    case Architecture::Volta:
+    case Architecture::Ampere:
+    case Architecture::Ada:
+    case Architecture::Hopper:
+    case Architecture::Blackwell: return "nvidia";
+    case Architecture::Cdna2:
+    case Architecture::Cdna3:
+    case Architecture::Cdna4: return "amd";
+    case Architecture::Gaudi2:
+    case Architecture::Gaudi3: return "intel";
+    case Architecture::TpuV3:
+    case Architecture::TpuV4:
+    case Architecture::TpuV5e:
+    case Architecture::TpuV5p:
+    case Architecture::TpuV6e: return "google";
+    case Architecture::NeuronV3: return "amazon";
+  }
+  return {};
+}
+
 struct Gpu {
   std::string name{};
-  std::string vendor{};                        ///< nvidia, amd, google, intel, amazon; empty: not stated
+  std::string vendor{};  ///< nvidia, amd, google, intel, amazon; empty: not stated
+  Architecture architecture = Architecture::Unknown;
+  CollectiveLibrary library = CollectiveLibrary::Unknown;
+  bool nvlink_sharp = false;                   ///< switches that reduce and multicast: NCCL's NVLS
   Bytes memory{};                              ///< usable: what the driver reports
   std::array<FlopsPerSecond, kDTypes> peak{};  ///< dense, by DType; 0 = not supported
   BytesPerSecond memory_bandwidth{};
@@ -103,7 +153,9 @@ struct Gpu {
   double memory_efficiency = 0.8;            ///< share of memory_bandwidth that memory-bound kernels reach
   Seconds kernel_floor{3e-6};                ///< least time of any kernel
   std::vector<CollectiveFit> collectives{};  ///< inside one scale-up domain
+  std::string efficiency{};                  ///< key of the measured rates that it takes, presets/efficiency
   std::string measured_as{};                 ///< GPU whose measurements are used, if not its own
+  std::vector<std::string> edited{};         ///< numbers that differ from the preset `efficiency`, in words
 };
 
 /// One level of the network, innermost first.
@@ -161,6 +213,13 @@ struct NcclMemory {
   bool operator==(const NcclMemory&) const = default;
 };
 
+/// Numbers of a cluster that a probe measured; those of tables and curves say so themselves.
+struct ProbedNumbers {
+  bool memory = false;     ///< what the driver leaves
+  bool bandwidth = false;  ///< of the device memory
+  bool host_link = false;
+};
+
 struct Cluster {
   std::string name{};
   Gpu gpu{};
@@ -174,6 +233,7 @@ struct Cluster {
   bool measured = false;  ///< probed here rather than taken from a data sheet
   std::vector<NetworkCurve> network{};
   NcclMemory nccl{};
+  ProbedNumbers probed{};
   std::vector<std::string> measured_parts{};    ///< of a profile: what was measured
   std::vector<std::string> unmeasured_parts{};  ///< and what the data sheet or a default stands in for
 

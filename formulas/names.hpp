@@ -44,6 +44,20 @@ inline constexpr Named<Precision> kPrecisionNames[] = {
 inline constexpr Named<DType> kDTypeNames[] = {
     {DType::Fp32, "fp32"}, {DType::Fp16, "fp16"}, {DType::Bf16, "bf16"}, {DType::Fp8, "fp8"}, {DType::Fp4, "fp4"}};
 
+inline constexpr Named<Architecture> kArchitectureNames[] = {
+    {Architecture::Volta, "volta"},       {Architecture::Ampere, "ampere"},       {Architecture::Ada, "ada"},
+    {Architecture::Hopper, "hopper"},     {Architecture::Blackwell, "blackwell"}, {Architecture::Cdna2, "cdna2"},
+    {Architecture::Cdna3, "cdna3"},       {Architecture::Cdna4, "cdna4"},         {Architecture::Gaudi2, "gaudi2"},
+    {Architecture::Gaudi3, "gaudi3"},     {Architecture::TpuV3, "tpu-v3"},        {Architecture::TpuV4, "tpu-v4"},
+    {Architecture::TpuV5e, "tpu-v5e"},    {Architecture::TpuV5p, "tpu-v5p"},      {Architecture::TpuV6e, "tpu-v6e"},
+    {Architecture::NeuronV3, "neuron-v3"}};
+
+inline constexpr Named<CollectiveLibrary> kCollectiveLibraryNames[] = {{CollectiveLibrary::Nccl, "nccl"},
+                                                                       {CollectiveLibrary::Rccl, "rccl"},
+                                                                       {CollectiveLibrary::Hccl, "hccl"},
+                                                                       {CollectiveLibrary::Xla, "xla"},
+                                                                       {CollectiveLibrary::Neuron, "neuron"}};
+
 inline constexpr Named<Optimizer> kOptimizerNames[] = {
     {Optimizer::Adam, "adam"}, {Optimizer::Adam8bit, "adam8bit"},        {Optimizer::Adafactor, "adafactor"},
     {Optimizer::Muon, "muon"}, {Optimizer::SgdMomentum, "sgd-momentum"}, {Optimizer::Sgd, "sgd"}};
@@ -90,6 +104,8 @@ constexpr std::string_view name(Schedule v) { return detail::name_in(kScheduleNa
 constexpr std::string_view name(CpKind v) { return detail::name_in(kCpKindNames, v); }
 constexpr std::string_view name(Precision v) { return detail::name_in(kPrecisionNames, v); }
 constexpr std::string_view name(DType v) { return detail::name_in(kDTypeNames, v); }
+constexpr std::string_view name(Architecture v) { return detail::name_in(kArchitectureNames, v); }
+constexpr std::string_view name(CollectiveLibrary v) { return detail::name_in(kCollectiveLibraryNames, v); }
 constexpr std::string_view name(Optimizer v) { return detail::name_in(kOptimizerNames, v); }
 constexpr std::string_view name(Task v) { return detail::name_in(kTaskNames, v); }
 constexpr std::string_view name(Collective v) { return detail::name_in(kCollectiveNames, v); }

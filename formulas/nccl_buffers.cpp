@@ -16,7 +16,7 @@ struct Groups {
   const NcclMemory& measured;
   double channels, p2p_channels;
 
-  /// A ring, and an intra-node tree for all-reduces; NVLS adds its multicast buffers on Hopper and later.
+  /// A ring, and an intra-node tree for all-reduces; NVLS adds its multicast buffers.
   NcclGroup collective(std::string_view what, int size, bool all_reduce, bool nvls) const {
     NcclGroup group{.what = what, .ranks = size};
     if (size <= 1) return group;
@@ -67,25 +67,26 @@ void for_each_group(const Layout& layout, const Groups& groups, const Take& take
   take(groups.collective("world", layout.world(), true, false));  // loss, barriers
 }
 
-Groups groups_of(int gpus_per_node, GpuGeneration generation, const NcclMemory& measured) {
-  return {gpus_per_node, generation != GpuGeneration::Ampere, measured,
-          measured.channels > 0 ? measured.channels : usual_channels(generation),
+Groups groups_of(const NcclPlatform& platform) {
+  const NcclMemory& measured = platform.measured;
+  return {platform.gpus_per_node, platform.multicast, measured,
+          measured.channels > 0 ? measured.channels : usual_channels(platform.generation),
           measured.p2p_channels > 0 ? measured.p2p_channels : kUsualP2pChannels};
 }
 
 }  // namespace
 
-double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation, const NcclMemory& measured) {
+double nccl_buffers(const Layout& layout, const NcclPlatform& platform) {
   double bytes = 0;
-  for_each_group(layout, groups_of(gpus_per_node, generation, measured),
-                 [&](const NcclGroup& group) { bytes += group.bytes; });
+  if (!platform.known) return bytes;
+  for_each_group(layout, groups_of(platform), [&](const NcclGroup& group) { bytes += group.bytes; });
   return bytes;
 }
 
-std::vector<NcclGroup> nccl_groups(const Layout& layout, int gpus_per_node, GpuGeneration generation,
-                                   const NcclMemory& measured) {
+std::vector<NcclGroup> nccl_groups(const Layout& layout, const NcclPlatform& platform) {
   std::vector<NcclGroup> all;
-  for_each_group(layout, groups_of(gpus_per_node, generation, measured), [&](const NcclGroup& group) {
+  if (!platform.known) return all;
+  for_each_group(layout, groups_of(platform), [&](const NcclGroup& group) {
     if (group.bytes > 0) all.push_back(group);
   });
   return all;

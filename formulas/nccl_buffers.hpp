@@ -9,11 +9,19 @@
 
 namespace plan {
 
+/// What of a machine decides on NCCL's buffers.
+struct NcclPlatform {
+  int gpus_per_node = 8;
+  GpuGeneration generation = GpuGeneration::Hopper;
+  bool multicast = true;  ///< NVLink switches that reduce: NVLS
+  bool known = true;  ///< collectives run on NCCL, or on RCCL, which took over its buffers; of others none is counted
+  NcclMemory measured{};
+};
+
 /// Buffers that NCCL allocates outside the framework's allocator: rings of the collectives' groups and the
 /// point-to-point channels of pipeline and expert parallelism. What a probe measured of a node's groups is taken as
 /// measured; the rest follows NCCL's sources with the channels that its log states, or usual ones.
-[[nodiscard]] double nccl_buffers(const Layout& layout, int gpus_per_node, GpuGeneration generation,
-                                  const NcclMemory& measured = {});
+[[nodiscard]] double nccl_buffers(const Layout& layout, const NcclPlatform& platform);
 
 /// How the bytes of a group come about.
 enum class NcclShare {
@@ -38,7 +46,6 @@ struct NcclGroup {
 inline constexpr double kNcclConnection = 12.0 * (1 << 20);  ///< LL, LL128, Simple FIFOs: 10 MiB in, 2 MiB out
 inline constexpr double kNcclPool = 64.0 * (1 << 20);        ///< 32 channels * 16 * 128 KiB, shared by all peers
 inline constexpr double kNcclMulticast = 16.0 * (1 << 20);   ///< 2 MiB for each of 8 heads
-[[nodiscard]] std::vector<NcclGroup> nccl_groups(const Layout& layout, int gpus_per_node, GpuGeneration generation,
-                                                 const NcclMemory& measured = {});
+[[nodiscard]] std::vector<NcclGroup> nccl_groups(const Layout& layout, const NcclPlatform& platform);
 
 }  // namespace plan

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/states.hpp"
@@ -63,6 +64,31 @@ struct LinearShapes {
   }
 };
 [[nodiscard]] LinearShapes linear_shapes(const Model& model, const Layer& layer, const Layout& layout);
+
+/// The generation whose constants an architecture takes: its own, or of those fitted the one of its time, whose tensor
+/// cores have the same narrow types. An unknown one takes the plainest.
+[[nodiscard]] constexpr GpuGeneration generation(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::Unknown:
+    case Architecture::Volta:
+    case Architecture::Ampere:
+    case Architecture::Cdna2:
+    case Architecture::TpuV3:
+    case Architecture::TpuV4:
+    case Architecture::TpuV5e:
+    case Architecture::TpuV5p: return GpuGeneration::Ampere;
+    case Architecture::Ada:
+    case Architecture::Hopper:
+    case Architecture::Cdna3:
+    case Architecture::Gaudi2:
+    case Architecture::Gaudi3:
+    case Architecture::TpuV6e:
+    case Architecture::NeuronV3: return GpuGeneration::Hopper;
+    case Architecture::Blackwell:
+    case Architecture::Cdna4: return GpuGeneration::Blackwell;
+  }
+  return GpuGeneration::Ampere;
+}
 
 /// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before [TE].
 [[nodiscard]] constexpr double gemm_workspace(GpuGeneration generation) {

@@ -8,6 +8,7 @@
 
 #include "formulas/communication.hpp"
 #include "formulas/parameters.hpp"
+#include "formulas/transient.hpp"
 
 namespace plan {
 namespace {
@@ -220,10 +221,13 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
 }
 
 double LayerBuilder::gemm_rate(DType dtype) const {
-  const auto has = [&](DType d) { return gpu_.peak[static_cast<std::size_t>(d)].value > 0; };
   const bool fp8 = dtype == DType::Fp8, fp4 = dtype == DType::Fp4;
-  if (has(DType::Fp4)) return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
-  if (has(DType::Fp8)) return fit_.gemm * fit_.hopper * (fp8 || fp4 ? fit_.hopper_fp8 : 1);
+  switch (generation(gpu_.architecture)) {
+    case GpuGeneration::Blackwell:
+      return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
+    case GpuGeneration::Hopper: return fit_.gemm * fit_.hopper * (fp8 || fp4 ? fit_.hopper_fp8 : 1);
+    case GpuGeneration::Ampere: break;
+  }
   return fit_.gemm;
 }
 

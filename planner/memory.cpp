@@ -97,16 +97,21 @@ EndMemory spread(EndMemory ends, int stages) {
 
 }  // namespace
 
-GpuGeneration generation_of(const Gpu& gpu) {
-  if (gpu.peak[static_cast<std::size_t>(DType::Fp4)].value > 0) return GpuGeneration::Blackwell;
-  return gpu.peak[static_cast<std::size_t>(DType::Fp8)].value > 0 ? GpuGeneration::Hopper : GpuGeneration::Ampere;
+NcclPlatform nccl_platform(const Cluster& cluster) {
+  const CollectiveLibrary library = cluster.gpu.library;
+  const bool nccl = library == CollectiveLibrary::Nccl;
+  return {.gpus_per_node = cluster.gpus_per_node,
+          .generation = generation(cluster.gpu.architecture),
+          .multicast = nccl && cluster.gpu.nvlink_sharp,
+          .known = nccl || library == CollectiveLibrary::Rccl || library == CollectiveLibrary::Unknown,
+          .measured = cluster.nccl};
 }
 
 MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     : problem_(&problem),
-      training_(training_on(problem, generation_of(problem.cluster.gpu))),
+      training_(training_on(problem, generation(problem.cluster.gpu.architecture))),
       split_(layout),
-      generation_(generation_of(problem.cluster.gpu)) {
+      generation_(generation(problem.cluster.gpu.architecture)) {
   const Model& model = problem.model;
   const Training& training = training_;
   layers_.reserve(model.kinds.size());

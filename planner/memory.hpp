@@ -6,6 +6,7 @@
 #include "formulas/activation.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/nccl_buffers.hpp"
 #include "formulas/states.hpp"
 #include "formulas/training.hpp"
 #include "formulas/transient.hpp"
@@ -49,8 +50,8 @@ struct EndMemory {
 
 inline constexpr int kMaxLayerKinds = 16;
 
-/// fp8 tensor cores came with Hopper, fp4 with Blackwell.
-[[nodiscard]] GpuGeneration generation_of(const Gpu& gpu);
+/// What of a cluster decides on the buffers of its collectives.
+[[nodiscard]] NcclPlatform nccl_platform(const Cluster& cluster);
 
 /// What one pipeline rank holds: how many layers of each kind, and which ends.
 struct StageContent {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formulas/communication.hpp"
+#include "formulas/transient.hpp"
 #include "planner/layer_cost.hpp"
 
 namespace plan {
@@ -58,8 +59,8 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
 
 double LayerBuilder::attention_rate() const {
   // Kernels written for Ampere's instructions keep their order on later GPUs and fall behind the vendor's together.
-  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
-  const double flash2 = fit_.attention * (hopper ? fit_.flash2_rate : 1);
+  const bool later = generation(gpu_.architecture) != GpuGeneration::Ampere;
+  const double flash2 = fit_.attention * (later ? fit_.flash2_rate : 1);
   switch (stack_.attention_kernel) {
     case AttentionKernel::Vendor: return fit_.attention;
     case AttentionKernel::Flash2: return flash2;
@@ -171,9 +172,9 @@ void LayerBuilder::add_scan(double flops) {
 
 double LayerBuilder::scan_rate() const {
   // Triton kernels of small products: a quarter of the peak on Ampere, and behind it later as FlashAttention 2 is.
-  const bool hopper = gpu_.peak[static_cast<std::size_t>(DType::Fp8)].value > 0;
+  const bool later = generation(gpu_.architecture) != GpuGeneration::Ampere;
   return gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16) *
-         (hopper ? fit_.flash2_rate : 1);
+         (later ? fit_.flash2_rate : 1);
 }
 
 void LayerBuilder::delta_net(const DeltaNetShape& shape) {

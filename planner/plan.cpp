@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "formulas/names.hpp"
 #include "planner/choice.hpp"
+#include "planner/memory.hpp"
 #include "planner/nearest.hpp"
+#include "planner/physics.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -33,6 +36,18 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
     list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
   if (!gpu.measured_as.empty())
     list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});
+  if (!gpu.edited.empty())
+    list.push_back({"hardware_edited", fmt::format("{}: {}; rates measured under `efficiency: {}` are scaled by them",
+                                                   gpu.name, fmt::join(gpu.edited, ", "), gpu.efficiency)});
+  if (gpu.efficiency.empty() && gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0].fit.rate.value <= 0)
+    list.push_back({"efficiency_unknown",
+                    gpu.name + " names no measured rates (`efficiency`): usual shares of its data sheet stand in"});
+  if (gpu.architecture == Architecture::Unknown)
+    list.push_back({"architecture_unknown",
+                    gpu.name + " states no `architecture`: counted with the constants of NVIDIA's Ampere"});
+  if (!nccl_platform(problem.cluster).known && problem.gpus > 1)
+    list.push_back({"communication_memory_unknown",
+                    fmt::format("{}: buffers of {} are not known and count as none", gpu.name, name(gpu.library))});
   if (problem.training.offload.any() && gpu.host_link.value == 0)
     list.push_back(
         {"host_link_unknown", gpu.name + ": its link to the host is not known, copies over it count as free"});
@@ -88,6 +103,8 @@ Result<Plan> search(const Problem& problem) {
   plan.best = estimate(found.problem, chosen);
   plan.fastest = estimate(found.problem, result.ranking.best().front().layout);
   plan.fastest_on_paper = estimate(found.problem, result.paper.best().front().layout);
+  for (const Estimate* estimated : {&plan.best, &*plan.fastest, &*plan.fastest_on_paper})
+    if (std::optional<Error> error = beyond_physics(found.problem, *estimated)) return fail(*std::move(error));
   plan.paper_lacks = found.nothing_runs ? "" : what_it_lacks(found.problem, plan.fastest_on_paper->layout);
   plan.runs_on = frameworks_that_run(found.problem, chosen);
   for (const Candidate& candidate : result.ranking.best())
@@ -112,6 +129,7 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   Plan plan;
   plan.problem = problem;
   plan.best = estimate(problem, layout);
+  if (std::optional<Error> error = beyond_physics(problem, plan.best)) return fail(*std::move(error));
   plan.runs_on = frameworks_that_run(problem, layout);
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
   plan.notes = notes(problem, plan.best.fits == Fits::AtRisk);

@@ -5,6 +5,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/partition.hpp"
+#include "planner/claims.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/uncertainty.hpp"
 
@@ -66,7 +67,7 @@ double hand_overs(const Layout& layout) {
     sent[static_cast<std::size_t>(rank)] += both ? 0.5 : 1;
     if (both) sent[static_cast<std::size_t>(layout.pp - 1 - rank)] += 0.5;
   };
-  for (int chunk = 0; chunk + 1 < chunk_count(layout); ++chunk) {
+  for (int chunk = 0; chunk + 1 < static_cast<int>(layout.chunks()); ++chunk) {
     const int from = rank_of_chunk(chunk, layout.pp, v_shaped(layout.schedule));
     const int to = rank_of_chunk(chunk + 1, layout.pp, v_shaped(layout.schedule));
     if (from != to) count(from), count(to);
@@ -195,9 +196,6 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   estimate.stage_layers = stages().stage_layers;
   estimate.terms = terms(hidden);
   estimate.step_time = estimate.terms.total();
-  const Interval interval = time_interval(problem_);
-  estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
-  estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.tokens_per_s = static_cast<double>(problem_.training.tokens_per_step()) / estimate.step_time.value;
   estimate.tokens_per_s_per_gpu = estimate.tokens_per_s / problem_.gpus;
   estimate.mfu = utilisation(problem_, layout, stages().stage_layers, estimate.step_time.value);
@@ -205,6 +203,9 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   report_layers(estimate);
   report_pipeline(estimate);
   report_gradients(estimate, memory, hidden, prices);
+  const Interval interval = time_interval(problem_, time_coverage(problem_, estimate).share);
+  estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
+  estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.layout.chunk_layers = stages().chunk_layers;
 }
 

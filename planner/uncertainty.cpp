@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "formulas/transient.hpp"
+
 namespace plan {
 namespace {
 
@@ -53,10 +55,12 @@ constexpr double kNinety = 1.645;  ///< standard deviations either side that hol
 }  // namespace
 
 Regime regime_of(const Problem& problem) {
-  if (!problem.cluster.measured && !problem.cluster.gpu.measured_as.empty()) return Regime::UnmeasuredGpu;
+  const Gpu& gpu = problem.cluster.gpu;
+  const bool probed = gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0].fit.provenance == Provenance::Measured;
+  if (!problem.cluster.measured && !probed && (!gpu.measured_as.empty() || !gpu.edited.empty()))
+    return Regime::UnmeasuredGpu;
   if (problem.model.moe())  // the faster the GPU, the more of a routed layer is the host's time
-    return problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Fp4)].value > 0 ? Regime::BlackwellMoe
-                                                                                    : Regime::Moe;
+    return generation(gpu.architecture) == GpuGeneration::Blackwell ? Regime::BlackwellMoe : Regime::Moe;
   if (problem.training.seq >= kLongSequence) return Regime::LongContext;
   const bool nodes = problem.gpus > problem.cluster.scale_up_size();
   if (problem.training.stack.eager_launches) return nodes ? Regime::MultiNodeEager : Regime::SingleNodeEager;
@@ -65,9 +69,12 @@ Regime regime_of(const Problem& problem) {
   return nodes ? Regime::MultiNode : Regime::SingleNode;
 }
 
-Interval time_interval(const Problem& problem) {
-  if (problem.cluster.measured) return kProbedStepTime;
-  return kStepTime[static_cast<std::size_t>(regime_of(problem))];
+Interval time_interval(const Problem& problem) { return kStepTime[static_cast<std::size_t>(regime_of(problem))]; }
+
+Interval time_interval(const Problem& problem, double measured_share) {
+  const Interval usual = time_interval(problem);
+  const auto between = [&](double probed, double other) { return other + measured_share * (probed - other); };
+  return {between(kProbedStepTime.low, usual.low), between(kProbedStepTime.high, usual.high)};
 }
 
 Interval memory_interval(const Problem& problem) {

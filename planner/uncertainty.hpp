@@ -42,6 +42,8 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 
 /// 90 % intervals of step time and of peak memory.
 [[nodiscard]] Interval time_interval(const Problem& problem);
+/// The same, narrower by the share of the step that rests on quantities measured here (planner/claims.hpp).
+[[nodiscard]] Interval time_interval(const Problem& problem, double measured_share);
 [[nodiscard]] Interval memory_interval(const Problem& problem);
 
 /// Standard deviation of ln(time of a / time of b) around its prediction, for two layouts of one job on one cluster:

@@ -41,6 +41,35 @@ void read_gpu_of(yaml::Map& root, const GpuLookup& lookup, Gpu& gpu) {
   for (const Error& error : found.error()) root.reader().error(*node, error.code, error.message, error.help);
 }
 
+/// A cluster's links and nodes are its own, not those that its GPU usually comes in.
+void take_surroundings(const Cluster& cluster, Gpu& gpu) {
+  gpu.gpus_per_node = cluster.gpus_per_node;
+  if (cluster.tiers.empty()) return;
+  gpu.scale_up = cluster.tiers.front().bandwidth;
+  gpu.scale_up_size = cluster.tiers.front().size;
+  if (cluster.tiers.size() > 1) gpu.nic = cluster.tiers[1].bandwidth;
+}
+
+/// A GPU inside a cluster's file says nothing else about them.
+void refuse_other_surroundings(yaml::Map& root, const Cluster& cluster) {
+  const yaml::Node* node = root.get("gpu", kOptional);
+  if (node == nullptr || node->kind != yaml::Kind::Map || cluster.tiers.empty()) return;
+  Gpu theirs = cluster.gpu;
+  take_surroundings(cluster, theirs);
+  const auto refuse = [&](const char* key, const std::string& there, const std::string& here) {
+    root.reader().error(
+        *node, "conflict",
+        fmt::format("`gpu.{}` is {}, and the cluster says {}: leave out `gpu.{}`", key, there, here, key));
+  };
+  const auto rate = [](BytesPerSecond r) { return format_quantity(r.value, Dimension::ByteRate); };
+  if (cluster.gpu.scale_up != theirs.scale_up) refuse("scale_up", rate(cluster.gpu.scale_up), rate(theirs.scale_up));
+  if (cluster.gpu.nic != theirs.nic) refuse("nic", rate(cluster.gpu.nic), rate(theirs.nic));
+  if (cluster.gpu.scale_up_size != theirs.scale_up_size)
+    refuse("scale_up_size", fmt::format("{}", cluster.gpu.scale_up_size), fmt::format("{}", theirs.scale_up_size));
+  if (cluster.gpu.gpus_per_node != theirs.gpus_per_node)
+    refuse("gpus_per_node", fmt::format("{}", cluster.gpu.gpus_per_node), fmt::format("{}", theirs.gpus_per_node));
+}
+
 /// `size: all` holds any number of GPUs.
 void read_size(yaml::Map& map, int& size) {
   const yaml::Node* node = map.get("size");
@@ -97,11 +126,17 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   yaml::Map root = reader.root();
   Cluster cluster;
   read_header(root, "cluster/1", cluster.name);
-  read_gpu_of(root, lookup, cluster.gpu);
+  const yaml::Node* gpu = root.get("gpu", kOptional);
+  const bool whole = gpu != nullptr && gpu->kind == yaml::Kind::Map;  // its rates are shares of links that come first
+  if (!whole) read_gpu_of(root, lookup, cluster.gpu);
   root.integer("gpus_per_node", cluster.gpus_per_node, {1, 1e4});
   cluster.nics_per_node = cluster.gpus_per_node;
   root.integer("nics_per_node", cluster.nics_per_node, {0, 1e4}, kOptional);
   read_tiers(root, cluster);
+  take_surroundings(cluster, cluster.gpu);
+  if (whole) read_gpu_of(root, lookup, cluster.gpu);
+  if (whole) refuse_other_surroundings(root, cluster);
+  take_surroundings(cluster, cluster.gpu);
   root.quantity("host_power", cluster.host_power_w, Dimension::Power, {1, 1e5}, kOptional);
   root.number("pue", cluster.pue, {1, 10}, kOptional);
   double mtbf = 0;
@@ -120,8 +155,9 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   out.plain(fmt::format("name: {}", cluster.name));
   out.plain("gpu:");
   out.plain(fmt::format("  name: {}", cluster.gpu.name));
-  write_gpu_fields(out, 2, cluster.gpu);
-  if (cluster.measured && has_efficiency(cluster.gpu)) {
+  const bool with_rates = cluster.measured && has_efficiency(cluster.gpu);
+  write_gpu_fields(out, 2, cluster.gpu, true, with_rates);
+  if (with_rates) {
     out.plain("  efficiency:");
     write_efficiency_fields(out, 4, cluster.gpu, source.empty() ? "plan probe" : std::string(source));
   }

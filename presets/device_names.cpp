@@ -50,6 +50,12 @@ constexpr DeviceName kDevices[] = {
 
 }  // namespace
 
+std::vector<std::string> presets_of_devices() {
+  std::vector<std::string> presets;
+  for (const DeviceName& row : kDevices) presets.emplace_back(row.preset);
+  return presets;
+}
+
 std::string preset_of_device(std::string_view device, double memory_gib) {
   std::string name(device);
   std::transform(name.begin(), name.end(), name.begin(),

@@ -15,14 +15,18 @@ namespace {
 constexpr Named<Orientation> kOrientationNames[] = {
     {Orientation::Forward, "forward"}, {Orientation::DataGrad, "data_grad"}, {Orientation::WeightGrad, "weight_grad"}};
 
-/// Data sheet of the measured GPU over which rates are scaled, and whether `gpu` is another one.
+/// Measured rates are shares of a stated peak or bandwidth: numbers of `gpu` over those of the data sheet that the
+/// rates were measured under, and whether that is another GPU's.
 struct Scale {
   std::array<double, kDTypes> peak{1, 1, 1, 1, 1};
+  double half = 1;  ///< of 16-bit products: bf16, or fp16 where there is no bf16
   double memory = 1;
   double scale_up = 1;
   bool inherited = false;
   Provenance of(Provenance own) const { return inherited ? Provenance::Inherited : own; }
 };
+
+const char* name_of(DType dtype) { return kDTypeNames[static_cast<std::size_t>(dtype)].name.data(); }
 
 double ratio(double mine, double measured) { return mine > 0 && measured > 0 ? mine / measured : 1; }
 
@@ -31,17 +35,18 @@ Scale read_reference(yaml::Map root, const Gpu& gpu) {
   std::string name;
   root.text("gpu", name);
   yaml::Map reference = root.map("reference");
-  scale.inherited = name != gpu.name;
-  for (std::size_t i = 0; i < kDTypes; ++i) {
+  scale.inherited = !gpu.efficiency.empty() && name != gpu.efficiency;
+  for (const DType dtype : {DType::Fp32, DType::Fp8, DType::Fp4, DType::Fp16, DType::Bf16}) {
+    const auto i = static_cast<std::size_t>(dtype);
     FlopsPerSecond peak;
-    if (reference.quantity(kDTypeNames[i].name, peak, yaml::kPositive, yaml::kOptional) && scale.inherited)
-      scale.peak[i] = ratio(gpu.peak[i].value, peak.value);
+    if (!reference.quantity(name_of(dtype), peak, yaml::kPositive, yaml::kOptional)) continue;
+    scale.peak[i] = ratio(gpu.peak[i].value, peak.value);
+    if (dtype == DType::Bf16 || dtype == DType::Fp16) scale.half = scale.peak[i];
   }
   BytesPerSecond memory, link;
   reference.quantity("memory_bandwidth", memory);
   reference.quantity("scale_up", link);
   reference.finish();
-  if (!scale.inherited) return scale;
   scale.memory = ratio(gpu.memory_bandwidth.value, memory.value);
   scale.scale_up = ratio(gpu.scale_up.value, link.value);
   return scale;
@@ -144,7 +149,7 @@ void read_grouped(yaml::Map root, const Scale& scale, Gpu& gpu) {
     row.quantity("rate", fit.rate);
     row.quantity("bandwidth", fit.bandwidth);
     row.finish();
-    fit.rate = fit.rate * scale.peak[static_cast<std::size_t>(DType::Bf16)];
+    fit.rate = fit.rate * scale.half;
     fit.bandwidth = fit.bandwidth * scale.memory;
     fit.provenance = scale.of(Provenance::Fitted);
   }
@@ -165,14 +170,14 @@ void read_attention(yaml::Map root, const Scale& scale, Gpu& gpu) {
     row.number("b0", fit.b0, yaml::kNotNegative);
     row.number("d0", fit.d0, yaml::kNotNegative);
     row.finish();
-    fit.rate = fit.rate * scale.peak[static_cast<std::size_t>(DType::Bf16)];
+    fit.rate = fit.rate * scale.half;
     fit.provenance = scale.of(Provenance::Fitted);
   }
   map.finish();
 }
 
 void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& scale, Gpu& gpu) {
-  CollectiveFit fit{.provenance = scale.of(Provenance::Measured)};
+  CollectiveFit fit{.provenance = scale.of(Provenance::Imported)};
   map.word("op", fit.op, kCollectiveNames);
   map.integer("ranks", fit.ranks, {2, 1024});
   map.quantity("alpha", fit.alpha);

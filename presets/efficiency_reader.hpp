@@ -10,8 +10,8 @@
 namespace plan {
 
 /// Fills the measured part of `gpu` (GEMM grids, attention, collectives, ...) from one file of presets/efficiency.
-/// `gpu` already holds its data sheet. When it is not the GPU that the file was measured on, rates scale with the
-/// data sheets and provenance says Inherited.
+/// `gpu` already holds its data sheet: rates are shares of the peaks and bandwidths under which they were measured, and
+/// scale with its own. Where `gpu.efficiency` is not the GPU of the file, provenance says Inherited.
 [[nodiscard]] Result<void> read_efficiency(std::string text, std::string file, Gpu& gpu);
 
 /// The same from a map that is part of a larger file, such as a profile's `efficiency`.
@@ -26,8 +26,9 @@ void write_efficiency_fields(Lines& out, int indent, const Gpu& gpu, const std::
 /// Takes from `other` what `gpu` did not measure itself.
 void fill_efficiency(Gpu& gpu, const Gpu& other);
 
-/// The measured efficiencies shipped for `gpu.name`, its own or those of the GPU named under `like` in
-/// presets/efficiency/inherited.yaml. `false` where there are none: the data sheet's shares then apply.
+/// The measured efficiencies shipped under the key `gpu.efficiency`: a table of that name, or the one named under
+/// `like` in presets/efficiency/inherited.yaml; never by the GPU's display name. Fills `gpu.edited`. `false` where
+/// there is no key: the data sheet's shares then apply.
 [[nodiscard]] Result<bool> apply_efficiency(Gpu& gpu);
 
 /// GPU whose measurements stand in for those of `name`; empty when it has its own or none.

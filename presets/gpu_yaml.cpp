@@ -2,6 +2,7 @@
 // Tested by tests/presets/hardware_test.cpp.
 #include <fmt/core.h>
 
+#include "formulas/names.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
 #include "presets/header.hpp"
@@ -28,10 +29,46 @@ void write_unless_zero(Lines& out, int indent, std::string_view key, double valu
   if (value != 0) out.data(indent, key, format_quantity(value, dimension));
 }
 
+/// Whose it is, what it is, and what its collectives run on. Stated, because neither a name nor a rate says it.
+void read_make(yaml::Map& root, Gpu& gpu) {
+  root.text("vendor", gpu.vendor, kOptional);
+  root.word("architecture", gpu.architecture, kArchitectureNames, kOptional);
+  root.word("collectives", gpu.library, kCollectiveLibraryNames, kOptional);
+  root.boolean("nvlink_sharp", gpu.nvlink_sharp, kOptional);
+  const std::string_view maker = vendor_of(gpu.architecture);
+  if (gpu.vendor.empty()) gpu.vendor = maker;
+  if (!maker.empty() && maker != gpu.vendor)
+    root.reader().error(*root.get("vendor"), "conflict",
+                        fmt::format("`vendor` is {}, and {} is made by {}", yaml::printable(gpu.vendor),
+                                    name(gpu.architecture), maker));
+  if (gpu.nvlink_sharp && !gpu.vendor.empty() && gpu.vendor != "nvidia")
+    root.reader().error(*root.get("nvlink_sharp"), "conflict",
+                        fmt::format("`nvlink_sharp` is NVIDIA's, and `vendor` is {}", yaml::printable(gpu.vendor)));
+}
+
+void write_make(Lines& out, int in, const Gpu& gpu) {
+  if (!gpu.vendor.empty()) out.data(in, "vendor", gpu.vendor);
+  if (gpu.architecture != Architecture::Unknown) out.data(in, "architecture", name(gpu.architecture));
+  if (gpu.library != CollectiveLibrary::Unknown) out.data(in, "collectives", name(gpu.library));
+  if (gpu.nvlink_sharp) out.flag(in, "nvlink_sharp", true);
+}
+
+/// A word names a table of presets/efficiency; a map holds what was measured on this very GPU.
+void read_rates(yaml::Map& root, Gpu& gpu) {
+  const yaml::Node* node = root.get("efficiency", kOptional);
+  if (node == nullptr) return;
+  if (node->kind != yaml::Kind::Map) {
+    root.text("efficiency", gpu.efficiency, kOptional);
+    return;
+  }
+  yaml::Map measured = root.map("efficiency");
+  read_efficiency_fields(measured, gpu);
+}
+
 }  // namespace
 
 void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
-  root.text("vendor", gpu.vendor, kOptional);
+  read_make(root, gpu);
   root.quantity("memory", gpu.memory, Range{1e6, 1e15});
   read_peaks(root, gpu);
   root.quantity("memory_bandwidth", gpu.memory_bandwidth, kBandwidth);
@@ -47,32 +84,30 @@ void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
   root.text("measured_as", gpu.measured_as, kOptional);
   root.number("memory_efficiency", gpu.memory_efficiency, {0.01, 1}, kOptional);
   root.quantity("kernel_floor", gpu.kernel_floor, Range{0, 1}, kOptional);
-  if (root.has("efficiency")) {
-    yaml::Map measured = root.map("efficiency");
-    read_efficiency_fields(measured, gpu);
-  } else {
-    root.get("efficiency", kOptional);
-  }
+  read_rates(root, gpu);
 }
 
-void write_gpu_fields(Lines& out, int in, const Gpu& gpu) {
+void write_gpu_fields(Lines& out, int in, const Gpu& gpu, bool in_cluster, bool with_rates) {
   const Gpu assumed;
-  if (!gpu.vendor.empty()) out.data(in, "vendor", gpu.vendor);
+  write_make(out, in, gpu);
   write_unless_zero(out, in, "memory", static_cast<double>(gpu.memory.value), Dimension::Bytes);
   out.plain(fmt::format("{:{}}peak:", "", in));
   for (const Named<DType>& row : kDTypeNames)
     write_unless_zero(out, in + 2, row.name, gpu.peak[static_cast<std::size_t>(row.value)].value, Dimension::FlopRate);
   write_unless_zero(out, in, "memory_bandwidth", gpu.memory_bandwidth.value, Dimension::ByteRate);
   if (gpu.sm_count != 0) out.data(in, "sm_count", fmt::format("{}", gpu.sm_count));
-  write_unless_zero(out, in, "scale_up", gpu.scale_up.value, Dimension::ByteRate);
-  out.data(in, "scale_up_size", fmt::format("{}", gpu.scale_up_size));
-  out.data(in, "gpus_per_node", fmt::format("{}", gpu.gpus_per_node));
-  write_unless_zero(out, in, "nic", gpu.nic.value, Dimension::ByteRate);
+  if (!in_cluster) {
+    write_unless_zero(out, in, "scale_up", gpu.scale_up.value, Dimension::ByteRate);
+    out.data(in, "scale_up_size", fmt::format("{}", gpu.scale_up_size));
+    out.data(in, "gpus_per_node", fmt::format("{}", gpu.gpus_per_node));
+    write_unless_zero(out, in, "nic", gpu.nic.value, Dimension::ByteRate);
+  }
   write_unless_zero(out, in, "host_link", gpu.host_link.value, Dimension::ByteRate);
   write_unless_zero(out, in, "power", gpu.power_w, Dimension::Power);
   write_unless_zero(out, in, "price", gpu.price_per_hour, Dimension::Price);
   write_unless_zero(out, in, "context", static_cast<double>(gpu.context.value), Dimension::Bytes);
-  if (!gpu.measured_as.empty()) out.data(in, "measured_as", gpu.measured_as);
+  if (with_rates && !gpu.measured_as.empty()) out.data(in, "measured_as", gpu.measured_as);
+  if (!with_rates && !gpu.efficiency.empty()) out.data(in, "efficiency", gpu.efficiency);
   if (gpu.memory_efficiency != assumed.memory_efficiency)
     out.data(in, "memory_efficiency", fmt::format("{}", gpu.memory_efficiency));
   if (gpu.kernel_floor != assumed.kernel_floor)
@@ -96,7 +131,7 @@ std::string write_gpu(const Gpu& gpu, std::string_view source) {
   Lines out(source);
   out.plain("preset: gpu/1");
   out.plain(fmt::format("name: {}", gpu.name));
-  write_gpu_fields(out, 0, gpu);
+  write_gpu_fields(out, 0, gpu, false, false);
   return out.text();
 }
 

@@ -21,6 +21,9 @@ namespace plan {
 /// there is none. "NVIDIA H100 80GB HBM3" is h100-sxm.
 [[nodiscard]] std::string preset_of_device(std::string_view device, double memory_gib);
 
+/// The data sheets that devices' names can mean.
+[[nodiscard]] std::vector<std::string> presets_of_devices();
+
 /// The cluster that a profile describes: the table first, the fit outside it, `data_sheet` (with the efficiencies the
 /// program carries) for what was not measured; `measured_parts` and `unmeasured_parts` say which is which.
 [[nodiscard]] Result<Cluster> cluster_of_profile(const HardwareProfile& profile, const Gpu& data_sheet);

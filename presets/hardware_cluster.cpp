@@ -164,7 +164,10 @@ void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
   }
   if (cluster.tiers.empty()) cluster.tiers = usual;
   if (cluster.tiers.size() == 1) cluster.tiers.push_back(usual.back());
+  const BytesPerSecond before = cluster.gpu.scale_up;
   cluster.gpu.scale_up = cluster.tiers.front().bandwidth;
+  if (before.value > 0 && cluster.gpu.scale_up.value > 0)  // shipped curves are shares of the link
+    for (CollectiveFit& fit : cluster.gpu.collectives) fit.busbw = fit.busbw * (cluster.gpu.scale_up / before);
   cluster.gpu.scale_up_size = cluster.tiers.front().size;
 }
 
@@ -191,12 +194,15 @@ void tell_parts(const HardwareProfile& profile, std::vector<std::string> refused
   for (const Named<DType>& row : kDTypeNames)
     if (gemm[static_cast<std::size_t>(row.value)]) types += fmt::format(" {}", row.name);
   part(!types.empty(), "GEMM" + types);
+  cluster.probed = {.memory = profile.memory.usable_gib > 0,
+                    .bandwidth = profile.hbm.copy.known(),
+                    .host_link = profile.host_link.all_gpus_h2d.known() || profile.host_link.h2d.known()};
   part(!profile.attention.empty(), "attention");
-  part(profile.hbm.copy.known() || !profile.memory_bound.empty(), "memory bandwidth");
-  part(profile.memory.usable_gib > 0, "memory");
+  part(cluster.probed.bandwidth, "memory bandwidth");
+  part(cluster.probed.memory, "memory");
+  part(cluster.probed.host_link, "host link");
   bool inside = false;
   for (const CollectiveFit& fit : cluster.gpu.collectives) inside = inside || fit.provenance == Provenance::Measured;
-  for (const ProfileCurve& curve : profile.collectives) inside = inside || curve.layout.nodes == 1;
   part(cluster.nccl.all_reduce.value > 0, "NCCL's memory");
   part(inside, "collectives in a node");
   part(!cluster.network.empty(), "collectives across nodes");

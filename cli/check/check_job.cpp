@@ -1,7 +1,10 @@
 // One job of a budget: estimated, judged, explained. Tested by tests/cli/check_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "cli/check/check.hpp"
+#include "planner/claims.hpp"
 
 namespace plan {
 namespace {
@@ -23,10 +26,22 @@ Finding impossible(const ResolvedJob& job, const Errors& errors) {
   return finding;
 }
 
-Finding unmeasured(const ResolvedJob& job) {
+/// What the budget's limits rest on and nobody measured here; the GPU's memory is a limit of every job.
+std::vector<std::string> unmeasured_parts(const ResolvedJob& job, const Estimate& estimate) {
+  std::vector<std::string> missing = unmeasured_behind(Metric::MemoryFit, job.problem, estimate);
+  for (const Limit& limit : job.budget->budget.limits)
+    for (std::string& part : unmeasured_behind(limit.metric, job.problem, estimate))
+      if (std::find(missing.begin(), missing.end(), part) == missing.end()) missing.push_back(std::move(part));
+  return missing;
+}
+
+Finding unmeasured(const ResolvedJob& job, const std::vector<std::string>& missing) {
   Finding finding{.rule = "profile", .state = State::Fail, .now = "not measured", .limit = "measured hardware"};
   finding.message =
-      fmt::format("{} is a preset, and `--require-profile` asks for measured hardware", job.problem.cluster.name);
+      job.problem.cluster.measured_parts.empty()
+          ? fmt::format("{} is a preset, and `--require-profile` asks for measured hardware", job.problem.cluster.name)
+          : fmt::format("the profile of {} did not measure what the limits rest on: {}", job.problem.cluster.name,
+                        fmt::join(missing, ", "));
   finding.help = {"measure a node with `plan probe -o node.yaml` and name it in the budget: `profile: node.yaml`"};
   for (const char* key : {"profile", "cluster", "gpu", "gpus"})
     if (const auto word = job.budget->words.find(key); finding.place.line == 0 && word != job.budget->words.end())
@@ -67,7 +82,10 @@ CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool r
   bool limits_failed = false;
   for (const Finding& finding : out.findings) limits_failed = limits_failed || finding.state == State::Fail;
   if (limits_failed && layout) out.suggestions = find_suggestions(job, *layout, baseline, restored);
-  if (require_profile && !job.problem.cluster.measured) out.findings.push_back(unmeasured(job));
+  if (!require_profile) return out;
+  if (const auto missing = out.plan ? unmeasured_parts(job, out.plan->best) : std::vector<std::string>{"all of it"};
+      !missing.empty())
+    out.findings.push_back(unmeasured(job, missing));
   return out;
 }
 

@@ -165,14 +165,14 @@ Explanation always_there(const Plan& plan, const MemoryModel& model, const Stage
                          double bytes) {
   const Training& training = plan.problem.training;
   const Stack& stack = training.stack;
-  const GpuGeneration generation = generation_of(plan.problem.cluster.gpu);
-  const double kernels = stack.transformer_engine ? gemm_workspace(generation) : 0;
+  const GpuGeneration platform = generation(plan.problem.cluster.gpu.architecture);
+  const double kernels = stack.transformer_engine ? gemm_workspace(platform) : 0;
   ExplainedSum sum;
   sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
   sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
   if (content.head || moe)
     sum.add(
-        {"t", torch_workspaces(generation, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
+        {"t", torch_workspaces(platform, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
   if (moe && stack.grouped_gemm)
     sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
   if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
@@ -300,8 +300,7 @@ Explanation nccl_group(const NcclGroup& group, const NcclMemory& measured, const
 ExplainedSum nccl_sum(const Plan& plan) {
   const Cluster& cluster = plan.problem.cluster;
   ExplainedSum sum;
-  for (const NcclGroup& group :
-       nccl_groups(plan.best.layout, cluster.gpus_per_node, generation_of(cluster.gpu), cluster.nccl)) {
+  for (const NcclGroup& group : nccl_groups(plan.best.layout, nccl_platform(cluster))) {
     std::string symbol(group.what);
     std::replace(symbol.begin(), symbol.end(), ' ', '_');
     Explanation part = nccl_group(group, cluster.nccl, symbol);
@@ -324,7 +323,7 @@ Result<Explanation> explain_transient(const Plan& plan, int stage) {
 
 Result<Explanation> explain_communication(const Plan& plan, int stage) {
   ExplainedSum sum = nccl_sum(plan);
-  if (sum.symbols.empty()) return fail(Error{"nothing_to_explain", "one GPU needs no communicator"});
+  if (sum.symbols.empty()) return fail(Error{"nothing_to_explain", "no communicator whose buffers are known"});
   return explained(fmt::format("buffers of communicators on stage {}", stage), sum.equation,
                    value(memory_of(plan, stage).communication), "bytes", std::move(sum.symbols), "NCCL sources",
                    std::move(sum.parts));

@@ -54,7 +54,8 @@ inline Estimate estimate(int pp, double step) {
   e.peak_high = Bytes(e.peak.value + kGibi);
   e.peak_instant = "layer backward";
   e.fits = Fits::Yes;
-  e.communication = {{Axis::Tp, Collective::AllGather, 8, "nvlink", Bytes(123456789), 504, Seconds(1.5), Seconds(0.8)}};
+  e.communication = {
+      {Axis::Tp, Collective::AllGather, {8}, "nvlink", Bytes(123456789), 504, Seconds(1.5), Seconds(0.8)}};
   return e;
 }
 

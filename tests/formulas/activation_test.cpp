@@ -196,29 +196,28 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
 
 TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over a node") {
   constexpr double mib = 1 << 20;
-  CHECK(nccl_buffers({}, 8, GpuGeneration::Hopper) == 0);
+  CHECK(nccl_buffers({}, {}) == 0);
   const Layout pair{.dp = 2};
   // One ring of reduce-scatter and all-gather, one all-reduce communicator of the world.
-  CHECK(nccl_buffers(pair, 8, GpuGeneration::Hopper) == (16 + 2 * 16) * 12 * mib);
+  CHECK(nccl_buffers(pair, {}) == (16 + 2 * 16) * 12 * mib);
   const Layout experts{.dp = 8, .ep = 8};
-  CHECK(nccl_buffers(experts, 8, GpuGeneration::Hopper) - nccl_buffers({.dp = 8}, 8, GpuGeneration::Hopper) ==
-        2688 * mib);
+  CHECK(nccl_buffers(experts, {}) - nccl_buffers({.dp = 8}, {}) == 2688 * mib);
 }
 
 TEST_CASE("NCCL: what was measured of a node's groups replaces the law, and its channels the usual ones") {
   constexpr double mib = 1 << 20;
   NcclMemory seen{.ranks = 8, .communicator = Bytes(10 << 20), .all_reduce = Bytes(300 << 20)};
-  CHECK(nccl_buffers({.tp = 8}, 8, GpuGeneration::Hopper, seen) == 2 * 310 * mib);  // tp and world
+  CHECK(nccl_buffers({.tp = 8}, {8, GpuGeneration::Hopper, true, true, seen}) == 2 * 310 * mib);  // tp and world
   seen.channels = 24;
   const Layout wide{.dp = 64};
-  CHECK(nccl_buffers(wide, 8, GpuGeneration::Hopper, seen) == (24 + 2 * 24) * 12 * mib);
+  CHECK(nccl_buffers(wide, {8, GpuGeneration::Hopper, true, true, seen}) == (24 + 2 * 24) * 12 * mib);
   const Layout experts{.dp = 8, .ep = 4};
-  const double law = nccl_buffers(experts, 8, GpuGeneration::Hopper, seen);
+  const double law = nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen});
   seen.all_to_all = Bytes(700 << 20);
-  CHECK(nccl_buffers(experts, 8, GpuGeneration::Hopper, seen) - law == (3 * 100 - 3 * 32 * 12) * mib);
+  CHECK(nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}) - law == (3 * 100 - 3 * 32 * 12) * mib);
   double sum = 0;
-  for (const NcclGroup& group : nccl_groups(experts, 8, GpuGeneration::Hopper, seen)) sum += group.bytes;
-  CHECK(sum == nccl_buffers(experts, 8, GpuGeneration::Hopper, seen));
+  for (const NcclGroup& group : nccl_groups(experts, {8, GpuGeneration::Hopper, true, true, seen})) sum += group.bytes;
+  CHECK(sum == nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}));
 }
 
 /// What PyTorch's trackers hold of torchtitan's Llama 3 8B block, bytes a token: AOTAutograd's list of saved tensors.

@@ -89,6 +89,8 @@ Cluster plain_cluster(double memory_gib) {
   cluster.name = "plain";
   Gpu& gpu = cluster.gpu;
   gpu.name = "plain";
+  gpu.vendor = "nvidia", gpu.architecture = Architecture::Blackwell, gpu.library = CollectiveLibrary::Nccl;
+  gpu.nvlink_sharp = true;
   gpu.memory = round_bytes(memory_gib * kGiB);
   for (FlopsPerSecond& peak : gpu.peak) peak = FlopsPerSecond(989.4e12);
   gpu.memory_bandwidth = BytesPerSecond(3.35e12);

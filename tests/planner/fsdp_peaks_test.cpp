@@ -51,7 +51,7 @@ double allocated(const Peak& peak) {
   Problem problem;
   problem.model = fixture::llama3_8b();
   problem.gpus = peak.gpus;
-  problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(1);
+  problem.cluster.gpu.architecture = Architecture::Hopper;
   const int dp = peak.gpus / peak.tp / peak.pp;
   Training& training = problem.training;
   training.seq = peak.seq;

@@ -29,8 +29,10 @@ StageContent content_of(const Model& model, int pp, int rank) {
 
 Cluster platform(CiPlatform which) {
   Cluster cluster;
-  if (which != CiPlatform::A100) cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(1);
-  if (which == CiPlatform::Gb200) cluster.gpu.peak[static_cast<std::size_t>(DType::Fp4)] = FlopsPerSecond(1);
+  cluster.gpu.architecture = which == CiPlatform::A100    ? Architecture::Ampere
+                             : which == CiPlatform::Gb200 ? Architecture::Blackwell
+                                                          : Architecture::Hopper;
+  cluster.gpu.nvlink_sharp = which != CiPlatform::A100;
   return cluster;
 }
 

@@ -58,7 +58,7 @@ StageContent content_of(const Model& model, int pp, int rank) {
 StageMemory predict(const SimumaxPeak& row) {
   Problem problem;
   problem.model = build(row.model);
-  problem.cluster.gpu.peak.fill(FlopsPerSecond(1));
+  problem.cluster.gpu.architecture = Architecture::Blackwell;
   problem.training.seq = row.seq;
   Layout layout{.tp = row.tp, .cp = row.cp, .cp_kind = CpKind::Ulysses, .pp = row.pp, .dp = row.dp, .ep = row.ep};
   layout.sequence_parallel = row.tp > 1;

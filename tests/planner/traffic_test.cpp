@@ -9,6 +9,7 @@
 #include "oracle/traffic_count.hpp"
 #include "planner/estimate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/nearest.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -125,8 +126,8 @@ std::vector<CountedRow> rows_of(const Estimate& e, std::initializer_list<Axis> a
   std::vector<CountedRow> rows;
   for (const Communication& row : e.communication)
     if (std::find(axes.begin(), axes.end(), row.axis) != axes.end())
-      rows.push_back({axis_name(row.axis), row.op, row.group.size, row.tier,
-                      static_cast<double>(row.per_step.value), row.count});
+      rows.push_back(
+          {axis_name(row.axis), row.op, row.group.size, row.tier, static_cast<double>(row.per_step.value), row.count});
   return rows;
 }
 
@@ -178,9 +179,11 @@ TEST_CASE("every message is what an independent count finds") {
     layout.chunk_layers = e.layout.chunk_layers;
     const oracle::TrafficCase job{problem.model, problem.training, layout, problem.cluster.tiers};
     CAPTURE(i);
-    CAPTURE(layout.tp), CAPTURE(layout.cp), CAPTURE(layout.pp), CAPTURE(layout.vp), CAPTURE(layout.dp);
-    CAPTURE(layout.ep), CAPTURE(layout.etp), CAPTURE(layout.zero), CAPTURE(layout.shard);
-    CAPTURE(static_cast<int>(layout.schedule)), CAPTURE(static_cast<int>(layout.cp_kind));
+    CAPTURE(degrees_text(layout));
+    CAPTURE(layout.zero);
+    CAPTURE(layout.shard);
+    CAPTURE(static_cast<int>(layout.schedule));
+    CAPTURE(static_cast<int>(layout.cp_kind));
     CHECK(difference_from_stages(rows_of(e, {Axis::Tp, Axis::Cp, Axis::Ep}), layout.pp,
                                  [&](int stage) { return count_layers(job, stage); }) == "");
     CHECK(difference_from_stages(rows_of(e, {Axis::Dp}), layout.pp,

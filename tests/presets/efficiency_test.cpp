@@ -14,7 +14,7 @@ constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16);
 
 Gpu datasheet(const std::string& name, double bf16, double memory, double link) {
   Gpu gpu;
-  gpu.name = name;
+  gpu.name = gpu.efficiency = name;
   gpu.peak[kBf16] = FlopsPerSecond(bf16);
   gpu.memory_bandwidth = BytesPerSecond(memory);
   gpu.scale_up = BytesPerSecond(link);
@@ -119,8 +119,10 @@ TEST_CASE("a lower power limit holds attention back as it does GEMMs") {
     CHECK(capped.attention[pass].rate.value == doctest::Approx(share * full.attention[pass].rate.value));
 }
 
-TEST_CASE("an unknown GPU keeps the data sheet's shares") {
+TEST_CASE("a GPU without a key keeps the data sheet's shares, and a key that names nothing is refused") {
   Gpu gpu = datasheet("nobody-has-it", 500e12, 2e12, 100e9);
+  CHECK(apply_efficiency(gpu).error().front().code == "unknown_efficiency");
+  gpu.efficiency.clear();
   const Result<bool> applied = apply_efficiency(gpu);
   REQUIRE(applied);
   CHECK_FALSE(*applied);

@@ -76,7 +76,7 @@ TEST_CASE("clusters: tiers grow, and the pods of 24k GPUs are oversubscribed") {
   CHECK(meta.tiers[2].size == 24576);
   CHECK(meta.tiers[2].oversubscription == 7);
   const plan::Cluster h800 = plan::load_cluster("h800", kEmbeddedOnly)->value;
-  CHECK(h800.tiers[0].bandwidth.value == 160e9);
+  CHECK(h800.tiers[0].bandwidth.value == 200e9);
   CHECK(plan::load_cluster("a100-4x100g", kEmbeddedOnly)->value.tiers[1].bandwidth.value == 6.25e9);
 }
 

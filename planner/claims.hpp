@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/budget.hpp"
+#include "planner/estimate.hpp"
+#include "planner/problem/problem.hpp"
+
+/// What a profile may be believed to have measured, quantity by quantity, and which of it an answer rests on.
+namespace plan {
+
+/// Seconds of an estimate's step that follow from quantities measured on this very hardware, as a share of the step's
+/// work and messages, and the quantities that were not measured but should have been, in words. Groups count as
+/// measured where the operation was measured on the same tier with as many members, or with fewer and with more.
+struct Coverage {
+  double share = 0;
+  std::vector<std::string> missing{};
+};
+[[nodiscard]] Coverage time_coverage(const Problem& problem, const Estimate& estimate);
+
+/// Quantities that a limit on `metric` rests on and that nobody measured here. None for what counts and does not
+/// measure: bytes sent, GPUs.
+[[nodiscard]] std::vector<std::string> unmeasured_behind(Metric metric, const Problem& problem,
+                                                         const Estimate& estimate);
+
+}  // namespace plan
