@@ -208,15 +208,15 @@ std::string share_text(std::int64_t part, std::int64_t whole) {
   return percent < 1 ? "less than 1 %" : fmt::format("{:.0f} %", percent);
 }
 
-/// Rules of a framework's own, the one that rejected most first; nullptr if none did.
+/// Of a framework's own rules that rejected something, the one of the last axes, since what it rejected had kept all
+/// others; nullptr if there is none.
 const Rule* framework_rule(const Tally& tally) {
-  const Rule* worst = nullptr;
-  std::int64_t most = 0;
+  const Rule* last = nullptr;
   for (const Rejected& row : tally.rows())
     for (const Rule& rule : rules())
-      if (rule.code == row.reason && rule.frameworks != kAllFrameworks && row.count > most)
-        worst = &rule, most = row.count;
-  return worst;
+      if (rule.code == row.reason && rule.frameworks != kAllFrameworks && (last == nullptr || rule.level > last->level))
+        last = &rule;
+  return last;
 }
 
 /// A fixed word that no layout has, whatever the other words: the reason; and whether only the framework lacks it.
