@@ -1,6 +1,6 @@
 // Flags of Megatron-LM's forks and what they mean: Megatron-DeepSpeed and BigScience's, MindSpeed-LLM, Pai's patch,
 // slime; and the flags of Megatron-LM itself whose effect is not modelled. Listed from the argument parsers and the
-// examples of each. Tested by tests/launch/fork_test.cpp.
+// examples of each. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/fork_flags.hpp"
 
 #include <algorithm>

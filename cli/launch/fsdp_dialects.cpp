@@ -1,5 +1,5 @@
 // verl with FSDP actors, verl's supervised trainer and NeMo-RL with DTensor: keys of each as rows, one reading for all.
-// Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs. Tested by tests/launch/fsdp_dialects_test.cpp.
+// Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/fsdp_dialects.hpp"
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 // What flags of Megatron-LM's forks come to in its own: Megatron-DeepSpeed's ZeRO stage and sequence parallelism,
 // MindSpeed's layers without experts, shared experts and adapters, and the names that early releases had.
-// Tested by tests/launch/fork_test.cpp.
+// Tested by tests/launch/reading_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Megatron-LM's arguments as YAML: `MODEL_ARGS:` of its functional tests and of model collections, and Primus's
-// experiments, whose model and defaults stand in files that they name. Tested by tests/launch/megatron_yaml_test.cpp.
+// experiments, whose model and defaults stand in files that they name. Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

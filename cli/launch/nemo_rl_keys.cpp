@@ -1,5 +1,5 @@
 // NeMo-RL's YAML with what it inherits: `defaults:` names the files that it lies over, `${policy.x}` another key.
-// Tested by tests/launch/nemo_rl_test.cpp.
+// Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include "cli/launch/dialect.hpp"

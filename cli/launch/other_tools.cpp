@@ -1,5 +1,5 @@
 // Launch files of tools without a reader, told by their own keys: each is named, with what to do instead of guessing.
-// A key at the start of a line is written `^key`. Tested by tests/launch/other_tools_test.cpp.
+// A key at the start of a line is written `^key`. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/other_tools.hpp"
 
 #include <algorithm>

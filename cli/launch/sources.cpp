@@ -1,5 +1,5 @@
 // Launch files as they lie on disk, and the files that they name: a script's `source`, a YAML file's `defaults:`, the
-// path of a DeepSpeed configuration. Files are read, nothing else. Tested by tests/launch/sources_test.cpp.
+// path of a DeepSpeed configuration. Files are read, nothing else. Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include <cmath>

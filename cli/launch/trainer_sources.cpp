@@ -1,6 +1,6 @@
 // Files and commands around Hugging Face's Trainer, brought to one set of keys: `args.` for the Trainer's arguments,
 // `acc.` for accelerate's file, `ds.` for DeepSpeed's. axolotl's and ms-swift's own names are rows of a table; files
-// that another one names (`deepspeed: ds_z3.json`) are opened. Tested by tests/launch/trainer_test.cpp.
+// that another one names (`deepspeed: ds_z3.json`) are opened. Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What the Trainer's arguments say of fine-tuning: adapters, frozen layers, quantised bases, and the defaults of the
-// tools that add their own. Tested by tests/launch/trainer_test.cpp.
+// tools that add their own. Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
