@@ -71,10 +71,10 @@ inline Plan plan() {
                       {"gpus", "1024", Origin::Flag, ""},
                       {"seq", "8192", Origin::Preset, "presets/models/tiny.yaml:3"}};
   p.best = estimate(8, 6.314159);
-  RunnerUp second{estimate(8, 6.62), {{"cp", Seconds(0.62)}, {"bubble", Seconds(-0.31)}, {"tp", Seconds(0.001)}}};
+  RunnerUp second{estimate(8, 6.62), {}, {{"cp", Seconds(0.62)}, {"bubble", Seconds(-0.31)}, {"tp", Seconds(0.001)}}};
   second.estimate.layout.cp = 2;
   second.estimate.layout.dp = 8;
-  RunnerUp third{estimate(4, 8.05), {{"recompute", Seconds(1.5)}}};
+  RunnerUp third{estimate(4, 8.05), {}, {{"recompute", Seconds(1.5)}}};
   third.estimate.layout.recompute.kind = RecomputeKind::Full;
   p.runners_up = {second, third};
   p.search = {.considered = 2816, .legal = 1612, .fit = 235, .pruned = 0, .rejected = {{"does_not_divide", 1204}}};
