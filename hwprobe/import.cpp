@@ -143,6 +143,22 @@ Result<void> import_measurements(std::string_view text, const std::string& file,
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = begin != std::string_view::npos && text[begin] == '{';
   if (json && text.find("\"nvbandwidth\"") != std::string_view::npos) return import_nvbandwidth(text, file, profile);
+  if (json &&
+      (text.find("\"BW_average\"") != std::string_view::npos || text.find("\"t_typical\"") != std::string_view::npos))
+    return fail(Error{"unit_missing",
+                      fmt::format("`{}` is perftest's JSON, which does not say the unit of its bandwidths", file),
+                      {},
+                      {"take what the program prints instead: `ib_write_bw --report_gbits > FILE`"}});
+  if (text.find("Legend:") != std::string_view::npos && text.find("GPU0") != std::string_view::npos &&
+      text.find("traversing") != std::string_view::npos)
+    return fail(
+        Error{"no_measurement",
+              fmt::format("`{}` is a topology of nvidia-smi: it says how GPUs are connected, not how fast", file),
+              {},
+              {"`plan probe` looks at it by itself; import what was measured"}});
+  if (!json && text.find("bandwidth (GB/s)") != std::string_view::npos &&
+      text.find("Running ") != std::string_view::npos)
+    return import_nvbandwidth_text(text, file, profile);
   if (json && text.find("\"results\"") != std::string_view::npos) return import_nccl_json(text, file, profile);
   if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos)
     return import_perftest(text, file, profile);
@@ -150,7 +166,8 @@ Result<void> import_measurements(std::string_view text, const std::string& file,
     return import_nccl_table(text, file, profile);
   return fail(Error{"unknown_results",
                     fmt::format("`{}` holds no results that are known", file),
-                    {"known are nccl-tests (its table, or -J), nvbandwidth -j and perftest (ib_write_bw, ib_send_lat)"},
+                    {"known are nccl-tests (its table, or -J), nvbandwidth (its text, or -j) and perftest "
+                     "(ib_write_bw, ib_send_lat)"},
                     {}});
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hwprobe/fit.hpp"
@@ -43,18 +44,17 @@ Measured over_gpus(const std::vector<std::vector<double>>& rows) {
   return {median(best), 0};
 }
 
-void read_test(const Json& test, const std::string& id, HardwareProfile& profile) {
-  const auto text = test.find("name");
-  if (text == test.end() || !text->is_string()) return;
-  const std::string name = text->get<std::string>();
-  const auto rows = matrix_of(test);
+using Matrix = std::vector<std::vector<double>>;
+
+void take_test(const std::string& name, const Matrix& rows, const std::string& id, HardwareProfile& profile) {
   if (rows.empty()) return;
   ProfileHostLink& link = profile.host_link;
   if (name == "host_to_device_memcpy_ce") link.h2d = over_gpus(rows);
   if (name == "device_to_host_memcpy_ce") link.d2h = over_gpus(rows);
   if (name == "host_to_device_bidirectional_memcpy_ce") link.bidir = {2 * over_gpus(rows).value, 0};
   if (name == "host_to_all_memcpy_ce") link.all_gpus_h2d = over_gpus(rows);
-  if (name == "device_local_copy") profile.hbm.copy = over_gpus(rows), profile.hbm.prov = id;
+  // It counts what it copies once; the profile's rate counts what is read and what is written.
+  if (name == "device_local_copy") profile.hbm.copy = {2 * over_gpus(rows).value, 0}, profile.hbm.prov = id;
   if (name.starts_with("host_") || name.starts_with("device_to_host")) link.prov = id;
   if (name != "device_to_device_memcpy_read_ce") return;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -65,10 +65,17 @@ void read_test(const Json& test, const std::string& id, HardwareProfile& profile
   profile.gpus_per_node = std::max(profile.gpus_per_node, static_cast<int>(rows.size()));
 }
 
+void read_test(const Json& test, const std::string& id, HardwareProfile& profile) {
+  const auto text = test.find("name");
+  if (text != test.end() && text->is_string()) take_test(text->get<std::string>(), matrix_of(test), id, profile);
+}
+
 /// One table of perftest: a size, a number of iterations, then either bandwidths or latencies.
 struct PerftestTable {
   bool latency = false;
   double unit = 1;  ///< of the bandwidth column in GB/s
+  double ways = 1;  ///< that one figure is the sum of
+  std::size_t column = 3;
   std::string test{};
   std::vector<std::pair<double, double>> rows{};  ///< bytes, GB/s or us
 };
@@ -76,27 +83,36 @@ struct PerftestTable {
 void read_header(std::string_view line, PerftestTable& table) {
   table.latency = line.find("t_typical") != std::string_view::npos || line.find("t_avg") != std::string_view::npos;
   table.unit = line.find("Gb/sec") != std::string_view::npos ? 0.125 : 1048576e-9;  // its MB are MiB
+  // The column is where its name stands: service levels and queue pairs may have columns of their own in front.
+  const std::string_view wanted = line.find("t_typical") != std::string_view::npos ? "t_typical"
+                                  : table.latency                                  ? "t_avg"
+                                                                                   : "average";
+  std::size_t at = 0;
+  for (const std::string_view word : words_of_line(line)) {
+    if (word == "BW") continue;  // the first half of a name
+    if (word.starts_with(wanted)) table.column = at;
+    ++at;
+  }
 }
 
 PerftestTable read_perftest(std::string_view text) {
   PerftestTable table;
   bool inside = false;
-  std::size_t column = 3;  // average bandwidth
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view raw : lines_of(text)) {
+    const std::string line = plain_line(raw);
     if (line.find(" Test") != std::string_view::npos && table.test.empty()) {
       for (const std::string_view word : words_of_line(line))
         table.test += (table.test.empty() ? "" : " ") + std::string(word);
+      if (line.find("Bidirectional") != std::string::npos) table.ways = 2;
     }
     if (line.find("#bytes") != std::string_view::npos) {
       read_header(line, table);
-      // Latencies: bytes, iterations, min, max, typical, average; by duration alone: bytes, iterations, average.
-      column = !table.latency ? 3 : line.find("t_typical") != std::string_view::npos ? 4 : 2;
       inside = true;
       continue;
     }
     const std::vector<std::string_view> words = words_of_line(line);
-    if (!inside || words.size() <= column) continue;
-    const auto bytes = number_in(words[0]), value = number_in(words[column]);
+    if (!inside || words.size() <= table.column) continue;
+    const auto bytes = number_in(words[0]), value = number_in(words[table.column]);
     if (bytes && value && *bytes > 0 && *value > 0) table.rows.emplace_back(*bytes, *value);
   }
   return table;
@@ -105,8 +121,6 @@ PerftestTable read_perftest(std::string_view text) {
 ProfileTier& network_tier(HardwareProfile& profile) {
   for (ProfileTier& tier : profile.tiers)
     if (tier.kind == "scale_out") return tier;
-  if (profile.tiers.empty())
-    profile.tiers.push_back({.id = "scale-up", .kind = "scale_up", .size = std::max(1, profile.gpus_per_node)});
   profile.tiers.push_back({.id = "network", .kind = "scale_out"});
   return profile.tiers.back();
 }
@@ -129,6 +143,28 @@ Result<void> import_nvbandwidth(std::string_view text, const std::string& file, 
   return {};
 }
 
+Result<void> import_nvbandwidth_text(std::string_view text, const std::string& file, HardwareProfile& profile) {
+  std::string name;
+  std::map<std::string, Matrix> tests;
+  for (const std::string_view raw : lines_of(text)) {
+    const std::string line = plain_line(raw);
+    const std::vector<std::string_view> words = words_of_line(line);
+    if (words.size() == 2 && words[0] == "Running" && words[1].ends_with("."))
+      name = std::string(words[1].substr(0, words[1].size() - 1));
+    if (name.empty() || words.size() < 2 || !number_in(words[0])) continue;
+    const bool values = std::all_of(words.begin() + 1, words.end(), [](std::string_view word) {
+      return word == "N/A" || (word.find('.') != std::string_view::npos && number_in(word));
+    });
+    if (!values) continue;  // the line above a matrix numbers its columns
+    tests[name].emplace_back();
+    for (std::size_t i = 1; i < words.size(); ++i) tests[name].back().push_back(number_in(words[i]).value_or(0));
+  }
+  if (tests.empty()) return fail(Error{"bad_table", fmt::format("`{}` has no matrix of bandwidths", file)});
+  const std::string id = add_import_source(profile, "nvbandwidth", file);
+  for (const auto& [test, rows] : tests) take_test(test, rows, id, profile);
+  return {};
+}
+
 Result<void> import_perftest(std::string_view text, const std::string& file, HardwareProfile& profile) {
   const PerftestTable table = read_perftest(text);
   if (table.rows.empty()) return fail(Error{"bad_table", fmt::format("`{}` has no row of results", file)});
@@ -140,7 +176,7 @@ Result<void> import_perftest(std::string_view text, const std::string& file, Har
     return {};
   }
   double best = 0;
-  for (const auto& [bytes, rate] : table.rows) best = std::max(best, rate * table.unit);
+  for (const auto& [bytes, rate] : table.rows) best = std::max(best, rate * table.unit / table.ways);
   tier.measured_gb_s = std::max(tier.measured_gb_s, best);
   return {};
 }

@@ -12,6 +12,7 @@ namespace plan {
 namespace {
 
 using Json = nlohmann::json;
+constexpr double kLargestRounding = 0.01;  // that 16-bit sums of nccl-tests' small integers show
 
 /// "#  Rank  3 Group  0 Pid 1234 on node01 device  3 [0x1b] NVIDIA H100 80GB HBM3"
 void read_rank_line(const std::vector<std::string_view>& words, NcclRun& run) {
@@ -37,17 +38,21 @@ bool read_result_line(const std::vector<std::string_view>& words, NcclRun& run) 
   run.dtype = std::string(words[2]);
   std::size_t at = 3;
   if (!number_in(words[at])) run.reduces = words[at++] != "none";
+  // Old releases print the largest difference, rounding included, where new ones count what is wrong.
+  const auto wrong = [&](double x) { return run.deltas && x < kLargestRounding ? 0 : x; };
   const auto values = [&](std::size_t i) { return i < words.size() ? number_in(words[i]).value_or(0) : 0.0; };
-  // root is a whole number that a time never is written as; times have two decimals up to 9999.99.
-  if (at < words.size() && words[at].find('.') == std::string_view::npos && words.size() >= at + 5) ++at;
+  // Releases before 2.9 have no column `root`, which the line above the table tells. Without it: root is a whole
+  // number, as times from 10000 on are, too; those are longer.
+  const bool whole = at < words.size() && words[at].find('.') == std::string_view::npos && words.size() >= at + 5;
+  if (run.header ? run.root : whole && words[at].size() < 5) ++at;
   run.out_of_place.push_back({*bytes, values(at), 0});
   if (values(at + 1) > 0) run.wire_ratio = values(at + 2) / values(at + 1);
-  run.wrong += values(at + 3);
+  run.wrong += wrong(values(at + 3));
   std::size_t second = at + 4;
   if (words.size() >= at + 16) second = at + 8;  // per-iteration statistics stand in between
   if (second + 2 < words.size()) {
     run.in_place.push_back({*bytes, values(second), 0});
-    run.wrong += values(second + 3);
+    run.wrong += wrong(values(second + 3));
   }
   return true;
 }
@@ -88,10 +93,16 @@ void read_json_row(const Json& row, NcclRun& run) {
 
 Result<void> import_nccl_table(std::string_view text, const std::string& file, HardwareProfile& profile) {
   NcclRun run;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view raw : lines_of(text)) {
+    const std::string line = plain_line(raw);
     const std::vector<std::string_view> words = words_of_line(line);
     if (words.empty()) continue;
     if (words[0].starts_with("#")) {
+      const auto has = [&](std::string_view word) {
+        return std::find(words.begin(), words.end(), word) != words.end();
+      };
+      if (has("size") && has("count") && has("type"))
+        run.header = true, run.root = has("root"), run.deltas = has("error");
       if (words.size() > 6 && words[1] == "Rank") read_rank_line(words, run);
       if (const std::size_t at = line.find("Collective test starting: "); at != std::string_view::npos)
         run.program = std::string(line.substr(at + 26));

@@ -37,6 +37,29 @@ namespace plan {
   return lines;
 }
 
+/// A log's line without colours and without the label of the rank that wrote it: `[0] `, `[1,0]<stdout>:`, `3: `.
+[[nodiscard]] inline std::string plain_line(std::string_view line) {
+  std::string out;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      out += line[i];
+      continue;
+    }
+    while (i < line.size() && (line[i] < '@' || line[i] == '[')) ++i;  // to the letter that ends the sequence
+  }
+  const auto digits = [&](std::size_t at) {
+    while (at < out.size() && ((out[at] >= '0' && out[at] <= '9') || out[at] == ',')) ++at;
+    return at;
+  };
+  if (!out.empty() && out[0] == '[')
+    if (const std::size_t end = digits(1); end > 1 && end < out.size() && out[end] == ']') {
+      const bool stream = out.compare(end + 1, 9, "<stdout>:") == 0 || out.compare(end + 1, 9, "<stderr>:") == 0;
+      return out.substr(end + (stream ? 10 : 1));
+    }
+  if (const std::size_t end = digits(0); end > 0 && end < out.size() && out[end] == ':') return out.substr(end + 1);
+  return out;
+}
+
 /// A finite number that is the whole word.
 [[nodiscard]] inline std::optional<double> number_in(std::string_view word) {
   double value = 0;

@@ -176,3 +176,79 @@ TEST_CASE("what is no result says so and adds nothing") {
   std::string text = table("all_reduce_perf", "sum", 1.75);
   for (std::size_t cut = 0; cut < text.size(); cut += 37) static_cast<void>(problem(text.substr(0, cut), "x"));
 }
+
+TEST_CASE("tables of nccl-tests before 2.9 have no root, and times from 10000 us on no point") {
+  std::string text =
+      rank_lines(8, 8) +
+      "#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+      "#        (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
+      "        1024           256     float     sum    21.50    0.05    0.08  2e-07    21.00    0.05    0.09  2e-07\n"
+      "  4294967296    1073741824     float     sum    33102  129.75  227.06  4e-07    33090  129.80  227.14  4e-07\n"
+      "  8589934592    2147483648     float     sum   112214   76.55  133.96  4e-07   112200   76.56  133.98  4e-07\n";
+  HardwareProfile profile;
+  REQUIRE(import_measurements(text, "all_reduce.txt", profile).has_value());
+  REQUIRE(profile.collectives[0].table.size() == 3);
+  CHECK(profile.collectives[0].table[2].us == 112200);
+  CHECK(profile.collectives[0].table[1].us == 33090);
+}
+
+TEST_CASE("labels of ranks and colours do not hide a table") {
+  std::string labelled;
+  for (std::size_t begin = 0, line = 0; begin < table("all_reduce_perf", "sum", 1.75).size(); ++line) {
+    const std::string text = table("all_reduce_perf", "sum", 1.75);
+    const std::size_t end = text.find('\n', begin);
+    constexpr std::string_view kLabels[] = {"[0] ", "[1,0]<stdout>:", "0: ", "\x1b[1;32m"};
+    labelled += std::string(kLabels[line % 4]) + text.substr(begin, end - begin + 1);
+    begin = end + 1;
+  }
+  HardwareProfile profile;
+  REQUIRE(import_measurements(labelled, "x.txt", profile).has_value());
+  CHECK(profile.collectives[0].table.size() == 5);
+  CHECK(profile.collectives[0].layout.n == 8);
+}
+
+TEST_CASE("both ways at once count half, and the average is found by its name") {
+  HardwareProfile both, quality;
+  REQUIRE(
+      import_measurements("   RDMA_Write Bidirectional BW Test\n #bytes     #iterations    BW peak[Gb/sec]    BW "
+                          "average[Gb/sec]   MsgRate[Mpps]\n 65536      5000             392.70             392.00   "
+                          "          0.75\n",
+                          "b.txt", both)
+          .has_value());
+  CHECK(both.tiers.back().measured_gb_s == doctest::Approx(24.5));
+  REQUIRE(
+      import_measurements("   Send BW Test\n #bytes    #sl      #iterations    BW peak[Gb/sec]    BW "
+                          "average[Gb/sec]   MsgRate[Mpps]\n 65536     3         5000             199.00             "
+                          "196.00             0.37\n",
+                          "q.txt", quality)
+          .has_value());
+  CHECK(quality.tiers.back().measured_gb_s == doctest::Approx(24.5));
+  REQUIRE(quality.tiers.size() == 1);  // a network says nothing of the node's links
+  CHECK(quality.tiers[0].kind == "scale_out");
+}
+
+TEST_CASE("the text of nvbandwidth says the same as its JSON, and a local copy reads and writes") {
+  const std::string text =
+      "nvbandwidth Version: v0.8\n\nRunning host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth "
+      "(GB/s)\n"
+      "           0         1\n 0     55.63     55.60\n\nSUM host_to_device_memcpy_ce 111.23\n\n"
+      "Running device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+      "           0         1\n 0       N/A    396.07\n 1    396.31       N/A\n\nSUM x 792.38\n\n"
+      "Running device_local_copy.\nmemcpy local GPU(column) bandwidth (GB/s)\n           0         1\n 0   1390.00   "
+      "1392.00\n";
+  HardwareProfile profile;
+  REQUIRE(import_measurements(text, "nv.txt", profile).has_value());
+  CHECK(profile.host_link.h2d.value == doctest::Approx(55.615));
+  REQUIRE(profile.pairs.size() == 2);
+  CHECK(profile.pairs[0].gb_s == 396.07);
+  CHECK(profile.hbm.copy.value == doctest::Approx(2782));
+}
+
+TEST_CASE("files that hold no measurement are refused for that reason") {
+  CHECK(problem("\tGPU0\tGPU1\nGPU0\t X \tNV18\n\nLegend:\n  SYS  = Connection traversing PCIe\n  NV#  = Connection "
+                "Traversing NVLinks\n",
+                "topo.txt")
+            .find("not how fast") != std::string::npos);
+  CHECK(problem(R"({"test_info": {}, "results": {"MsgSize": 65536, "BW_average": 196.0}})", "p.json").find("unit") !=
+        std::string::npos);
+}
