@@ -149,20 +149,26 @@ void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
   if (profile.tiers.empty()) return;
   const std::vector<Tier> usual = cluster.tiers;
   cluster.tiers.clear();
+  const auto own = std::find_if(profile.tiers.begin(), profile.tiers.end(),
+                                [](const ProfileTier& tier) { return tier.kind != "node"; });
+  if (own == profile.tiers.end()) return void(cluster.tiers = usual);
+  if (own->kind == "scale_out") cluster.tiers.push_back(usual.front());  // a network alone says nothing of the node
   for (const ProfileTier& from : profile.tiers) {
     if (from.kind == "node") continue;  // describes the host; its links are those of the tier around it
-    Tier tier{.name = from.id, .size = from.size > 0 ? from.size : kAnyGpus, .oversubscription = from.oversubscription};
     const bool first = cluster.tiers.empty();
-    tier.bandwidth = first ? usual.front().bandwidth : usual.back().bandwidth;
+    const Tier& known = first ? usual.front() : usual.back();  // for what the profile does not say
+    Tier tier{.name = from.id, .size = first ? known.size : kAnyGpus, .oversubscription = from.oversubscription};
+    if (from.size > 1) tier.size = from.size;
+    tier.bandwidth = known.bandwidth;
+    tier.latency = known.latency;
     if (from.per_gpu_gb_s > 0) tier.bandwidth = BytesPerSecond(from.per_gpu_gb_s * 1e9);
     if (from.measured_gb_s > 0 && !first) {
       tier.bandwidth = BytesPerSecond(from.measured_gb_s * 1e9);
       tier.provenance = Provenance::Measured;
     }
-    tier.latency = Seconds(from.latency_us * 1e-6);
+    if (from.latency_us > 0) tier.latency = Seconds(from.latency_us * 1e-6);
     cluster.tiers.push_back(std::move(tier));
   }
-  if (cluster.tiers.empty()) cluster.tiers = usual;
   if (cluster.tiers.size() == 1) cluster.tiers.push_back(usual.back());
   const BytesPerSecond before = cluster.gpu.scale_up;
   cluster.gpu.scale_up = cluster.tiers.front().bandwidth;

@@ -167,6 +167,23 @@ TEST_CASE("what cannot be trusted is not planned with") {
   CHECK_FALSE(cluster_of_profile(p, sheet).has_value());
 }
 
+TEST_CASE("what a profile does not know of a tier stays as it is known") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const Cluster usual = cluster_of_profile({.gpu = {.preset = "h100-sxm"}}, sheet).value();
+  HardwareProfile network{.gpu = {.preset = "h100-sxm"}};
+  network.tiers = {{.id = "network", .kind = "scale_out", .measured_gb_s = 45.4}};
+  const Cluster measured = cluster_of_profile(network, sheet).value();
+  REQUIRE(measured.tiers.size() == 2);
+  CHECK(measured.tiers[0].size == usual.tiers[0].size);
+  CHECK(measured.tiers[0].bandwidth.value == usual.tiers[0].bandwidth.value);
+  CHECK(measured.tiers[0].latency.value == usual.tiers[0].latency.value);
+  CHECK(measured.tiers[1].bandwidth.value == doctest::Approx(45.4e9));
+  CHECK(measured.tiers[1].latency.value == usual.tiers.back().latency.value);
+  network.tiers[0] = {.id = "network", .kind = "scale_out", .latency_us = 2.5};
+  CHECK(cluster_of_profile(network, sheet)->tiers[1].latency.value == doctest::Approx(2.5e-6));
+  CHECK(cluster_of_profile(network, sheet)->tiers[1].bandwidth.value == usual.tiers.back().bandwidth.value);
+}
+
 TEST_CASE("devices are found by the names their drivers give") {
   CHECK(preset_of_device("NVIDIA H100 80GB HBM3", 79.6) == "h100-sxm");
   CHECK(preset_of_device("NVIDIA H100 PCIe", 79.6) == "h100-pcie");
