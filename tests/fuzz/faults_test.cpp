@@ -58,6 +58,12 @@ bool fails(int reason) {
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return memory.strikes() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& none) noexcept { return operator new(bytes, none); }
+void operator delete(void* space, const std::nothrow_t&) noexcept { std::free(space); }
+void operator delete[](void* space, const std::nothrow_t&) noexcept { std::free(space); }
 void operator delete(void* space) noexcept { std::free(space); }
 void operator delete[](void* space) noexcept { std::free(space); }
 void operator delete(void* space, std::size_t) noexcept { std::free(space); }
