@@ -106,6 +106,10 @@ void check_edit(const Edit& edit, double factor, const Cluster& plain, const Est
     const auto same = [&](const Tier& other) { return other.name == tier.name; };
     const auto now = std::find_if(cluster->tiers.begin(), cluster->tiers.end(), same);
     if (now == cluster->tiers.end() || now->bandwidth == tier.bandwidth) continue;
+    // The GPUs of a domain drive their NICs together: where those carry more than the link inside, that one decides.
+    const bool inside = &tier == &plain.tiers.front();
+    const int together = std::max(1, std::min(plain.scale_up_size(), 16) / 2);
+    if (!inside && tier.bandwidth.value * together > 0.7 * plain.tiers.front().bandwidth.value) continue;
     double exposed = 0;
     for (const Communication& row : before.communication)
       if (row.tier == tier.name) exposed += row.exposed.value;
