@@ -303,6 +303,9 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
 void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   framework_facts(run, problem, layout);
   stated_kernels(run, problem.training.stack);
+  // "ZeRO-2" of stacks with Megatron's layout of states is its distributed optimizer, which sums the gradients of all
+  // micro-batches in place (megatron/core/distributed, Llama 3 section 3.3.2).
+  if (problem.training.stack.states == StateLayout::Megatron) problem.training.stack.reduces_once = true;
 }
 
 }  // namespace plan

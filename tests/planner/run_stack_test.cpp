@@ -57,6 +57,8 @@ TEST_CASE("stacks by framework and source") {
   CHECK(fork.precision == Precision::Fp16);
   CHECK(fork.grad_bytes == 2);
   CHECK(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.states == StateLayout::DeepSpeed);
+  CHECK(apply(run_of("Megatron-LM"), model).problem.training.stack.reduces_once);
+  CHECK_FALSE(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.reduces_once);
 }
 
 TEST_CASE("what published code did before its successors, and what its configurations say") {
