@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go, on a machine with at least one NVIDIA GPU, the CUDA toolkit, nccl.h and
 # Python with PyTorch: tests/gpu/run_all.sh [build folder]. Prints one line a check and ends with their number.
-# A check whose tool is missing is skipped in words and never counted as passed.
+# A check whose tool is missing is skipped in words and never counted as passed; after one that fails the rest is done.
+# Begins with one GPU and 20 seconds, and ends with what was not measured, in its words, and a table of what was.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=${1:-build-gpu}
@@ -21,9 +22,15 @@ plan=$build/plan
 with_torch() { python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null || { skip "no PyTorch with CUDA"; return; }; python3 "$@"; }
 
 builds() { cmake -S . -B "$build" -G Ninja -DPLAN_CUDA=ON && cmake --build "$build" --target plan plan_probe_cuda; }
+first_look() { # one GPU, 20 seconds: what is wrong from the start shows here
+  CUDA_VISIBLE_DEVICES=0 timeout 300 "$plan" probe -o "$out/first.yaml" --budget 20s > "$out/table"
+}
+not_measured() { # points left out for another reason than time
+  awk '/^skipped:/ {on = 1; next} /^[a-z]/ {on = 0} on' "$1" | grep -v 'reason: budget'
+}
 probes() { # within its budget, start-up and joining aside
   local begin=$SECONDS
-  "$plan" probe -o "$out/node.yaml" --model 8b --tp 1 --budget 120s && [ $((SECONDS - begin)) -le 180 ] && ! grep -q '^partial' "$out/node.yaml"
+  "$plan" probe -o "$out/node.yaml" --model 8b --tp 1 --budget 120s > "$out/whole" && mv "$out/whole" "$out/table" && [ $((SECONDS - begin)) -le 180 ] && ! grep -q '^partial' "$out/node.yaml"
 }
 measures_attention() { grep -q 'pass: fwd' "$out/node.yaml" && grep -q 'pass: bwd' "$out/node.yaml"; }
 resumes() { "$plan" probe --resume "$out/node.yaml" -o "$out/again.yaml" --budget 30s; }
@@ -60,6 +67,7 @@ sanitizer() {
 
 nvidia-smi -L > /dev/null 2>&1 || { echo "no GPU here: nothing was checked"; exit 3; }
 check "builds with PLAN_CUDA=ON" builds
+check "one GPU, 20 seconds" first_look
 check "probe within its budget" probes
 check "figures within 3 % of PyTorch" with_torch tests/gpu/independent.py "$out/node.yaml"
 check "attention through cuDNN, forward and backward" measures_attention
@@ -72,5 +80,12 @@ for tool in memcheck racecheck initcheck; do check "compute-sanitizer $tool" san
 check "planner against PyTorch at six settings" with_torch tests/gpu/train_step.py "$plan" "$out/node.yaml"
 check "measured profile as a fixture" keeps_profile
 cp "$out"/*.yaml "$build"/ 2> /dev/null
+for profile in "$out/node.yaml" "$out/first.yaml"; do
+  [ -f "$profile" ] || continue
+  echo "not measured:"
+  not_measured "$profile" || echo "  nothing but what time did not allow"
+  break
+done
+[ ! -f "$out/table" ] || cat "$out/table"
 echo "$passed passed, $failed failed, $skipped skipped; profiles are in $build"
 [ "$failed" -eq 0 ]
