@@ -418,7 +418,7 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
     const double runs = runs_of(job), grads = parameters * job.training.grad_bytes;
     const double reductions = l.zero == 3 || (l.zero == 2 && !job.training.stack.reduces_once) ? runs : 1;
     if (l.zero == 0) return out.add("dp", Collective::AllReduce, grads, 1, rank, all);
-    const int cut = l.zero == 3 ? parts : 1;
+    const int cut = l.zero == 3 ? std::max(1, parts) : 1;  // the ends alone are one
     // `cut` messages of equal size
     out.add("dp", Collective::ReduceScatter, grads / cut, reductions * cut, rank, inside);
     out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank, between);

@@ -193,7 +193,7 @@ TEST_CASE("every message is what an independent count finds") {
     both += layout.schedule == Schedule::DualPipe;
   }
   CHECK(checked >= oracle::rounds(2000));
-  for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(50));
+  for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(30));
 }
 
 TEST_CASE("a tied embedding is reduced once, and over the pipeline's ends where they are two ranks") {
