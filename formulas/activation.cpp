@@ -148,7 +148,7 @@ void add_mixer(LayerLedger& out, const Layer& layer, const Training& training, c
 }
 
 /// Inputs of frozen linears need no keeping: only an adapter on them makes a weight gradient.
-void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& training, double norm_output, Units u) {
+void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& training, double norm_output) {
   if (!training.lora.attention) out.mixer_norm = 0;
   if (training.lora.ffn || layer.ffn != Ffn::Dense) return;
   out.ffn_norm -= norm_output;
@@ -210,7 +210,7 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   if (layer.ffn == Ffn::Moe) add_moe(out, model, layer.moe, training, layout, u);
   out.statistics += layer.norms * statistics_bytes(model) * u.replica;
   if (training.dropout > 0) out.masks = (mixer && ffn ? 2 : 1) * hidden;
-  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered, u);
+  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered);
   scale(out, u.tokens);
   return out;
 }

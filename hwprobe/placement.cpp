@@ -21,7 +21,7 @@ int place_of(std::vector<std::string>& seen, const std::string& text) {
 
 }  // namespace
 
-Result<Placement> place_ranks(const std::vector<RankHello>& ranks) {
+Result<RankPlacement> place_ranks(const std::vector<RankHello>& ranks) {
   std::vector<std::string> hosts, domains;
   std::vector<std::tuple<int, int, int, int>> keys;  // domain, host, local rank, rank
   std::vector<int> sizes;
@@ -42,7 +42,7 @@ Result<Placement> place_ranks(const std::vector<RankHello>& ranks) {
     return fail(std::move(error));
   }
   std::sort(keys.begin(), keys.end());
-  Placement out;
+  RankPlacement out;
   for (const auto& key : keys) out.order.push_back(std::get<3>(key));
   out.per_domain = sizes.empty() ? 1 : sizes[0];
   out.domains = std::max<int>(1, static_cast<int>(domains.size()));

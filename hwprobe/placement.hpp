@@ -7,7 +7,7 @@
 namespace plan {
 
 /// Where the ranks of a job stand: which share an NVLink domain, and in which order collectives number them.
-struct Placement {
+struct RankPlacement {
   std::vector<int> order{};  ///< rank of the launcher at each place: domain after domain, GPU after GPU
   int per_domain = 1;        ///< GPUs of one NVLink domain that take part
   int domains = 1;
@@ -16,6 +16,6 @@ struct Placement {
 
 /// Ranks in blocks by NVLink domain, whatever order the launcher gave them: a fabric clique where the driver names one
 /// (it may reach over hosts), else the host. Domains of unequal size are an error that counts them.
-[[nodiscard]] Result<Placement> place_ranks(const std::vector<RankHello>& ranks);
+[[nodiscard]] Result<RankPlacement> place_ranks(const std::vector<RankHello>& ranks);
 
 }  // namespace plan

@@ -67,7 +67,7 @@ Result<Session> Session::begin(SessionOptions options) {
     session.hellos_.push_back(*std::move(hello));
   }
   Errors errors = inconsistencies(session.hellos_, options.different_gpus);
-  Result<Placement> placed = place_ranks(session.hellos_);
+  Result<RankPlacement> placed = place_ranks(session.hellos_);
   if (!placed) errors.insert(errors.end(), placed.error().begin(), placed.error().end());
   if (!errors.empty()) {
     session.coordinator_->stop(errors[0].message);

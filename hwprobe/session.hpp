@@ -34,7 +34,7 @@ class Session {
 
   /// In the order in which collectives number them, as are the answers of all ranks.
   [[nodiscard]] const std::vector<RankHello>& ranks() const { return hellos_; }
-  [[nodiscard]] const Placement& placement() const { return placement_; }
+  [[nodiscard]] const RankPlacement& placement() const { return placement_; }
   [[nodiscard]] const std::string& note() const { return note_; }
 
   /// Opens every rank's device. The error names the rank that cannot.
@@ -67,7 +67,7 @@ class Session {
   std::optional<Children> children_{};
   std::optional<Coordinator> coordinator_{};
   std::vector<RankHello> hellos_{};
-  Placement placement_{};
+  RankPlacement placement_{};
   std::string note_{};
 };
 

@@ -80,11 +80,11 @@ bool time_metric(Metric metric) {
 
 }  // namespace
 
-Coverage time_coverage(const Problem& problem, const Estimate& estimate) {
+ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate) {
   const Cluster& cluster = problem.cluster;
   const Terms& terms = estimate.terms;
   if (cluster.measured && cluster.measured_parts.empty()) return {1, {}};  // the file says so of all that it holds
-  Coverage out;
+  ClaimCoverage out;
   const auto need = [&](bool measured, std::string what) {
     if (!measured && std::find(out.missing.begin(), out.missing.end(), what) == out.missing.end())
       out.missing.push_back(std::move(what));

@@ -13,11 +13,11 @@ namespace plan {
 /// Seconds of an estimate's step that follow from quantities measured on this very hardware, as a share of the step's
 /// work and messages, and the quantities that were not measured but should have been, in words. Groups count as
 /// measured where the operation was measured on the same tier with as many members, or with fewer and with more.
-struct Coverage {
+struct ClaimCoverage {
   double share = 0;
   std::vector<std::string> missing{};
 };
-[[nodiscard]] Coverage time_coverage(const Problem& problem, const Estimate& estimate);
+[[nodiscard]] ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate);
 
 /// Quantities that a limit on `metric` rests on and that nobody measured here. None for what counts and does not
 /// measure: bytes sent, GPUs.

@@ -50,8 +50,8 @@ Observable part_of_group(const TraceGroup& group, const Layout& layout) {
 
 /// The time of a step from whatever the log prints of its speed.
 std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
-  if (const Series* times = log.find(Figure::StepTime)) return steady(*times);
-  const auto from_rate = [&](Figure figure, double work) -> std::optional<Steady> {
+  if (const Series* times = log.find(LogFigure::StepTime)) return steady(*times);
+  const auto from_rate = [&](LogFigure figure, double work) -> std::optional<Steady> {
     const Series* rates = log.find(figure);
     if (rates == nullptr) return std::nullopt;
     Steady rate = steady(*rates);
@@ -61,14 +61,14 @@ std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
   };
   const double sequences = static_cast<double>(problem.training.global_batch);
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  if (auto step = from_rate(Figure::TokensPerSecondGpu, tokens / problem.gpus)) return step;
-  if (auto step = from_rate(Figure::TokensPerSecond, tokens)) return step;
-  return from_rate(Figure::SamplesPerSecond, sequences);
+  if (auto step = from_rate(LogFigure::TokensPerSecondGpu, tokens / problem.gpus)) return step;
+  if (auto step = from_rate(LogFigure::TokensPerSecond, tokens)) return step;
+  return from_rate(LogFigure::SamplesPerSecond, sequences);
 }
 
 /// A log of another job tells nothing about this one.
 std::optional<Error> other_job(const MeasuredLog& log, const Problem& problem) {
-  const Series* batches = log.find(Figure::GlobalBatch);
+  const Series* batches = log.find(LogFigure::GlobalBatch);
   if (batches == nullptr || std::llround(batches->last()) == problem.training.global_batch) return std::nullopt;
   return Error{"files_disagree",
                fmt::format("{} is of steps of {:.0f} sequences, and the job has {}", log.file, batches->last(),
@@ -126,9 +126,10 @@ void take_snapshot(const MemorySnapshot& snapshot, DiagnosisReport& report) {
 }
 
 void compare_memory(DiagnosisReport& report) {
-  const std::pair<Figure, const char*> kinds[] = {{Figure::Allocated, "allocated"}, {Figure::Reserved, "reserved"}};
+  const std::pair<LogFigure, const char*> kinds[] = {{LogFigure::Allocated, "allocated"},
+                                                     {LogFigure::Reserved, "reserved"}};
   for (const auto& [figure, kind] : kinds) {
-    double most = figure == Figure::Allocated ? report.snapshot_allocated : report.snapshot_reserved;
+    double most = figure == LogFigure::Allocated ? report.snapshot_allocated : report.snapshot_reserved;
     for (const MeasuredLog& log : report.logs)
       if (const Series* series = log.find(figure)) most = std::max(most, series->largest());
     if (most > 0)

@@ -8,59 +8,60 @@ namespace plan {
 namespace {
 
 // megatron/training/training.py: training_log(); Megatron-Bridge prints the same line.
-constexpr LogKey kMegatron[] = {{"elapsed time per iteration (ms):", Figure::StepTime, 1e-3},
-                                {"throughput per GPU (TFLOP/s/GPU):", Figure::TflopsPerGpu},
-                                {"global batch size:", Figure::GlobalBatch},
-                                {"loss scale:", Figure::LossScale},
-                                {"number of skipped iterations:", Figure::Skipped},
-                                {"number of nan iterations:", Figure::NotNumber}};
+constexpr LogKey kMegatron[] = {{"elapsed time per iteration (ms):", LogFigure::StepTime, 1e-3},
+                                {"throughput per GPU (TFLOP/s/GPU):", LogFigure::TflopsPerGpu},
+                                {"global batch size:", LogFigure::GlobalBatch},
+                                {"loss scale:", LogFigure::LossScale},
+                                {"number of skipped iterations:", LogFigure::Skipped},
+                                {"number of nan iterations:", LogFigure::NotNumber}};
 // Megatron-DeepSpeed before 2024 prints TFLOPs and samples in its own words.
-constexpr LogKey kMegatronDeepSpeed[] = {{"elapsed time per iteration (ms):", Figure::StepTime, 1e-3},
-                                         {"TFLOPs:", Figure::TflopsPerGpu},
-                                         {"global batch size:", Figure::GlobalBatch},
-                                         {"loss scale:", Figure::LossScale},
-                                         {"number of skipped iterations:", Figure::Skipped},
-                                         {"number of nan iterations:", Figure::NotNumber}};
+constexpr LogKey kMegatronDeepSpeed[] = {{"elapsed time per iteration (ms):", LogFigure::StepTime, 1e-3},
+                                         {"TFLOPs:", LogFigure::TflopsPerGpu},
+                                         {"global batch size:", LogFigure::GlobalBatch},
+                                         {"loss scale:", LogFigure::LossScale},
+                                         {"number of skipped iterations:", LogFigure::Skipped},
+                                         {"number of nan iterations:", LogFigure::NotNumber}};
 // megatron/training/utils.py: report_memory(); its MB are 2^20 bytes.
-constexpr LogKey kMegatronMemory[] = {{"max allocated:", Figure::Allocated, kMiB},
-                                      {"max reserved:", Figure::Reserved, kMiB}};
+constexpr LogKey kMegatronMemory[] = {{"max allocated:", LogFigure::Allocated, kMiB},
+                                      {"max reserved:", LogFigure::Reserved, kMiB}};
 // Megatron-Bridge's perf line: "Step Time : 5.43s GPU utilization: 412.3MODEL_TFLOP/s/GPU".
-constexpr LogKey kBridge[] = {{"Step Time :", Figure::StepTime}, {"GPU utilization:", Figure::TflopsPerGpu}};
+constexpr LogKey kBridge[] = {{"Step Time :", LogFigure::StepTime}, {"GPU utilization:", LogFigure::TflopsPerGpu}};
 // torchtitan/components/metrics.py: MetricsProcessor.log(); tps is of one device.
-constexpr LogKey kTorchtitan[] = {{"memory:", Figure::Reserved, kGiB},
-                                  {"tps:", Figure::TokensPerSecondGpu},
-                                  {"wps:", Figure::TokensPerSecondGpu},
-                                  {"tflops:", Figure::TflopsPerGpu},
-                                  {"mfu:", Figure::Mfu, 0.01}};
+constexpr LogKey kTorchtitan[] = {{"memory:", LogFigure::Reserved, kGiB},
+                                  {"tps:", LogFigure::TokensPerSecondGpu},
+                                  {"wps:", LogFigure::TokensPerSecondGpu},
+                                  {"tflops:", LogFigure::TflopsPerGpu},
+                                  {"mfu:", LogFigure::Mfu, 0.01}};
 // deepspeed/utils/timer.py: ThroughputTimer; GB are 2^30 bytes.
-constexpr LogKey kDeepSpeed[] = {{"CurrSamplesPerSec=", Figure::SamplesPerSecond},
-                                 {"MaxMemAllocated=", Figure::Allocated, kGiB}};
+constexpr LogKey kDeepSpeed[] = {{"CurrSamplesPerSec=", LogFigure::SamplesPerSecond},
+                                 {"MaxMemAllocated=", LogFigure::Allocated, kGiB}};
 // deepspeed/runtime/pipe/engine.py: train_batch().
-constexpr LogKey kDeepSpeedPipe[] = {{"iter time (s):", Figure::StepTime}, {"samples/sec:", Figure::SamplesPerSecond}};
+constexpr LogKey kDeepSpeedPipe[] = {{"iter time (s):", LogFigure::StepTime},
+                                     {"samples/sec:", LogFigure::SamplesPerSecond}};
 // MaxText/metric_logger.py.
-constexpr LogKey kMaxText[] = {{"seconds:", Figure::StepTime},
-                               {"TFLOP/s/device:", Figure::TflopsPerGpu},
-                               {"Tokens/s/device:", Figure::TokensPerSecondGpu}};
+constexpr LogKey kMaxText[] = {{"seconds:", LogFigure::StepTime},
+                               {"TFLOP/s/device:", LogFigure::TflopsPerGpu},
+                               {"Tokens/s/device:", LogFigure::TokensPerSecondGpu}};
 // nemo/lightning and NeMo 1: progress printer.
-constexpr LogKey kNemo[] = {{"train_step_timing in s:", Figure::StepTime},
-                            {"train_step_timing in s=", Figure::StepTime},
-                            {"global_batch_size:", Figure::GlobalBatch},
-                            {"TFLOPS_per_GPU:", Figure::TflopsPerGpu}};
+constexpr LogKey kNemo[] = {{"train_step_timing in s:", LogFigure::StepTime},
+                            {"train_step_timing in s=", LogFigure::StepTime},
+                            {"global_batch_size:", LogFigure::GlobalBatch},
+                            {"TFLOPS_per_GPU:", LogFigure::TflopsPerGpu}};
 // verl/trainer: the update of the actor is its training step.
-constexpr LogKey kVerl[] = {{"timing_s/update_actor:", Figure::StepTime},
-                            {"perf/max_memory_allocated_gb:", Figure::Allocated, kGiB},
-                            {"perf/max_memory_reserved_gb:", Figure::Reserved, kGiB}};
+constexpr LogKey kVerl[] = {{"timing_s/update_actor:", LogFigure::StepTime},
+                            {"perf/max_memory_allocated_gb:", LogFigure::Allocated, kGiB},
+                            {"perf/max_memory_reserved_gb:", LogFigure::Reserved, kGiB}};
 // nanotron/trainer.py: train_step_logs(); numbers end in K, M or G.
-constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", Figure::StepTime, 1e-3},
-                                {"time_per_iteration_ms:", Figure::StepTime, 1e-3},
-                                {"tokens_per_sec_per_gpu:", Figure::TokensPerSecondGpu},
-                                {"global_batch_size:", Figure::GlobalBatch},
-                                {"model_tflops_per_gpu:", Figure::TflopsPerGpu}};
+constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
+                                {"time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
+                                {"tokens_per_sec_per_gpu:", LogFigure::TokensPerSecondGpu},
+                                {"global_batch_size:", LogFigure::GlobalBatch},
+                                {"model_tflops_per_gpu:", LogFigure::TflopsPerGpu}};
 // transformers/trainer.py: speed_metrics(); one line at the end of a run.
-constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", Figure::SamplesPerSecond},
-                               {"'train_tokens_per_second':", Figure::TokensPerSecond}};
+constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", LogFigure::SamplesPerSecond},
+                               {"'train_tokens_per_second':", LogFigure::TokensPerSecond}};
 // The progress bar of tqdm around the Trainer's steps: "[00:50<07:30,  5.00s/it]".
-constexpr LogKey kTqdm[] = {{"", Figure::StepTime}};
+constexpr LogKey kTqdm[] = {{"", LogFigure::StepTime}};
 
 constexpr LogLine kLines[] = {
     {"Megatron-DeepSpeed", "| TFLOPs:", kMegatronDeepSpeed},

@@ -10,7 +10,7 @@ namespace plan {
 /// One number that a framework prints, by the words before it.
 struct LogKey {
   std::string_view key;  ///< the text right before the number
-  Figure figure;
+  LogFigure figure;
   double scale = 1;  ///< to SI: 1e-3 for milliseconds, 2^30 for GB that are GiB
 };
 

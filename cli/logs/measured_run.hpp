@@ -11,7 +11,7 @@
 namespace plan {
 
 /// Figures that logs print on every step, or now and then. In SI units and bytes, whatever the log prints.
-enum class Figure {
+enum class LogFigure {
   StepTime,            ///< s
   TokensPerSecondGpu,  ///< tokens/s of one GPU
   TokensPerSecond,     ///< of the job
@@ -25,7 +25,7 @@ enum class Figure {
   Allocated,  ///< bytes, peak of the framework's allocator
   Reserved    ///< bytes, peak that the allocator took from the device
 };
-inline constexpr int kFigures = 12;
+inline constexpr int kLogFigures = 12;
 
 /// Values of one figure in the order of the steps. A long run keeps every second, fourth, ... value, so that the memory
 /// it takes is bounded.
@@ -65,14 +65,14 @@ struct OutOfMemory {
 struct MeasuredLog {
   std::string file{};
   std::string dialect{};  ///< "Megatron-LM", "torchtitan", ...; empty: no line of a training step was found
-  std::map<Figure, Series> figures{};
+  std::map<LogFigure, Series> figures{};
   std::optional<OutOfMemory> out_of_memory{};
   std::vector<Evidence> evidence{};                              ///< of NCCL's lines
   std::vector<std::string> nccl_versions{};                      ///< as printed
   std::vector<std::pair<std::string, std::string>> arguments{};  ///< Megatron's printed arguments
   std::int64_t lines = 0;
 
-  [[nodiscard]] const Series* find(Figure figure) const {
+  [[nodiscard]] const Series* find(LogFigure figure) const {
     const auto found = figures.find(figure);
     return found == figures.end() ? nullptr : &found->second;
   }

@@ -123,11 +123,12 @@ Json suspect_json(const Suspect& suspect) {
 
 Json log_json(const MeasuredLog& log) {
   Json json = {{"dialect", log.dialect}, {"lines", log.lines}, {"nccl_versions", log.nccl_versions}};
-  const auto last = [&](const char* key, Figure figure) {
+  const auto last = [&](const char* key, LogFigure figure) {
     if (const Series* series = log.find(figure)) json[key] = series->last();
   };
-  last("skipped_steps", Figure::Skipped), last("nan_steps", Figure::NotNumber), last("loss_scale", Figure::LossScale);
-  if (const Series* tflops = log.find(Figure::TflopsPerGpu)) json["tflops_per_gpu"] = steady(*tflops).median;
+  last("skipped_steps", LogFigure::Skipped), last("nan_steps", LogFigure::NotNumber),
+      last("loss_scale", LogFigure::LossScale);
+  if (const Series* tflops = log.find(LogFigure::TflopsPerGpu)) json["tflops_per_gpu"] = steady(*tflops).median;
   if (log.out_of_memory)
     json["out_of_memory"] = {{"asked_bytes", log.out_of_memory->asked},
                              {"free_bytes", log.out_of_memory->free},

@@ -43,7 +43,7 @@ TEST_CASE("a profile that measured nothing claims nothing") {
   const Problem problem = job_with(kNothing);
   CHECK(problem.cluster.measured_parts.empty());
   CHECK_FALSE(problem.cluster.measured);
-  const Coverage coverage = time_coverage(problem, estimated(problem));
+  const ClaimCoverage coverage = time_coverage(problem, estimated(problem));
   CHECK(coverage.share == 0);
   for (const char* part : {"GEMM bf16", "attention", "memory bandwidth"}) CHECK(misses(coverage.missing, part));
   CHECK(misses(unmeasured_behind(Metric::MemoryFit, problem, estimated(problem)), "memory"));
@@ -68,12 +68,12 @@ TEST_CASE("intervals narrow by the quantities that were measured") {
   problem.cluster.probed.bandwidth = true;
   const double kernels = width(estimated(problem));
   CHECK(kernels < before);
-  const Coverage half = time_coverage(problem, estimated(problem));
+  const ClaimCoverage half = time_coverage(problem, estimated(problem));
   CHECK(half.share > 0.5);
   CHECK(half.share < 1);
   for (const std::string& part : half.missing) CHECK(part.find(" over ") != std::string::npos);  // messages alone
   for (CollectiveFit& fit : gpu.collectives) fit.provenance = Provenance::Measured;
-  const Coverage inside = time_coverage(problem, estimated(problem));
+  const ClaimCoverage inside = time_coverage(problem, estimated(problem));
   CHECK(inside.share > half.share);
   CHECK(inside.missing.size() < half.missing.size());
   CHECK_FALSE(inside.missing.empty());  // nothing was measured between the nodes

@@ -13,21 +13,21 @@ RankHello at(const std::string& host, int local, const std::string& clique = "")
 }  // namespace
 
 TEST_CASE("ranks stand in blocks by host, however the launcher dealt them out") {
-  const Placement cyclic = place_ranks({at("a", 0), at("b", 0), at("a", 1), at("b", 1)}).value();
+  const RankPlacement cyclic = place_ranks({at("a", 0), at("b", 0), at("a", 1), at("b", 1)}).value();
   CHECK(cyclic.order == std::vector<int>{0, 2, 1, 3});
   CHECK(cyclic.per_domain == 2);
   CHECK(cyclic.domains == 2);
-  const Placement blocks = place_ranks({at("a", 0), at("a", 1), at("b", 0), at("b", 1)}).value();
+  const RankPlacement blocks = place_ranks({at("a", 0), at("a", 1), at("b", 0), at("b", 1)}).value();
   CHECK(blocks.order == std::vector<int>{0, 1, 2, 3});
   CHECK(place_ranks({at("a", 1), at("a", 0)})->order == std::vector<int>{1, 0});
 }
 
 TEST_CASE("an NVLink fabric that reaches over hosts is one domain") {
-  const Placement rack = place_ranks({at("a", 0, "7"), at("b", 0, "7"), at("c", 0, "7"), at("d", 0, "7")}).value();
+  const RankPlacement rack = place_ranks({at("a", 0, "7"), at("b", 0, "7"), at("c", 0, "7"), at("d", 0, "7")}).value();
   CHECK(rack.per_domain == 4);
   CHECK(rack.domains == 1);
   CHECK(rack.hosts == 4);
-  const Placement two = place_ranks({at("a", 0, "7"), at("b", 0, "8"), at("c", 0, "7"), at("d", 0, "8")}).value();
+  const RankPlacement two = place_ranks({at("a", 0, "7"), at("b", 0, "8"), at("c", 0, "7"), at("d", 0, "8")}).value();
   CHECK(two.order == std::vector<int>{0, 2, 1, 3});
   CHECK(two.domains == 2);
 }

@@ -20,10 +20,10 @@ namespace {
 struct Dialect {
   const char* name;
   std::function<std::string(int step, double seconds, double gib)> line;
-  Figure speed;
+  LogFigure speed;
   double work;  ///< speed * seconds; 0: the time itself is printed
   bool memory;
-  Figure kind = Figure::Reserved;
+  LogFigure kind = LogFigure::Reserved;
 };
 
 const Dialect kDialects[] = {
@@ -39,7 +39,7 @@ const Dialect kDialects[] = {
            "allocated: {:.4f} | reserved: 9.0 | max reserved: 5.0",
            i, i * 256, s * 1e3, i, g * 1024);
      },
-     Figure::StepTime, 0, true, Figure::Allocated},
+     LogFigure::StepTime, 0, true, LogFigure::Allocated},
     {"Megatron-DeepSpeed",
      [](int i, double s, double) {
        return fmt::format(
@@ -50,12 +50,12 @@ const Dialect kDialects[] = {
            "2.1 | loss scale: 1.0 | samples per second: 19.4 | TFLOPs: 149.77 |",
            i, i, i, s, s * 1e3);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
     {"Megatron-Bridge",
      [](int, double s, double) {
        return fmt::format("Step Time : {:.4f}s GPU utilization: 812.3MODEL_TFLOP/s/GPU", s);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
     {"torchtitan",
      [](int i, double s, double g) {
        return fmt::format(
@@ -64,7 +64,7 @@ const Dialect kDialects[] = {
            "{},{:03}  \x1b[36mtflops: 400.12  \x1b[35mmfu: 40.46%\x1b[39m",
            i, g, static_cast<int>(16384 / s) / 1000, static_cast<int>(16384 / s) % 1000);
      },
-     Figure::TokensPerSecondGpu, 16384, true},
+     LogFigure::TokensPerSecondGpu, 16384, true},
     {"DeepSpeed",
      [](int i, double s, double g) {
        return fmt::format(
@@ -72,7 +72,7 @@ const Dialect kDialects[] = {
            "RunningAvgSamplesPerSec=9.1, CurrSamplesPerSec={:.6f}, MemAllocated=10.2GB, MaxMemAllocated={:.4f}GB",
            i * 4, i, 64 / s, g);
      },
-     Figure::SamplesPerSecond, 64, true, Figure::Allocated},
+     LogFigure::SamplesPerSecond, 64, true, LogFigure::Allocated},
     {"MaxText",
      [](int i, double s, double) {
        return fmt::format(
@@ -80,7 +80,7 @@ const Dialect kDialects[] = {
            "total_weights: 65536, loss: 9.123",
            i, s, 8192 / s);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
     {"NeMo",
      [](int i, double s, double) {
        return fmt::format(
@@ -88,7 +88,7 @@ const Dialect kDialects[] = {
            "reduced_train_loss: 10.5 | train_step_timing in s: {:.3f} | consumed_samples: 1280",
            i, i, s);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
     {"verl",
      [](int i, double s, double g) {
        return fmt::format(
@@ -97,7 +97,7 @@ const Dialect kDialects[] = {
            "perf/throughput:1234.5",
            i, s, g);
      },
-     Figure::StepTime, 0, true},
+     LogFigure::StepTime, 0, true},
     {"nanotron",
      [](int i, double s, double) {
        return fmt::format(
@@ -106,12 +106,12 @@ const Dialect kDialects[] = {
            "global_batch_size: 64 | lm_loss: 10.2 | lr: 1e-4 | model_tflops_per_gpu: 120",
            i, s);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
     {"Trainer",
      [](int i, double s, double) {
        return fmt::format("\r {:3}%|#         | {}/100 [00:50<07:30,  {:.2f}s/it]", i, i, s);
      },
-     Figure::StepTime, 0, false},
+     LogFigure::StepTime, 0, false},
 };
 
 MeasuredLog must_read(const std::string& text) {
