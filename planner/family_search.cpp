@@ -30,6 +30,8 @@ void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.forward = std::min(least.forward, other.forward);
   least.backward = std::min(least.backward, other.backward);
   least.head = std::min(least.head, other.head);
+  least.head_reduced = std::min(least.head_reduced, other.head_reduced);
+  least.late_grads = std::max(least.late_grads, other.late_grads);  // what is not there yet lowers the peak
   least.step = std::min(least.step, other.step);
   least.resident = std::min(least.resident, other.resident);
 }

@@ -162,7 +162,8 @@ SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most
   const bool strict = problem.headroom.bytes || problem.headroom.share;
   if (found.ranking.best().empty() && !strict) {
     const std::int64_t judged = found.judged;
-    found = search_all(problem, costed, true, bounds, most - judged);
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+    found = search_all(problem, costed, true, bounds, most == kAll ? kAll : most - judged);
     found.judged += judged;
   }
   for (const Rejected& row : outer.rows()) {

@@ -83,8 +83,9 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
   const std::size_t lead = 2 + rank_width + 2 + axes[0].size() + 2 + step_width;
   const int room = terminal.width - static_cast<int>(lead) - kRatioColumns;
-  std::string out = fmt::format("{}{:>{}}{:>{}}  {}\n", paint(terminal, Style::Bold, "Other ideas"), "step", lead - 11,
-                                "memory", kRatioColumns - 2, room >= 16 ? "against the best" : "against");
+  const char* against = room >= 16 ? "  against the best" : room >= 7 ? "  against" : "";
+  std::string out = fmt::format("{}{:>{}}{:>{}}{}\n", paint(terminal, Style::Bold, "Other ideas"), "step", lead - 11,
+                                "memory", kRatioColumns - 2, against);
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
     const double slower = runner.estimate.step_time / plan.best.step_time - 1;

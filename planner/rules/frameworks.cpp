@@ -217,7 +217,7 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
       {"FSDP", fsdp("fsdp", false), 3},
       {"LitGPT", fsdp("fsdp", false), 3},
-      to_fit({"Bridge", bridge(), 1, 2, true, false}),  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
+      {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
       {"MaxText", maxtext(), 3},

