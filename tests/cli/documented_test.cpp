@@ -176,7 +176,7 @@ void furnish(const Folder& folder) {
   folder.write("config.json", read(kSource + "/tests/presets/configs/llama3-8b.json"));
   folder.write("budgets/405b.yaml", readme_budget());
   const std::string runs = read(kSource + "/tests/published/runs/megatron-readme.csv");
-  folder.write("my-runs.csv", read(kSource + "/tests/published/runs/internevo.csv"));
+  folder.write("my-runs.csv", read(kSource + "/tests/published/runs/selene.csv"));
   folder.write("tests/published/runs/megatron-readme.csv", runs);
   std::string log;
   for (int step = 1; step <= 20; ++step)
