@@ -27,8 +27,8 @@ build() {  # build FOLDER OPTIONS TARGET...: quick to compile
 
 readers() {  # with what libFuzzer needs, so that one build is enough
   local programs=(presets hwprobe acceptance fuzz_corpus)
-  build address -DPLAN_FUZZ=ON plan_fuzz "${programs[@]/#/test_}" &&
-    (IFS='|' && ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure -R "^(${programs[*]})$")
+  build address "-DPLAN_FUZZ=ON -DPLAN_HOT=-O1" plan_fuzz "${programs[@]/#/test_}" &&
+    (IFS='|' && PLAN_TEST_SCALE=${PLAN_TEST_SCALE:-0.1} ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure -R "^(${programs[*]})$")
 }
 
 tests() {  # a tenth of the random problems: each takes some twenty times as long
@@ -36,7 +36,7 @@ tests() {  # a tenth of the random problems: each takes some twenty times as lon
 }
 
 fuzz() {
-  build address -DPLAN_FUZZ=ON plan_fuzz &&
+  build address "-DPLAN_FUZZ=ON -DPLAN_HOT=-O1" plan_fuzz &&
     FUZZ_PROGRAM=$root/address/tests/fuzz/plan_fuzz FUZZ_JOBS=$(nproc) tests/fuzz/run.sh "${FUZZ_SECONDS:-10}"
 }
 
