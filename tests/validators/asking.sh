@@ -10,7 +10,13 @@ emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best 
     folder=$into-best/$model-$gpus
     build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} "${flags[@]}" -o "$folder" \
       > /dev/null 2> "$work/error" || {
-      if grep -q 'no layout fits' "$work/error"; then echo "$1: $model on $gpus GPUs: no layout fits"; else cat "$work/error"; failed=1; fi
+      # No answer is one too: nothing fits, or the tool has no key for what the best layout of its framework needs.
+      if grep -qE 'no layout fits|has no key for' "$work/error"; then
+        echo "$1: $model on $gpus GPUs: $(head -n 1 "$work/error")"
+      else
+        cat "$work/error"
+        failed=1
+      fi
       rm -rf "$folder"
       continue
     }
