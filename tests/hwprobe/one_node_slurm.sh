@@ -20,7 +20,7 @@ mkdir -p "$state/ctld" "$state/d" /run/munge /etc/munge /var/log/munge /var/lib/
 [ -s /etc/munge/munge.key ] || { dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2> /dev/null; }
 chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge
 chmod 700 /etc/munge; chmod 400 /etc/munge/munge.key; chmod 755 /run/munge
-munge -n 2> /dev/null | unmunge > /dev/null 2>&1 || su -s /bin/sh munge -c munged
+munge -n 2> /dev/null | unmunge > /dev/null 2>&1 || su -s /bin/sh munge -c munged < /dev/null > /dev/null 2>&1
 host=$(hostname -s)
 cat > "$SLURM_CONF" << CONF
 ClusterName=one
@@ -43,7 +43,8 @@ NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=$host Default=YES OverSubscribe=FORCE:64 State=UP
 CONF
 start() {
-  slurmctld -c -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" || return 1
+  # A daemon that kept the caller's output open would keep a reader of that output waiting for ever.
+  slurmctld -c -f "$SLURM_CONF" < /dev/null > "$state/start.log" 2>&1 && slurmd -f "$SLURM_CONF" < /dev/null >> "$state/start.log" 2>&1 || return 1
   for _ in $(seq 10); do
     if timeout 5 srun -n 1 true 2> /dev/null; then return 0; fi
     sleep 0.5
