@@ -41,11 +41,13 @@ bool keeps_output_twice(const Training& training, const Layout& layout) {
   return reordered || (training.stack.batch_first_attention && layout.micro_batch > 1);
 }
 
-/// Without a fused kernel: softmax output, and its dropout's mask and output.
+/// Without a fused kernel: softmax output, in fp32 besides where its operations are not fused, and its dropout's mask
+/// and output.
 double core_per_token(const Training& training, double heads_on_rank, double element) {
   if (training.stack.flash_attention) return 4 * heads_on_rank;
   const double masks = training.dropout > 0 ? 1 + element : 0;
-  return heads_on_rank * static_cast<double>(training.seq) * (element + masks);
+  const double wide = training.stack.fused_softmax ? 0 : 4;
+  return heads_on_rank * static_cast<double>(training.seq) * (element + wide + masks);
 }
 
 void add_attention(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
@@ -103,10 +105,15 @@ void add_delta(LayerLedger& out, const Layer& layer, Units u) {
       u.slice;
 }
 
-/// Activation input (gate and up) of one FFN of `width`, per token; its own factor, SiLU's output, where unfused.
+/// Activation input (gate and up) of one FFN of `width`, per token.
 double activation_input(bool gated, double width, const Stack& stack, Units u) {
   const double input = stack.fp8_activation_input ? std::min(1.0, u.element) : u.element;
-  return input * (gated ? 2 : 1) * width + (gated && !stack.fused_activation ? u.element * width : 0);
+  return input * (gated ? 2 : 1) * width;
+}
+
+/// SiLU's output, which an unfused gate multiplies and keeps.
+double activation_factor(bool gated, double width, const Stack& stack, Units u) {
+  return gated && !stack.fused_activation ? u.element * width : 0;
 }
 
 /// Copies of a token among the experts of a rank.
@@ -130,11 +137,13 @@ void add_moe(LayerLedger& out, const Model& model, const MoeShape& shape, const 
       copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, training.stack, u) + 4);
   // SwiGLU is fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too.
   if (!shape.gated) out.routed += copies * u.element * width;
-  out.routed_activation = copies * u.input * width;
+  out.routed_activation = copies * (u.input * width + activation_factor(shape.gated, width, training.stack, u));
   if (training.stack.legacy_moe_probs) out.routed_output = copies * u.element * expert_hidden;
   if (training.stack.weighs_outputs) out.routed_output = copies * 4 * expert_hidden;
   const double shared = static_cast<double>(shape.shared_width);
-  out.shared = (activation_input(shape.gated, shared, training.stack, u) + u.input * shared) * u.slice;
+  out.shared = (activation_input(shape.gated, shared, training.stack, u) + u.input * shared +
+                activation_factor(shape.gated, shared, training.stack, u)) *
+               u.slice;
 }
 
 void add_mixer(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
@@ -148,11 +157,11 @@ void add_mixer(LayerLedger& out, const Layer& layer, const Training& training, c
 }
 
 /// Inputs of frozen linears need no keeping: only an adapter on them makes a weight gradient.
-void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& training, double norm_output) {
+void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& training, double norm_output, Units u) {
   if (!training.lora.attention) out.mixer_norm = 0;
   if (training.lora.ffn || layer.ffn != Ffn::Dense) return;
   out.ffn_norm -= norm_output;
-  out.mlp_activation = 0;
+  out.mlp_activation -= u.input * static_cast<double>(layer.dense.width) * u.slice;
 }
 
 void scale(LayerLedger& ledger, double tokens) {
@@ -205,12 +214,12 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   if (layer.ffn == Ffn::Dense) {
     const double width = static_cast<double>(layer.dense.width) * u.slice;
     out.mlp = activation_input(layer.dense.gated, width, training.stack, u);
-    out.mlp_activation = u.input * width;
+    out.mlp_activation = u.input * width + activation_factor(layer.dense.gated, width, training.stack, u);
   }
   if (layer.ffn == Ffn::Moe) add_moe(out, model, layer.moe, training, layout, u);
   out.statistics += layer.norms * statistics_bytes(model) * u.replica;
   if (training.dropout > 0) out.masks = (mixer && ffn ? 2 : 1) * hidden;
-  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered);
+  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered, u);
   scale(out, u.tokens);
   return out;
 }

@@ -14,6 +14,7 @@ struct StateBytes {
   double ends = 8;             ///< moments of embedding, head and norms (Muon runs Adam on them)
   double optimizer_grads = 0;  ///< fp32 gradients that the optimizer keeps from step to step (DeepSpeed)
   double step = 0;             ///< alive during the optimizer step only
+  double reduction = 0;        ///< of a whole gradient, alive while it is reduced after the last micro-batch
   bool operator==(const StateBytes&) const = default;
 };
 [[nodiscard]] StateBytes state_bytes(const Training& training, int zero);

@@ -83,6 +83,7 @@ struct Stack {
   bool weighs_outputs = false;     ///< experts' outputs are kept, in fp32, to be weighted by the router's scores
   bool fp8_activation_input = false;  ///< what the activation of an FFN reads is kept in fp8
   bool vocab_parallel_loss = true;    ///< false: logits are gathered over tp before the loss
+  bool loss_in_place = true;          ///< unfused loss: false subtracts the largest logit in a second fp32 copy
   bool frees_stage_outputs = true;    ///< pipeline: an activation that was sent is freed, its graph kept
   bool gradient_fusion = true;        ///< weight gradients accumulate inside the GEMM
   bool overlap_grad_reduce = true;
@@ -113,6 +114,7 @@ struct Stack {
   bool fused_sinks = true;             ///< attention with learned sinks has a fused kernel
   bool loader_attention_mask = false;  ///< the data loader makes a bool mask of s * s per sequence
   bool reshard_after_forward = true;   ///< FSDP: gather again for the backward pass
+  bool gathers_tensors = false;        ///< FSDP by XLA: tensors come and go one by one, in no buffer of a whole block
   bool operator==(const Stack&) const = default;
 };
 

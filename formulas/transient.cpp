@@ -92,9 +92,11 @@ double attention_backward(const Layer& layer, const Training& training, const La
   const double sequence = static_cast<double>(training.seq) / layout.cp;
   const double rows = layout.micro_batch * std::ceil(sequence / 128) * 128;
   const double kernel = 4 * rows * w.q + 4 * n.tokens * w.heads + (w.grouped ? n.element * n.tokens * 2 * w.q : 0);
-  // Without a fused kernel, the gradients of probabilities and of scores; PyTorch's masked_fill makes one more.
+  // Without a fused kernel, the gradients of probabilities and of scores; PyTorch's masked_fill makes one more, and a
+  // softmax of several operations both in fp32.
   const double copies = training.stack.fused_pointwise ? 2 : 3;
-  const double squares = copies * n.element * n.tokens * static_cast<double>(training.seq) * w.heads;
+  const double wide = training.stack.fused_softmax ? 0 : 2 * 4;
+  const double squares = (copies * n.element + wide) * n.tokens * static_cast<double>(training.seq) * w.heads;
   return n.element * (n.shard + n.tokens * (2 * w.q + w.k + w.v)) + (training.stack.flash_attention ? kernel : squares);
 }
 
@@ -140,7 +142,7 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
     case CrossEntropy::FusedInPlace: out.logits = out.loss = gradient = n.element * logits; break;
     case CrossEntropy::Unfused:
       out.logits = 4 * logits;
-      out.loss = (4 + n.element) * logits;
+      out.loss = ((training.stack.loss_in_place ? 4 : 8) + n.element) * logits;
       gradient = n.element * logits;
       break;
     case CrossEntropy::Eager:
@@ -168,7 +170,14 @@ HeadMemory head_memory(const Model& model, const Training& training, const Layou
       gradient = out.loss;
       break;
   }
-  if (!split) out.loss += n.element * logits / layout.tp;  // the local slice stands beside the whole
+  if (!split && layout.tp > 1) {
+    // The local slice stands beside the whole, which was put together from the pieces of a gather, which came out of a
+    // flat buffer of NCCL's (c10d, ProcessGroupNCCL::allgather): 16-bit blocks, too small for fp32 gradients.
+    out.loss += n.element * logits / layout.tp;
+    out.hole += n.element * logits * (2.0 - 1.0 / layout.tp);
+  } else if (!split) {
+    out.loss += n.element * logits;  // labels are shifted against a copy (transformers, ForCausalLMLoss)
+  }
   out.backward = gradient + n.element * n.hidden + scattered;
   return out;
 }

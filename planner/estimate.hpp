@@ -16,6 +16,8 @@ struct StageMemory {
   Bytes weights{}, grads{}, optimizer{}, activations{}, transient{}, communication{}, context{};
   Bytes reserve{};     ///< part of `transient`: what the allocator holds but cannot hand out (fragmentation)
   Bytes late_grads{};  ///< part of `grads`: not yet allocated when the stage peaks, but reserved later on
+  /// Beside the total: what the allocator holds from other moments of the step and gives back before it runs out.
+  Bytes cached{};
   Bytes total() const { return weights + grads + optimizer + activations + transient + communication + context; }
   bool operator==(const StageMemory&) const = default;
 };

@@ -32,6 +32,8 @@ void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.head = std::min(least.head, other.head);
   least.head_reduced = std::min(least.head_reduced, other.head_reduced);
   least.late_grads = std::max(least.late_grads, other.late_grads);  // what is not there yet lowers the peak
+  least.embedding = std::min(least.embedding, other.embedding);
+  least.embedding_late = std::max(least.embedding_late, other.embedding_late);
   least.step = std::min(least.step, other.step);
   least.resident = std::min(least.resident, other.resident);
 }

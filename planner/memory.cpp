@@ -44,6 +44,17 @@ double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& led
   return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
 }
 
+/// What graphs of a layer's parts need while they run. It lies in their own pool, which nothing else allocates from
+/// (torch.cuda.graph_pool_handle).
+double graphed_transient(const Layer& layer, const LayerTransient& transient, std::uint16_t scopes) {
+  double bytes = 0;
+  if (scopes & kGraphAttention) bytes = std::max(bytes, transient.attention_backward);
+  if (layer.ffn == Ffn::Dense && (scopes & kGraphMlp)) bytes = std::max(bytes, transient.ffn_backward);
+  if (layer.ffn == Ffn::Moe && (scopes & kGraphExperts))
+    bytes = std::max({bytes, transient.forward, transient.ffn_backward});
+  return bytes;
+}
+
 /// Everything but what recomputation decides.
 LayerMemory layer_memory(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
   LayerMemory out;
@@ -134,6 +145,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
     backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
+    graph_ = std::max(graph_, graphed_transient(layer, transient, training.stack.graph_scopes));
   }
   recompute(layout.recompute);
   const double hidden = static_cast<double>(model.hidden);

@@ -65,12 +65,12 @@ struct StageContent {
 /// The three readings of one peak that tools print.
 struct MemoryKinds {
   Bytes allocated{};  ///< torch.cuda.max_memory_allocated
-  Bytes reserved{};   ///< torch.cuda.max_memory_reserved: with what the allocator cannot hand out again
+  Bytes reserved{};   ///< torch.cuda.max_memory_reserved: with what the allocator cannot hand out again, or has not yet
   Bytes device{};     ///< nvidia-smi: with the CUDA context and NCCL's buffers
 };
 [[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
   const Bytes reserved = stage.total() - stage.communication - stage.context;
-  return {reserved - stage.reserve - stage.late_grads, reserved, stage.total()};
+  return {reserved - stage.reserve - stage.late_grads, reserved + stage.cached, stage.total() + stage.cached};
 }
 
 /// Sums over the layers of a stage, embedding and head included where it holds them.
@@ -86,14 +86,17 @@ struct StageSums {
 /// What sharding decides of a rank's memory: the same under every recomputation and schedule.
 struct ShardedMemory {
   Bytes weights{}, grads{}, optimizer{}, communication{};
-  double forward = 0;       ///< weights gathered while a layer's forward runs
-  double backward = 0;      ///< the same in backward, with the gradients of the block
-  double head = 0;          ///< the same while the loss runs
-  double head_reduced = 0;  ///< FSDP2: the head's weights, their gradient and what its reduction reads
-  double pool = 0;          ///< FSDP2: most bytes of the pool that gathers fill on their own stream
-  double late_grads = 0;    ///< of the gradients, none before the first backward
-  double step = 0;          ///< what the optimizer step adds
-  double resident = 0;      ///< neither state nor activation, but there at every possible peak
+  double forward = 0;         ///< weights gathered while a layer's forward runs
+  double backward = 0;        ///< the same in backward, with the gradients of the block
+  double head = 0;            ///< the same while the loss runs
+  double head_reduced = 0;    ///< FSDP2: the head's weights, their gradient and what its reduction reads
+  double pool = 0;            ///< FSDP2: most bytes of the pool that gathers fill on their own stream
+  double late_grads = 0;      ///< of the gradients, none before the first backward
+  double embedding = 0;       ///< what is whole while the embedding's gradient appears and is reduced
+  double embedding_late = 0;  ///< of the gradients, what is not there then
+  double step = 0;            ///< what the optimizer step adds
+  double flat = 0;            ///< of it, in pieces so large that no other memory serves them
+  double resident = 0;        ///< neither state nor activation, but there at every possible peak
   Bytes states() const { return weights + grads + optimizer; }
 };
 
@@ -157,6 +160,7 @@ class MemoryModel {
     double pool = 0;        ///< of the transient, from the pool of gathers
     double late_grads = 0;  ///< of the states, not there yet
     double hole = 0;        ///< freed before, in a place that nothing later fits
+    double cached = 0;      ///< of other moments of the step, which the allocator could give back
     double alive() const { return activations + transient - late_grads; }
   };
   /// A weight shape and the layer kinds (bits) that have it; bit kMaxLayerKinds is the head.
@@ -182,7 +186,8 @@ class MemoryModel {
                            double forward) const;
   Shares shares_of(const Layout& layout) const;
   void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
-  double step_bytes(const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  void fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  double cached(const ShardedMemory& sharded, const Instant& work) const;
   Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
   double quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
 
@@ -195,6 +200,7 @@ class MemoryModel {
   std::vector<double> backward_work_;  ///< by kind, of backward_transient: what backward itself needs
   std::vector<Shape> shapes_;
   EndMemory ends_;
+  double graph_ = 0;                         ///< of CUDA graphs of parts of a layer: what their pool keeps to itself
   double stale_ = 0;                         ///< gradient that a stage behind the first keeps after sending it
   double loader_mask_ = 0;                   ///< s * s attention mask of the data loader
   std::array<StateBytes, 4> state_bytes_{};  ///< by ZeRO stage

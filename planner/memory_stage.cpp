@@ -67,16 +67,20 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
 }
 
 /// What the optimizer step adds for its own duration.
-double MemoryModel::step_bytes(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+void MemoryModel::fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums,
+                            const Shares& shares) const {
   const Training& training = problem_->training;
   const double ends = training.adapters() ? 0 : sums.ends;
+  const double whole = sums.trained_dense + sums.trained_expert + ends;
   const double parameters =
       (sums.trained_dense + ends) * shares.dense.optimizer + sums.trained_expert * shares.expert.optimizer;
-  double bytes = state_bytes_[static_cast<std::size_t>(layout.zero)].step * parameters;
-  bytes = std::max(bytes, muon_);  // Newton-Schulz iterations
-  if (training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)
-    bytes += 2 * std::min(kGatherBucket, sums.trained_dense + sums.trained_expert + ends);
-  return bytes;
+  const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
+  memory.step = std::max(bytes.step * parameters, muon_);  // muon_: Newton-Schulz iterations
+  if (training.stack.states != StateLayout::DeepSpeed) return;
+  memory.flat = std::max(memory.step, bytes.reduction * whole);
+  if (layout.zero == 0) return;
+  const double gathered = 2 * std::min(kGatherBucket, whole);
+  memory.step += gathered, memory.flat += gathered;
 }
 
 /// Weights that fully sharded data parallelism has whole while a layer's forward runs: this block, the
@@ -89,6 +93,7 @@ double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums
       return layout.zero == 3 ? (2 * gathered_bytes() + 2.0 * training.grad_bytes) * sums.block : 0;
     case StateLayout::Fsdp2:
       if (layout.zero < 2) return 0;
+      if (training.stack.gathers_tensors) return stays_whole(layout) ? whole_weights(sums) : 2 * sums.block;
       return unsharded_grads(layout, sums) + (stays_whole(layout) ? whole_weights(sums) : 6 * sums.block);
     case StateLayout::DeepSpeed:
       return layout.zero == 3 ? 2 * (2 * sums.block + std::min(kPrefetchBucket, sums.dense + sums.expert)) : 0;
@@ -109,6 +114,7 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
     case StateLayout::MegatronFsdp: return forward;
     case StateLayout::Fsdp2: {
       if (layout.zero < 2) return 0;
+      if (training.stack.gathers_tensors) return forward + 2 * sums.block;  // a block's gradients, each reduced alone
       const double weights = stays_whole(layout) ? whole_weights(sums) : 4 * sums.block;
       const double whole = unsharded_grads(layout, sums);
       return weights + 2 * sums.block + (whole > 0 ? whole : training.grad_bytes * reduced);
@@ -122,7 +128,8 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
 
 /// What fully_shard adds at the head: its weights alone while the loss runs, since the last layer is sharded again and
 /// its gather's output is gone; then its gradient, gathered weights and the input of their reduction. Gathers
-/// fill a pool of their own stream, which serves nothing else; sharded gradients appear with the first backward.
+/// fill a pool of their own stream, which serves nothing else; sharded gradients appear with the first backward. When
+/// the embedding's gradient is reduced, last of all, no layer is whole any more.
 void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
   if (training.stack.states != StateLayout::Fsdp2 || layout.zero < 2) return;
@@ -134,7 +141,12 @@ void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const 
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
     if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
   }
-  memory.pool = std::max(4 * sums.block, 2 * head);
+  if (!training.stack.gathers_tensors) memory.pool = std::max(4 * sums.block, 2 * head);
+  if (grads == 0 && !training.adapters()) {  // every gradient but its own is sharded by then
+    const double embedding = ends_.embedding_parameters;
+    memory.embedding = (stays_whole(layout) ? whole_weights(sums) : 2 * embedding) + training.grad_bytes * embedding;
+    memory.embedding_late = 4 * shares_of(layout).dense.grads * embedding;
+  }
   if (micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1)
     memory.late_grads = static_cast<double>(memory.grads.value);
 }
@@ -163,13 +175,15 @@ double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums)
 /// Neither state nor activation, but there at every possible peak.
 double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
                                        const StageSums& sums) const {
-  double bytes = dummy_gradients(sums.kinds) + workspaces_ + loader_mask_;
+  double bytes = dummy_gradients(sums.kinds) + workspaces_ + loader_mask_ + graph_;
   if (content.head || sums.moe) bytes += torch_workspaces_;
   if (sums.moe) bytes += grouped_workspaces_;
   if (content.head) bytes += ends_.head_resident;
   if (rank > 0) bytes += stale_;
-  if (problem_->training.stack.states == StateLayout::DeepSpeed && layout.zero > 0)  // two, filled in turn
-    bytes += 2 * 2 * std::min(kReduceBucket, sums.trained_dense + sums.trained_expert + sums.ends);
+  const Stack& stack = problem_->training.stack;
+  if (stack.states == StateLayout::DeepSpeed && layout.zero > 0)  // where they are reduced beside backward, two in turn
+    bytes += (stack.overlap_grad_reduce ? 2 : 1) * 2 *
+             std::min(kReduceBucket, sums.trained_dense + sums.trained_expert + sums.ends);
   return bytes;
 }
 
@@ -182,8 +196,9 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
   memory.head = memory.forward > 0 ? memory.forward + 2 * ends_.head_parameters : 0;
+  memory.embedding = memory.backward;
   fill_fsdp2(memory, layout, sums);
-  memory.step = step_bytes(layout, sums, shares);
+  fill_step(memory, layout, sums, shares);
   memory.resident = resident_transient(layout, rank, content, sums);
   return memory;
 }
@@ -201,9 +216,12 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
     held = share * sums.checkpoint / group + (1 - share) * sums.saved;
     rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
   }
-  if (const int away = training_.offload.layers; away > 0 && sums.layers > 0)
-    held *= std::max(0.0, 1 - static_cast<double>(away) / sums.layers);
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
+  if (const int away = training_.offload.layers; away > 0 && sums.layers > 0) {
+    const double layer = held / sums.layers;  // one on its way out, or back in while the one before it is at work
+    held *= std::max(0.0, 1 - static_cast<double>(away) / sums.layers);
+    out.forward += layer, out.backward += layer;
+  }
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
   out.activations += content.mtp * ends_.mtp_saved;
@@ -232,10 +250,18 @@ MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const Activ
     if (sharded.head_reduced > 0) consider({"head reduction", activity.activations, sharded.head_reduced, 0, late});
   }
   if (activity.has_embedding)  // apart from the buffer
-    consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.backward, block / 2, 0});
-  consider({"optimizer step", 0, sharded.step, 0, 0});
+    consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.embedding,
+              std::min(sharded.pool, sharded.embedding), sharded.embedding_late});
+  best.cached = cached(sharded, best);
+  consider({.name = "optimizer step", .transient = sharded.step, .cached = best.cached});
   best.transient += sharded.resident;
   return best;
+}
+
+/// What the allocator holds at a peak besides: the step's flat buffers are larger than any piece that the layers left,
+/// and they have segments of their own. Mapped pages serve both.
+double MemoryModel::cached(const ShardedMemory& sharded, const Instant& work) const {
+  return training_.stack.expandable_segments ? 0 : std::min(sharded.flat, std::max(0.0, work.alive()));
 }
 
 Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& instant) const {
@@ -274,6 +300,7 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
   memory.activations = whole_bytes(instant.activations);
   memory.reserve = reserve_of(states, instant);
   memory.late_grads = whole_bytes(instant.late_grads);
+  memory.cached = whole_bytes(instant.cached);
   memory.transient = whole_bytes(instant.transient) + memory.reserve;
   memory.communication = states.communication;
   memory.context = problem_->cluster.gpu.context;

@@ -129,10 +129,10 @@ class Ledger {
     const bool gated = layer_.dense.gated;
     line("ml", ledger_.mlp, "activation's input of the dense FFN", "N*e*g*f/t",
          {n(), e(), {"g", gates, "gate and up projections", "model"}, {"f", width, "width of the FFN", "model"}, t()},
-         tokens() * e().value * gates * width / layout_.tp,
-         gated ? "SiLU's output, less what is kept in fp8" : "less what is kept in fp8");
+         tokens() * e().value * gates * width / layout_.tp, "less what is kept in fp8");
     line("ma", ledger_.mlp_activation, "activation's output of the dense FFN", "N*i*f/t",
-         {n(), i(), {"f", width, "width of the FFN", "model"}, t()}, tokens() * i().value * width / layout_.tp);
+         {n(), i(), {"f", width, "width of the FFN", "model"}, t()}, tokens() * i().value * width / layout_.tp,
+         gated ? "SiLU's output, which an unfused gate multiplies" : "inputs of frozen weights are not kept");
     line("ro", ledger_.router, "router's logits and probabilities: 8 bytes an expert", "", {});
     experts();
   }
@@ -159,7 +159,7 @@ class Ledger {
          tokens() * copies / r().value * (i().value * expert_hidden * layout_.etp + e().value * gates * width + 4),
          "unweighted outputs");
     line("ea", ledger_.routed_activation, "routed experts: the activation's output", "N*k/r*i*f", {n(), k, r(), i(), f},
-         tokens() * copies / r().value * i().value * width);
+         tokens() * copies / r().value * i().value * width, "SiLU's output, which an unfused gate multiplies");
     line("eo", ledger_.routed_output, "outputs of the routed experts", "N*k/r*e*d",
          {n(), k, r(), e(), {"d", expert_hidden, "width that experts see", "model"}},
          tokens() * copies / r().value * e().value * expert_hidden);

@@ -182,7 +182,8 @@ Explanation always_there(const Plan& plan, const MemoryModel& model, const Stage
   double covered = 0;
   for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;
   if (bytes - covered > 0.5)
-    sum.add({"g", bytes - covered, "cached gradients, one of each weight's shape; buckets; the loader's mask",
+    sum.add({"g", bytes - covered,
+             "cached gradients, one of each weight's shape; buckets; pools of CUDA graphs; the loader's mask",
              "model and stack"});
   Explanation out = explained("there at every instant", sum.equation, bytes, "bytes", std::move(sum.symbols),
                               "TransformerEngine and PyTorch sources");
@@ -219,7 +220,7 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
     sum.add({"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShape});
   } else if (instant == "embedding backward") {
     sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
-    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+    sum.add({"w", sharded.embedding, "weights and gradients gathered for it", kShape});
   } else {
     sum.add({"b", activity.forward, "alive while one layer's forward runs", kShape});
     sum.add({"w", sharded.forward, "weights gathered for it", kShape});

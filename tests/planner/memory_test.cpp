@@ -264,4 +264,59 @@ TEST_CASE("DualPipe's two stages share their optimizer with the mirrored rank") 
   CHECK(run(Schedule::DualPipe, 0).optimizer == run(Schedule::OneFOneB, 0).optimizer);
 }
 
+TEST_CASE("large flat buffers of the step have segments of their own, unless pages are mapped") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::A100);
+  Training& training = problem.training;
+  training.stack.states = StateLayout::DeepSpeed;
+  const Layout layout{.pp = 4, .dp = 8, .zero = 1};
+  const StageContent middle{.layers_of_kind = {8}};
+  const auto run = [&](bool expandable) {
+    training.stack.expandable_segments = expandable;
+    return MemoryModel(problem, layout).stage(layout, 1, middle, 3);
+  };
+  // bf16 sums gradients in fp32 and casts the whole of them to be reduced; updated weights are gathered in a bucket.
+  const double parameters = 8 * 218112000.0;
+  const StageMemory stage = run(false);
+  CHECK(static_cast<double>(stage.cached.value) == doctest::Approx(2 * parameters + 2 * 5e8).epsilon(1e-6));
+  CHECK(memory_kinds(stage).device == stage.total() + stage.cached);
+  CHECK(memory_kinds(stage).reserved == stage.total() + stage.cached - stage.communication - stage.context);
+  CHECK(run(true).cached == Bytes{0});
+  training.stack.states = StateLayout::Megatron;  // sums and updates in pieces
+  CHECK(run(false).cached == Bytes{0});
+}
+
+TEST_CASE("a CUDA graph keeps what it runs in to itself") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::H100);
+  const Layout layout{.dp = 8, .zero = 1};
+  const auto run = [&](std::uint16_t scopes) {
+    problem.training.stack.graph_scopes = scopes;
+    return MemoryModel(problem, layout).stage(layout, 0, content_of(problem.model, 1, 0), 1).total().value;
+  };
+  const std::int64_t none = run(0), mlp = run(kGraphMlp), attention = run(kGraphAttention);
+  CHECK(none < mlp);
+  CHECK(none < attention);
+  CHECK(run(kGraphMlp | kGraphAttention) == std::max(mlp, attention));  // they run in turn, in one pool
+  CHECK(run(kGraphExperts) == none);                                    // it has none
+}
+
+TEST_CASE("layers in host memory: one of them is on its way") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::H100);
+  const Layout layout{.dp = 8, .zero = 1};
+  const auto held = [&](int layers) {
+    problem.training.offload.layers = layers;
+    const StageMemory stage = MemoryModel(problem, layout).stage(layout, 0, content_of(problem.model, 1, 0), 1);
+    return stage.activations;
+  };
+  CHECK(held(16) < held(0));
+  CHECK(held(32).value < held(0).value / 20);
+  CHECK(held(16).value - held(32).value ==
+        doctest::Approx(static_cast<double>(held(0).value - held(16).value)).epsilon(0.01));
+}
+
 }  // namespace
