@@ -34,6 +34,8 @@ Stack any() {
 Stack deepspeed_era() {
   Stack stack;
   stack.framework = "megatron-deepspeed";
+  stack.states = StateLayout::DeepSpeed;
+  stack.transformer_engine = stack.frees_stage_outputs = false;
   stack.scatters_hand_overs = true;
   stack.cross_entropy = CrossEntropy::Unfused;
   stack.flash_attention = false;
@@ -70,9 +72,10 @@ Stack fsdp(std::string_view name, bool compiled) {
   return stack;
 }
 
-/// JAX: XLA schedules collectives beside whatever does not need them.
+/// JAX: XLA schedules collectives beside whatever does not need them, and lays out all memory of a step beforehand.
 Stack maxtext() {
   Stack stack = fsdp("maxtext", true);
+  stack.gathers_tensors = stack.expandable_segments = true;
   stack.cross_entropy = CrossEntropy::Unfused;
   stack.tp_async_reduce = true;
   stack.keeps_gathered = stack.weighs_outputs = false;
@@ -126,19 +129,20 @@ Stack tuned() {  // NVIDIA's own recipes: everything overlapped
 }
 
 /// DeepSeek's own stack: DeepEP sends one copy of a token to at most four nodes, in fp8, under compute of another
-/// micro-batch (arXiv:2412.19437, section 3.2).
+/// micro-batch (arXiv:2412.19437, section 3.2). Weights of GEMMs and what SwiGLU reads are kept in fp8 (section 3.3).
 Stack hai_llm() {
   Stack stack = tuned();
   stack.framework = "hai-llm";
+  stack.fp8_param_gather = stack.fp8_activation_input = true;
   stack.dedup_dispatch = stack.fp8_dispatch = stack.ep_overlap = true;
   stack.node_limit = 4;
   return stack;
 }
 
-/// Its norms and latent up-projections are recomputed (section 3.2.3).
+/// Its norms and latent up-projections are recomputed (section 3.2.3), and what SwiGLU makes (section 3.3.3).
 FrameworkDefaults deepseek() {
   FrameworkDefaults row{"HAI-LLM", hai_llm(), 1};
-  row.recomputes = kRecomputeNorm | kRecomputeLatentUp;
+  row.recomputes = kRecomputeNorm | kRecomputeLatentUp | kRecomputeMoeActivation;
   return row;
 }
 
@@ -220,7 +224,7 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
-      {"MaxText", maxtext(), 3},
+      {"MaxText", maxtext(), 3, 4, true},  // its `activation_embed` is split over the tensor axis (configs/base.yml)
       {"InternEvo", internevo(), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},

@@ -2,17 +2,16 @@
 #include "planner/runs/run_stack.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formulas/flops.hpp"
 #include "formulas/partition.hpp"
+#include "planner/runs/run_dates.hpp"
+#include "planner/runs/run_memory.hpp"
 
 namespace plan {
 namespace {
@@ -82,47 +81,8 @@ void aleph_alpha(const Run& run, Problem& problem, const Layout& layout) {
 /// Megatron-DeepSpeed: DeepSpeed's optimizer and pipeline around Megatron's layers. Its bf16 optimizer keeps
 /// whole fp32 gradients.
 void megatron_deepspeed(Problem& problem) {
-  Stack& stack = problem.training.stack;
-  stack.states = StateLayout::DeepSpeed;
-  stack.transformer_engine = stack.frees_stage_outputs = false;
   problem.training.grad_bytes = problem.training.precision == Precision::Bf16 ? 4 : 2;
 }
-
-/// Months since the year 0 of the first date in a text: "2025-06", a container's "25.05", an article's "2410.06511".
-std::optional<int> month_in(std::string_view text) {
-  const auto digits = [&](std::size_t at, std::size_t count) {
-    int value = 0;
-    const bool whole =
-        at + count <= text.size() &&
-        std::from_chars(text.data() + at, text.data() + at + count, value).ptr == text.data() + at + count;
-    return whole ? std::optional(value) : std::nullopt;
-  };
-  const auto month = [](int year, std::optional<int> number) {
-    return number && *number >= 1 && *number <= 12 ? std::optional(year * 12 + *number - 1) : std::nullopt;
-  };
-  for (std::size_t at = 0; at + 5 <= text.size(); ++at) {
-    const auto letter = [&](std::size_t place) { return static_cast<unsigned char>(text[place]); };
-    if (!std::isdigit(letter(at)) || (at > 0 && std::isalnum(letter(at - 1)))) continue;
-    std::optional<int> found;
-    if (const auto year = digits(at, 4); year && text[at + 4] == '-' && *year >= 2000)
-      found = month(*year, digits(at + 5, 2));
-    else if (year && text[at + 4] == '.' && digits(at + 5, 5))
-      found = month(2000 + *year / 100, *year % 100);
-    else if (const auto short_year = digits(at, 2); short_year && text[at + 2] == '.')
-      found = month(2000 + *short_year, digits(at + 3, 2));
-    if (found) return found;
-  }
-  return std::nullopt;
-}
-
-/// When the software behind a run was current: its release, or else when its source appeared, which cannot be earlier.
-/// Later than everything where neither says.
-int software_month(const Run& run) {
-  if (const auto month = month_in(run.fact("release"))) return *month;
-  return month_in(run.source).value_or(std::numeric_limits<int>::max());
-}
-
-constexpr int month_of(int year, int month) { return year * 12 + month - 1; }
 
 /// torchtitan: expandable segments, which its launch script sets. Its loss was eager, compiled from April 2025 on
 /// (commit bbb1b616e) and taken in chunks from May 2026 on (786e26f8e); keys and values were repeated for every query
@@ -306,6 +266,7 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   // "ZeRO-2" of stacks with Megatron's layout of states is its distributed optimizer, which sums the gradients of all
   // micro-batches in place (megatron/core/distributed, Llama 3 section 3.3.2).
   if (problem.training.stack.states == StateLayout::Megatron) problem.training.stack.reduces_once = true;
+  apply_memory_facts(run, problem);
 }
 
 }  // namespace plan

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/rules/frameworks.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace {
@@ -23,6 +24,7 @@ Applied apply(const Run& run, Model model, Layout layout = {}) {
   result.layout = std::move(layout);
   result.problem.model = std::move(model);
   result.problem.training.seq = 1024;
+  result.problem.training.stack = run_defaults(run.framework).stack;
   apply_run_facts(run, result.problem, result.layout);
   return result;
 }
@@ -83,6 +85,34 @@ TEST_CASE("what published code did before its successors, and what its configura
   CHECK_FALSE(adapters.lora.ffn);
   tuning.task = "pretrain";
   CHECK(apply(tuning, model).problem.training.packed_length == 0);
+}
+
+TEST_CASE("what earlier software allocated otherwise") {
+  const Model model = fixture::llama3_8b();
+  const auto in_place = [&](const char* framework, const char* source) {
+    return apply(run_of(framework, source), model).problem.training.stack.loss_in_place;
+  };
+  CHECK(in_place("Megatron-LM", "arXiv 2104.04473"));
+  CHECK_FALSE(in_place("Megatron-LM fork", "arXiv 2401.10241"));
+  CHECK_FALSE(in_place("Megatron-Core 0.6.0", "a page of 2025-11"));
+  CHECK(in_place("Megatron-Core 0.8.0", "a page of 2025-11"));
+  CHECK(in_place("Megatron-Bridge", "a page of 2024-01"));
+  const auto context = [&](const char* source) {
+    return apply(run_of("Megatron-LM", source), model).problem.cluster.gpu.context.value;
+  };
+  CHECK(context("arXiv 2104.04473") == 1113LL << 20);  // all kernels loaded at once, before PyTorch 1.13
+  CHECK(context("arXiv 2401.10241") < 1113LL << 20);
+  CHECK_FALSE(apply(run_of("Megatron-LM (Kwai fork, Jan 2024)"), model).problem.training.stack.fused_activation);
+
+  Run bloom = run_of("Megatron-DeepSpeed", "BigScience chronicles-prequel");
+  const auto gradients = [&](const char* notes) {
+    bloom.notes = notes;
+    return apply(bloom, model).problem.training.grad_bytes;
+  };
+  CHECK(gradients("section \"bf16\", date 02-17") == 2);
+  CHECK(gradients("section \"Rebalancing layers\", date 02-28") == 4);
+  CHECK(gradients("bf16 gradient accumulation") == 2);
+  CHECK(apply(bloom, model).problem.training.dropout == 0.1);
 }
 
 TEST_CASE("quoted flags turn Megatron's defaults around") {
