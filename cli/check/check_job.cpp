@@ -78,7 +78,7 @@ CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool r
   } else {
     out.findings.push_back(impossible(job, now.error()));
   }
-  out.notes.insert(out.notes.end(), job.notes.begin(), job.notes.end());
+  out.notes.insert(out.notes.begin(), job.notes.begin(), job.notes.end());  // what the verdict rests on comes first
   bool limits_failed = false;
   for (const Finding& finding : out.findings) limits_failed = limits_failed || finding.state == State::Fail;
   if (limits_failed && layout) out.suggestions = find_suggestions(job, *layout, baseline, restored);

@@ -18,11 +18,8 @@ struct FormatRow {
   std::string_view word;
   std::string (*text)(const CheckReport&);
 };
-constexpr FormatRow kFormats[] = {{"json", check_json},
-                                  {"github", check_github},
-                                  {"markdown", check_markdown},
-                                  {"junit", check_junit},
-                                  {"sarif", check_sarif}};
+constexpr FormatRow kFormats[] = {{"json", check_json}, {"github", check_github}, {"markdown", check_markdown},
+                                  {"html", check_html}, {"junit", check_junit},   {"sarif", check_sarif}};
 
 std::string report_text(const CheckReport& report, const Args& args, const Terminal& terminal) {
   const std::string word = args.json ? "json" : args.format.value_or("human");

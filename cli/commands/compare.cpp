@@ -57,7 +57,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
     if (is_earlier_plan(*text)) {
       Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word);
       if (!earlier) return fail(earlier.error());
-      return ComparedPlan{word, std::move(earlier->inputs), std::move(earlier->best)};
+      return ComparedPlan{word, std::move(earlier->inputs), std::move(earlier->best), {}};
     }
     asked.from = {word};
   } else if (word != kBest) {
@@ -78,7 +78,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
   Result<Plan> plan =
       word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem, complete_layout(*problem));
   if (!plan) return fail(plan.error());
-  return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best)};
+  return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best), std::move(plan->problem.unused)};
 }
 
 /// What an earlier plan among the two was asked for; nothing if there is none.

@@ -92,16 +92,16 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   return problem;
 }
 
-std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files) {
+std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files, const Terminal& terminal) {
   if (wants_json(args)) {
     Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_flag(plan.best.layout)}};
     json["files"] = Json::array();
     for (const LaunchFile& file : files) json["files"].push_back(file.name);
+    json["unstated"] = unstated_json(plan.problem.inputs);
+    json["unused"] = notes_json(plan.problem.unused);
     return dump(json);
   }
-  std::string out =
-      first_lines(plan) + fmt::format("{} on {} {}: {}\n", plan.problem.model.name, plan.problem.gpus,
-                                      plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
+  std::string out = job_lines(plan, terminal) + axes_text(plan.best, plan.problem.model.moe()) + "\n";
   for (const LaunchFile& file : files)
     out += fmt::format("wrote {}\n", (std::filesystem::path(*args.output) / file.name).string());
   return out;
@@ -121,7 +121,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!files) return report_errors(files.error(), streams);
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);
-  streams.out = answer(args, *plan, *files);
+  streams.out = answer(args, *plan, *files, streams.out_terminal);
   for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);
   return plan->best.fits == Fits::Yes ? kYes : kNo;
 }

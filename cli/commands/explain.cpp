@@ -1,16 +1,23 @@
 // `plan explain TERM`: how a number of the report comes about. Tested by tests/cli/explain_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <utility>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/plan_report.hpp"
 #include "cli/explain/explain.hpp"
+#include "cli/report/choice_text.hpp"
 #include "cli/report/explanation_html.hpp"
+#include "cli/report/json.hpp"
+#include "cli/report/page.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/problem/complete_layout.hpp"
 
 namespace plan {
@@ -18,10 +25,16 @@ namespace {
 
 constexpr int kMostStages = 1 << 20;
 
-Result<std::vector<Explanation>> explanations(const Args& args, const Streams& streams) {
+/// A plan and what of it is asked for.
+struct Explained {
+  Plan plan;
+  std::vector<Explanation> terms;
+};
+
+Result<Explained> explanations(const Args& args, const Streams& streams) {
   const Result<Problem> problem = resolve_problem(args);
   if (!problem) return fail(problem.error());
-  const Result<Plan> plan =
+  Result<Plan> plan =
       args.layout ? plan_layout(*problem, complete_layout(*problem)) : search_with_progress(*problem, streams);
   if (!plan) return fail(plan.error());
   int stage = plan->best.peak_stage;
@@ -33,24 +46,60 @@ Result<std::vector<Explanation>> explanations(const Args& args, const Streams& s
   if (!args.all) {
     Result<Explanation> one = explain(*plan, args.words[0], stage);
     if (!one) return fail(one.error());
-    return std::vector<Explanation>{std::move(*one)};
+    return Explained{std::move(*plan), {std::move(*one)}};
   }
   std::vector<Explanation> all;
   for (const Term& term : terms())
     if (Result<Explanation> one = explain(*plan, term.name, stage)) all.push_back(std::move(*one));
-  return all;
+  return Explained{std::move(*plan), std::move(all)};
 }
 
-std::string whole(const std::vector<Explanation>& all, const Args& args, const Terminal& terminal) {
-  if (wants_json(args)) return args.all ? json_explanations(all) : json_explanation(all[0]);
-  std::string out;
-  if (args.format == "markdown" && args.all) out = "# How every number comes about\n\n";
+std::string json_text(const Explained& explained, bool all) {
+  Json json = all ? json_explanations(explained.terms) : json_explanation(explained.terms[0]);
+  json["layout"] = layout_flag(explained.plan.best.layout);
+  json["unstated"] = unstated_json(explained.plan.problem.inputs);
+  json["unused"] = notes_json(explained.plan.problem.unused);
+  return dump(json);
+}
+
+std::string markdown_head(const Plan& plan, bool all) {
+  std::string out = all ? "# How every number comes about\n\n" : "";
+  out += fmt::format("{}, {}\n\n", job_text(plan.problem.inputs), axes_text(plan.best, plan.problem.model.moe()));
+  for (const std::string& line : unstated_lines(plan.problem)) out += fmt::format("> {}\n\n", line);
+  return out;
+}
+
+std::string page(const Explained& explained) {
+  const Plan& plan = explained.plan;
+  const std::string job = job_text(plan.problem.inputs);
+  std::string body = fmt::format("<h1>{}</h1>\n", escape_html(job));
+  for (const std::string& line : warning_lines(plan))
+    body += fmt::format("<p class=\"bad\">{}</p>\n", escape_html(line));
+  for (const std::string& line : unstated_lines(plan.problem))
+    body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(plan.best, plan.problem.model.moe())));
+  for (const Explanation& e : explained.terms)
+    body += html_section(e.name, fmt::format("{} = {}", e.title, value_text(e.value, e.unit)), html_explanation(e));
+  return html_page("plan explain: " + job, "", body);
+}
+
+std::string whole(const Explained& explained, const Args& args, const Terminal& terminal) {
+  if (wants_json(args)) return json_text(explained, args.all);
+  if (args.format == "html") return page(explained);
+  const std::vector<Explanation>& all = explained.terms;
+  std::string out = args.format == "markdown"
+                        ? markdown_head(explained.plan, args.all)
+                        : job_lines(explained.plan, terminal) +
+                              axes_text(explained.plan.best, explained.plan.problem.model.moe()) + "\n\n";
+  bool first = true;
   for (const Explanation& e : all) {
     if (args.format == "markdown")
       out += markdown_explanation(e);
     else if (args.all)
-      each_explanation(
-          e, [&](const Explanation& one) { out += (out.empty() ? "" : "\n") + human_explanation(one, terminal); });
+      each_explanation(e, [&](const Explanation& one) {
+        out += (first ? "" : "\n") + human_explanation(one, terminal);
+        first = false;
+      });
     else
       out += human_explanation(e, terminal);
   }
@@ -64,7 +113,7 @@ int run_explain(const Args& args, Streams& streams) {
     return report_errors(
         {{"missing_word", "`plan explain` needs one term, or `--all`", {}, {"list the terms with `plan list terms`"}}},
         streams);
-  const Result<std::vector<Explanation>> found = explanations(args, streams);
+  const Result<Explained> found = explanations(args, streams);
   if (!found) return report_errors(found.error(), streams);
   streams.out = whole(*found, args, streams.out_terminal);
   return kYes;

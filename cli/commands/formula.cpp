@@ -1,5 +1,6 @@
 // `plan formula NAME --set s=2048,b=1`: a formula by name, with numbers. Tested by tests/cli/formula_test.cpp.
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -9,6 +10,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/json_text.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
@@ -106,7 +108,8 @@ int run_formula(const Args& args, Streams& streams) {
     return report_errors(values.error(), streams);
   }
   const Explanation explanation = explain_entry(**entry, *values, *typed);
-  streams.out = wants_json(args) ? json_explanation(explanation) : human_explanation(explanation, streams.out_terminal);
+  streams.out =
+      wants_json(args) ? dump(json_explanation(explanation)) : human_explanation(explanation, streams.out_terminal);
   return kYes;
 }
 

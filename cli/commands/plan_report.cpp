@@ -3,24 +3,30 @@
 
 #include <fmt/core.h>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/timeline.hpp"
 #include "cli/report/trace.hpp"
 #include "cli/request/resolve.hpp"
-#include "cli/terminal/format.hpp"
+#include "cli/request/unstated.hpp"
 #include "planner/replay.hpp"
 
 namespace plan {
 
+namespace {
+
 std::string first_lines(const Plan& plan) {
-  std::string lines;
-  const Estimate& best = plan.best;
-  if (best.fits == Fits::AtRisk)
-    lines += fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB\n", gib(best.peak_low),
-                         gib(best.peak_high), gib(best.capacity));
-  for (const Input& input : plan.problem.inputs)
-    if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty())
-      lines += fmt::format("precision {}: nobody stated one, and {}\n", input.value, input.where);
-  return lines;
+  std::string out;
+  for (const std::string& line : warning_lines(plan)) out += line + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string job_lines(const Plan& plan, const Terminal& terminal) {
+  std::string out = first_lines(plan) + wrap(job_text(plan.problem.inputs), terminal.width, 2) + "\n";
+  for (const std::string& line : unstated_lines(plan.problem))
+    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
+  return out;
 }
 
 Result<std::string> plan_report(const Args& args, const Plan& plan, const RunOptions& run, const Terminal& terminal) {

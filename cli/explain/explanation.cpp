@@ -115,16 +115,16 @@ Json explanation_json(const Explanation& e) {
 
 }  // namespace
 
-std::string json_explanation(const Explanation& e) {
+Json json_explanation(const Explanation& e) {
   Json json = {{"schema", "plan-formula/1"}};
   json.update(explanation_json(e));
-  return dump(json);
+  return json;
 }
 
-std::string json_explanations(const std::vector<Explanation>& explanations) {
+Json json_explanations(const std::vector<Explanation>& explanations) {
   Json terms = Json::array();
   for (const Explanation& e : explanations) terms.push_back(explanation_json(e));
-  return dump({{"schema", "plan-explain/1"}, {"terms", std::move(terms)}});
+  return {{"schema", "plan-explain/1"}, {"terms", std::move(terms)}};
 }
 
 }  // namespace plan

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal/json_text.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace plan {
@@ -45,8 +46,8 @@ void each_explanation(const Explanation& explanation, const F& take) {
 [[nodiscard]] std::string symbol_value(double value);
 
 [[nodiscard]] std::string human_explanation(const Explanation& explanation, const Terminal& terminal);
-[[nodiscard]] std::string json_explanation(const Explanation& explanation);
+[[nodiscard]] Json json_explanation(const Explanation& explanation);
 /// Several of them: schema plan-explain/1.
-[[nodiscard]] std::string json_explanations(const std::vector<Explanation>& explanations);
+[[nodiscard]] Json json_explanations(const std::vector<Explanation>& explanations);
 
 }  // namespace plan

@@ -15,6 +15,8 @@ namespace plan {
 [[nodiscard]] std::string check_github(const CheckReport& report);
 /// For a step summary or a comment on a pull request.
 [[nodiscard]] std::string check_markdown(const CheckReport& report);
+/// One page for a design review: each job's limits as bars against its budget, what is broken and what would mend it.
+[[nodiscard]] std::string check_html(const CheckReport& report);
 /// JUnit XML: a suite for each job, a case for each limit.
 [[nodiscard]] std::string check_junit(const CheckReport& report);
 /// SARIF 2.1.0: a result for each limit that is broken.

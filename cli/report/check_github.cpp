@@ -21,11 +21,23 @@ std::string escaped(std::string_view text, bool property) {
   return out;
 }
 
+std::string title_of(const std::string& what, const CheckedJob& job) {
+  return job.name.empty() ? what : fmt::format("{} ({})", what, job.name);
+}
+
+/// What the verdict rests on, where a reader of annotations sees it.
+std::string notices(const CheckedJob& job) {
+  std::string out;
+  for (const Note& note : job.notes)
+    out += fmt::format("::notice file={},title={}::{}\n", escaped(job.budget, true),
+                       escaped(title_of("plan check", job), true), escaped(note.text, false));
+  return out;
+}
+
 std::string annotation(const Broken& broken, bool warn_only) {
   const Finding& finding = *broken.finding;
   const Place& place = first_place(finding);
-  const std::string title =
-      broken.job->name.empty() ? finding.rule : fmt::format("{} ({})", finding.rule, broken.job->name);
+  const std::string title = title_of(finding.rule, *broken.job);
   std::string out = fmt::format("::{} file={}", finding.state == State::Fail && !warn_only ? "error" : "warning",
                                 escaped(place.file, true));
   if (place.line > 0) out += fmt::format(",line={}", place.line);
@@ -37,6 +49,7 @@ std::string annotation(const Broken& broken, bool warn_only) {
 std::string check_github(const CheckReport& report) {
   std::string out = "::group::plan check\n";
   for (const Broken& broken : broken_limits(report)) out += annotation(broken, report.warn_only);
+  for (const CheckedJob& job : report.jobs) out += notices(job);
   return out + "::endgroup::\n" + "plan check: " + summary_text(report) + "\n";
 }
 

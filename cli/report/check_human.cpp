@@ -109,11 +109,21 @@ bool all_pass(const CheckedJob& job) {
   return std::all_of(job.findings.begin(), job.findings.end(), [](const Finding& f) { return f.state == State::Pass; });
 }
 
+/// What a verdict rests on, below a job that is said in one line.
+std::string basis(const CheckedJob& job, const Terminal& terminal) {
+  std::string out;
+  for (const Note& note : job.notes)
+    if (note.code == "not_stated" || note.code == "not_used")
+      out += paint(terminal, Style::Dim, "      " + wrap(note.text, terminal.width, 8, 6)) + "\n";
+  return out;
+}
+
 std::string job_text(const CheckedJob& job, bool alone, const Terminal& terminal) {
   const std::string where = job.name.empty() ? job.budget : fmt::format("{}: {}", job.budget, job.name);
   const std::string title = fmt::format("{}: {}", where, job.title);
   if (!alone && all_pass(job))
-    return fmt::format("{}  {}: {} limits hold\n", paint(terminal, Style::Good, "pass"), title, job.findings.size());
+    return fmt::format("{}  {}: {} limits hold\n", paint(terminal, Style::Good, "pass"), title, job.findings.size()) +
+           basis(job, terminal);
   std::string out = paint(terminal, Style::Bold, title) + "\n";
   if (job.plan) {
     const Estimate& best = job.plan->best;

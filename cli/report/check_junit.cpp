@@ -61,6 +61,9 @@ std::string check_junit(const CheckReport& report) {
     out += fmt::format("  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"0\" time=\"0\">\n",
                        xml(suite), job.findings.size(), failures(job, report.warn_only));
     for (const Finding& f : job.findings) out += testcase(job, f, suite, report.warn_only);
+    std::string notes;
+    for (const Note& note : job.notes) notes += (notes.empty() ? "" : "\n") + note.text;
+    if (!notes.empty()) out += fmt::format("    <system-out>{}</system-out>\n", xml(notes));
     out += "  </testsuite>\n";
   }
   return out + "</testsuites>\n";

@@ -57,8 +57,11 @@ std::string broken_text(const CheckedJob& job, const Finding& f) {
 std::string job_text(const CheckedJob& job) {
   const bool baseline = !job.baseline.empty();
   const std::string title = job.name.empty() ? job.title : fmt::format("{}: {}", job.name, job.title);
-  std::string out = fmt::format("#### {}\n\n| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", plain(title),
-                                baseline ? "before → now" : "now", baseline ? " change |" : "", baseline ? "--:|" : "");
+  std::string out = fmt::format("#### {}\n\n", plain(title));
+  for (const Note& note : job.notes) out += fmt::format("> {}\n>\n", plain(note.text));
+  if (!job.notes.empty()) out += "\n";
+  out += fmt::format("| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", baseline ? "before → now" : "now",
+                     baseline ? " change |" : "", baseline ? "--:|" : "");
   for (const Finding& f : job.findings) out += row(f, baseline);
   std::string broken;
   for (const Finding& f : job.findings)

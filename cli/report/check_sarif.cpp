@@ -74,6 +74,18 @@ Json result(const Broken& broken, const Json& rules, bool warn_only) {
   return json;
 }
 
+/// What the verdicts rest on: notifications of the one invocation.
+Json invocation(const CheckReport& report) {
+  Json notes = Json::array();
+  for (const CheckedJob& job : report.jobs)
+    for (const Note& note : job.notes)
+      notes.push_back({{"descriptor", {{"id", note.code}}},
+                       {"level", "note"},
+                       {"message", {{"text", clean_text(note.text)}}},
+                       {"locations", Json::array({location({job.budget, 0, 0})})}});
+  return {{"executionSuccessful", true}, {"toolExecutionNotifications", std::move(notes)}};
+}
+
 }  // namespace
 
 std::string check_sarif(const CheckReport& report) {
@@ -81,7 +93,10 @@ std::string check_sarif(const CheckReport& report) {
   Json results = Json::array();
   for (const Broken& broken : broken_limits(report)) results.push_back(result(broken, all, report.warn_only));
   const Json driver = {{"name", "plan"}, {"version", PLAN_VERSION}, {"semanticVersion", PLAN_VERSION}, {"rules", all}};
-  const Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "utf16CodeUnits"}, {"results", std::move(results)}};
+  const Json run = {{"tool", {{"driver", driver}}},
+                    {"columnKind", "utf16CodeUnits"},
+                    {"invocations", Json::array({invocation(report)})},
+                    {"results", std::move(results)}};
   return dump(
       {{"$schema", "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"},
        {"version", "2.1.0"},

@@ -77,6 +77,18 @@ std::string other_text(const Plan& plan, const Estimate& other) {
 
 }  // namespace
 
+std::vector<std::string> warning_lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  const Estimate& best = plan.best;
+  if (best.fits == Fits::AtRisk)
+    lines.push_back(fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB", gib(best.peak_low),
+                                gib(best.peak_high), gib(best.capacity)));
+  for (const Input& input : plan.problem.inputs)
+    if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty())
+      lines.push_back(fmt::format("precision {}: nobody stated one, and {}", input.value, input.where));
+  return lines;
+}
+
 std::string difference_text(const Difference& difference) {
   return fmt::format("{:+.0f}..{:+.0f} %", 100 * difference.low, 100 * difference.high);
 }

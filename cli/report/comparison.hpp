@@ -15,6 +15,7 @@ struct ComparedPlan {
   std::string name{};  ///< as typed: a file, a layout, `best`
   std::vector<Input> inputs{};
   Estimate best{};
+  std::vector<Note> unused{};  ///< what its files state and nothing here uses
 };
 
 /// Something that was decided or given differently.
@@ -78,6 +79,8 @@ struct SideNames {
   bool letters = false;
 };
 [[nodiscard]] SideNames side_names(const Comparison& comparison);
+/// The first lines: what both are about, and what nobody stated of them, "A: " and "B: " before what only one has.
+[[nodiscard]] std::vector<std::string> compared_lines(const Comparison& comparison);
 /// "the other 9 layout choices and 8 inputs are the same".
 [[nodiscard]] std::string same_text(const Comparison& comparison);
 

@@ -7,6 +7,7 @@
 #include "cli/report/comparison.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
+#include "cli/request/unstated.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan {
@@ -51,7 +52,11 @@ const char* verdict_word(EffectVerdict verdict) {
 }
 
 Json side_json(const ComparedPlan& side) {
-  return {{"name", side.name}, {"inputs", inputs_json(side.inputs)}, {"best", estimate_json(side.best)}};
+  return {{"name", side.name},
+          {"inputs", inputs_json(side.inputs)},
+          {"unstated", unstated_json(side.inputs)},
+          {"unused", notes_json(side.unused)},
+          {"best", estimate_json(side.best)}};
 }
 
 Json changes_json(const std::vector<ChangedChoice>& changes) {
@@ -72,9 +77,29 @@ const char* unit_of(EffectKind kind) {
 
 }  // namespace
 
+std::vector<std::string> compared_lines(const Comparison& c) {
+  std::vector<Input> both;
+  for (const Input& a : c.a.inputs)
+    for (const Input& b : c.b.inputs)
+      if (a.key == b.key && a.value == b.value) both.push_back(a);
+  std::vector<std::string> lines = {job_text(both)};
+  const std::vector<std::string> of_a = unstated_lines(c.a.inputs, c.a.unused),
+                                 of_b = unstated_lines(c.b.inputs, c.b.unused);
+  const auto in = [](const std::vector<std::string>& list, const std::string& line) {
+    return std::find(list.begin(), list.end(), line) != list.end();
+  };
+  for (const std::string& line : of_a) lines.push_back(in(of_b, line) ? line : "A: " + line);
+  for (const std::string& line : of_b)
+    if (!in(of_a, line)) lines.push_back("B: " + line);
+  std::erase(lines, std::string());
+  return lines;
+}
+
 std::string comparison_text(const Comparison& c, const Terminal& terminal) {
   const SideNames names = side_names(c);
   std::string out;
+  for (const std::string& line : compared_lines(c)) out += wrap(line, terminal.width, 2) + "\n";
+  out += "\n";
   if (names.letters)
     out += fmt::format("A  {}\nB  {}\n\n", wrap(c.a.name, terminal.width, 3), wrap(c.b.name, terminal.width, 3));
   std::string lead = "what changed";
@@ -107,6 +132,7 @@ std::string comparison_text(const Comparison& c, const Terminal& terminal) {
 std::string comparison_markdown(const Comparison& c) {
   const SideNames names = side_names(c);
   std::string out = fmt::format("### {} against {}\n\n", cell(c.b.name), cell(c.a.name));
+  for (const std::string& line : compared_lines(c)) out += fmt::format("> {}\n\n", line);
   for (const ChangedChoice& change : all_changes(c))
     out += fmt::format("- {}: `{}` -> `{}`\n", change.key, change.a, change.b);
   out += fmt::format("- {}\n\n| | {} | {} | change | | |\n|---|--:|--:|--:|--:|---|\n", same_text(c), cell(names.a),
@@ -123,6 +149,8 @@ std::string comparison_markdown(const Comparison& c) {
 std::string comparison_html(const Comparison& c) {
   const SideNames names = side_names(c);
   std::string body = fmt::format("<h1>{} against {}</h1>\n", escape_html(c.b.name), escape_html(c.a.name));
+  for (const std::string& line : compared_lines(c)) body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  if (names.letters) body += fmt::format("<p>A: {}<br>B: {}</p>\n", escape_html(c.a.name), escape_html(c.b.name));
   HtmlTable changes{.head = {"", escape_html(names.a), escape_html(names.b)}, .rows = {}, .text_columns = 9};
   for (const ChangedChoice& change : all_changes(c))
     changes.rows.push_back({escape_html(change.key), escape_html(change.a), escape_html(change.b)});
@@ -144,15 +172,16 @@ std::string comparison_html(const Comparison& c) {
     std::vector<BarPart> bar_a, bar_b;
     std::vector<std::pair<int, std::string>> legend;
     for (std::size_t k = 0; k < raw.parts.size(); ++k) {
-      const int colour = static_cast<int>(k % 9);
+      const int colour = category_colour(raw.parts[k].name);
       legend.emplace_back(colour, raw.parts[k].name);
       bar_a.push_back({colour, raw.parts[k].a / most, raw.parts[k].name});
       bar_b.push_back({colour, raw.parts[k].b / most, raw.parts[k].name});
     }
-    if (bar_a.empty()) bar_a.push_back({0, raw.a / most, {}}), bar_b.push_back({0, raw.b / most, {}});
-    if (!legend.empty()) part += html_legend(legend);
-    part += fmt::format("<div class=\"bars\"><span>{}</span><span>{}</span>{}<span>{}</span><span>{}</span>{}</div>\n",
-                        escape_html(names.a), e.a, svg_bar(bar_a), escape_html(names.b), e.b, svg_bar(bar_b));
+    if (!legend.empty())  // a number without parts is said, not drawn
+      part +=
+          html_legend(legend) +
+          fmt::format("<div class=\"bars\"><span>{}</span><span>{}</span>{}<span>{}</span><span>{}</span>{}</div>\n",
+                      escape_html(names.a), e.a, svg_bar(bar_a), escape_html(names.b), e.b, svg_bar(bar_b));
     HtmlTable table{.head = {"", escape_html(names.a), escape_html(names.b), "change"}, .rows = {}};
     for (const ShownEffect::Part& row : e.parts) table.rows.push_back({row.name, row.a, row.b, row.change});
     body += html_section("e" + std::to_string(i), e.name, part + html_table(table));

@@ -12,6 +12,7 @@
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/report/timeline.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
@@ -37,10 +38,14 @@ std::string head(const Plan& plan) {
   const ModelParameters parameters = model_parameters(problem.model);
   std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
   if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
-  std::string out =
-      fmt::format("<h1>{}</h1>\n<p>{}; sequence {}, global batch {} = {} tokens per step</p>\n",
-                  escape_html(title_of(problem)), size, problem.training.seq, problem.training.global_batch,
-                  count_text(static_cast<double>(problem.training.tokens_per_step())));
+  std::string out;
+  for (const std::string& line : warning_lines(plan))
+    out += fmt::format("<p class=\"bad\">{}</p>\n", escape_html(line));
+  out += fmt::format("<h1>{}</h1>\n<p>{}; sequence {}, global batch {} = {} tokens per step</p>\n",
+                     escape_html(title_of(problem)), size, problem.training.seq, problem.training.global_batch,
+                     count_text(static_cast<double>(problem.training.tokens_per_step())));
+  for (const std::string& line : unstated_lines(problem))
+    out += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
   return out + fmt::format("<p class=\"answer\">{}</p>\n<p>{}</p>\n",
                            escape_html(axes_text(plan.best, problem.model.moe())),
                            escape_html(fmt::format("{}", fmt::join(choices(problem, plan.best), ", "))));
@@ -104,11 +109,11 @@ std::string why(const Plan& plan) {
 
 std::string html_report(const Plan& plan, const RunOptions& options) {
   std::string body = head(plan) + tiles(plan, options) + facts(plan, options) + why(plan) + headline_formulas(plan);
+  body += html_section("front", "Step time against memory", front_html(plan));
   body += html_section("memory", "Memory per GPU", memory_html(plan));
   body += html_section("time", "Step time", time_html(plan));
   body += html_section("communication", "Communication", communication_html(plan));
   body += html_section("pipeline", "Pipeline", pipeline(plan));
-  body += html_section("front", "Step time against memory", front_html(plan));
   body += html_section("next", "Other ideas", runners_up_html(plan));
   body += html_section("search", "Search", search_html(plan));
   body += html_section("inputs", "Inputs", inputs_html(plan));

@@ -32,8 +32,8 @@ std::string memory_bars(const Estimate& e, const std::vector<StageRow>& rows) {
     const std::vector<double> parts = shown_categories(row.memory);
     std::vector<BarPart> bar;
     for (std::size_t i = 0; i < parts.size(); ++i)
-      bar.push_back(
-          {static_cast<int>(i), parts[i] * kGiB / widest, fmt::format("{} {:.1f} GiB", kCategories[i], parts[i])});
+      bar.push_back({category_colour(kCategories[i]), parts[i] * kGiB / widest,
+                     fmt::format("{} {:.1f} GiB", kCategories[i], parts[i])});
     out += fmt::format("<span>{}</span><span>{}</span>{}\n", stage_name(row), gib(row.memory.total()),
                        svg_bar(bar, static_cast<double>(e.capacity.value) / widest));
   }
@@ -80,7 +80,8 @@ std::string memory_html(const Plan& plan) {
   std::string out = fmt::format("<p>Highest in stage {}{}{}. The line is what the GPU has: {} GiB.</p>\n", e.peak_stage,
                                 e.peak_instant.empty() ? "" : ": ", escape_html(e.peak_instant), gib(e.capacity));
   std::vector<std::pair<int, std::string>> legend;
-  for (std::size_t i = 0; i < kCategories.size(); ++i) legend.emplace_back(static_cast<int>(i), kCategories[i]);
+  for (std::size_t i = 0; i < kCategories.size(); ++i)
+    legend.emplace_back(category_colour(kCategories[i]), kCategories[i]);
   out += html_legend(legend) + memory_bars(e, rows) + memory_numbers(rows);
   out += formula_details(plan, "memory", e.peak_stage);
   for (const char* term : kCategoryTerms) out += formula_details(plan, term, e.peak_stage);
@@ -98,7 +99,8 @@ std::string time_html(const Plan& plan) {
     out += fmt::format(
         "<details class=\"row\"><summary><span class=\"words\">{}</span><span>{:.{}f} {}</span><span>{:.0f} %</span>{}"
         "</summary>{}</details>\n",
-        term.name, term.shown, scale.decimals, scale.unit, term.percent, svg_bar({{0, term.time.value / most, {}}}),
+        term.name, term.shown, scale.decimals, scale.unit, term.percent,
+        svg_bar({{category_colour(term.name), term.time.value / most, {}}}),
         formula.empty() ? "<div>no equation: it follows from the schedule, drawn below</div>" : formula);
   }
   return out;

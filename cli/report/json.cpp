@@ -156,6 +156,19 @@ Json inputs_json(const std::vector<Input>& inputs) {
   return json;
 }
 
+Json unstated_json(const std::vector<Input>& inputs) {
+  Json json = Json::array();
+  for (const Unstated& fact : unstated(inputs))
+    json.push_back({{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}});
+  return json;
+}
+
+Json notes_json(const std::vector<Note>& notes) {
+  Json json = Json::array();
+  for (const Note& note : notes) json.push_back({{"code", note.code}, {"text", note.text}});
+  return json;
+}
+
 Json plan_json(const Plan& plan, const RunOptions& options) {
   Json json = {{"schema", "plan/1"},
                {"tool", {{"name", "plan"}, {"version", PLAN_VERSION}}},
@@ -184,14 +197,9 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
   json["search"] = search_json(plan.search);
   json["why"] = plan.why;
-  json["unstated"] = Json::array();
-  for (const Unstated& fact : unstated(plan.problem))
-    json["unstated"].push_back(
-        {{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}});
-  json["unused"] = Json::array();
-  for (const Note& note : plan.problem.unused) json["unused"].push_back({{"code", note.code}, {"text", note.text}});
-  json["notes"] = Json::array();
-  for (const Note& note : plan.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
+  json["unstated"] = unstated_json(plan.problem.inputs);
+  json["unused"] = notes_json(plan.problem.unused);
+  json["notes"] = notes_json(plan.notes);
   return json;
 }
 

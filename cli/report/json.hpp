@@ -13,5 +13,9 @@ namespace plan {
 /// The whole report, schema plan/1.
 [[nodiscard]] Json plan_json(const Plan& plan, const RunOptions& options);
 [[nodiscard]] Json inputs_json(const std::vector<Input>& inputs);
+/// What nobody stated: `[{field, value, origin, guessed}]`.
+[[nodiscard]] Json unstated_json(const std::vector<Input>& inputs);
+/// What files state and is not used: `[{code, text}]`; the form of every list of notes.
+[[nodiscard]] Json notes_json(const std::vector<Note>& notes);
 
 }  // namespace plan

@@ -100,6 +100,17 @@ std::string svg_bar(const std::vector<BarPart>& parts, double mark) {
   return out + "</svg>";
 }
 
+int category_colour(std::string_view name) {
+  constexpr std::pair<std::string_view, int> kColours[] = {
+      {"weights", 0},    {"gradients", 1},  {"optimizer", 2},  {"activations", 3}, {"other", 4},
+      {"compute", 7},    {"recompute", 8},  {"tp exposed", 6}, {"cp exposed", 5},  {"ep exposed", 3},
+      {"pp exposed", 0}, {"dp exposed", 1}, {"bubble", 9},     {"stragglers", 4},
+  };
+  for (const auto& [known, colour] : kColours)
+    if (known == name) return colour;
+  return 4;
+}
+
 std::string html_legend(const std::vector<std::pair<int, std::string>>& entries) {
   std::string out = "<div class=\"legend\">";
   for (const auto& [colour, name] : entries)

@@ -25,6 +25,10 @@ struct HtmlTable {
 };
 [[nodiscard]] std::string html_table(const HtmlTable& table);
 
+/// The colour of a category, the same on every page and in every bar: of memory ("weights", ...) and of the step
+/// ("compute", "tp exposed", ...). What is in neither list is grey.
+[[nodiscard]] int category_colour(std::string_view name);
+
 /// One coloured part of a bar, with what it says under the pointer.
 struct BarPart {
   int colour = 0;  ///< 0 to 9, the page's palette
@@ -49,6 +53,7 @@ struct PlotPoint {
 struct PlotAxis {
   std::string title;
   bool logarithmic = false;
+  bool from_zero = false;  ///< small differences must not look large
 };
 struct Plot {
   PlotAxis x, y;

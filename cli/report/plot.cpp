@@ -84,6 +84,7 @@ std::string svg_plot(const Plot& plot) {
     y_low = std::min(y_low, point.y), y_high = std::max(y_high, point.y);
   }
   if (plot.x_limit > 0) x_high = std::max(x_high, plot.x_limit);
+  if (plot.y.from_zero) y_low = std::min(y_low, 0.0);
   const Scale x(x_low, x_high, plot.x.logarithmic), y(y_low, y_high, plot.y.logarithmic);
   const auto left = [&](double value) { return kLeft + (kRight - kLeft) * x.at(value); };
   const auto top = [&](double value) { return kBottom - kHeight * y.at(value); };

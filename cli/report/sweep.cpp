@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cli/report/csv.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/layout_text.hpp"
@@ -95,20 +97,35 @@ std::vector<std::string> sentences(const PlanSweep& sweep) {
   return out;
 }
 
-std::string title(const PlanSweep& sweep) {
+/// Inputs that are the same at every point, and what files state in vain; empty where no point has a plan.
+std::pair<std::vector<Input>, std::vector<Note>> common_inputs(const PlanSweep& sweep) {
+  std::pair<std::vector<Input>, std::vector<Note>> out;
   const auto first = std::find_if(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.plan; });
-  if (first == sweep.points.end()) return "sweep over " + axes_title(sweep);
-  const Problem& p = first->plan->problem;
-  std::string out;
-  const auto swept = [&](std::string_view key) {
-    return std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
-  };
-  if (!swept("model")) out += p.model.name;
-  if (!swept("gpu"))
-    out += (out.empty() ? "" : " on ") + (swept("gpus") ? "" : fmt::format("{} x ", p.gpus)) + p.cluster.gpu.name;
-  if (!swept("seq")) out += fmt::format(", sequence {}", p.training.seq);
-  if (!swept("global_batch")) out += fmt::format(", global batch {}", p.training.global_batch);
+  if (first == sweep.points.end()) return out;
+  out.second = first->plan->problem.unused;
+  for (const Input& input : first->plan->problem.inputs) {
+    const bool same = std::all_of(sweep.points.begin(), sweep.points.end(), [&](const SweptPlan& p) {
+      if (!p.plan) return true;
+      const std::vector<Input>& others = p.plan->problem.inputs;
+      return std::any_of(others.begin(), others.end(),
+                         [&](const Input& other) { return other.key == input.key && other.value == input.value; });
+    });
+    const bool swept =
+        std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& a) { return a.key == input.key; });
+    if (same && !swept) out.first.push_back(input);
+  }
   return out;
+}
+
+std::string title(const PlanSweep& sweep) {
+  const std::vector<Input> inputs = common_inputs(sweep).first;
+  return inputs.empty() ? "sweep over " + axes_title(sweep) : job_text(inputs);
+}
+
+/// What nobody stated of every point.
+std::vector<std::string> not_stated(const PlanSweep& sweep) {
+  const auto [inputs, unused] = common_inputs(sweep);
+  return unstated_lines(inputs, unused);
 }
 
 std::string rate_text(double rate) { return rate >= 1000 ? fmt::format("{:.0f}", rate) : number_text(rate, 4); }
@@ -144,7 +161,10 @@ std::string sweep_text(const PlanSweep& sweep, const Terminal& terminal) {
   std::size_t width = axes.size();
   for (const Row& row : all) width = std::max(width, row.label.size());
   const bool days = has_days(sweep);
-  std::string out = fmt::format("{}\n\n", title(sweep));
+  std::string out = wrap(title(sweep), terminal.width, 2) + "\n";
+  for (const std::string& line : not_stated(sweep))
+    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
+  out += "\n";
   out += fmt::format("  {:>{}} {:>7} {:>8} {:>6} {:>5} {:>7}  layout\n", axes, width, "step",
                      days ? "days" : "tokens/s", "MFU", "GiB", "USD/T");
   for (const Row& row : all) {
@@ -193,10 +213,12 @@ std::string sweep_csv(const PlanSweep& sweep) {
 }
 
 std::string sweep_markdown(const PlanSweep& sweep) {
-  std::string out = fmt::format(
-      "## {}\n\n| {} | step | tokens/s | MFU | GiB | USD per T tokens | days | layout |\n"
+  std::string out = fmt::format("## {}\n\n", title(sweep));
+  for (const std::string& line : not_stated(sweep)) out += fmt::format("> {}\n\n", line);
+  out += fmt::format(
+      "| {} | step | tokens/s | MFU | GiB | USD per T tokens | days | layout |\n"
       "|--:|--:|--:|--:|--:|--:|--:|---|\n",
-      title(sweep), axes_title(sweep));
+      axes_title(sweep));
   for (const Row& row : rows(sweep))
     out += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} | {} |\n", row.label, row.pareto ? " *" : "", row.step,
                        row.rate, row.mfu, row.memory, row.usd, row.days, row.layout);
@@ -209,7 +231,7 @@ std::string sweep_markdown(const PlanSweep& sweep) {
 std::string sweep_html(const PlanSweep& sweep) {
   const SweepAxis& axis = sweep.axes.back();
   const auto plot_of = [&](const char* what, auto value, bool log_y) {
-    Plot plot{.x = {axis.key, true}, .y = {what, log_y}, .points = {}};
+    Plot plot{.x = {axis.key, true}, .y = {what, log_y, !log_y}, .points = {}};
     const std::size_t series = axis.values.size();
     for (std::size_t i = 0; i < sweep.points.size(); ++i) {
       const SweptPlan& p = sweep.points[i];
@@ -223,6 +245,7 @@ std::string sweep_html(const PlanSweep& sweep) {
     return svg_plot(plot);
   };
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title(sweep)));
+  for (const std::string& line : not_stated(sweep)) body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
   for (const std::string& sentence : sentences(sweep)) body += fmt::format("<p>{}</p>\n", escape_html(sentence));
   body += html_section("rate", "Throughput",
                        plot_of(
@@ -282,6 +305,9 @@ std::string sweep_json(const PlanSweep& sweep) {
                {"points", std::move(points)},
                {"changes", std::move(changes)},
                {"sensitivity", sweep.sensitivity}};
+  const auto [inputs, unused] = common_inputs(sweep);
+  json["unstated"] = unstated_json(inputs);
+  json["unused"] = notes_json(unused);
   if (sweep.deadline) {
     Json found = {{"days", sweep.deadline->days}, {"tokens", sweep.deadline->tokens}};
     if (sweep.deadline->fewest) found["fewest_gpus"] = sweep.deadline->fewest->plan->problem.gpus;

@@ -24,6 +24,7 @@ constexpr double kBand = 0.1;
 constexpr std::string_view kStyle = R"(
 svg text{font-size:20px}.same{stroke:var(--ink)}.band{stroke:var(--dim);stroke-dasharray:6 6}
 circle{fill-opacity:.55}circle:hover{fill-opacity:1;stroke:var(--ink)}
+.t1 td:nth-child(1){white-space:nowrap}.t1 td:nth-child(6){white-space:normal}
 td:first-child::before{content:"\25CF ";color:var(--c,transparent)}
 )";
 

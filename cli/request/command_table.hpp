@@ -27,7 +27,7 @@ inline constexpr Command kCommands[] = {
     {"estimate", "--layout tp8,pp16,... --model NAME|FILE --gpus N [flags]", "report on one layout", kForEstimate, 0,
      "human json markdown csv html trace"},
     {"explain", "TERM|--all --model NAME|FILE --gpus N [flags]", "show how a number comes about", kForExplain, 1,
-     "human json markdown"},
+     "human json markdown html"},
     {"compare", "A B [--model NAME|FILE --gpus N] [flags]", "what differs between two plans, and what it does",
      kForCompare, 2, "human json markdown html"},
     {"sweep", "--gpus 256..65536 --model NAME|FILE [flags]", "the best layout at every value of a flag", kForSweep, 0,
@@ -46,7 +46,7 @@ inline constexpr Command kCommands[] = {
     {"diagnose", "--log FILE --from FILE [flags]", "measured beside predicted: what is off, and why", kForDiagnose, 0,
      "human json markdown github"},
     {"check", "--budget FILE... [--baseline FILE] [flags]", "hold jobs to their budgets, for CI", kForCheck, kAnyWords,
-     "human json github markdown junit sarif"}};
+     "human json github markdown html junit sarif"}};
 
 /// Does the command write this format?
 [[nodiscard]] bool writes_format(const Command& command, std::string_view format);

@@ -171,10 +171,25 @@ Result<bool> check_schema(const JsonSource& source, std::string_view schema) {
   return fail(std::move(errors));
 }
 
+/// What nobody stated when the earlier plan was made is not stated now either.
+void read_unstated(const JsonFields& root, std::vector<Input>& inputs) {
+  constexpr std::string_view kPreset = "preset ", kOwn = "plan's default";
+  if (!root.has("unstated")) return;
+  for (const JsonFields& fact : root.objects("unstated")) {
+    const std::string field = fact.text("field"), origin = fact.text("origin");
+    for (Input& input : inputs) {
+      if (input.key != field) continue;
+      input.guessed = fact.boolean("guessed");
+      if (origin != kOwn) input.where = origin.starts_with(kPreset) ? origin.substr(kPreset.size()) : origin;
+    }
+  }
+}
+
 EarlierPlan read_plan_fields(const JsonFields& root) {
   EarlierPlan earlier;
   earlier.version = root.object("tool").text("version");
   earlier.inputs = read_inputs(root.object("inputs"));
+  read_unstated(root, earlier.inputs);
   const JsonFields model = root.object("model");
   earlier.model = model.text("name");
   earlier.parameters = model.whole("parameters"), earlier.active_parameters = model.whole("active_parameters");

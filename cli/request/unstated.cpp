@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace plan {
 namespace {
@@ -39,18 +40,18 @@ std::string listed_by_origin(const std::vector<Unstated>& facts) {
   return out;
 }
 
-std::vector<Unstated> part(const Problem& problem, bool guessed) {
+std::vector<Unstated> part(const std::vector<Input>& inputs, bool guessed) {
   std::vector<Unstated> out;
-  for (Unstated& fact : unstated(problem))
+  for (Unstated& fact : unstated(inputs))
     if (fact.guessed == guessed) out.push_back(std::move(fact));
   return out;
 }
 
 }  // namespace
 
-std::vector<Unstated> unstated(const Problem& problem) {
+std::vector<Unstated> unstated(const std::vector<Input>& inputs) {
   std::vector<Unstated> out;
-  for (const Input& input : problem.inputs) {
+  for (const Input& input : inputs) {
     const bool open = input.origin == Origin::Default || (input.origin == Origin::Preset && input.guessed);
     if (open && weighs(input)) out.push_back({input.key, input.value, origin_text(input), input.guessed});
   }
@@ -58,19 +59,34 @@ std::vector<Unstated> unstated(const Problem& problem) {
   return out;
 }
 
-std::vector<std::string> unstated_lines(const Problem& problem) {
+std::vector<std::string> unstated_lines(const std::vector<Input>& inputs, const std::vector<Note>& unused) {
   std::vector<std::string> lines;
-  if (const std::vector<Unstated> facts = part(problem, true); !facts.empty())
+  if (const std::vector<Unstated> facts = part(inputs, true); !facts.empty())
     lines.push_back("not stated: " + listed_by_origin(facts));
-  if (const std::vector<Unstated> facts = part(problem, false); !facts.empty())
+  if (const std::vector<Unstated> facts = part(inputs, false); !facts.empty())
     lines.push_back("by default: " + listed_by_origin(facts));
-  for (const Note& note : problem.unused) lines.push_back("not used: " + note.text);
+  for (const Note& note : unused) lines.push_back("not used: " + note.text);
   return lines;
+}
+
+std::string job_text(const std::vector<Input>& inputs) {
+  const auto value = [&](std::string_view key) {
+    const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Input& i) { return i.key == key; });
+    return found == inputs.end() ? std::string() : found->value;
+  };
+  std::string out = value("model");
+  const std::string gpus = value("gpus"), gpu = value("gpu");
+  if (!gpus.empty() || !gpu.empty())
+    out += fmt::format("{}on {}{}{}", out.empty() ? "" : " ", gpus, gpus.empty() || gpu.empty() ? "" : " x ", gpu);
+  for (const auto& [key, word] : {std::pair{"seq", "sequence"}, std::pair{"global_batch", "global batch"}})
+    if (const std::string text = value(key); !text.empty())
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", word, text);
+  return out;
 }
 
 Errors unsettled(const Problem& problem) {
   Errors errors;
-  if (const std::vector<Unstated> facts = part(problem, true); !facts.empty()) {
+  if (const std::vector<Unstated> facts = part(problem.inputs, true); !facts.empty()) {
     Error error{"not_stated", "the answer hangs on what nobody stated: " + listed_by_origin(facts)};
     error.help.emplace_back("state it with flags or in the files, or leave `--strict` out");
     errors.push_back(std::move(error));

@@ -13,7 +13,7 @@ using namespace plan::checks;
 
 namespace {
 
-enum class Type { Text, Number, Object, List };
+enum class Type { Text, Number, Truth, Object, List };
 
 struct Property {
   const char* name;
@@ -29,7 +29,18 @@ const Objects& objects() {
       {"sarifLog",  // 3.13
        {{"$schema", Type::Text}, {"version", Type::Text, true}, {"runs", Type::List, true, "run"}}},
       {"run",  // 3.14
-       {{"tool", Type::Object, true, "tool"}, {"columnKind", Type::Text}, {"results", Type::List, false, "result"}}},
+       {{"tool", Type::Object, true, "tool"},
+        {"columnKind", Type::Text},
+        {"invocations", Type::List, false, "invocation"},
+        {"results", Type::List, false, "result"}}},
+      {"invocation",  // 3.20
+       {{"executionSuccessful", Type::Truth, true}, {"toolExecutionNotifications", Type::List, false, "notification"}}},
+      {"notification",  // 3.58
+       {{"descriptor", Type::Object, false, "reportingDescriptorReference"},
+        {"level", Type::Text},
+        {"message", Type::Object, true, "message"},
+        {"locations", Type::List, false, "location"}}},
+      {"reportingDescriptorReference", {{"id", Type::Text}}},       // 3.52
       {"tool", {{"driver", Type::Object, true, "toolComponent"}}},  // 3.18
       {"toolComponent",                                             // 3.19
        {{"name", Type::Text, true},
@@ -64,6 +75,7 @@ bool is(Type type, const Json& value) {
   switch (type) {
     case Type::Text: return value.is_string();
     case Type::Number: return value.is_number_integer();
+    case Type::Truth: return value.is_boolean();
     case Type::Object: return value.is_object();
     case Type::List: break;
   }

@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 
+#include "check_files.hpp"
+#include "cli/request/command_table.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "temporary_folder.hpp"
@@ -59,6 +63,75 @@ TEST_CASE("a framework's default is listed and accepted, a flag without meaning 
   const Result<Problem> fork = resolve_problem(args);
   REQUIRE_FALSE(fork);
   CHECK(fork.error().front().code == "not_used");
+}
+
+namespace {
+
+/// A command whose answer rests on a problem, in words that leave sequence, batch and cluster open.
+const std::map<std::string_view, std::vector<std::string>>& asking() {
+  static const std::map<std::string_view, std::vector<std::string>> kAsking = {
+      {"", {"--model", "8b", "--gpus", "8"}},
+      {"estimate", {"estimate", "--model", "8b", "--gpus", "8", "--layout", "zero3"}},
+      {"explain", {"explain", "memory", "--model", "8b", "--gpus", "8", "--layout", "zero3"}},
+      {"compare", {"compare", "zero3", "tp2", "--model", "8b", "--gpus", "8"}},
+      {"sweep", {"sweep", "--gpus", "8..16", "--model", "8b"}},
+      {"emit", {"emit", "torchtitan", "--model", "8b", "--gpus", "8", "-o", "files", "--force"}},
+      {"check", {"check", "--budget", "budget.yaml"}},
+  };
+  return kAsking;
+}
+
+/// What rests on no problem of a user's, or is said elsewhere: look-ups, runs that state themselves, measurements.
+bool rests_on_nothing(std::string_view verb) {
+  constexpr std::string_view kOthers[] = {"formula", "list", "show", "validate", "calibrate", "probe", "diagnose"};
+  return std::find(std::begin(kOthers), std::end(kOthers), verb) != std::end(kOthers);
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> out;
+  std::istringstream in{std::string(text)};
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every command says in every format what nobody stated") {
+  const checks::Folder folder;
+  folder.write("budget.yaml", "budget: 1\nmodel: 8b\ngpus: 8\nlayout: zero3\nlimits:\n  memory.peak: at most 79 GiB\n");
+  for (const Command& command : kCommands) {
+    CAPTURE(std::string(command.name));
+    const auto found = asking().find(command.name);
+    if (found == asking().end()) {
+      CHECK_MESSAGE(rests_on_nothing(command.name), "a new command: say what it rests on");
+      continue;
+    }
+    for (const std::string& format : words_of(command.formats)) {
+      if (format == "csv" || format == "trace") continue;  // numbers for programs: columns and events alone
+      CAPTURE(format);
+      std::vector<std::string> words = found->second;
+      words.insert(words.end(), {"--format", format});
+      checks::Ran ran = checks::run(words);
+      std::erase(ran.out, '\\');  // Markdown's escapes
+      CAPTURE(ran.err);
+      CHECK(ran.status <= 1);
+      for (const char* field : {"global_batch", "seq", "precision", "cluster"}) {
+        CAPTURE(field);
+        const std::size_t at = ran.out.find(format == "json" ? "\"field\": \"" + std::string(field) : field);
+        CHECK(at != std::string::npos);
+      }
+      CHECK(ran.out.find("preset llama3-8b") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what an earlier plan left open is still open where it is compared") {
+  const checks::Folder folder;
+  folder.write("a.json", checks::run({"--model", "8b", "--gpus", "8", "--json"}).out);
+  const std::string text = checks::run({"compare", "a.json", "best"}).out;
+  CHECK(text.find("not stated:") != std::string::npos);
+  CHECK(text.find("preset llama3-8b") != std::string::npos);
+  CHECK(text.find("llama3-8b on 8 x h100-sxm, sequence 8192, global batch 1024") != std::string::npos);
 }
 
 }  // namespace plan
