@@ -291,6 +291,7 @@ void Tally::reject(int rule, std::int64_t layouts) {
 }
 
 void Tally::merge(const Tally& other) {
+  if (other.by_rule_.empty()) return;
   if (by_rule_.empty()) by_rule_.resize(rules().size());
   for (std::size_t i = 0; i < other.by_rule_.size(); ++i) by_rule_[i] += other.by_rule_[i];
 }

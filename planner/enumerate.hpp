@@ -24,6 +24,7 @@ struct Pipelining {
 struct Sharding {
   int zero = 1;
   int shard = 0;
+  bool operator==(const Sharding&) const = default;
 };
 
 /// Counts layouts by the first rule they break.

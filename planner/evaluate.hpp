@@ -98,8 +98,10 @@ class Evaluator {
   /// The same under any other recomputation too, after recompute({}).
   double least_time_of_any() const;
 
-  /// Data-parallel work of every content under one sharding; does not depend on recomputation or on
-  /// schedules that place layers alike.
+  /// Data-parallel work of a rank content under one sharding: the same wherever that content stands, whatever is
+  /// recomputed. Of the schedule it reads only whether it is DualPipe.
+  [[nodiscard]] DataParallel price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const;
+  /// The same of every content of the placement.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
   /// The messages behind that price, of one content; after place().

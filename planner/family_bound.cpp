@@ -1,6 +1,7 @@
-// A bound from below on the step time of all layouts of a family, without placing layers.
+// Bounds from below on the step time and the memory of all layouts of a family, without placing layers.
 // Tested by tests/planner/properties_test.cpp.
 #include <algorithm>
+#include <limits>
 
 #include "planner/family_search.hpp"
 
@@ -13,7 +14,54 @@ double least_work(const LayerCost& cost) {
   return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
 }
 
+/// A rank that holds the whole model.
+StageContent whole_model(const Model& model) {
+  StageContent content;
+  for (const int kind : model.layers) ++content.layers_of_kind[static_cast<std::size_t>(kind)];
+  content.embedding = content.head = true, content.mtp = model.mtp.depth;
+  return content;
+}
+
 }  // namespace
+
+ShardedMemory least_states(const Problem& problem, const Layout& family, const std::vector<Sharding>& shardings,
+                           MemoryModel& memory) {
+  const StageContent content = whole_model(problem.model);
+  const StageSums sums = memory.sums(content);
+  Layout layout = family;
+  layout.schedule = Schedule::OneFOneB;  // the rank of a DualPipe holds twice the weights
+  double states = -1, communication = 0;
+  for (const Sharding& sharding : shardings) {
+    layout.zero = sharding.zero, layout.shard = sharding.shard;
+    const ShardedMemory one = memory.sharded(layout, 0, content, sums);
+    const double there = static_cast<double>(one.states().value) - one.late_grads;
+    const auto buffers = static_cast<double>(one.communication.value);
+    communication = states < 0 ? buffers : std::min(communication, buffers);
+    states = states < 0 ? there : std::min(states, there);
+  }
+  constexpr double kRounding = 16;  // bytes, of the parts that ranks round
+  ShardedMemory mean;
+  mean.weights = round_bytes(std::max(0.0, states / family.pp - kRounding));
+  mean.communication = round_bytes(communication);
+  return mean;
+}
+
+double least_held(const Problem& problem, const std::vector<Recompute>& recomputes, MemoryModel& memory) {
+  if (problem.training.offload.activations()) return 0;
+  double bytes = 0;
+  std::vector<double> least(problem.model.kinds.size(), std::numeric_limits<double>::infinity());
+  for (const Recompute& choice : recomputes) {
+    const bool block = choice.kind == RecomputeKind::Full;
+    memory.recompute(choice);
+    for (std::size_t kind = 0; kind < least.size(); ++kind) {
+      const LayerMemory& layer = memory.layer(static_cast<int>(kind));
+      const double whole = std::min(layer.saved, layer.checkpoint / std::max(1, choice.uniform));
+      least[kind] = std::min(least[kind], block ? whole : layer.kept);
+    }
+  }
+  for (const int kind : problem.model.layers) bytes += least[static_cast<std::size_t>(kind)];
+  return bytes;
+}
 
 double least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
   double sum = least_work(costs.embedding()) + least_work(costs.head());

@@ -9,33 +9,14 @@ namespace plan {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+/// A shade below, so that rounding never puts a bound above the value it bounds.
+constexpr double kShade = 1 - 1e-9;
 
 bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
 
 /// Choices of modules; behind them stand blocks of ever more whole layers.
 std::size_t module_choices(const std::vector<Recompute>& recomputes) {
   return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
-}
-
-bool same(const std::vector<Sharding>& a, const std::vector<Sharding>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Sharding& x, const Sharding& y) { return x.zero == y.zero && x.shard == y.shard; });
-}
-
-void lower(ShardedMemory& least, const ShardedMemory& other) {
-  least.weights = std::min(least.weights, other.weights);
-  least.grads = std::min(least.grads, other.grads);
-  least.optimizer = std::min(least.optimizer, other.optimizer);
-  least.communication = std::min(least.communication, other.communication);
-  least.forward = std::min(least.forward, other.forward);
-  least.backward = std::min(least.backward, other.backward);
-  least.head = std::min(least.head, other.head);
-  least.head_reduced = std::min(least.head_reduced, other.head_reduced);
-  least.late_grads = std::max(least.late_grads, other.late_grads);  // what is not there yet lowers the peak
-  least.embedding = std::min(least.embedding, other.embedding);
-  least.embedding_late = std::max(least.embedding_late, other.embedding_late);
-  least.step = std::min(least.step, other.step);
-  least.resident = std::min(least.resident, other.resident);
 }
 
 void lower(ActivityMemory& least, const ActivityMemory& other) {
@@ -67,58 +48,35 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slo
 void FamilySearch::search_family(const Costed& family) {
   costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
-  legal_.clear(), tables_.clear(), twins_.clear();
-  legal_.reserve(kSchedules);
+  lists_.forget_some();
+  tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
+  least_held_ = -1;
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
-    const std::vector<Sharding>& shardings = shardings_of(layout);
-    if (shardings.empty()) continue;
+    const ShardingList& shardings = lists_.of(layout);
+    outcome_->tally.merge(shardings.tally);
+    if (shardings.all.empty()) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())
       twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, kNever});
-    const std::vector<Recompute>& recomputes = recomputes_of(layout);
+    const std::vector<Recompute>& recomputes = recomputing_of(layout).all;
+    const std::size_t layouts = recomputes.size() * shardings.all.size();
     run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
     if (recomputes.empty())  // the one that the user fixed
       outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
-                             static_cast<std::int64_t>(shardings.size()));
+                             static_cast<std::int64_t>(shardings.all.size()));
     else if (hopeless(layout, family.bound, 0, run_runs_on_))
-      prune(recomputes.size() * shardings.size());
+      prune(layouts);
+    else if (const double least = least_memory(layout, shardings); bounds_ && least > capacity_)
+      too_big(layouts);
+    else if (hopeless(layout, family.bound, least, run_runs_on_))
+      prune(layouts);
     else
-      search_run(std::move(layout), shardings);
+      search_run(std::move(layout), shardings, least);
   }
-}
-
-/// The rules of sharding read the schedule but not vp. What they reject counts once a run.
-const std::vector<Sharding>& FamilySearch::shardings_of(const Layout& run) {
-  auto found =
-      std::find_if(legal_.begin(), legal_.end(), [&](const Legal& legal) { return legal.schedule == run.schedule; });
-  if (found == legal_.end()) {
-    Legal legal{.schedule = run.schedule};
-    legal.shardings = enumerate_shardings(problem_, run, legal.tally);
-    found = legal_.insert(found, std::move(legal));
-  }
-  outcome_->tally.merge(found->tally);
-  return found->shardings;
-}
-
-FamilySearch::Legal& FamilySearch::legal_of(Schedule schedule) {
-  return *std::find_if(legal_.begin(), legal_.end(), [&](const Legal& legal) { return legal.schedule == schedule; });
-}
-
-/// Who runs the layout at hand under a sharding of the table.
-FrameworkMask FamilySearch::runs_sharding(const Layout& layout, const Table& table, std::size_t sharding) {
-  Legal& legal = legal_of(layout.schedule);
-  if (legal.runs_on.empty()) {
-    Layout run = layout;
-    for (const Sharding& each : *table.shardings) {
-      run.zero = each.zero, run.shard = each.shard;
-      legal.runs_on.push_back(accepting(problem_, run, Level::Sharding, wanted_));
-    }
-  }
-  return static_cast<FrameworkMask>(choice_runs_on_ & legal.runs_on[sharding]);
 }
 
 const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) {
@@ -135,62 +93,95 @@ const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) 
   return ways;
 }
 
+/// The fullest rank holds at least the mean of what all hold.
+double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings) {
+  if (!bounds_) return 0;
+  if (!memory_) memory_.emplace(problem_, run);
+  const auto known = std::find_if(states_.begin(), states_.end(), [&](const LeastStates& least) {
+    return least.of == &shardings || least.of->all == shardings.all;
+  });
+  const ShardedMemory& states =
+      known != states_.end()
+          ? known->memory
+          : states_.emplace_back(LeastStates{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
+  if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
+  if (least_held_ < 0) least_held_ = least_held(problem_, recomputing_of(run).all, *memory_) / run.pp;
+  ActivityMemory activity;  // no schedule makes a later rank hold more micro-batches than an earlier one
+  activity.activations = least_held_ * held(pipeline_of(problem_, run), run.pp - 1);
+  return memory_->least_total(states, activity);
+}
+
 /// Tables serve all schedules that place layers alike and may shard alike.
-FamilySearch::Table& FamilySearch::table_of(Layout layout) {
-  const std::vector<Sharding>& shardings = legal_of(layout.schedule).shardings;
+FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingList& shardings) {
   for (Table& table : tables_)
-    if (table.placement == evaluator_->placement_index() && same(*table.shardings, shardings)) return table;
+    if (table.placement == evaluator_->placement_index() && table.shardings->all == shardings.all) return table;
   const Placement& placement = evaluator_->placement();
-  const std::vector<Recompute>& recomputes = recomputes_of(layout);
-  const std::size_t modules = module_choices(recomputes), holders = placement.holders.size();
-  const auto content_of = [&](const Segment& holder) -> const StageContent& {
-    return placement.stages.contents[static_cast<std::size_t>(holder.content)];
-  };
-  Table table{.placement = evaluator_->placement_index(), .holders = holders, .shardings = &shardings};
-  table.sums.reserve((modules + 1) * holders);
-  for (std::size_t choice = 0; choice <= modules; ++choice) {
-    memory_->recompute(choice < modules ? recomputes[choice] : Recompute{});
-    for (const Segment& holder : placement.holders) table.sums.push_back(memory_->sums(content_of(holder)));
-  }
-  table.prices.resize(shardings.size());
-  table.memory.reserve(shardings.size() * holders);
-  for (const Sharding& sharding : shardings) {
-    layout.zero = sharding.zero, layout.shard = sharding.shard;
-    auto sums = table.sums_of(modules).begin();
-    for (const Segment& holder : placement.holders)
-      table.memory.push_back(memory_->sharded(layout, holder.first, content_of(holder), *sums++));
-  }
-  table.least.assign(table.memory.begin(), table.memory.begin() + static_cast<std::ptrdiff_t>(holders));
-  for (std::size_t i = holders; i < table.memory.size(); ++i) lower(table.least[i % holders], table.memory[i]);
+  const std::vector<Recompute>& recomputes = recomputing_of(run).all;
+  const std::span<const Recompute> modules = std::span(recomputes).first(module_choices(recomputes));
+  Table table{.placement = evaluator_->placement_index(), .shardings = &shardings};
+  table.holders = holdings_.of(placement, run, shardings, modules, *memory_);
+  table.contents.resize(placement.stages.contents.size());
+  for (std::size_t i = 0; i < table.holders.size(); ++i)
+    table.contents[static_cast<std::size_t>(placement.holders[i].content)] = table.holders[i];
+  table.prices.resize(shardings.all.size());
   return tables_.emplace_back(std::move(table));
 }
 
-void FamilySearch::search_run(Layout layout, const std::vector<Sharding>& shardings) {
+const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, Table& table, std::size_t sharding) {
+  std::vector<DataParallel>& prices = table.prices[sharding];
+  if (!prices.empty()) return prices;
+  for (Holding* holding : table.contents) {
+    std::optional<DataParallel>& price = holding->prices[sharding];
+    if (!price) price = evaluator_->price(layout, *memory_, holding->content);
+    prices.push_back(*price);
+  }
+  return prices;
+}
+
+void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
   if (!evaluator_) evaluator_.emplace(problem_, *costs_);
   if (!memory_) memory_.emplace(problem_, layout);
   evaluator_->place(layout);
   const Recomputes& ways = recomputing_of(layout);
-  const std::vector<Recompute>& recomputes = ways.all;
+  const std::size_t layouts = ways.all.size() * shardings.all.size();
   // Recomputing makes nothing faster.
-  bool beaten = hopeless(layout, evaluator_->start_recompute({}), 0, run_runs_on_);
+  bool beaten = hopeless(layout, evaluator_->start_recompute({}), least_memory, run_runs_on_);
   if (!beaten) {
     evaluator_->finish_recompute();
-    beaten = hopeless(layout, evaluator_->least_time_of_any(), 0, run_runs_on_);
+    beaten = hopeless(layout, evaluator_->least_time_of_any(), least_memory, run_runs_on_);
   }
-  if (beaten) return prune(recomputes.size() * shardings.size());
-  Table& table = table_of(layout);
-  if (find_alive(layout, table, recomputes) == 0) return too_big(recomputes.size() * shardings.size());
-  first_fit_.assign(shardings.size(), 0);
+  if (beaten) return prune(layouts);
+  Table& table = table_of(layout, shardings);
+  start_activities(table, ways);
+  if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
+  find_exposed(layout, table, ways.all);
+  first_fit_.assign(shardings.all.size(), 0);
   search_modules(layout, table, ways);
   search_blocks(layout, table, ways);
+}
+
+/// What of the states' traffic stays exposed under the most work that there is to hide it, the least of all ways to
+/// recompute; shardings in its order.
+void FamilySearch::find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes) {
+  exposed_.assign(table.shardings->all.size(), 0);
+  if (!bounds_) return;
+  evaluator_->recompute(recomputes.size() == 1 ? recomputes.front() : Recompute{.kind = RecomputeKind::Full});
+  const double base = evaluator_->least_time();
+  for (const std::size_t i : alive_) {
+    layout.zero = table.shardings->all[i].zero, layout.shard = table.shardings->all[i].shard;
+    exposed_[i] = std::max(0.0, evaluator_->step_time(layout, prices_of(layout, table, i)) - base);
+  }
+  std::stable_sort(alive_.begin(), alive_.end(),
+                   [&](std::size_t a, std::size_t b) { return exposed_[a] < exposed_[b]; });
 }
 
 void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes& recomputes) {
   for (std::size_t i = 0, modules = module_choices(recomputes.all); i < modules; ++i) {
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
-    if (hopeless(layout, evaluator_->start_recompute(recomputes.all[i]), 0, choice_runs_on_))
-      prune(table.shardings->size());
+    const double least = evaluator_->start_recompute(recomputes.all[i]) + exposed_[alive_.front()];
+    if (hopeless(layout, kShade * least, 0, choice_runs_on_))
+      prune(table.shardings->all.size());
     else
       search_recompute(layout, table, i);
   }
@@ -198,14 +189,19 @@ void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes
 
 /// Whole layers: more of them take more time and less memory.
 void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes& recomputes) {
-  const std::size_t shardings = table.shardings->size();
-  const std::size_t first = find_first_fits(layout, table, recomputes.all);
-  too_big((first - module_choices(recomputes.all)) * shardings);
+  const std::size_t shardings = table.shardings->all.size(), begin = module_choices(recomputes.all);
+  if (begin == recomputes.all.size()) return;
+  // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
+  layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
+  const double fewest = evaluator_->start_recompute(recomputes.all[begin]);
+  std::size_t live = 0;  // of the shardings, the fastest first
+  while (live < alive_.size() && !hopeless(layout, kShade * (fewest + exposed_[alive_[live]]), 0, run_runs_on_)) ++live;
+  const std::size_t first = find_first_fits(layout, table, recomputes.all, live);
+  too_big((first - begin) * (shardings - alive_.size() + live)), prune((first - begin) * (alive_.size() - live));
   for (std::size_t i = first; i < recomputes.all.size(); ++i) {
-    // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
     layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
-    const double least = evaluator_->start_recompute(recomputes.all[i]);
-    if (hopeless(layout, least, 0, run_runs_on_))  // and so are larger blocks
+    const double least = evaluator_->start_recompute(recomputes.all[i]) + exposed_[alive_.front()];
+    if (hopeless(layout, kShade * least, 0, run_runs_on_))  // and so are larger blocks
       return prune((recomputes.all.size() - i) * shardings);
     layout.recompute = recomputes.all[i];
     narrow_to(recomputes, i);
@@ -215,35 +211,48 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
 
 /// One recomputation, started already.
 void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t choice) {
-  const std::size_t shardings = table.shardings->size();
-  find_activities(layout, table, choice);
-  const double least = least_peak(table.least);
+  const std::size_t shardings = table.shardings->all.size();
+  const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
+  const auto least_peak_of_any = [&] {
+    double peak = 0;
+    for (std::size_t i = 0; i < activities.size(); ++i)
+      peak = std::max(peak, memory_->least_total(table.holders[i]->least, activities[i]));
+    return peak;
+  };
+  const double least = least_peak_of_any();
   if (bounds_ && least > capacity_) return too_big(shardings);
   evaluator_->finish_recompute();
-  if (hopeless(layout, evaluator_->least_time(), least, choice_runs_on_)) return prune(shardings);
-  search_shardings(layout, table, choice);
+  if (hopeless(layout, kShade * (evaluator_->least_time() + exposed_[alive_.front()]), least, choice_runs_on_))
+    return prune(shardings);
+  search_shardings(layout, table, choice, least);
 }
 
-void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice) {
-  too_big(table.shardings->size() - alive_.size());
-  for (const std::size_t i : alive_) {
-    const double peak = first_fit_[i] > choice ? kNever : peak_of(table.memory_of(i));
+void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak) {
+  const std::vector<Sharding>& shardings = table.shardings->all;
+  const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
+  const std::vector<FrameworkMask>& runs_on = table.shardings->runs_on(problem_, layout, wanted_);
+  const double base = evaluator_->least_time();
+  too_big(shardings.size() - alive_.size());
+  for (std::size_t done = 0; done < alive_.size(); ++done) {
+    const std::size_t i = alive_[done];
+    layout.zero = 1, layout.shard = 0;
+    if (hopeless(layout, kShade * (base + exposed_[i]), least_peak, choice_runs_on_))  // and so are those behind it
+      return prune(alive_.size() - done);
+    const double peak = first_fit_[i] > choice ? kNever : peak_of(table, i, activities);
     if (bounds_ && peak > capacity_) {
       too_big(1);
       continue;
     }
-    const Sharding& sharding = (*table.shardings)[i];
-    layout.zero = sharding.zero, layout.shard = sharding.shard;
-    if (table.prices[i].empty()) evaluator_->price_sharding(layout, *memory_, table.prices[i]);
-    const Score score{evaluator_->step_time(layout, table.prices[i]), peak};
-    const FrameworkMask runs_on = runs_sharding(layout, table, i);
-    if (hopeless(layout, score.step_time, peak, runs_on)) {
+    layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
+    const Score score{evaluator_->step_time(layout, prices_of(layout, table, i)), peak};
+    const auto mask = static_cast<FrameworkMask>(choice_runs_on_ & runs_on[i]);
+    if (hopeless(layout, score.step_time, peak, mask)) {
       prune(1);
     } else if (peak > capacity_) {  // without bounds everything is estimated in full
       too_big(1);
     } else {
       ++outcome_->fit;
-      offer({layout, score, runs_on});
+      offer({layout, score, mask});
     }
   }
 }
@@ -254,67 +263,79 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
     // What blocks leave is linear in their layers: the smallest and the largest say it all.
     if (i > 0 && i + 1 < recomputes.size() && is_block(recomputes[i - 1]) && is_block(recomputes[i])) continue;
     layout.recompute = recomputes[i];
-    find_activities(layout, table, i);
-    if (lowest_.empty()) lowest_ = activities_;
-    for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities_[holder]);
+    const std::span<const ActivityMemory> activities = activities_of(layout, table, i);
+    if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
+    for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
   }
   alive_.clear();
-  activities_ = lowest_;
-  for (std::size_t i = 0; i < table.shardings->size(); ++i)
-    if (!bounds_ || least_peak(table.memory_of(i)) <= capacity_) alive_.push_back(i);
+  for (std::size_t i = 0; i < table.shardings->all.size(); ++i)
+    if (!bounds_ || least_peak_of(table, i, lowest_) <= capacity_) alive_.push_back(i);
   return alive_.size();
 }
 
-/// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for.
-std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
+/// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for. Of
+/// the `live` first shardings.
+std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
+                                          std::size_t live) {
   const std::size_t begin = module_choices(recomputes);
-  const std::span<const StageSums> plain = table.sums_of(begin);
-  const bool shrinks = std::all_of(plain.begin(), plain.end(),
-                                   [](const StageSums& sums) { return sums.checkpoint <= 0.999 * sums.saved; });
+  const bool shrinks = std::all_of(table.holders.begin(), table.holders.end(), [](const Holding* holding) {
+    return holding->sums.back().checkpoint <= 0.999 * holding->sums.back().saved;
+  });
   if (!bounds_ || !shrinks) return begin;
   std::fill(first_fit_.begin(), first_fit_.end(), recomputes.size());
   std::size_t first = recomputes.size();
   const auto may_fit = [&](std::size_t sharding, std::size_t choice) {
     layout.recompute = recomputes[choice];
-    find_activities(layout, table, choice);
-    return least_peak(table.memory_of(sharding)) <= capacity_;
+    return least_peak_of(table, sharding, activities_of(layout, table, choice)) <= capacity_;
   };
-  for (const std::size_t sharding : alive_) {
+  for (std::size_t i = 0; i < live; ++i) {
     std::size_t low = begin, high = recomputes.size();
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
-      if (may_fit(sharding, middle))
+      if (may_fit(alive_[i], middle))
         high = middle;
       else
         low = middle + 1;
     }
-    first_fit_[sharding] = low;
+    first_fit_[alive_[i]] = low;
     first = std::min(first, low);
   }
   return first;
 }
 
-void FamilySearch::find_activities(const Layout& layout, const Table& table, std::size_t choice) {
-  const Placement& placement = evaluator_->placement();
-  const std::span<const StageSums> sums = table.sums_of(choice);
-  activities_.clear();
-  for (std::size_t i = 0; i < placement.holders.size(); ++i) {
-    const Segment& holder = placement.holders[i];
-    const StageContent& content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
-    activities_.push_back(memory_->activity(layout, content, sums[i], evaluator_->held_by(holder.first)));
-  }
+void FamilySearch::start_activities(const Table& table, const Recomputes& ways) {
+  known_activities_.assign(ways.all.size(), false);
+  activities_.resize(ways.all.size() * table.holders.size());
+  flights_.clear();
+  for (const Segment& holder : evaluator_->placement().holders) flights_.push_back(evaluator_->held_by(holder.first));
 }
 
-double FamilySearch::peak_of(std::span<const ShardedMemory> memory) const {
+std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout, const Table& table,
+                                                            std::size_t choice) {
+  const std::size_t holders = table.holders.size();
+  const std::span<ActivityMemory> some = std::span(activities_).subspan(choice * holders, holders);
+  if (known_activities_[choice]) return some;
+  known_activities_[choice] = true;
+  for (std::size_t i = 0; i < holders; ++i) {
+    const Holding& holding = *table.holders[i];
+    some[i] = memory_->activity(layout, holding.content, holding.sums_of(choice), flights_[i]);
+  }
+  return some;
+}
+
+double FamilySearch::peak_of(const Table& table, std::size_t sharding,
+                             std::span<const ActivityMemory> activities) const {
   Bytes peak{};
-  for (std::size_t i = 0; i < memory.size(); ++i) peak = std::max(peak, memory_->total(memory[i], activities_[i]));
+  for (std::size_t i = 0; i < activities.size(); ++i)
+    peak = std::max(peak, memory_->total(table.holders[i]->memory[sharding], activities[i]));
   return static_cast<double>(peak.value);
 }
 
-double FamilySearch::least_peak(std::span<const ShardedMemory> memory) const {
+double FamilySearch::least_peak_of(const Table& table, std::size_t sharding,
+                                   std::span<const ActivityMemory> activities) const {
   double peak = 0;
-  for (std::size_t i = 0; i < memory.size(); ++i)
-    peak = std::max(peak, memory_->least_total(memory[i], activities_[i]));
+  for (std::size_t i = 0; i < activities.size(); ++i)
+    peak = std::max(peak, memory_->least_total(table.holders[i]->memory[sharding], activities[i]));
   return peak;
 }
 

@@ -8,6 +8,7 @@
 
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/family_tables.hpp"
 #include "planner/plainness.hpp"
 #include "planner/search.hpp"
 
@@ -24,6 +25,14 @@ struct Costed {
 /// layers that the fullest rank has at least.
 [[nodiscard]] double least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
 
+/// States of the mean rank under the sharding that leaves least of them, apart from what appears after the peak: what
+/// the fullest rank has at least. The rest of the memory is nothing.
+[[nodiscard]] ShardedMemory least_states(const Problem& problem, const Layout& family,
+                                         const std::vector<Sharding>& shardings, MemoryModel& memory);
+
+/// Bytes of activations that one micro-batch leaves on all pipeline ranks together at least.
+[[nodiscard]] double least_held(const Problem& problem, const std::vector<Recompute>& recomputes, MemoryModel& memory);
+
 /// What the search of one family found and did.
 struct FamilyOutcome {
   Kept kept;
@@ -37,7 +46,7 @@ class FamilySearch {
  public:
   /// `capacity` in bytes; `bounds` off evaluates everything.
   FamilySearch(const Problem& problem, double capacity, bool bounds)
-      : problem_(problem), capacity_(capacity), bounds_(bounds), wanted_(wanted_frameworks(problem)) {}
+      : problem_(problem), capacity_(capacity), bounds_(bounds), wanted_(wanted_frameworks(problem)), lists_(problem) {}
 
   /// `kept` is what earlier families found: what that beats is counted, not looked at.
   [[nodiscard]] FamilyOutcome run(const Costed& family, const Kept& kept);
@@ -48,28 +57,13 @@ class FamilySearch {
                                                   const std::optional<Candidate>& best);
 
  private:
-  /// The shardings of one placement, their prices and memory filled in when first asked for.
+  /// One placement under the shardings of a run.
   struct Table {
-    std::size_t placement = 0, holders = 0;
-    const std::vector<Sharding>* shardings = nullptr;
-    std::vector<std::vector<DataParallel>> prices{};  ///< by sharding and content
-    std::vector<ShardedMemory> memory{};              ///< by sharding, then holder
-    std::vector<ShardedMemory> least{};               ///< by holder: no sharding takes less of anything
-    std::vector<StageSums> sums{};                    ///< by choice of modules, then holder; last, of none
-    std::span<const ShardedMemory> memory_of(std::size_t sharding) const {
-      return std::span(memory).subspan(sharding * holders, holders);
-    }
-    /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
-    std::span<const StageSums> sums_of(std::size_t choice) const {
-      return std::span(sums).subspan(std::min(choice * holders, sums.size() - holders), holders);
-    }
-  };
-  /// The shardings that the rules leave one schedule.
-  struct Legal {
-    Schedule schedule = Schedule::OneFOneB;
-    std::vector<Sharding> shardings{};
-    std::vector<FrameworkMask> runs_on{};  ///< by sharding; filled in when first asked for
-    Tally tally{};
+    std::size_t placement = 0;
+    const ShardingList* shardings = nullptr;
+    std::vector<Holding*> holders{};                  ///< in the order of the placement's
+    std::vector<Holding*> contents{};                 ///< by content
+    std::vector<std::vector<DataParallel>> prices{};  ///< by sharding and content; filled in when first asked for
   };
   /// Ways to recompute a stage of some depth, and who runs each.
   struct Recomputes {
@@ -81,33 +75,40 @@ class FamilySearch {
     double slowest = 0;               ///< seconds
     std::optional<Candidate> best{};  ///< so far
   };
+  /// least_states() under some shardings.
+  struct LeastStates {
+    const ShardingList* of = nullptr;
+    ShardedMemory memory{};
+  };
 
-  void start(const Costed& family, FamilyOutcome& outcome);
   /// All runs of the family at hand.
   void search_family(const Costed& family);
-  Legal& legal_of(Schedule schedule);
-  const std::vector<Sharding>& shardings_of(const Layout& run);
-  const std::vector<Recompute>& recomputes_of(const Layout& run) { return recomputing_of(run).all; }
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
   void narrow_to(const Recomputes& ways, std::size_t choice) {
     choice_runs_on_ = static_cast<FrameworkMask>(run_runs_on_ & ways.runs_on[choice]);
   }
-  FrameworkMask runs_sharding(const Layout& layout, const Table& table, std::size_t sharding);
-  Table& table_of(Layout layout);
-  void search_run(Layout layout, const std::vector<Sharding>& shardings);
+  /// Bytes that some rank of every layout of a run takes at least, without placing layers.
+  double least_memory(const Layout& run, const ShardingList& shardings);
+  Table& table_of(const Layout& run, const ShardingList& shardings);
+  const std::vector<DataParallel>& prices_of(const Layout& layout, Table& table, std::size_t sharding);
+  void search_run(Layout layout, const ShardingList& shardings, double least_memory);
   void search_modules(Layout& layout, Table& table, const Recomputes& recomputes);
   void search_blocks(Layout& layout, Table& table, const Recomputes& recomputes);
   void search_recompute(Layout& layout, Table& table, std::size_t choice);
-  void search_shardings(Layout& layout, Table& table, std::size_t choice);
-  /// Marks the shardings that fit under some recomputation; their number.
+  void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);
+  /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  void find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes);
   /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
-  std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
-  void find_activities(const Layout& layout, const Table& table, std::size_t choice);
-  double peak_of(std::span<const ShardedMemory> memory) const;
+  std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
+                              std::size_t live);
+  void start_activities(const Table& table, const Recomputes& ways);
+  /// By holder, under one way to recompute, which is the layout's.
+  std::span<const ActivityMemory> activities_of(const Layout& layout, const Table& table, std::size_t choice);
+  double peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
   /// Never more than peak_of(), and no more for smaller parts.
-  double least_peak(std::span<const ShardedMemory> memory) const;
+  double least_peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, double step_time, double peak, FrameworkMask runs_on) const;
@@ -121,6 +122,7 @@ class FamilySearch {
   bool bounds_;
   FrameworkMask wanted_;
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
+  ShardingLists lists_;
 
   // Of the family at hand.
   const Kept* kept_ = nullptr;  ///< none if the plainest is looked for
@@ -130,13 +132,20 @@ class FamilySearch {
   const CostModel* costs_ = nullptr;
   std::optional<Evaluator> evaluator_{};
   std::optional<MemoryModel> memory_{};
-  std::vector<Legal> legal_{};
   std::vector<Table> tables_{};
+  Holdings holdings_{};
+  std::vector<LeastStates> states_{};
+  double least_held_ = -1;      ///< bytes a micro-batch, of the mean rank; negative: not known yet
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
-  std::vector<ActivityMemory> activities_{};  ///< by holder
+
+  // Of the run at hand.
+  std::vector<double> flights_{};             ///< micro-batches that each holder holds
+  std::vector<ActivityMemory> activities_{};  ///< by choice, then holder
+  std::vector<bool> known_activities_{};      ///< by choice
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
-  std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit
+  std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
+  std::vector<double> exposed_{};             ///< by sharding: seconds that its traffic adds to the step at least
   std::vector<std::size_t> first_fit_{};      ///< by sharding: with smaller blocks it surely does not fit
 };
 

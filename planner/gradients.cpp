@@ -109,41 +109,43 @@ double Evaluator::pass_time(const ShardingMessage& message) const {
   return time(message.bytes) + (message.parts > 1 ? (message.parts - 1) * time(1) : 0);
 }
 
-void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
-                               std::vector<DataParallel>& prices) const {
+DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {
   const Training& training = problem_.training;
   const Gpu& gpu = problem_.cluster.gpu;
-  prices.clear();
-  for (const StageContent& content : stages().contents) {
-    DataParallel price;
-    const ShardingMessages messages = sharding_messages(layout, memory, content);
-    for (const ShardingMessage& message : messages) {
-      double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
-                    : message.what == ShardingMessage::What::Gather ? price.gather
-                                                                    : price.table;
-      sum += pass_time(message);
-    }
-    const StageSums sums = memory.sums(content);
-    const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
-    const auto owners = [&](int ranks, int stride) {
-      return layout.zero == 0 ? 1.0 : replicas_of(layout, ranks, stride).inside.size;
-    };
-    const double owned =
-        dense / owners(layout.dense_group(), layout.tp) + expert / owners(layout.expert_dp(), layout.etp * layout.ep);
-    const Offload& offload = training.offload;
-    if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
-      // The shard is fetched before every gather, its gradient sent away behind every reduction.
-      price.gather +=
-          owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()) / gpu.host_link.value;
-      price.reduce += owned * training.grad_bytes / gpu.host_link.value;
-    }
-    // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
-    const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
-    price.optimizer = memory_bound_time(gpu, bytes, 20).value / problem_.cluster.calibration.memory_bound;
-    if (offload.optimizer > 0 && gpu.host_link.value > 0)
-      price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
-    prices.push_back(price);
+  DataParallel price;
+  const ShardingMessages messages = sharding_messages(layout, memory, content);
+  for (const ShardingMessage& message : messages) {
+    double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
+                  : message.what == ShardingMessage::What::Gather ? price.gather
+                                                                  : price.table;
+    sum += pass_time(message);
   }
+  const StageSums sums = memory.sums(content);
+  const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
+  const auto owners = [&](int ranks, int stride) {
+    return layout.zero == 0 ? 1.0 : replicas_of(layout, ranks, stride).inside.size;
+  };
+  const double owned =
+      dense / owners(layout.dense_group(), layout.tp) + expert / owners(layout.expert_dp(), layout.etp * layout.ep);
+  const Offload& offload = training.offload;
+  if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
+    // The shard is fetched before every gather, its gradient sent away behind every reduction.
+    price.gather +=
+        owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()) / gpu.host_link.value;
+    price.reduce += owned * training.grad_bytes / gpu.host_link.value;
+  }
+  // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
+  const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
+  price.optimizer = memory_bound_time(gpu, bytes, 20).value / problem_.cluster.calibration.memory_bound;
+  if (offload.optimizer > 0 && gpu.host_link.value > 0)
+    price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
+  return price;
+}
+
+void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
+                               std::vector<DataParallel>& prices) const {
+  prices.clear();
+  for (const StageContent& content : stages().contents) prices.push_back(price(layout, memory, content));
 }
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.

@@ -1,0 +1,95 @@
+// What the runs of a family share, each computed once: the shardings that rules leave them, and what of a rank's memory
+// and traffic sharding decides. Tested by tests/planner/search_test.cpp.
+#include "planner/family_tables.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostLists = 4096;
+
+void lower(ShardedMemory& least, const ShardedMemory& other) {
+  least.weights = std::min(least.weights, other.weights);
+  least.grads = std::min(least.grads, other.grads);
+  least.optimizer = std::min(least.optimizer, other.optimizer);
+  least.communication = std::min(least.communication, other.communication);
+  least.forward = std::min(least.forward, other.forward);
+  least.backward = std::min(least.backward, other.backward);
+  least.head = std::min(least.head, other.head);
+  least.head_reduced = std::min(least.head_reduced, other.head_reduced);
+  least.late_grads = std::max(least.late_grads, other.late_grads);  // what is not there yet lowers the peak
+  least.embedding = std::min(least.embedding, other.embedding);
+  least.embedding_late = std::max(least.embedding_late, other.embedding_late);
+  least.step = std::min(least.step, other.step);
+  least.resident = std::min(least.resident, other.resident);
+}
+
+}  // namespace
+
+const std::vector<FrameworkMask>& ShardingList::runs_on(const Problem& problem, Layout layout,
+                                                        FrameworkMask wanted) const {
+  if (!runs_on_.empty()) return runs_on_;
+  for (const Sharding& each : all) {
+    layout.zero = each.zero, layout.shard = each.shard;
+    runs_on_.push_back(accepting(problem, layout, Level::Sharding, wanted));
+  }
+  return runs_on_;
+}
+
+const ShardingList& ShardingLists::of(const Layout& run) {
+  const Key key{run.tp, run.cp, run.pp, run.dp, run.ep, run.etp, run.sequence_parallel, run.schedule};
+  const auto found = lists_.find(key);
+  if (found != lists_.end()) return found->second;
+  ShardingList& list = lists_[key];
+  list.all = enumerate_shardings(problem_, run, list.tally);
+  return list;
+}
+
+void ShardingLists::forget_some() {
+  if (lists_.size() > kMostLists) lists_.clear();
+}
+
+Holding* Holdings::find(const Holding& like) const {
+  for (const std::unique_ptr<Holding>& known : all_)
+    if (known->later == like.later && known->both == like.both && known->content == like.content &&
+        (known->shardings == like.shardings || known->shardings->all == like.shardings->all))
+      return known.get();
+  return nullptr;
+}
+
+std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run, const ShardingList& shardings,
+                                   std::span<const Recompute> modules, MemoryModel& memory) {
+  std::vector<Holding*> holders, fresh;
+  for (const Segment& holder : placement.holders) {
+    Holding like;
+    like.content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
+    like.later = holder.first > 0, like.both = run.schedule == Schedule::DualPipe, like.shardings = &shardings;
+    Holding* known = find(like);
+    if (known == nullptr) {
+      known = all_.emplace_back(std::make_unique<Holding>(std::move(like))).get();
+      fresh.push_back(known);
+    }
+    holders.push_back(known);
+  }
+  if (fresh.empty()) return holders;
+  for (std::size_t choice = 0; choice <= modules.size(); ++choice) {
+    memory.recompute(choice < modules.size() ? modules[choice] : Recompute{});
+    for (Holding* holding : fresh) holding->sums.push_back(memory.sums(holding->content));
+  }
+  for (Holding* holding : fresh) fill(*holding, run, memory);
+  return holders;
+}
+
+void Holdings::fill(Holding& holding, Layout layout, const MemoryModel& memory) {
+  for (const Sharding& sharding : holding.shardings->all) {
+    layout.zero = sharding.zero, layout.shard = sharding.shard;
+    holding.memory.push_back(memory.sharded(layout, holding.later ? 1 : 0, holding.content, holding.sums.back()));
+  }
+  holding.prices.resize(holding.memory.size());
+  holding.least = holding.memory.front();
+  for (const ShardedMemory& memory_of_one : holding.memory) lower(holding.least, memory_of_one);
+}
+
+}  // namespace plan

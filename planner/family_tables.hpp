@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "planner/enumerate.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/rules/rules.hpp"
+
+namespace plan {
+
+/// The shardings that the rules leave a run, whatever its vp, micro-batch and kind of context.
+struct ShardingList {
+  std::vector<Sharding> all{};
+  Tally tally{};  ///< of those that they do not leave
+  /// Of `wanted` frameworks those that run `layout`, as far as its sharding goes, under each; asked once.
+  const std::vector<FrameworkMask>& runs_on(const Problem& problem, Layout layout, FrameworkMask wanted) const;
+
+ private:
+  mutable std::vector<FrameworkMask> runs_on_{};
+};
+
+/// Those lists, kept from family to family.
+class ShardingLists {
+ public:
+  explicit ShardingLists(const Problem& problem) : problem_(problem) {}
+  /// Valid until forget_some().
+  const ShardingList& of(const Layout& run);
+  /// Keeps their number within bounds; between two families.
+  void forget_some();
+
+ private:
+  using Key = std::tuple<int, int, int, int, int, int, bool, Schedule>;  ///< what the rules of sharding may read
+  const Problem& problem_;
+  std::map<Key, ShardingList> lists_{};
+};
+
+/// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, so
+/// that the runs of a family share it.
+struct Holding {
+  StageContent content{};
+  bool later = false;  ///< not the first rank
+  bool both = false;   ///< of DualPipe
+  const ShardingList* shardings = nullptr;
+  std::vector<StageSums> sums{};                      ///< by choice of modules; last, of none
+  std::vector<ShardedMemory> memory{};                ///< by sharding
+  ShardedMemory least{};                              ///< no sharding takes less of anything
+  std::vector<std::optional<DataParallel>> prices{};  ///< by sharding; filled in when first asked for
+  /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
+  const StageSums& sums_of(std::size_t choice) const { return sums[std::min(choice, sums.size() - 1)]; }
+};
+
+/// The holdings of one family.
+class Holdings {
+ public:
+  void clear() { all_.clear(); }
+  /// That of each holder of a placement. `modules` are the ways to recompute modules, the same in all runs.
+  std::vector<Holding*> of(const Placement& placement, const Layout& run, const ShardingList& shardings,
+                           std::span<const Recompute> modules, MemoryModel& memory);
+
+ private:
+  Holding* find(const Holding& like) const;
+  static void fill(Holding& holding, Layout layout, const MemoryModel& memory);
+
+  std::vector<std::unique_ptr<Holding>> all_{};
+};
+
+}  // namespace plan
