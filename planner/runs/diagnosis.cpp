@@ -70,11 +70,16 @@ Suspect fit(const Fault& fault, const Problem& problem, const Estimate& estimate
       if (const double here = misfit_at(std::exp(low + i * step)); here < least) least = here, best = i;
     double a = low + std::max(best - 1, 0) * step, b = low + std::min(best + 1, kGrid - 1) * step;
     constexpr double kGolden = 0.6180339887498949;
-    for (int i = 0; i < 12; ++i) {
-      const double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
-      (misfit_at(std::exp(left)) < misfit_at(std::exp(right)) ? b : a) =
-          misfit_at(std::exp(left)) < misfit_at(std::exp(right)) ? right : left;
-    }
+    double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
+    double at_left = misfit_at(std::exp(left)), at_right = misfit_at(std::exp(right));
+    for (int i = 0; i < 12; ++i)  // one of the two points inside stays, and takes the other's place
+      if (at_left < at_right) {
+        b = right, right = left, at_right = at_left;
+        at_left = misfit_at(std::exp(left = b - kGolden * (b - a)));
+      } else {
+        a = left, left = right, at_left = at_right;
+        at_right = misfit_at(std::exp(right = a + kGolden * (b - a)));
+      }
     suspect.factor = std::exp((a + b) / 2);
   }
   suspect.parts = fault.parts(problem, estimate, suspect.factor);
