@@ -120,22 +120,9 @@ class Handler : public nlohmann::json_sax<Json> {
       trace_.steps.emplace_back(start, end);
     if (event_.category != "kernel" && event_.category != "gpu_memcpy" && event_.category != "gpu_memset") return;
     TraceKernel kernel{start, end, event_.category == "kernel" ? family_of(event_.name) : KernelFamily::Copy};
-    if (kernel.family == KernelFamily::Communication) kernel.group = group();
+    if (kernel.family == KernelFamily::Communication)
+      kernel.group = group_index(trace_, event_.name, {event_.collective, event_.group, event_.ranks});
     trace_.kernels.push_back(kernel);
-  }
-  int group() {
-    TraceGroup group{event_.collective, event_.group, event_.ranks};
-    for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "SendRecv", "AllToAll", "Broadcast", "Reduce"})
-      if (event_.name.find(op) != std::string::npos) {
-        if (group.op.empty()) group.op = op;
-        break;
-      }
-    const auto found = std::find(trace_.groups.begin(), trace_.groups.end(), group);
-    if (found != trace_.groups.end()) return static_cast<int>(found - trace_.groups.begin());
-    constexpr std::size_t kMostGroups = 4096;
-    if (trace_.groups.size() == kMostGroups) return 0;
-    trace_.groups.push_back(std::move(group));
-    return static_cast<int>(trace_.groups.size()) - 1;
   }
 
   Trace& trace_;

@@ -18,7 +18,6 @@ namespace plan {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024;
-constexpr std::size_t kMostArguments = 4096;
 
 /// The line without colour codes: ESC [ ... letter.
 std::string without_colours(std::string_view line) {
@@ -160,10 +159,6 @@ void LogReader::take(std::string_view raw) {
   const bool coloured = raw.find('\x1b') != std::string_view::npos;
   const std::string clean = coloured ? without_colours(raw) : std::string();
   const std::string_view line = coloured ? std::string_view(clean) : raw;
-  if (line.find("end of arguments") != std::string_view::npos) in_arguments_ = false;
-  if (in_arguments_) take_argument(line);
-  if (line.find(" arguments ---") != std::string_view::npos && line.find("end of") == std::string_view::npos)
-    in_arguments_ = true;
   if (line.find("NCCL") != std::string_view::npos) take_nccl(line);
   if (line.find("CUDA out of memory") != std::string_view::npos) take_out_of_memory(line);
   take_step(line);
@@ -182,18 +177,6 @@ void LogReader::take_step(std::string_view line) {
     if (found && kind.is_step && log_.dialect.empty()) log_.dialect = kind.dialect;
     return;
   }
-}
-
-/// "  tensor_model_parallel_size ...................... 8", whatever a launcher writes before it.
-void LogReader::take_argument(std::string_view line) {
-  const std::size_t dots = line.find(" ..");
-  if (dots == std::string_view::npos || log_.arguments.size() >= kMostArguments) return;
-  std::size_t begin = dots;
-  while (begin > 0 && line[begin - 1] != ' ') --begin;
-  const std::size_t value = line.find_first_not_of(". ", dots);
-  const std::size_t last = line.find_last_not_of(" \r\t");
-  if (value == std::string_view::npos || begin == dots) return;
-  log_.arguments.emplace_back(line.substr(begin, dots - begin), line.substr(value, last - value + 1));
 }
 
 void LogReader::take_nccl(std::string_view line) {

@@ -18,12 +18,10 @@ class LogReader {
 
  private:
   void take_step(std::string_view line);
-  void take_argument(std::string_view line);
   void take_nccl(std::string_view line);
   void take_out_of_memory(std::string_view line);
 
   MeasuredLog log_{};
-  bool in_arguments_ = false;
   int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0;  ///< NCCL's channels by transport
 };
 

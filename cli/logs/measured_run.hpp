@@ -69,7 +69,6 @@ struct MeasuredLog {
   std::optional<OutOfMemory> out_of_memory{};
   std::vector<Evidence> evidence{};                              ///< of NCCL's lines
   std::vector<std::string> nccl_versions{};                      ///< as printed
-  std::vector<std::pair<std::string, std::string>> arguments{};  ///< Megatron's printed arguments
   std::int64_t lines = 0;
 
   [[nodiscard]] const Series* find(LogFigure figure) const {

@@ -3,7 +3,6 @@
 // Tested by tests/logs/trace_test.cpp.
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "cli/logs/trace.hpp"
@@ -52,14 +51,7 @@ Result<Trace> read_nsys(const std::string& path) {
     const std::string_view name = column(kernels.get(), 2);
     TraceKernel kernel{sqlite3_column_double(kernels.get(), 0) * kNano, sqlite3_column_double(kernels.get(), 1) * kNano,
                        family_of(name)};
-    if (kernel.family == KernelFamily::Communication) {
-      TraceGroup group;
-      for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "SendRecv", "AllToAll", "Broadcast"})
-        if (name.find(op) != std::string_view::npos) group.op = op;
-      const auto found = std::find(trace.groups.begin(), trace.groups.end(), group);
-      kernel.group = static_cast<int>(found - trace.groups.begin());
-      if (found == trace.groups.end()) trace.groups.push_back(group);
-    }
+    if (kernel.family == KernelFamily::Communication) kernel.group = group_index(trace, name, {});
     trace.kernels.push_back(kernel);
   }
   if (trace.kernels.empty()) return fail({"no_kernels", path + ": no kernel of a GPU in it", {}, {}, place});

@@ -115,6 +115,21 @@ KernelFamily family_of(std::string_view kernel) {
   return KernelFamily::Other;
 }
 
+int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {
+  constexpr std::size_t kMostGroups = 4096;
+  for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "SendRecv", "AllToAll", "Broadcast", "Reduce"})
+    if (group.op.empty() && kernel.find(op) != std::string_view::npos) group.op = op;
+  const auto find = [&] { return std::find(trace.groups.begin(), trace.groups.end(), group); };
+  auto found = find();
+  if (found == trace.groups.end() && trace.groups.size() >= kMostGroups) {
+    group = {group.op, {}, 0};
+    found = find();
+  }
+  const auto index = static_cast<int>(found - trace.groups.begin());
+  if (found == trace.groups.end()) trace.groups.push_back(std::move(group));
+  return index;
+}
+
 Result<Trace> read_trace(const std::string& path) {
   std::array<char, 15> head{};
   std::ifstream(path, std::ios::binary).read(head.data(), head.size());

@@ -42,6 +42,10 @@ struct Trace {
   std::vector<std::pair<double, double>> steps{};  ///< marks of whole steps, seconds; empty: none
 };
 
+/// Index of a communication kernel's group in the trace, which is added where it is new. What the profiler does not say
+/// of the operation follows from the kernel's name. Beyond 4096 groups only the operation tells them apart.
+[[nodiscard]] int group_index(Trace& trace, std::string_view kernel, TraceGroup group);
+
 /// A trace of PyTorch's profiler (Kineto: JSON, also gzip), or an export of Nsight Systems (SQLite), by content.
 /// Reads streaming; keeps some 40 bytes a kernel.
 [[nodiscard]] Result<Trace> read_trace(const std::string& path);
