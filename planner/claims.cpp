@@ -83,7 +83,6 @@ bool time_metric(Metric metric) {
 ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate) {
   const Cluster& cluster = problem.cluster;
   const Terms& terms = estimate.terms;
-  if (cluster.measured && cluster.measured_parts.empty()) return {1, {}};  // the file says so of all that it holds
   ClaimCoverage out;
   const auto need = [&](bool measured, std::string what) {
     if (!measured && std::find(out.missing.begin(), out.missing.end(), what) == out.missing.end())
@@ -119,7 +118,7 @@ ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate) {
 std::vector<std::string> unmeasured_behind(Metric metric, const Problem& problem, const Estimate& estimate) {
   const Cluster& cluster = problem.cluster;
   if (time_metric(metric)) return time_coverage(problem, estimate).missing;
-  if (!memory_metric(metric) || (cluster.measured && cluster.measured_parts.empty())) return {};
+  if (!memory_metric(metric)) return {};
   std::vector<std::string> missing;
   if (!cluster.probed.memory) missing.emplace_back("memory");
   const bool sends = estimate.layout.world() > 1;

@@ -34,6 +34,9 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
     list.push_back({"profile_coverage", coverage(problem.cluster)});
   else if (!problem.cluster.measured)
     list.push_back({"hardware_not_measured", problem.cluster.name + " is a preset, not measured here"});
+  else if (!problem.cluster.probed.bandwidth)
+    list.push_back({"hardware_not_measured",
+                    problem.cluster.name + " says `measured`, and takes its GPU from a preset, which was not"});
   if (!gpu.measured_as.empty())
     list.push_back({"efficiency_inherited", gpu.name + " was never measured: kernels scaled from " + gpu.measured_as});
   if (!gpu.edited.empty())

@@ -1,8 +1,10 @@
 #include "planner/uncertainty.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "formulas/transient.hpp"
+#include "planner/claims.hpp"
 
 namespace plan {
 namespace {
@@ -62,8 +64,7 @@ constexpr double kNinety = 1.645;  ///< standard deviations either side that hol
 Regime regime_of(const Problem& problem) {
   const Gpu& gpu = problem.cluster.gpu;
   const bool probed = gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0].fit.provenance == Provenance::Measured;
-  if (!problem.cluster.measured && !probed && (!gpu.measured_as.empty() || !gpu.edited.empty()))
-    return Regime::UnmeasuredGpu;
+  if (!probed && (!gpu.measured_as.empty() || !gpu.edited.empty())) return Regime::UnmeasuredGpu;
   if (problem.model.moe())  // the faster the GPU, the more of a routed layer is the host's time
     return generation(gpu.architecture) == GpuGeneration::Blackwell ? Regime::BlackwellMoe : Regime::Moe;
   if (problem.training.seq >= kLongSequence) return Regime::LongContext;
@@ -88,19 +89,22 @@ Interval memory_interval(const Problem& problem) {
   return interval;
 }
 
-double paired_spread(const Problem& problem, const Terms& a, const Terms& b) {
+double paired_spread(const Terms& a, const Terms& b, double measured_share) {
   const double whole = (a.total() + b.total()).value / 2;
   if (!(whole > 0)) return 0;
   double moved = 0;
   for (const auto term : {&Terms::compute, &Terms::recompute, &Terms::tp, &Terms::cp, &Terms::ep, &Terms::pp,
                           &Terms::dp, &Terms::bubble, &Terms::optimizer, &Terms::straggler})
     moved += std::abs((a.*term - b.*term).value);
-  const PairedSpread& spread = problem.cluster.measured ? kProbedPaired : kPaired;
-  return std::hypot(spread.same, spread.different * moved / whole);
+  const auto between = [&](double PairedSpread::*of) {
+    return kPaired.*of + measured_share * (kProbedPaired.*of - kPaired.*of);
+  };
+  return std::hypot(between(&PairedSpread::same), between(&PairedSpread::different) * moved / whole);
 }
 
 Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b) {
-  const double spread = kNinety * paired_spread(problem, a.terms, b.terms);
+  const double share = std::min(time_coverage(problem, a).share, time_coverage(problem, b).share);
+  const double spread = kNinety * paired_spread(a.terms, b.terms, share);
   return {std::exp(-spread), std::exp(spread)};
 }
 

@@ -48,8 +48,9 @@ inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured
 
 /// Standard deviation of ln(time of a / time of b) around its prediction, for two layouts of one job on one cluster:
 /// what both share (GPU, kernels, software) cancels; the rest grows with the share of the step that they spend on
-/// different things, sum |term a - term b| over the mean step. Symmetric, and least for equal steps.
-[[nodiscard]] double paired_spread(const Problem& problem, const Terms& a, const Terms& b);
+/// different things, sum |term a - term b| over the mean step, and shrinks with the share of both steps that rests on
+/// quantities measured here. Symmetric, and least for equal steps.
+[[nodiscard]] double paired_spread(const Terms& a, const Terms& b, double measured_share = 0);
 
 /// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
 [[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);

@@ -143,6 +143,10 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {1, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
   read_calibration(root.map("calibration", kOptional), cluster.calibration);
   root.boolean("measured", cluster.measured, kOptional);
+  if (cluster.measured && whole)  // what the file states itself; its rates, curves and tiers say their own provenance
+    cluster.probed = {.memory = cluster.gpu.memory.value > 0,
+                      .bandwidth = cluster.gpu.memory_bandwidth.value > 0,
+                      .host_link = cluster.gpu.host_link.value > 0};
   root.finish();
   if (reader.failed()) return fail(reader.take());
   return cluster;

@@ -6,6 +6,7 @@
 #include "planner/claims.hpp"
 #include "planner/plan.hpp"
 #include "presets/hardware.hpp"
+#include "presets/reader.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
@@ -56,6 +57,22 @@ TEST_CASE("memory that was measured is claimed, and the step's interval stays") 
   CHECK_FALSE(misses(unmeasured_behind(Metric::MemoryFit, memory, estimated(memory)), "memory"));
   CHECK(width(estimated(memory)) == doctest::Approx(width(estimated(nothing))));
   CHECK(misses(time_coverage(memory, estimated(memory)).missing, "GEMM bf16"));
+}
+
+TEST_CASE("a cluster's file that says `measured` claims what it states, and no rate of a preset") {
+  const GpuLookup lookup = [](std::string_view name) {
+    return load_gpu(name, StoreOptions{}).map([](Found<Gpu> found) { return found.value; });
+  };
+  const std::string file =
+      "preset: cluster/1\nname: mine\ngpu: h100-sxm\ngpus_per_node: 8\ntiers:\n  - name: nvlink\n    size: 8\n"
+      "    bandwidth: 450 GB/s\n  - name: ib\n    size: all\n    bandwidth: 50 GB/s\n";
+  Problem problem = job_with(kNothing);
+  const double before = width(estimated(problem));
+  problem.cluster = read_cluster(file + "measured: true\n", "mine.yaml", lookup).value();
+  CHECK(time_coverage(problem, estimated(problem)).share == 0);
+  CHECK(width(estimated(problem)) == doctest::Approx(before));
+  CHECK(misses(unmeasured_behind(Metric::MemoryFit, problem, estimated(problem)), "memory"));
+  CHECK(misses(unmeasured_behind(Metric::StepTime, problem, estimated(problem)), "GEMM bf16"));
 }
 
 TEST_CASE("intervals narrow by the quantities that were measured") {

@@ -29,22 +29,20 @@ Terms scaled(Terms terms, double factor) {
 
 TEST_CASE("two layouts differ the less certainly the less they have in common") {
   std::mt19937 random(1);
-  const Problem problem;
-  Problem probed;
-  probed.cluster.measured = true;
   for (int i = 0; i < 200; ++i) {
     const Terms a = random_terms(random), b = random_terms(random);
-    const double spread = paired_spread(problem, a, b);
-    CHECK(spread == doctest::Approx(paired_spread(problem, b, a)));
-    CHECK(spread == doctest::Approx(paired_spread(problem, scaled(a, 7), scaled(b, 7))));  // whatever the unit
-    CHECK(spread > paired_spread(problem, a, a));
-    CHECK(paired_spread(probed, a, b) < spread);
+    const double spread = paired_spread(a, b);
+    CHECK(spread == doctest::Approx(paired_spread(b, a)));
+    CHECK(spread == doctest::Approx(paired_spread(scaled(a, 7), scaled(b, 7))));  // whatever the unit
+    CHECK(spread > paired_spread(a, a));
+    CHECK(paired_spread(a, b, 1) < paired_spread(a, b, 0.5));
+    CHECK(paired_spread(a, b, 0.5) < spread);
     // Apart from all that they share, one of them waits a second more, or two.
     Terms waits = a, longer = a;
     waits.bubble += Seconds(1), longer.bubble += Seconds(2);
-    CHECK(paired_spread(problem, a, waits) < paired_spread(problem, a, longer));
+    CHECK(paired_spread(a, waits) < paired_spread(a, longer));
   }
-  CHECK(paired_spread(problem, {}, {}) == 0);
+  CHECK(paired_spread({}, {}) == 0);
 }
 
 TEST_CASE("a paired interval holds nine of ten normal draws") {
@@ -54,7 +52,7 @@ TEST_CASE("a paired interval holds nine of ten normal draws") {
   a.terms = random_terms(random), b.terms = random_terms(random);
   const Interval interval = paired_interval(problem, a, b);
   CHECK(interval.low * interval.high == doctest::Approx(1));
-  std::normal_distribution<double> draw(0, paired_spread(problem, a.terms, b.terms));
+  std::normal_distribution<double> draw(0, paired_spread(a.terms, b.terms));
   int inside = 0;
   for (int i = 0; i < 20000; ++i) {
     const double ratio = std::exp(draw(random));
