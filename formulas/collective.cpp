@@ -15,6 +15,10 @@ constexpr double kRingSingleRailHop = 5e-6;  // one rank per node: NCCL takes th
 // Published all-reduces on 4 nodes start at 69 us and 370 us where NCCL's own formula says 35 us
 // (plan-measuring(7) 2.3).
 constexpr double kNetworkLatencyFactor = 3;
+// What the hops above contain of the fabric itself, an InfiniBand adapter and one switch: below 0.6 us and 0.13 us by
+// the data sheets of ConnectX-6 and QM8700, about 1 us as perftest's ib_send_lat sees it. A tier that states its
+// latency puts its own in this one's place.
+constexpr double kFabricLatency = 1e-6;
 // Share of line rate that ever larger messages approach: three-parameter fits of the two published 4-node curves give
 // 398 of 400 and 95 of 100 GB/s, large messages reach 192 of 200 (DGX A100), 382 of 400 (P6-B200), 362 of 400 (H100).
 constexpr double kNetworkEfficiency = 0.96;
@@ -157,19 +161,57 @@ double all_to_all_alpha(double domains) {
   return kNetworkLatencyFactor * (kRingBase + std::log2(domains) * kTreeNetworkHop);
 }
 
+double stated_over(const Tier& tier, double usual) { return tier.latency.value > 0 ? tier.latency.value - usual : 0; }
+
+/// Instances of a tier that a group stands in.
+double instances(const Tier& tier, Group group) { return ceil_div(group.size, group.inside(std::max(1, tier.size))); }
+
+/// Seconds that the stated latencies of network tiers add to what the law's own hops contain: a ring crosses a tier
+/// once between neighbouring instances of the tier below, a tree (and a pairwise exchange) once a doubling of them.
+double stated_network(const Cluster& cluster, Group group, bool ring) {
+  double seconds = 0;
+  for (std::size_t t = 1; t < cluster.tiers.size(); ++t) {
+    const double below = instances(cluster.tiers[t - 1], group);
+    const double here = t + 1 < cluster.tiers.size() ? instances(cluster.tiers[t], group) : 1;
+    seconds += (ring ? below - here : std::log2(below / here)) * stated_over(cluster.tiers[t], kFabricLatency);
+  }
+  return seconds;
+}
+
+/// The same for each hop inside a scale-up domain. What was measured on this machine holds its latency already.
+double stated_hop(const Cluster& cluster, Collective op) {
+  if (cluster.tiers.empty()) return 0;
+  for (const CollectiveFit& fit : cluster.gpu.collectives)
+    if (fit.op == measured_like(op) && fit.provenance == Provenance::Measured) return 0;
+  return stated_over(cluster.tiers.front(), kScaleUpHop);
+}
+
+/// All hops of an operation inside one domain: the steps of a ring, one of an exchange.
+double stated_inside(const Cluster& cluster, Collective op, int ranks) {
+  const bool exchange = op == Collective::AllToAll || op == Collective::SendRecv;
+  return (exchange ? 1 : ring_steps(op, ranks)) * stated_hop(cluster, op);
+}
+
 CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
     const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
     const double inside = bytes * (span.inside - 1) / group.size / local_rate;
-    return {all_to_all_alpha(span.domains), std::max(wire, inside), kNetworkP};
+    return {all_to_all_alpha(span.domains) + stated_network(cluster, group, false), std::max(wire, inside), kNetworkP};
   }
+  const double twice = op == Collective::AllReduce ? 2 : 1;  // reduced on the way there, spread on the way back
   const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
   const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
-  const CollectiveLaw ring{ring_alpha(op, group.size, span.domains), std::max(wire, inside), kNetworkP};
+  const double local_steps = ring_steps(op, group.size) - twice * (span.domains - 1);
+  const CollectiveLaw ring{ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
+                               local_steps * stated_hop(cluster, op),
+                           std::max(wire, inside), kNetworkP};
   if (op != Collective::AllReduce) return ring;
-  const CollectiveLaw tree{tree_alpha(span.inside, span.domains), std::max(wire / kTreeBandwidth, inside), kNetworkP};
+  const CollectiveLaw tree{
+      tree_alpha(span.inside, span.domains) +
+          twice * (stated_network(cluster, group, false) + (span.inside - 1) * stated_hop(cluster, op)),
+      std::max(wire / kTreeBandwidth, inside), kNetworkP};
   return tree.seconds() < ring.seconds() ? tree : ring;
 }
 
@@ -273,14 +315,15 @@ Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Gro
   if (group.size <= 1 || bytes <= 0) return Seconds(0);
   const Span span = span_of(cluster, group);
   if (span.crosses()) return Seconds(network_time(cluster, op, bytes, group, span));
-  return scale_up_time(cluster.gpu, op, bytes, group.size);
+  return scale_up_time(cluster.gpu, op, bytes, group.size) + Seconds(stated_inside(cluster, op, group.size));
 }
 
 CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group) {
   const Span span = span_of(cluster, group);
   if (span.crosses()) return network_law(cluster, op, bytes, group, span);
   const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
-  return {fit.alpha.value, bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
+  return {fit.alpha.value + stated_inside(cluster, op, group.size),
+          bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
 }
 
 CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
@@ -288,14 +331,16 @@ CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ran
   if (span <= cluster.scale_up_size()) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   std::size_t tier = 1;
   while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
-  return {kNetworkLatencyFactor * (kRingBase + kRingNetworkHop), bytes / network_rate(cluster, tier, 1).value,
+  const double stated = tier < cluster.tiers.size() ? stated_over(cluster.tiers[tier], kFabricLatency) : 0;
+  return {kNetworkLatencyFactor * (kRingBase + kRingNetworkHop) + stated, bytes / network_rate(cluster, tier, 1).value,
           kNetworkP};
 }
 
 Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
   if (bytes <= 0) return Seconds(0);
   if (reach(stride, ranks) <= cluster.scale_up_size())
-    return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2);
+    return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2) +
+           Seconds(stated_inside(cluster, Collective::SendRecv, 2));
   return Seconds(send_law(cluster, bytes, stride, ranks).seconds());
 }
 

@@ -219,3 +219,36 @@ TEST_CASE("a measured tier is what was reached, not the line's rate") {
   CHECK(collective_time(probed, Collective::AllGather, 8e9, {4, 8}).value ==
         doctest::Approx(0.96 * wire).epsilon(0.01));
 }
+
+TEST_CASE("a tier's stated latency counts once a hop, whatever the operation") {
+  const Cluster usual = b200_cluster();
+  const auto with = [&](std::size_t tier, double seconds) {
+    Cluster cluster = usual;
+    cluster.tiers[tier].latency = Seconds(seconds);
+    return cluster;
+  };
+  constexpr double kUsual = 1e-6, kLate = 21e-6, kTiny = 8;
+  const auto more = [&](Collective op, Group group) {
+    return (collective_time(with(1, kLate), op, kTiny, group) - collective_time(usual, op, kTiny, group)).value;
+  };
+  const double hop = kLate - kUsual;
+  CHECK(more(Collective::AllGather, {4, 8}) == doctest::Approx(3 * hop).epsilon(0.02));
+  CHECK(more(Collective::ReduceScatter, {32, 1}) == doctest::Approx(3 * hop).epsilon(0.02));  // of four nodes
+  CHECK(more(Collective::AllReduce, {8, 8}) == doctest::Approx(2 * 3 * hop).epsilon(0.02));   // a tree, up and down
+  CHECK(more(Collective::AllToAll, {8, 8}) == doctest::Approx(3 * hop).epsilon(0.02));
+  CHECK((send_time(with(1, kLate), kTiny, 8) - send_time(usual, kTiny, 8)).value == doctest::Approx(hop).epsilon(0.02));
+  CHECK(collective_time(with(1, kLate), Collective::AllGather, kTiny, {8, 1}) ==
+        collective_time(usual, Collective::AllGather, kTiny, {8, 1}));  // inside a node nothing crosses
+  // What NCCL's constants hold already changes nothing; a better fabric is faster.
+  CHECK(collective_time(with(1, kUsual), Collective::AllGather, kTiny, {4, 8}).value ==
+        doctest::Approx(collective_time(usual, Collective::AllGather, kTiny, {4, 8}).value));
+  CHECK(collective_time(with(1, 0.3e-6), Collective::AllGather, kTiny, {4, 8}) <
+        collective_time(usual, Collective::AllGather, kTiny, {4, 8}));
+  // Inside a domain: seven steps of a ring, one of an exchange.
+  const auto inside = [&](Collective op) {
+    return (collective_time(with(0, 10.6e-6), op, kTiny, {8, 1}) - collective_time(usual, op, kTiny, {8, 1})).value;
+  };
+  CHECK(inside(Collective::AllGather) == doctest::Approx(7 * 10e-6));
+  CHECK(inside(Collective::AllReduce) == doctest::Approx(14 * 10e-6));
+  CHECK(inside(Collective::AllToAll) == doctest::Approx(10e-6));
+}
