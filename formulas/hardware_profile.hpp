@@ -240,8 +240,9 @@ struct HardwareProfile {
   bool synthetic = false;  ///< several ranks shared a GPU: for tests of the probe, not for planning
   std::vector<ProfileSource> provenance{};
   ProfileGpu gpu{};
-  int gpus_per_node = 0;
+  int gpus_per_node = 0;  ///< that took part
   int nodes = 0;
+  int host_gpus = 0;  ///< that the driver lists on a host, whether they took part or not; 0: not known
   ProfileMemory memory{};
   ProfileHbm hbm{};
   std::vector<ProfileGemm> gemm{};

@@ -321,6 +321,7 @@ HardwareProfile assemble(const JobFacts& facts, const std::vector<Observation>& 
   profile.host_link = facts.host_link;
   profile.gpus_per_node = facts.ranks_per_node;
   profile.nodes = facts.nodes;
+  profile.host_gpus = facts.host_gpus;
   profile.provenance = {facts.source};
   const std::string& prov = facts.source.id;
   std::array<std::vector<const Observation*>, kSections> by;

@@ -143,9 +143,46 @@ void apply_curves(const std::vector<ProfileCurve>& curves, Cluster& cluster) {
   for (CollectiveFit& fit : inside) cluster.gpu.collectives.push_back(std::move(fit));
 }
 
+/// Slowest of the direct copies between GPUs of a node: what a hand-over between stages of a pipeline waits for, where
+/// NCCL's own send was not measured.
+void apply_pairs(const HardwareProfile& profile, Cluster& cluster) {
+  std::vector<CollectiveFit>& all = cluster.gpu.collectives;
+  if (profile.pairs.empty() || std::any_of(all.begin(), all.end(), [](const CollectiveFit& fit) {
+        return fit.op == Collective::SendRecv && fit.provenance == Provenance::Measured;
+      }))
+    return;
+  const auto slowest = std::min_element(profile.pairs.begin(), profile.pairs.end(),
+                                        [](const ProfilePair& a, const ProfilePair& b) { return a.gb_s < b.gb_s; });
+  CollectiveFit fit = scale_up_fit(cluster.gpu, Collective::SendRecv, 2);
+  fit.busbw = BytesPerSecond(slowest->gb_s * 1e9);
+  fit.provenance = Provenance::Measured;
+  if (slowest->latency_us > 0) fit.alpha = Seconds(slowest->latency_us * 1e-6);
+  std::erase_if(all, [](const CollectiveFit& shipped) { return shipped.op == Collective::SendRecv; });
+  all.push_back(std::move(fit));
+}
+
+/// Beside communication a product takes `c` times as long, and the communication `m` times: each second of it that is
+/// hidden lasts m, and costs the product m (1 - 1/c) of them.
+void apply_overlap(const HardwareProfile& profile, Calibration& calibration) {
+  std::vector<double> taxes;
+  for (const ProfileOverlap& o : profile.overlap)
+    if (o.compute_slowdown >= 1 && o.comm_slowdown >= 1)
+      taxes.push_back(o.comm_slowdown * (1 - 1 / o.compute_slowdown));
+  if (!taxes.empty()) calibration.overlap_tax = middle(taxes);
+}
+
+/// GPUs of a host: what the driver listed there; else what a hand-written profile says. A tool that ran on some of a
+/// host's GPUs saw no more than these, so its number is a least one.
+int host_gpus(const HardwareProfile& profile, int usual) {
+  if (profile.host_gpus > 0) return profile.host_gpus;
+  if (profile.gpus_per_node < 2) return usual;
+  return profile.provenance.empty() ? profile.gpus_per_node : std::max(usual, profile.gpus_per_node);
+}
+
 void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
-  if (profile.gpus_per_node > 1) cluster.gpus_per_node = profile.gpus_per_node;
-  if (profile.gpus_per_node > 1 && cluster.nics_per_node > 0) cluster.nics_per_node = profile.gpus_per_node;
+  const int before_gpus = cluster.gpus_per_node;
+  cluster.gpus_per_node = host_gpus(profile, before_gpus);
+  if (cluster.gpus_per_node != before_gpus && cluster.nics_per_node > 0) cluster.nics_per_node = cluster.gpus_per_node;
   if (profile.tiers.empty()) return;
   const std::vector<Tier> usual = cluster.tiers;
   cluster.tiers.clear();
@@ -208,9 +245,12 @@ void tell_parts(const HardwareProfile& profile, std::vector<std::string> refused
   part(cluster.probed.memory, "memory");
   part(cluster.probed.host_link, "host link");
   bool inside = false;
-  for (const CollectiveFit& fit : cluster.gpu.collectives) inside = inside || fit.provenance == Provenance::Measured;
+  for (const CollectiveFit& fit : cluster.gpu.collectives)
+    inside = inside || (fit.provenance == Provenance::Measured && fit.op != Collective::SendRecv);
   part(cluster.nccl.all_reduce.value > 0, "NCCL's memory");
   part(inside, "collectives in a node");
+  part(!profile.pairs.empty(), "links between GPUs");
+  part(!profile.overlap.empty(), "overlap");
   part(!cluster.network.empty(), "collectives across nodes");
   for (std::string& text : refused) cluster.unmeasured_parts.push_back(std::move(text));
   cluster.measured = gemm[static_cast<std::size_t>(DType::Bf16)] && inside;
@@ -290,6 +330,8 @@ Result<Cluster> cluster_of_profile(const HardwareProfile& profile, const Gpu& da
   apply_nccl(profile, cluster.nccl);
   std::vector<std::string> refused;
   apply_curves(usable_curves(profile, refused), cluster);
+  apply_pairs(profile, cluster);
+  apply_overlap(profile, cluster.calibration);
   tell_parts(profile, std::move(refused), cluster);
   if (cluster.gpu.memory.value <= 0)
     return fail(

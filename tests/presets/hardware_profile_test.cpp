@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <random>
+
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -150,7 +152,7 @@ TEST_CASE("the planner gets the table where it was measured and the fit outside 
   CHECK(cluster.tiers[1].provenance == Provenance::Measured);
   CHECK(cluster.tiers[1].oversubscription == 2);
   CHECK(cluster.measured);
-  CHECK(cluster.measured_parts.size() == 7);
+  CHECK(cluster.measured_parts.size() == 9);
   // fp8 was not measured: the program's own tables stand in.
   CHECK_FALSE(cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].grid.empty());
 }
@@ -182,6 +184,72 @@ TEST_CASE("what a profile does not know of a tier stays as it is known") {
   network.tiers[0] = {.id = "network", .kind = "scale_out", .latency_us = 2.5};
   CHECK(cluster_of_profile(network, sheet)->tiers[1].latency.value == doctest::Approx(2.5e-6));
   CHECK(cluster_of_profile(network, sheet)->tiers[1].bandwidth.value == usual.tiers.back().bandwidth.value);
+}
+
+TEST_CASE("copies between GPUs and overlap that were measured are planned with") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  HardwareProfile p{.gpu = {.preset = "h100-sxm"}};
+  const Cluster usual = cluster_of_profile(p, sheet).value();
+  constexpr double kBytes = 256e6;
+  p.pairs = {{.from = 0, .to = 1, .gb_s = 396}, {.from = 0, .to = 2, .gb_s = 100}};
+  const Cluster slow = cluster_of_profile(p, sheet).value();
+  CHECK(send_time(slow, kBytes, 1).value == doctest::Approx(kBytes / 100e9).epsilon(0.05));  // the slowest hop
+  CHECK(send_time(slow, kBytes, 1) > send_time(usual, kBytes, 1));
+  CHECK(collective_time(slow, Collective::AllReduce, kBytes, {8, 1}) ==
+        collective_time(usual, Collective::AllReduce, kBytes, {8, 1}));
+  // NCCL's own send counts before a copy.
+  p.collectives = {{.op = Collective::SendRecv,
+                    .dtype = "bf16",
+                    .layout = {2, 2, 1, true},
+                    .table = {{512, 9, 0}, {268435456, 700, 0}},
+                    .alpha_us = 9,
+                    .busbw_gb_s = 390}};
+  CHECK(send_time(cluster_of_profile(p, sheet).value(), 268435456, 1).value == doctest::Approx(700e-6).epsilon(0.01));
+  // A product that takes 1.25 times as long beside messages that take 1.2 times as long loses 0.2 of each of their 1.2.
+  p.overlap = {{"gemm", "all_gather", 1.25, 1.2, ""}};
+  CHECK(cluster_of_profile(p, sheet)->calibration.overlap_tax == doctest::Approx(0.24));
+  p.overlap = {{"gemm", "all_gather", 1, 1.3, ""}};
+  CHECK(cluster_of_profile(p, sheet)->calibration.overlap_tax == 0);
+  CHECK(usual.calibration.overlap_tax > 0);
+}
+
+TEST_CASE("a probe of some of a host's GPUs does not make the host smaller") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  HardwareProfile p{.gpu = {.preset = "h100-sxm"}, .gpus_per_node = 2};
+  CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 2);  // written by hand: the user's word
+  p.provenance = {{.id = "i1", .kind = Provenance::Imported}};
+  CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 8);
+  p.host_gpus = 4;
+  CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 4);
+  p.gpus_per_node = 16, p.host_gpus = 0;
+  CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 16);
+}
+
+TEST_CASE("no profile takes away what is known of a tier") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const Cluster usual = cluster_of_profile({.gpu = {.preset = "h100-sxm"}}, sheet).value();
+  std::mt19937 random(4);
+  const auto maybe = [&](double value) { return random() % 2 == 0 ? 0 : value; };
+  for (int i = 0; i < 500; ++i) {
+    HardwareProfile p{.gpu = {.preset = "h100-sxm"}};
+    for (std::size_t t = random() % 4; t > 0; --t)
+      p.tiers.push_back({.id = "t",
+                         .kind = random() % 3 == 0   ? "scale_up"
+                                 : random() % 2 == 0 ? "node"
+                                                     : "scale_out",
+                         .size = static_cast<int>(maybe(8)),
+                         .per_gpu_gb_s = maybe(100),
+                         .measured_gb_s = maybe(40),
+                         .latency_us = maybe(3)});
+    const Result<Cluster> cluster = cluster_of_profile(p, sheet);
+    REQUIRE(cluster);
+    REQUIRE(cluster->tiers.size() >= 2);
+    for (const Tier& tier : cluster->tiers) {
+      CHECK(tier.size > 1);
+      CHECK(tier.bandwidth.value > 0);
+    }
+    CHECK(cluster->gpus_per_node == usual.gpus_per_node);
+  }
 }
 
 TEST_CASE("devices are found by the names their drivers give") {
