@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "hwprobe/text.hpp"
+#include "hwprobe/visible.hpp"
 
 namespace plan {
 namespace {
@@ -90,6 +91,16 @@ int numa_nodes(const fs::path& sys) {
   return count;
 }
 
+/// NCCL reaches GPU memory from an adapter through the peer-memory module, or through DMA-BUF, which only the open
+/// kernel modules of the driver export.
+std::string direct_access(const fs::path& sys, const fs::path& proc) {
+  std::error_code status;
+  for (const char* module : {"nvidia_peermem", "nv_peer_mem"})
+    if (fs::exists(sys / "module" / module, status)) return module;
+  const bool open = first_line(proc / "driver/nvidia/version").find("Open Kernel Module") != std::string::npos;
+  return open ? "DMA-BUF" : "";
+}
+
 }  // namespace
 
 double port_rate(const std::string& text) {
@@ -98,7 +109,7 @@ double port_rate(const std::string& text) {
   return number_in(words[0]).value_or(0) / 8;
 }
 
-Machine discover(const char* nvml_library, const std::string& sys) {
+Machine discover(const char* nvml_library, const std::string& sys, const std::string& proc) {
   Machine machine;
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) machine.host = host;
@@ -106,13 +117,22 @@ Machine discover(const char* nvml_library, const std::string& sys) {
   machine.numa_nodes = numa_nodes(sys);
   if (const Result<Nvml> nvml = Nvml::load(nvml_library)) {
     machine.driver = nvml->driver();
+    machine.cuda = nvml->cuda();
     machine.gpus = nvml->gpus();
+    machine.host_gpus = static_cast<int>(machine.gpus.size());
     if (machine.gpus.empty()) machine.no_gpu = "the driver lists no GPU";
   } else {
     machine.no_gpu = nvml.error()[0].message;
   }
+  for (GpuFacts& gpu : machine.gpus) gpu.numa = numa_of(gpu, sys);
   machine.nics = adapters(machine.gpus, sys);
+  machine.rdma = direct_access(sys, proc);
   return machine;
+}
+
+std::string busy_with(const GpuFacts& gpu) {
+  if (gpu.processes <= 0 && gpu.utilisation <= kBusyPercent) return {};
+  return fmt::format("{} other processes, {} % busy", gpu.processes, gpu.utilisation);
 }
 
 std::vector<MachineFinding> findings(const Machine& machine) {
@@ -122,8 +142,7 @@ std::vector<MachineFinding> findings(const Machine& machine) {
     if (gpu.pcie_width > 0 && gpu.pcie_width < gpu.pcie_width_max)
       all.push_back({"PCIE_WIDTH", where, fmt::format("PCIe x{} (x{} expected)", gpu.pcie_width, gpu.pcie_width_max)});
     if (gpu.mig) all.push_back({"MIG", where, "MIG is on: collectives are not measured on parts of a GPU"});
-    if (gpu.processes > 0 || gpu.utilisation > kBusyPercent)
-      all.push_back({"BUSY", where, fmt::format("{} other processes, {} % busy", gpu.processes, gpu.utilisation)});
+    if (std::string busy = busy_with(gpu); !busy.empty()) all.push_back({"BUSY", where, std::move(busy)});
   }
   for (const NicFacts& nic : machine.nics)
     if (!nic.active) all.push_back({"PORT_DOWN", nic.device, "its port is not active"});

@@ -21,15 +21,19 @@ struct NicFacts {
 struct Machine {
   std::string host{};
   std::string driver{};
+  int cuda = 0;          ///< newest that the driver runs, 13000 for 13.0; 0: unknown
+  std::string rdma{};    ///< what lets adapters reach GPU memory: nvidia_peermem, DMA-BUF; empty: nothing seen
   std::string no_gpu{};  ///< why there are none; empty if there are
   std::vector<GpuFacts> gpus{};
+  int host_gpus = 0;  ///< that the driver lists, visible to this process or not
   std::vector<NicFacts> nics{};
   int numa_nodes = 0;
   int cores = 0;
 };
 
-/// Looks at this machine through NVML and `/sys`; both roots can be replaced for tests.
-[[nodiscard]] Machine discover(const char* nvml_library = "libnvidia-ml.so.1", const std::string& sys = "/sys");
+/// Looks at this machine through NVML, `/sys` and `/proc`; all of them can be replaced for tests.
+[[nodiscard]] Machine discover(const char* nvml_library = "libnvidia-ml.so.1", const std::string& sys = "/sys",
+                               const std::string& proc = "/proc");
 
 /// "400 Gb/sec (4X NDR)" in GB/s; 0 if it is none.
 [[nodiscard]] double port_rate(const std::string& text);
@@ -39,5 +43,7 @@ struct MachineFinding {
   std::string code{}, where{}, text{};
 };
 [[nodiscard]] std::vector<MachineFinding> findings(const Machine& machine);
+/// Who else uses a GPU, in words; empty if nobody does.
+[[nodiscard]] std::string busy_with(const GpuFacts& gpu);
 
 }  // namespace plan

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/fit.hpp"
@@ -30,6 +31,9 @@ struct ProgramRow {
   Collective op;
   bool reduces;
 };
+/// Operations that no training step of the planner sends, by their programs.
+constexpr std::string_view kUnused[] = {"reduceperf", "scatterperf", "gatherperf", "hypercubeperf"};
+
 constexpr ProgramRow kPrograms[] = {
     {"allreduce", Collective::AllReduce, true},         {"allgather", Collective::AllGather, false},
     {"reducescatter", Collective::ReduceScatter, true}, {"alltoall", Collective::AllToAll, false},
@@ -50,15 +54,57 @@ std::optional<Collective> op_named(std::string_view text) {
   return std::nullopt;
 }
 
-/// By name where one is known, else by the ratio of bus to algorithm bandwidth of a reduction.
-std::optional<Collective> op_of(const NcclRun& run, const std::string& file) {
+/// By name where one is known, else as the user says, else by the ratio of bus to algorithm bandwidth of a reduction.
+std::optional<Collective> op_of(const NcclRun& run, const std::string& file, const ImportHints& hints) {
   if (const auto op = op_named(run.program)) return op;
+  if (hints.op) return hints.op;
   if (const auto op = op_named(file.substr(file.find_last_of('/') + 1))) return op;
   const auto n = static_cast<double>(run.hosts.size());
   if (!run.reduces || n < 3) return std::nullopt;
   for (const Collective op : {Collective::AllReduce, Collective::ReduceScatter})
     if (std::abs(run.wire_ratio / wire_factor(op, n) - 1) < 0.02) return op;
   return std::nullopt;
+}
+
+/// One size is a bandwidth: the law's latency, and the rate with which it passes through the point.
+Result<void> curve_through_one(ProfileCurve& curve, const std::string& file) {
+  const CurvePoint& point = curve.table.front();
+  Cluster cluster;
+  cluster.tiers = {{"node", curve.layout.ranks_per_node, BytesPerSecond(1e12), {}, 1, {}},
+                   {"network", curve.layout.n, BytesPerSecond(1e12), {}, 1, {}}};
+  const CollectiveLaw law = collective_law(cluster, curve.op, point.bytes, {curve.layout.n, 1});
+  const double seconds = point.us * 1e-6;
+  const double left = std::pow(seconds, law.p) - std::pow(law.alpha, law.p);
+  if (seconds < 2 * law.alpha || left <= 0)
+    return fail(Error{"latency_only",
+                      fmt::format("`{}` has one size, {:.0f} bytes in {} us: that is latency, and tells no bandwidth",
+                                  file, point.bytes, point.us),
+                      {},
+                      {"take one size of 64 MB or more, or sweep: -b 512 -e 1G -f 2"}});
+  curve.p = law.p;
+  curve.alpha_us = law.alpha * 1e6;
+  curve.busbw_gb_s = point.bytes * wire_factor(curve.op, curve.layout.n) / std::pow(left, 1 / law.p) / 1e9;
+  curve.quality.points = 1;
+  curve.quality.flags.emplace_back("one_size");
+  return {};
+}
+
+/// What the user says of the ranks, where the file does not; two that contradict are an error.
+Result<void> take_hints(NcclRun& run, const std::string& file, const ImportHints& hints) {
+  if (const auto op = op_named(run.program); hints.op && op && *op != *hints.op)
+    return fail(Error{"contradiction",
+                      fmt::format("`{}` measured {}, and `--op` says {}", file, name(*op), name(*hints.op)),
+                      {},
+                      {"leave out `--op`"}});
+  if (hints.ranks == 0) return {};
+  if (!run.hosts.empty() && static_cast<int>(run.hosts.size()) != hints.ranks)
+    return fail(Error{"contradiction",
+                      fmt::format("`{}` lists {} ranks, and `--ranks` says {}", file, run.hosts.size(), hints.ranks),
+                      {},
+                      {"leave out `--ranks`"}});
+  for (int r = 0; run.hosts.empty() || static_cast<int>(run.hosts.size()) < hints.ranks; ++r)
+    run.hosts.push_back(fmt::format("node{}", r * hints.nodes / hints.ranks));
+  return {};
 }
 
 GroupShape shape_of(const std::vector<std::string>& hosts) {
@@ -102,73 +148,81 @@ void fit_curve(ProfileCurve& curve) {
   curve.quality.flags.insert(curve.quality.flags.end(), flags.begin(), flags.end());
 }
 
-Result<void> add_nccl_run(const NcclRun& run, const std::string& file, HardwareProfile& profile) {
-  const std::optional<Collective> op = op_of(run, file);
+Result<std::string> add_nccl_run(NcclRun run, const std::string& file, HardwareProfile& profile,
+                                 const ImportHints& hints) {
+  for (const std::string& program : {run.program, file.substr(file.find_last_of('/') + 1)})
+    for (const std::string_view unused : kUnused)
+      if (folded(program).starts_with(unused))
+        return fail(Error{
+            "unused_collective",
+            fmt::format("`{}` measured {}, which no step of training sends", file, unused.substr(0, unused.size() - 4)),
+            {},
+            {"run all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf"}});
+  if (const Result<void> taken = take_hints(run, file, hints); !taken) return tl::unexpected(taken.error());
+  const std::optional<Collective> op = op_of(run, file, hints);
   if (!op)
     return fail(Error{"unknown_collective",
                       fmt::format("`{}` does not say which collective it measured", file),
                       {},
-                      {"name it after its program, such as all_gather_perf.txt"}});
+                      {"say so: `--op all_gather`, or name it after its program, such as all_gather_perf.txt"}});
   if (run.wrong > 0)
     return fail(
         Error{"wrong_results", fmt::format("`{}` reports {} wrong results; its times mean nothing", file, run.wrong)});
   if (run.hosts.size() < 2)
-    return fail(Error{"one_rank",
-                      fmt::format("`{}` lists {} rank, and a collective needs two", file, run.hosts.size()),
-                      {},
-                      {"run it with `-g 8`, or one process a GPU under mpirun in a build with MPI=1"}});
+    return fail(
+        Error{"one_rank",
+              fmt::format("`{}` lists {} rank, and a collective needs two", file, run.hosts.size()),
+              {},
+              {run.hosts.empty() ? "say how many took part: `--ranks 8`, or `--ranks 2x8` for two nodes of 8"
+                                 : "run it with `-g 8`, or one process a GPU under mpirun in a build with MPI=1"}});
   ProfileCurve curve{.op = *op, .dtype = dtype_word(run.dtype), .layout = shape_of(run.hosts)};
   // The planner's all-reduces work in place; the others have an input and an output.
   const bool in_place = *op == Collective::AllReduce && !run.in_place.empty();
   curve.table = in_place || run.out_of_place.empty() ? run.in_place : run.out_of_place;
   std::erase_if(curve.table, [](const CurvePoint& p) { return !(p.bytes > 0 && p.us > 0); });
-  if (curve.table.size() < 2)
-    return fail(Error{"too_few_sizes",
-                      fmt::format("`{}` has {} usable sizes; a curve needs two", file, curve.table.size()),
-                      {},
-                      {"sweep sizes: -b 512 -e 1G -f 2"}});
-  curve.prov = add_import_source(profile, "nccl-tests", file);
+  if (curve.table.empty())
+    return fail(Error{"too_few_sizes", fmt::format("`{}` has no usable size", file), {}, {"sweep: -b 512 -e 1G -f 2"}});
+  if (curve.table.size() > 1)
+    fit_curve(curve);
+  else if (const Result<void> passed = curve_through_one(curve, file); !passed)
+    return tl::unexpected(passed.error());
+  const std::string tool = run.rccl ? "rccl-tests" : "nccl-tests";
+  curve.prov = add_import_source(profile, tool, file);
   profile.provenance.back().nccl = run.nccl;
   profile.provenance.back().gpu_count = curve.layout.n;
   profile.provenance.back().host_count = curve.layout.nodes;
-  fit_curve(curve);
   if (profile.gpu.model.empty()) profile.gpu.model = plain_name(run.device);
   profile.gpus_per_node = std::max(profile.gpus_per_node, curve.layout.ranks_per_node);
   profile.nodes = std::max(profile.nodes, curve.layout.nodes);
+  const std::string sizes = curve.table.size() == 1
+                                ? fmt::format("one size, {:.4g} GB/s on the bus", curve.busbw_gb_s)
+                                : fmt::format("{} sizes, {:.4g} GB/s on the bus, grade {}", curve.table.size(),
+                                              curve.busbw_gb_s, grade(curve.quality));
+  std::string taken = fmt::format("{}: {} on {} GPUs of {} node{}, {}", tool, name(*op), curve.layout.n,
+                                  curve.layout.nodes, curve.layout.nodes == 1 ? "" : "s", sizes);
   profile.collectives.push_back(std::move(curve));
-  return {};
+  return taken;
 }
 
-Result<void> import_measurements(std::string_view text, const std::string& file, HardwareProfile& profile) {
+Result<std::string> import_measurements(std::string_view text, const std::string& file, HardwareProfile& profile,
+                                        const ImportHints& hints) {
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = begin != std::string_view::npos && text[begin] == '{';
-  if (json && text.find("\"nvbandwidth\"") != std::string_view::npos) return import_nvbandwidth(text, file, profile);
-  if (json &&
-      (text.find("\"BW_average\"") != std::string_view::npos || text.find("\"t_typical\"") != std::string_view::npos))
-    return fail(Error{"unit_missing",
-                      fmt::format("`{}` is perftest's JSON, which does not say the unit of its bandwidths", file),
-                      {},
-                      {"take what the program prints instead: `ib_write_bw --report_gbits > FILE`"}});
-  if (text.find("Legend:") != std::string_view::npos && text.find("GPU0") != std::string_view::npos &&
-      text.find("traversing") != std::string_view::npos)
-    return fail(
-        Error{"no_measurement",
-              fmt::format("`{}` is a topology of nvidia-smi: it says how GPUs are connected, not how fast", file),
-              {},
-              {"`plan probe` looks at it by itself; import what was measured"}});
-  if (!json && text.find("bandwidth (GB/s)") != std::string_view::npos &&
-      text.find("Running ") != std::string_view::npos)
-    return import_nvbandwidth_text(text, file, profile);
-  if (json && text.find("\"results\"") != std::string_view::npos) return import_nccl_json(text, file, profile);
-  if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos)
-    return import_perftest(text, file, profile);
-  if (text.find("algbw") != std::string_view::npos && text.find("busbw") != std::string_view::npos)
-    return import_nccl_table(text, file, profile);
-  return fail(Error{"unknown_results",
-                    fmt::format("`{}` holds no results that are known", file),
-                    {"known are nccl-tests (its table, or -J), nvbandwidth (its text, or -j) and perftest "
-                     "(ib_write_bw, ib_send_lat)"},
-                    {}});
+  if (json && has("\"nvbandwidth\"")) return import_nvbandwidth(text, file, profile);
+  if (json && (has("\"BW_average\"") || has("\"t_typical\"") || has("\"t_avg\"")))
+    return import_perftest_json(text, file, profile);
+  if (json && has("\"results\"")) return import_nccl_json(text, file, profile, hints);
+  if (has("GPU0") && (has("CPU Affinity") || has("Legend:"))) return import_topology(text, file, profile);
+  if (has("bandwidth (GB/s)") && has("Running ")) return import_nvbandwidth_text(text, file, profile);
+  if (has("#bytes") && has("#iterations")) return import_perftest(text, file, profile);
+  if (has("algbw") && has("busbw")) return import_nccl_table(text, file, profile, hints);
+  return fail(
+      Error{"unknown_results",
+            fmt::format("`{}` holds no results that are known", file),
+            {"known are nccl-tests and rccl-tests (their table, or -J), nvbandwidth (its text, or -j), perftest "
+             "(ib_write_bw, ib_send_lat; text or --out_json) and `nvidia-smi topo -m`"},
+            {}});
 }
 
 }  // namespace plan

@@ -1,6 +1,7 @@
-// Results of nvbandwidth (`-j`) and of perftest (ib_write_bw, ib_send_lat and their kin): host links, pairs, network.
+// Results of nvbandwidth and of perftest (ib_write_bw, ib_send_lat and their kin): host links, pairs, network.
 // Tested by tests/hwprobe/import_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -46,17 +47,25 @@ Measured over_gpus(const std::vector<std::vector<double>>& rows) {
 
 using Matrix = std::vector<std::vector<double>>;
 
-void take_test(const std::string& name, const Matrix& rows, const std::string& id, HardwareProfile& profile) {
-  if (rows.empty()) return;
+/// Takes a test of nvbandwidth that the profile has a place for, and notes its name.
+void take_test(const std::string& name, const Matrix& rows, const std::string& id, HardwareProfile& profile,
+               std::vector<std::string>& taken) {
+  const Measured middle = over_gpus(rows);
+  if (!middle.known()) return;
   ProfileHostLink& link = profile.host_link;
-  if (name == "host_to_device_memcpy_ce") link.h2d = over_gpus(rows);
-  if (name == "device_to_host_memcpy_ce") link.d2h = over_gpus(rows);
-  if (name == "host_to_device_bidirectional_memcpy_ce") link.bidir = {2 * over_gpus(rows).value, 0};
-  if (name == "host_to_all_memcpy_ce") link.all_gpus_h2d = over_gpus(rows);
+  const auto take = [&](Measured& place, double factor, std::string& prov) {
+    place = {factor * middle.value, 0};
+    prov = id;
+    taken.push_back(fmt::format("{} {:.4g} GB/s", name, place.value));
+  };
+  if (name == "host_to_device_memcpy_ce") take(link.h2d, 1, link.prov);
+  if (name == "device_to_host_memcpy_ce") take(link.d2h, 1, link.prov);
+  if (name == "host_to_device_bidirectional_memcpy_ce") take(link.bidir, 2, link.prov);
+  if (name == "host_to_all_memcpy_ce") take(link.all_gpus_h2d, 1, link.prov);
   // It counts what it copies once; the profile's rate counts what is read and what is written.
-  if (name == "device_local_copy") profile.hbm.copy = {2 * over_gpus(rows).value, 0}, profile.hbm.prov = id;
-  if (name.starts_with("host_") || name.starts_with("device_to_host")) link.prov = id;
+  if (name == "device_local_copy") take(profile.hbm.copy, 2, profile.hbm.prov);
   if (name != "device_to_device_memcpy_read_ce") return;
+  taken.push_back(fmt::format("{} {:.4g} GB/s", name, middle.value));
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t j = 0; j < rows[i].size(); ++j)
       if (rows[i][j] > 0)
@@ -65,9 +74,19 @@ void take_test(const std::string& name, const Matrix& rows, const std::string& i
   profile.gpus_per_node = std::max(profile.gpus_per_node, static_cast<int>(rows.size()));
 }
 
-void read_test(const Json& test, const std::string& id, HardwareProfile& profile) {
+void read_test(const Json& test, const std::string& id, HardwareProfile& profile, std::vector<std::string>& taken) {
   const auto text = test.find("name");
-  if (text != test.end() && text->is_string()) take_test(text->get<std::string>(), matrix_of(test), id, profile);
+  if (text != test.end() && text->is_string()) take_test(text->get<std::string>(), matrix_of(test), id, profile, taken);
+}
+
+/// A report of which nothing has a place in a profile is refused, with the tests that would have one.
+Result<std::string> taken_of(const std::vector<std::string>& taken, const std::string& file) {
+  if (!taken.empty()) return fmt::format("nvbandwidth: {}", fmt::join(taken, ", "));
+  return fail(Error{"nothing_taken",
+                    fmt::format("`{}` is nvbandwidth's, and holds no test that a profile has a place for", file),
+                    {"taken are host_to_device_memcpy_ce, device_to_host_memcpy_ce, their bidirectional and all-GPU "
+                     "forms, device_local_copy and device_to_device_memcpy_read_ce"},
+                    {}});
 }
 
 /// One table of perftest: a size, a number of iterations, then either bandwidths or latencies.
@@ -127,7 +146,7 @@ ProfileTier& network_tier(HardwareProfile& profile) {
 
 }  // namespace
 
-Result<void> import_nvbandwidth(std::string_view text, const std::string& file, HardwareProfile& profile) {
+Result<std::string> import_nvbandwidth(std::string_view text, const std::string& file, HardwareProfile& profile) {
   const Json root = Json::parse(text, nullptr, false);
   if (root.is_discarded() || !root.is_object() || !root.contains("nvbandwidth") || !root["nvbandwidth"].is_object())
     return fail(Error{"bad_json", fmt::format("`{}` is no JSON report of nvbandwidth", file)});
@@ -138,12 +157,13 @@ Result<void> import_nvbandwidth(std::string_view text, const std::string& file, 
   const std::string id = add_import_source(profile, "nvbandwidth", file);
   if (const auto driver = report.find("Driver Version"); driver != report.end() && driver->is_string())
     profile.provenance.back().driver = driver->get<std::string>();
+  std::vector<std::string> taken;
   for (const Json& test : *tests)
-    if (test.is_object()) read_test(test, id, profile);
-  return {};
+    if (test.is_object()) read_test(test, id, profile, taken);
+  return taken_of(taken, file);
 }
 
-Result<void> import_nvbandwidth_text(std::string_view text, const std::string& file, HardwareProfile& profile) {
+Result<std::string> import_nvbandwidth_text(std::string_view text, const std::string& file, HardwareProfile& profile) {
   std::string name;
   std::map<std::string, Matrix> tests;
   for (const std::string_view raw : lines_of(text)) {
@@ -161,24 +181,62 @@ Result<void> import_nvbandwidth_text(std::string_view text, const std::string& f
   }
   if (tests.empty()) return fail(Error{"bad_table", fmt::format("`{}` has no matrix of bandwidths", file)});
   const std::string id = add_import_source(profile, "nvbandwidth", file);
-  for (const auto& [test, rows] : tests) take_test(test, rows, id, profile);
-  return {};
+  std::vector<std::string> taken;
+  for (const auto& [test, rows] : tests) take_test(test, rows, id, profile, taken);
+  return taken_of(taken, file);
 }
 
-Result<void> import_perftest(std::string_view text, const std::string& file, HardwareProfile& profile) {
-  const PerftestTable table = read_perftest(text);
+namespace {
+
+/// What a table of perftest says of the network: its latency, or the rate of the size that reaches most.
+Result<std::string> add_perftest(const PerftestTable& table, const std::string& file, HardwareProfile& profile) {
   if (table.rows.empty()) return fail(Error{"bad_table", fmt::format("`{}` has no row of results", file)});
-  const std::string id = add_import_source(profile, table.test.empty() ? "perftest" : "perftest, " + table.test, file);
+  const std::string tool = table.test.empty() ? "perftest" : "perftest, " + table.test;
+  const std::string id = add_import_source(profile, tool, file);
   ProfileTier& tier = network_tier(profile);
   tier.prov = id;
   if (table.latency) {
     tier.latency_us = table.rows.front().second;
-    return {};
+    return fmt::format("{}: latency of the network {} us at {:.0f} bytes", tool, tier.latency_us,
+                       table.rows.front().first);
   }
   double best = 0;
   for (const auto& [bytes, rate] : table.rows) best = std::max(best, rate * table.unit / table.ways);
   tier.measured_gb_s = std::max(tier.measured_gb_s, best);
-  return {};
+  return fmt::format("{}: {:.4g} GB/s of the network{}", tool, best,
+                     table.ways > 1 ? ", half of what went both ways" : "");
+}
+
+}  // namespace
+
+Result<std::string> import_perftest(std::string_view text, const std::string& file, HardwareProfile& profile) {
+  return add_perftest(read_perftest(text), file, profile);
+}
+
+/// `results` holds one size. It names no unit for BW_average, which is MiB or, with --report_gbits, Gb: but messages a
+/// second times their size is the bandwidth in bytes.
+Result<std::string> import_perftest_json(std::string_view text, const std::string& file, HardwareProfile& profile) {
+  const Json root = Json::parse(text, nullptr, false);
+  if (root.is_discarded() || !root.is_object() || !root.contains("results") || !root["results"].is_object())
+    return fail(Error{"bad_json", fmt::format("`{}` is no JSON report of perftest", file)});
+  const Json& row = root["results"];
+  const auto number = [&](const char* key) { return row.contains(key) ? cell(row[key]) : 0.0; };
+  PerftestTable table;
+  if (const auto info = root.find("test_info"); info != root.end() && info->is_object())
+    if (const auto test = info->find("test"); test != info->end() && test->is_string())
+      table.test = test->get<std::string>().substr(0, 60);
+  if (text.find("Bidirectional") != std::string_view::npos) table.ways = 2;
+  const double bytes = number("MsgSize"), latency = number("t_typical") > 0 ? number("t_typical") : number("t_avg");
+  table.latency = latency > 0;
+  if (!table.latency && number("MsgRate") <= 0)
+    return fail(
+        Error{"unit_missing",
+              fmt::format("`{}` does not say the unit of its bandwidths, nor `MsgRate`, which would tell", file),
+              {},
+              {"take what the program prints instead: `ib_write_bw --report_gbits > FILE`"}});
+  const double value = table.latency ? latency : bytes * number("MsgRate") * 1e6 / 1e9;
+  if (value > 0) table.rows.emplace_back(bytes, value);
+  return add_perftest(table, file, profile);
 }
 
 }  // namespace plan

@@ -91,8 +91,10 @@ void read_json_row(const Json& row, NcclRun& run) {
 
 }  // namespace
 
-Result<void> import_nccl_table(std::string_view text, const std::string& file, HardwareProfile& profile) {
+Result<std::string> import_nccl_table(std::string_view text, const std::string& file, HardwareProfile& profile,
+                                      const ImportHints& hints) {
   NcclRun run;
+  run.rccl = text.find("rccl") != std::string_view::npos || text.find("AMD Instinct") != std::string_view::npos;
   for (const std::string_view raw : lines_of(text)) {
     const std::string line = plain_line(raw);
     const std::vector<std::string_view> words = words_of_line(line);
@@ -112,10 +114,11 @@ Result<void> import_nccl_table(std::string_view text, const std::string& file, H
       static_cast<void>(read_result_line(words, run));
     }
   }
-  return add_nccl_run(run, file, profile);
+  return add_nccl_run(std::move(run), file, profile, hints);
 }
 
-Result<void> import_nccl_json(std::string_view text, const std::string& file, HardwareProfile& profile) {
+Result<std::string> import_nccl_json(std::string_view text, const std::string& file, HardwareProfile& profile,
+                                     const ImportHints& hints) {
   const Json root = Json::parse(text, nullptr, false);
   if (root.is_discarded() || !root.is_object() || !root.contains("results") || !root["results"].is_array())
     return fail(Error{"bad_json", fmt::format("`{}` is no JSON report of nccl-tests", file)});
@@ -139,7 +142,7 @@ Result<void> import_nccl_json(std::string_view text, const std::string& file, Ha
     run.hosts.resize(static_cast<std::size_t>(std::clamp(all, 1.0, 4096.0)), run.hosts[0]);
   }
   for (const Json& row : root["results"]) read_json_row(row, run);
-  return add_nccl_run(run, file, profile);
+  return add_nccl_run(std::move(run), file, profile, hints);
 }
 
 }  // namespace plan

@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace plan {
 namespace {
 
@@ -73,6 +75,7 @@ struct Nvml::Table {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
+  int (*cuda_version)(int*) = nullptr;
   int (*count)(unsigned*) = nullptr;
   int (*handle)(unsigned, Device*) = nullptr;
   int (*device_name)(Device, char*, unsigned) = nullptr;
@@ -111,6 +114,7 @@ struct Nvml::Table {
   void find_all() {
     find(init, "nvmlInit_v2");
     find(driver_version, "nvmlSystemGetDriverVersion");
+    find(cuda_version, "nvmlSystemGetCudaDriverVersion_v2");
     find(count, "nvmlDeviceGetCount_v2");
     find(handle, "nvmlDeviceGetHandleByIndex_v2");
     find(device_name, "nvmlDeviceGetName");
@@ -219,6 +223,11 @@ std::string Nvml::driver() const {
   char text[96] = {};
   const bool known = table_->driver_version != nullptr && table_->driver_version(text, sizeof text) == kSuccess;
   return known ? text : "";
+}
+
+int Nvml::cuda() const {
+  int version = 0;
+  return table_->cuda_version != nullptr && table_->cuda_version(&version) == kSuccess ? std::max(0, version) : 0;
 }
 
 std::vector<GpuFacts> Nvml::gpus() const {

@@ -19,6 +19,7 @@ struct GpuFacts {
   int processes = 0;    ///< that hold memory on it
   int utilisation = 0;  ///< percent
   bool mig = false;
+  int numa = -1;         ///< NUMA node, where /sys says
   std::string clique{};  ///< of the NVLink fabric: cluster and clique, where the GPU is part of one
 };
 
@@ -44,6 +45,7 @@ class Nvml {
   ~Nvml();
 
   [[nodiscard]] std::string driver() const;
+  [[nodiscard]] int cuda() const;  ///< newest CUDA that the driver runs, 13000 for 13.0; 0 where it does not say
   [[nodiscard]] std::vector<GpuFacts> gpus() const;
   [[nodiscard]] GpuPulse pulse(int gpu) const;
   /// Path between two GPUs as a word; empty if NVML does not say.

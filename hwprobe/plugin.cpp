@@ -19,7 +19,31 @@ void terminate(char (&text)[N]) {
   text[N - 1] = 0;
 }
 
+/// The plugin's table. The library stays: a thread of it that hangs in a driver must keep its code.
+Result<const plan_probe_backend*> load_backend(const std::string& plugin) {
+  void* library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    return fail(
+        Error{"no_plugin", fmt::format("the measuring plugin does not load: {}", why == nullptr ? plugin : why)});
+  }
+  const auto entry = reinterpret_cast<plan_probe_backend_v1_function>(dlsym(library, "plan_probe_backend_v1"));
+  const plan_probe_backend* backend = entry == nullptr ? nullptr : entry();
+  if (backend == nullptr || backend->abi != PLAN_PROBE_ABI || backend->size < sizeof(plan_probe_backend))
+    return fail(Error{"no_plugin",
+                      fmt::format("`{}` is no measuring plugin of this version of plan", plugin),
+                      {},
+                      {"build plan and its plugin together"}});
+  return backend;
+}
+
 }  // namespace
+
+Result<int> plugin_toolkit(const std::string& plugin) {
+  const Result<const plan_probe_backend*> loaded = load_backend(plugin);
+  if (!loaded) return tl::unexpected(loaded.error());
+  return (*loaded)->toolkit;
+}
 
 std::vector<std::string> plugin_candidates() {
   if (const char* chosen = std::getenv("PLAN_PROBE_PLUGIN"); chosen != nullptr && *chosen != 0) return {chosen};
@@ -34,20 +58,9 @@ std::vector<std::string> plugin_candidates() {
 
 Result<std::shared_ptr<Device>> Device::open(const std::string& plugin, const DeviceSetup& setup) {
   std::shared_ptr<Device> device(new Device);
-  device->library_ = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (device->library_ == nullptr) {
-    const char* why = dlerror();
-    return fail(
-        Error{"no_plugin", fmt::format("the measuring plugin does not load: {}", why == nullptr ? plugin : why)});
-  }
-  const auto entry = reinterpret_cast<plan_probe_backend_v1_function>(dlsym(device->library_, "plan_probe_backend_v1"));
-  device->backend_ = entry == nullptr ? nullptr : entry();
-  if (device->backend_ == nullptr || device->backend_->abi != PLAN_PROBE_ABI ||
-      device->backend_->size < sizeof(plan_probe_backend))
-    return fail(Error{"no_plugin",
-                      fmt::format("`{}` is no measuring plugin of this version of plan", plugin),
-                      {},
-                      {"build plan and its plugin together"}});
+  Result<const plan_probe_backend*> loaded = load_backend(plugin);
+  if (!loaded) return tl::unexpected(loaded.error());
+  device->backend_ = *loaded;
   const auto path = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   const plan_probe_setup c{.device = setup.device,
                            .rank = setup.rank,
@@ -71,7 +84,6 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& plugin, const De
 
 Device::~Device() {
   if (state_ != nullptr) backend_->close(state_);
-  // The library stays: a thread of it that hangs in a driver must keep its code.
 }
 
 RankResult Device::measure(const plan_probe_point& point) {

@@ -13,6 +13,9 @@ namespace plan {
 /// Where the measuring plugin is looked for, first hit wins: PLAN_PROBE_PLUGIN, then beside and above the program.
 [[nodiscard]] std::vector<std::string> plugin_candidates();
 
+/// Version of the toolkit that a plugin was built with, 13000 for 13.0; the error says why it is no plugin of ours.
+[[nodiscard]] Result<int> plugin_toolkit(const std::string& plugin);
+
 /// What one point gave on one rank.
 struct RankResult {
   int status = 0;  ///< PLAN_PROBE_ error
@@ -45,7 +48,6 @@ class Device {
 
  private:
   Device() = default;
-  void* library_ = nullptr;
   const plan_probe_backend* backend_ = nullptr;
   void* state_ = nullptr;
   plan_probe_device facts_{};

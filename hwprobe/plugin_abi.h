@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define PLAN_PROBE_ABI 2
+#define PLAN_PROBE_ABI 3
 #define PLAN_PROBE_SAMPLES 200
 #define PLAN_PROBE_ID_BYTES 128
 
@@ -113,6 +113,7 @@ typedef struct plan_probe_backend {
   int (*measure)(void* state, const plan_probe_point*, plan_probe_result*, char* error, size_t error_size);
   void (*stop)(void* state); /* from another thread: measure and join return PLAN_PROBE_ABORTED soon */
   void (*close)(void* state);
+  int32_t toolkit; /* version of the toolkit that it was built with, 13000 for CUDA 13.0; 0: none */
 } plan_probe_backend;
 
 /* The one symbol that a plugin exports. */

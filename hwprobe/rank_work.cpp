@@ -20,12 +20,6 @@ enum Task : std::int64_t { kOpen = 1, kJoin, kMeasure, kTransport };
 constexpr int kMostNumbers = 7000;  // of a transport frame
 constexpr int kMostPulses = 100;    // of a result
 
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  return text.substr(0, 200);
-}
-
 std::string failure(int status, const std::string& error) { return pack_result({.status = status, .error = error}); }
 
 std::string pack_device(const plan_probe_device& d) {
@@ -45,6 +39,12 @@ double transport_value(int rank, int i) { return rank + 0.001 * i; }
 
 }  // namespace
 
+std::string printable(std::string text, std::size_t longest) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  return text.substr(0, longest);
+}
+
 std::string RankHello::where() const { return gpu < 0 ? host : fmt::format("{}, GPU {}", host, gpu); }
 
 std::string pack_hello(const RankHello& h) {
@@ -60,6 +60,7 @@ std::string pack_hello(const RankHello& h) {
       .text(h.clique)
       .text(h.busy)
       .text(h.environment.substr(0, 16384))
+      .text(h.look)
       .take();
 }
 
@@ -77,6 +78,7 @@ Result<RankHello> unpack_hello(const std::string& payload) {
   h.clique = printable(in.text());
   h.busy = printable(in.text());
   h.environment = in.text();
+  h.look = in.text();
   if (!in.complete())
     return fail(Error{"bad_hello",
                       "a rank introduced itself in another way than this version does",

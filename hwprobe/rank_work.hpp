@@ -11,6 +11,8 @@
 
 namespace plan {
 
+inline constexpr int kFewProcessors = 4;  ///< of a rank: its own thread, the driver's, and NCCL's proxies
+
 /// What a rank says of itself when it joins; rank 0 checks that all of them fit together.
 struct RankHello {
   std::string version{};  ///< of plan
@@ -22,8 +24,12 @@ struct RankHello {
   std::string clique{};       ///< of the NVLink fabric, where the driver names one
   std::string busy{};         ///< who else uses the GPU; empty: nobody
   std::string environment{};  ///< NCCL_*, FI_* and UCX_* variables
+  std::string look{};         ///< a packed RankCheck (check.hpp) where one was asked for
   std::string where() const;  ///< "rank 13 (node02, GPU 5)" without the rank
 };
+/// A text of another rank, fit for a screen: plain characters, at most `longest`.
+[[nodiscard]] std::string printable(std::string text, std::size_t longest = 200);
+
 [[nodiscard]] std::string pack_hello(const RankHello& hello);
 [[nodiscard]] Result<RankHello> unpack_hello(const std::string& payload);
 

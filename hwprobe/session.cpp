@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "formulas/names.hpp"
 #include "hwprobe/fit.hpp"
@@ -69,11 +70,16 @@ Result<Session> Session::begin(SessionOptions options) {
   Errors errors = inconsistencies(session.hellos_, options.different_gpus);
   Result<RankPlacement> placed = place_ranks(session.hellos_);
   if (!placed) errors.insert(errors.end(), placed.error().begin(), placed.error().end());
-  if (!errors.empty()) {
+  if (!errors.empty() && !options.look) {
     session.coordinator_->stop(errors[0].message);
     return fail(std::move(errors));
   }
-  session.placement_ = *std::move(placed);
+  session.obstacles_ = std::move(errors);
+  if (placed) session.placement_ = *std::move(placed);
+  if (!placed) {  // in the launcher's order
+    session.placement_.order.resize(session.hellos_.size());
+    std::iota(session.placement_.order.begin(), session.placement_.order.end(), 0);
+  }
   session.hellos_ = session.in_order(std::move(session.hellos_));
   session.work_ = std::make_shared<RankWork>(options.plugin, options.setup);
   session.options_ = std::move(options);

@@ -24,6 +24,7 @@ struct SessionOptions {
   RankHello hello{};
   std::vector<int> processors{};  ///< that this process is bound to once it has started the others
   bool different_gpus = false;    ///< measured together all the same
+  bool look = false;              ///< nothing is to be measured: obstacles are listed, not failures
 };
 
 /// Rank 0 of a job whose ranks have all joined.
@@ -36,6 +37,8 @@ class Session {
   [[nodiscard]] const std::vector<RankHello>& ranks() const { return hellos_; }
   [[nodiscard]] const RankPlacement& placement() const { return placement_; }
   [[nodiscard]] const std::string& note() const { return note_; }
+  /// What keeps these ranks from measuring together, where `look` let them meet all the same.
+  [[nodiscard]] const Errors& obstacles() const { return obstacles_; }
 
   /// Opens every rank's device. The error names the rank that cannot.
   [[nodiscard]] Result<std::vector<plan_probe_device>> open_devices();
@@ -69,6 +72,7 @@ class Session {
   std::vector<RankHello> hellos_{};
   RankPlacement placement_{};
   std::string note_{};
+  Errors obstacles_{};
 };
 
 /// Another rank than 0: finds rank 0 and serves it. The result is why it was told to stop, empty if all went well.

@@ -37,7 +37,8 @@ namespace plan {
   return lines;
 }
 
-/// A log's line without colours and without the label of the rank that wrote it: `[0] `, `[1,0]<stdout>:`, `3: `.
+/// A log's line without colours and without the label of the rank that wrote it: `[0] `, `[1,0]<stdout>:`,
+/// `[prterun-node01-7@1,0]<stdout>:`, `3: ` of srun, `node01 3: ` of PALS.
 [[nodiscard]] inline std::string plain_line(std::string_view line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -51,12 +52,16 @@ namespace plan {
     while (at < out.size() && ((out[at] >= '0' && out[at] <= '9') || out[at] == ',')) ++at;
     return at;
   };
-  if (!out.empty() && out[0] == '[')
-    if (const std::size_t end = digits(1); end > 1 && end < out.size() && out[end] == ']') {
-      const bool stream = out.compare(end + 1, 9, "<stdout>:") == 0 || out.compare(end + 1, 9, "<stderr>:") == 0;
-      return out.substr(end + (stream ? 10 : 1));
-    }
-  if (const std::size_t end = digits(0); end > 0 && end < out.size() && out[end] == ':') return out.substr(end + 1);
+  if (!out.empty() && out[0] == '[') {
+    for (const char* stream : {"]<stdout>:", "]<stderr>:"})
+      if (const std::size_t end = out.find(stream); end != std::string::npos) return out.substr(end + 10);
+    if (const std::size_t end = digits(1); end > 1 && end < out.size() && out[end] == ']') return out.substr(end + 1);
+  }
+  const std::size_t blank = out.find(' ');
+  const bool host = blank != std::string::npos && blank > 0 && out[0] != '#' && digits(0) == 0;
+  for (const std::size_t begin : {std::size_t{0}, host ? blank + 1 : std::size_t{0}})
+    if (const std::size_t end = digits(begin); end > begin && end < out.size() && out[end] == ':')
+      return out.substr(end + 1);
   return out;
 }
 

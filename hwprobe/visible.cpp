@@ -105,6 +105,13 @@ std::vector<int> processors_beside(const GpuFacts& gpu, const std::string& sys) 
   return beside.empty() ? all : beside;
 }
 
+bool stands_beside(const std::vector<int>& processors, const GpuFacts& gpu, const std::string& sys) {
+  const std::vector<int> beside = read_cpu_list(sys_of_gpu(gpu, sys, "local_cpulist"));
+  return beside.empty() || std::any_of(processors.begin(), processors.end(), [&](int cpu) {
+           return std::find(beside.begin(), beside.end(), cpu) != beside.end();
+         });
+}
+
 void bind_to(const std::vector<int>& processors) {
   cpu_set_t set;
   CPU_ZERO(&set);

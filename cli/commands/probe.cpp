@@ -34,8 +34,9 @@ Result<Cluster> expectation(const ProbeOptions& options, const HardwareProfile& 
   return std::move(found->value);
 }
 
-/// Prints a profile, writes it where asked, and compares it where asked.
-int finish(const Args& args, const ProbeOptions& options, HardwareProfile profile, Streams& streams) {
+/// Prints a profile, writes it where asked, and compares it where asked. `taken` is what came from which file.
+int finish(const Args& args, const ProbeOptions& options, HardwareProfile profile, Streams& streams,
+           const std::vector<TakenResult>& taken = {}) {
   const Result<Cluster> expected = expectation(options, profile);
   if (!expected) return report_errors(expected.error(), streams);
   if (profile.gpu.preset.empty()) profile.gpu.preset = preset_of_device(profile.gpu.model, profile.memory.total_gib);
@@ -43,10 +44,10 @@ int finish(const Args& args, const ProbeOptions& options, HardwareProfile profil
     if (const Result<bool> written = write_outputs(args, {{*args.output, write_hardware(profile)}}); !written)
       return report_errors(written.error(), streams);
   if (wants_json(args)) {
-    streams.out = probe_json(profile, *expected);
+    streams.out = probe_json(profile, *expected, taken);
     return kYes;
   }
-  streams.out = probe_text(profile, *expected, streams.out_terminal);
+  streams.out = taken_text(taken, streams.out_terminal) + probe_text(profile, *expected, streams.out_terminal);
   if (args.output)
     streams.out += fmt::format("wrote {0}\nuse it: plan --model 405b --gpus 16384 --profile {0}\n", *args.output);
   return kYes;
@@ -56,6 +57,7 @@ int import_results(const Args& args, const ProbeOptions& options, Streams& strea
   HardwareProfile profile;
   profile.name = "imported";
   Errors errors;
+  std::vector<TakenResult> taken;
   std::vector<std::string> files = args.import_files;
   files.insert(files.end(), args.words.begin(), args.words.end());
   for (const std::string& file : files) {
@@ -64,14 +66,17 @@ int import_results(const Args& args, const ProbeOptions& options, Streams& strea
       errors.insert(errors.end(), text.error().begin(), text.error().end());
       continue;
     }
-    if (const Result<void> done = import_measurements(*text, file, profile); !done)
+    const Result<std::string> done = import_measurements(*text, file, profile, options.hints);
+    if (done)
+      taken.push_back({file.substr(file.find_last_of('/') + 1), *done});
+    else
       errors.insert(errors.end(), done.error().begin(), done.error().end());
   }
   if (profile.gpu.model.empty() && options.expected) profile.gpu.preset = options.expected->gpu.name;
   if (errors.empty() && profile.gpu.model.empty() && profile.gpu.preset.empty())
     errors.push_back({"missing_flag", "the results do not say which GPU they are of", {}, {"add `--gpu h100-sxm`"}});
   if (!errors.empty()) return report_errors(errors, streams);
-  return finish(args, options, std::move(profile), streams);
+  return finish(args, options, std::move(profile), streams, taken);
 }
 
 /// The other side of --diff: a profile, or a preset in the shape of `now`.
@@ -133,6 +138,16 @@ Errors nothing_to_measure(const Machine& machine, bool plugin) {
   return {error};
 }
 
+/// Nothing is measured: every rank says what it would meet.
+int look(const Args& args, const ProbeOptions& options, const Machine& machine, const Identity& identity,
+         const std::string& plugin, Streams& streams) {
+  SessionOptions session = session_options(args, options, identity, machine, plugin);
+  session.look = true;
+  session.hello.look = own_look(args, session, machine);
+  if (identity.rank > 0) return run_member(session, streams);
+  return run_check(std::move(session), wants_json(args), streams);
+}
+
 int measure(const Args& args, const ProbeOptions& options, const Machine& machine, Streams& streams) {
   Result<Identity> identity = detect_launcher(process_variables());
   if (!identity) return report_errors(identity.error(), streams);
@@ -143,6 +158,7 @@ int measure(const Args& args, const ProbeOptions& options, const Machine& machin
                                            : std::max<int>(1, static_cast<int>(machine.gpus.size()));
     identity->local_world = identity->world;
   }
+  if (args.look) return look(args, options, machine, *identity, plugins.empty() ? "" : plugins[0], streams);
   if (!able && !args.transport_check) {
     if (identity->rank == 0) report_errors(nothing_to_measure(machine, !plugins.empty()), streams);
     return kNotMeasured;

@@ -16,6 +16,7 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/output.hpp"
+#include "hwprobe/libraries.hpp"
 #include "hwprobe/visible.hpp"
 #include "presets/hardware.hpp"
 
@@ -23,7 +24,6 @@ namespace plan {
 namespace {
 
 constexpr double kJoinOverSilence = 12;
-constexpr int kFewProcessors = 4;  // NCCL's proxies, the rank's own thread, and the driver's
 
 volatile std::sig_atomic_t interrupted_by = 0;  // a signal handler can reach nothing else
 void note_signal(int signal) { interrupted_by = signal; }
@@ -83,13 +83,6 @@ ShowProgress progress_on(const Streams& streams) {
   };
 }
 
-/// Who else uses a GPU, in words; empty if nobody does.
-std::string busy_with(const GpuFacts& gpu) {
-  for (const MachineFinding& f : findings({.gpus = {gpu}}))
-    if (f.code == "BUSY") return f.text;
-  return {};
-}
-
 /// GPUs that others use give figures that mean little.
 Errors busy_ranks(const std::vector<RankHello>& ranks) {
   for (const RankHello& rank : ranks)
@@ -120,6 +113,7 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
   facts.ranks = static_cast<int>(ranks.size());
   facts.ranks_per_node = job.placement().per_domain;
   facts.nodes = job.placement().domains;
+  facts.host_gpus = machine.host_gpus;
   facts.expected = expected;
   facts.source = {.id = "m1",
                   .tool = "plan " PLAN_VERSION,
@@ -166,9 +160,10 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
                    .world = identity.world,
                    .local_rank = identity.local_rank,
                    .local_world = identity.local_world};
-  session.setup.nccl_library = args.nccl_lib.value_or("");
-  session.setup.cudnn_library = args.cudnn_lib.value_or("");
-  session.setup.cublas_library = args.cublas_lib.value_or("");
+  const Variables variables = process_variables();
+  session.setup.nccl_library = find_library(Vendor::Nccl, args.nccl_lib.value_or(""), variables);
+  session.setup.cudnn_library = find_library(Vendor::Cudnn, args.cudnn_lib.value_or(""), variables);
+  session.setup.cublas_library = find_library(Vendor::CublasLt, args.cublas_lib.value_or(""), variables);
   session.setup.timeout_s = options.timeout_s;
   session.hello = {.version = PLAN_VERSION,
                    .host = variable("NCCL_HOSTID").empty() ? machine.host : variable("NCCL_HOSTID"),  // as NCCL does

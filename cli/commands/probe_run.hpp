@@ -24,6 +24,11 @@ struct ProbeOutcome {
                                                    const SessionOptions& session, const Machine& machine,
                                                    Streams& streams);
 
+/// --check on rank 0: what all ranks would meet.
+int run_check(SessionOptions session, bool json, Streams& streams);
+/// What this rank says of itself for it.
+[[nodiscard]] std::string own_look(const Args& args, const SessionOptions& session, const Machine& machine);
+
 /// --transport-check on rank 0.
 int run_transport_check(const Args& args, SessionOptions session, Streams& streams);
 

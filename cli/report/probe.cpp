@@ -36,10 +36,11 @@ std::string row(const Change& c, const Terminal& terminal, std::string_view word
 }
 
 std::string headline(const HardwareProfile& p) {
-  const int gpus = std::max(1, p.gpus_per_node) * std::max(1, p.nodes);
+  const int gpus = std::max({1, p.gpus_per_node, p.gpus_per_node > 0 ? 0 : p.host_gpus}) * std::max(1, p.nodes);
+  const std::string& gpu = p.gpu.model.empty() ? p.gpu.preset : p.gpu.model;
   std::string text = p.name.empty() ? "" : p.name + ": ";
-  text += p.nodes > 1 ? fmt::format("{} nodes of {} x {}", p.nodes, p.gpus_per_node, p.gpu.model)
-                      : fmt::format("{} x {}", gpus, p.gpu.model);
+  text += p.nodes > 1 ? fmt::format("{} nodes of {} x {}", p.nodes, p.gpus_per_node, gpu)
+                      : fmt::format("{} x {}", gpus, gpu);
   const ProfileSource* source = p.provenance.empty() ? nullptr : &p.provenance.front();
   if (source != nullptr && !source->driver.empty()) text += ", driver " + source->driver;
   if (source != nullptr && !source->cuda_runtime.empty()) text += ", CUDA " + source->cuda_runtime;
@@ -157,7 +158,14 @@ std::string probe_text(const HardwareProfile& profile, const Cluster& expected, 
   return text;
 }
 
-std::string probe_json(const HardwareProfile& profile, const Cluster& expected) {
+std::string taken_text(const std::vector<TakenResult>& taken, const Terminal& terminal) {
+  std::string text;
+  for (const TakenResult& t : taken)
+    text += wrap(fmt::format("took       {}: {}", t.file, t.what), terminal.width, 11, 0) + "\n";
+  return text.empty() ? text : text + "\n";
+}
+
+std::string probe_json(const HardwareProfile& profile, const Cluster& expected, const std::vector<TakenResult>& taken) {
   Json rows = Json::array(), warnings = Json::array(), skipped = Json::array(), curves = Json::array();
   for (const Change& c : common_figures(expected_profile(profile, expected), profile))
     rows.push_back({{"what", c.what},
@@ -183,16 +191,12 @@ std::string probe_json(const HardwareProfile& profile, const Cluster& expected) 
   for (const ProfileWarning& w : profile.warnings)
     warnings.push_back({{"code", w.code}, {"where", w.where}, {"text", w.text}});
   for (const ProfileSkip& s : profile.skipped) skipped.push_back({{"what", s.what}, {"reason", s.reason}});
-  return dump({{"schema", "plan-probe/1"},
-               {"gpu", profile.gpu.model},
-               {"gpus_per_node", profile.gpus_per_node},
-               {"nodes", profile.nodes},
-               {"partial", profile.partial},
-               {"stopped", profile.stopped},
-               {"figures", rows},
-               {"curves", curves},
-               {"warnings", warnings},
-               {"skipped", skipped}});
+  Json root = {{"schema", "plan-probe/1"}, {"gpu", profile.gpu.model},   {"gpus_per_node", profile.gpus_per_node},
+               {"nodes", profile.nodes},   {"partial", profile.partial}, {"stopped", profile.stopped},
+               {"figures", rows},          {"curves", curves},           {"warnings", warnings},
+               {"skipped", skipped}};
+  for (const TakenResult& t : taken) root["taken"].push_back({{"file", t.file}, {"what", t.what}});
+  return dump(root);
 }
 
 std::string profile_diff_text(const HardwareProfile& before, const HardwareProfile& now, const Terminal& terminal) {

@@ -10,9 +10,16 @@
 
 namespace plan {
 
+/// A file of another tool, and what was taken of it.
+struct TakenResult {
+  std::string file{}, what{};
+};
+[[nodiscard]] std::string taken_text(const std::vector<TakenResult>& taken, const Terminal& terminal);
+
 /// Measured against expected, one figure a line, with a verdict in words; then what is wrong and what was left out.
 [[nodiscard]] std::string probe_text(const HardwareProfile& profile, const Cluster& expected, const Terminal& terminal);
-[[nodiscard]] std::string probe_json(const HardwareProfile& profile, const Cluster& expected);
+[[nodiscard]] std::string probe_json(const HardwareProfile& profile, const Cluster& expected,
+                                     const std::vector<TakenResult>& taken = {});
 
 /// Two profiles, the worst change first.
 [[nodiscard]] std::string profile_diff_text(const HardwareProfile& before, const HardwareProfile& now,

@@ -21,11 +21,11 @@ struct Args {
   Text format, output, color, threads, completion, list;
   Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version;
   std::vector<std::string> from{};
-  Text diff, resume, tp, dtypes, nccl_lib, cudnn_lib, cublas_lib, rendezvous, timeout;
+  Text diff, resume, ranks, op, append, tp, dtypes, nccl_lib, cudnn_lib, cublas_lib, rendezvous, timeout;
   std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{}, snapshot{};
   bool warn_only = false, require_profile = false;
-  bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, allow_busy = false,
-       allow_different = false;
+  bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, look = false,
+       allow_busy = false, allow_different = false;
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
   bool timeline = false, all = false;
   Text arguments;

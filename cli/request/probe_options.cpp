@@ -108,6 +108,43 @@ void read_hardware_flags(Draft& draft) {
                             {"add `--dry-run`, or limit the GPUs with CUDA_VISIBLE_DEVICES"}});
 }
 
+/// --op and --ranks: what results of other tools do not say.
+void read_hints(Draft& draft) {
+  const Args& args = draft.args;
+  for (const auto& [flag, value] : {std::pair("--op", &args.op), std::pair("--ranks", &args.ranks)})
+    if (*value && args.import_files.empty())
+      draft.errors.push_back({"missing_flag",
+                              fmt::format("`{}` says what imported results do not, and nothing is imported", flag),
+                              {},
+                              {"add `--import FILE`"}});
+  if (args.op) {
+    std::vector<std::string> known;
+    for (int op = 0; op < kCollectives; ++op) known.emplace_back(name(static_cast<Collective>(op)));
+    const auto found = std::find(known.begin(), known.end(), *args.op);
+    if (found != known.end())
+      draft.options.hints.op = static_cast<Collective>(found - known.begin());
+    else
+      draft.errors.push_back({"unknown_op",
+                              fmt::format("unknown operation `{}`", yaml::printable(*args.op)),
+                              {},
+                              {fmt::format("known are {}", fmt::join(known, ", "))}});
+  }
+  if (!args.ranks) return;
+  const std::size_t by = args.ranks->find('x');
+  const bool nodes = by != std::string::npos;
+  const auto outer =
+      nodes ? draft.take(read_count("--ranks", args.ranks->substr(0, by), 1, 1 << 16)) : std::optional(std::int64_t{1});
+  const auto inner = draft.take(read_count("--ranks", nodes ? args.ranks->substr(by + 1) : *args.ranks, 1, 1 << 16));
+  if (!outer || !inner) return;
+  if (*outer * *inner < 2 || *outer * *inner > (1 << 16))
+    draft.errors.push_back({"bad_number",
+                            fmt::format("`--ranks {}` is {} ranks", yaml::printable(*args.ranks), *outer * *inner),
+                            {},
+                            {"a collective needs 2 to 65536: `--ranks 8`, or `--ranks 2x8` for two nodes of 8"}});
+  draft.options.hints.ranks = static_cast<int>(*outer * *inner);
+  draft.options.hints.nodes = static_cast<int>(*outer);
+}
+
 }  // namespace
 
 Result<double> read_duration(std::string_view flag, std::string_view text) {
@@ -135,6 +172,7 @@ Result<ProbeOptions> read_probe_options(const Args& args) {
   read_formats(draft);
   read_shapes(draft);
   read_hardware_flags(draft);
+  read_hints(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
   return std::move(draft.options);
 }

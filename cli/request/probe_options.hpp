@@ -7,6 +7,7 @@
 #include "cli/request/args.hpp"
 #include "formulas/hardware_profile.hpp"
 #include "hwprobe/discover.hpp"
+#include "hwprobe/import.hpp"
 #include "hwprobe/sweep.hpp"
 #include "presets/store.hpp"
 
@@ -23,6 +24,7 @@ struct ProbeOptions {
   std::optional<Cluster> expected{};  ///< --gpu or --cluster
   int gpus = 0;                       ///< --gpus: for --dry-run
   double timeout_s = 10;
+  ImportHints hints{};  ///< --op and --ranks
 };
 
 /// All mistakes at once.

@@ -37,10 +37,11 @@ void* open_library(const char* path, std::initializer_list<const char*> names, s
 
 Status Blas::load(const char* path) {
   std::string why;
+  // The interface is the same in both; what one lacks, such as scales of blocks in 12, it calls not supported.
 #if CUDART_VERSION >= 13000
-  void* opened = open_library(path, {"libcublasLt.so.13"}, why);
+  void* opened = open_library(path, {"libcublasLt.so.13", "libcublasLt.so.12"}, why);
 #else
-  void* opened = open_library(path, {"libcublasLt.so.12"}, why);
+  void* opened = open_library(path, {"libcublasLt.so.12", "libcublasLt.so.13"}, why);
 #endif
   if (opened == nullptr) return failed("no cuBLASLt: " + why, PLAN_PROBE_UNSUPPORTED);
   Finder find{opened};

@@ -171,7 +171,7 @@ constexpr plan_probe_backend kBackend{PLAN_PROBE_ABI,  sizeof(plan_probe_backend
                                       open_entry,      supports_entry,
                                       unique_id_entry, join_entry,
                                       measure_entry,   stop_entry,
-                                      close_entry};
+                                      close_entry,     CUDART_VERSION};
 
 }  // namespace
 }  // namespace plan_cuda

@@ -163,7 +163,7 @@ TEST_CASE("every figure of one GPU is its true one") {
 
 TEST_CASE("every figure of several GPUs is its true one, although their hosts are late at random") {
   const Bench bench;
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {2, 4, 8}) {
     CAPTURE(ranks);
     const Outcome done = bench.run("jitter=1e-3 lazy=1", bench.rest(), gpus(ranks));
     CAPTURE(done.err);
@@ -194,10 +194,11 @@ static std::string several_hosts(const std::vector<std::string>& hosts, const st
   std::string command;
   for (std::size_t r = 0; r < hosts.size(); ++r) {
     const int place = local[hosts[r]]++;
+    const auto beside = std::count(hosts.begin(), hosts.end(), hosts[r]);
     command += fmt::format(
-        "NCCL_HOSTID={} PLAN_RANK={} PLAN_WORLD={} PLAN_LOCAL_RANK={} PLAN_LOCAL_WORLD=2 PLAN_JOB=j {} {} "
+        "NCCL_HOSTID={} PLAN_RANK={} PLAN_WORLD={} PLAN_LOCAL_RANK={} PLAN_LOCAL_WORLD={} PLAN_JOB=j {} "
         "--rendezvous file:. {} ",
-        hosts[r], r, hosts.size(), place, probe, "", r == 0 ? "& zero=$!;" : "> /dev/null 2>&1 &");
+        hosts[r], r, hosts.size(), place, beside, probe, r == 0 ? "& zero=$!;" : "> /dev/null 2>&1 &");
   }
   return command + "wait $zero";
 }
@@ -205,7 +206,8 @@ static std::string several_hosts(const std::vector<std::string>& hosts, const st
 TEST_CASE("two nodes, in blocks and dealt out in turn; and two trays of one NVLink domain") {
   const Bench bench;
   const std::vector<std::string> blocks{"a", "a", "b", "b"}, cyclic{"a", "b", "a", "b"};
-  for (const auto& hosts : {blocks, cyclic}) {
+  const std::vector<std::string> eight{"a", "a", "a", "a", "b", "b", "b", "b"};
+  for (const auto& hosts : {blocks, cyclic, eight}) {
     const Outcome done = bench.run("", several_hosts(hosts, bench.rest()));
     CAPTURE(done.err);
     REQUIRE(done.profile.has_value());
@@ -228,6 +230,50 @@ TEST_CASE("two nodes, in blocks and dealt out in turn; and two trays of one NVLi
   CHECK(rack.profile->gpus_per_node == 4);
   for (const ProfileTier& tier : rack.profile->tiers) CHECK(tier.kind != "scale_out");
   check_collectives(*rack.profile, 10);
+}
+
+TEST_CASE("half the NVLink bandwidth, measured, changes a plan as a preset edited to half does") {
+  const Bench bench;
+  const auto step = [&](const std::string& hardware) {
+    const Outcome done = bench.run("", std::string(PLAN_BINARY) +
+                                           " estimate --model 8b --gpus 8 --seq 8192 --global-batch 16 --layout "
+                                           "tp4,dp2,zero1,mb1 --json " +
+                                           hardware);
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+    const std::string text = read(bench.folder / "out.txt");
+    const std::size_t at = text.find("\"step_time_s\": ");
+    REQUIRE(at != std::string::npos);
+    return std::atof(text.c_str() + at + 15);
+  };
+  for (const char* nvlink : {"1", "0.5"}) {
+    const Outcome done = bench.run(std::string("nvlink=") + nvlink, bench.rest() + "--quiet", gpus(4));
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+    fs::rename(bench.folder / "out.yaml", bench.folder / (std::string("nvlink") + nvlink + ".yaml"));
+  }
+  const std::string edit = std::string(PLAN_BINARY) +
+                           " show gpu h100-sxm > whole.yaml && sed \"s/scale_up: 450 GB/scale_up: 225 GB/\" whole.yaml "
+                           "> half.yaml && ! cmp -s whole.yaml half.yaml";
+  REQUIRE(bench.run("", edit).status == 0);
+  const double measured = step("--profile nvlink0.5.yaml") / step("--profile nvlink1.yaml");
+  const double edited = step("--gpu half.yaml") / step("--gpu whole.yaml");
+  CHECK(edited > 1.02);
+  CHECK(measured == doctest::Approx(edited).epsilon(0.02));
+}
+
+TEST_CASE("what a probe would meet is said before it measures") {
+  const Bench bench;
+  const Outcome done = bench.run("", Bench::probe() + "--check", gpus(2));
+  CAPTURE(done.err);
+  CHECK(done.status == 0);
+  const std::string screen = read(bench.folder / "out.txt");
+  for (const char* seen : {"cuBLASLt  ", "NCCL      2.", "GPU-00000001", "0,1", "a probe would work"}) {
+    CAPTURE(seen);
+    CHECK(screen.find(seen) != std::string::npos);
+  }
+  CHECK_FALSE(fs::exists(bench.folder / "out.yaml"));
+  CHECK(done.ledger.empty());
 }
 
 TEST_CASE("what one rank or one operation cannot do is skipped with its words, and the rest is measured") {

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "formulas/efficiency.hpp"
+#include "hwprobe/text.hpp"
 
 using namespace plan;
 
@@ -197,8 +200,9 @@ TEST_CASE("labels of ranks and colours do not hide a table") {
   for (std::size_t begin = 0, line = 0; begin < table("all_reduce_perf", "sum", 1.75).size(); ++line) {
     const std::string text = table("all_reduce_perf", "sum", 1.75);
     const std::size_t end = text.find('\n', begin);
-    constexpr std::string_view kLabels[] = {"[0] ", "[1,0]<stdout>:", "0: ", "\x1b[1;32m"};
-    labelled += std::string(kLabels[line % 4]) + text.substr(begin, end - begin + 1);
+    constexpr std::string_view kLabels[] = {
+        "[0] ", "[1,0]<stdout>:", "0: ", "\x1b[1;32m", "x1000c0s0b0n0 0: ", "[prterun-node01-7@1,0]<stdout>:"};
+    labelled += std::string(kLabels[line % 6]) + text.substr(begin, end - begin + 1);
     begin = end + 1;
   }
   HardwareProfile profile;
@@ -244,11 +248,114 @@ TEST_CASE("the text of nvbandwidth says the same as its JSON, and a local copy r
   CHECK(profile.hbm.copy.value == doctest::Approx(2782));
 }
 
-TEST_CASE("files that hold no measurement are refused for that reason") {
-  CHECK(problem("\tGPU0\tGPU1\nGPU0\t X \tNV18\n\nLegend:\n  SYS  = Connection traversing PCIe\n  NV#  = Connection "
-                "Traversing NVLinks\n",
-                "topo.txt")
-            .find("not how fast") != std::string::npos);
+namespace {
+
+/// A table without the lines that say who took part, as people paste them.
+std::string pasted(const std::string& whole, std::size_t sizes) {
+  std::string text;
+  std::size_t rows = 0;
+  for (const std::string_view line : lines_of(whole)) {
+    const bool row = !line.empty() && line[0] == ' ';
+    if (line.find("Rank") != std::string_view::npos || line.find("starting") != std::string_view::npos) continue;
+    if (row && ++rows > sizes) continue;
+    text += std::string(line) + "\n";
+  }
+  return text;
+}
+
+std::string said(std::string_view text, const std::string& file, const ImportHints& hints = {}) {
+  HardwareProfile profile;
+  const auto done = import_measurements(text, file, profile, hints);
+  return done ? *done : "error: " + done.error()[0].message;
+}
+
+std::string topology(const std::vector<std::string>& rows) {
+  std::string text = "\x1b[4m\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) text += "GPU" + std::to_string(i) + "\t" + rows[i] + "\tPIX\t0-23\t0\n";
+  return text + "NIC0\tPIX\tPIX\tSYS\tSYS\t X \n\nLegend:\n  NV#  = Connection traversing a bonded set of # NVLinks\n";
+}
+
+}  // namespace
+
+TEST_CASE("each file says what was taken of it") {
+  const std::string whole = table("all_reduce_perf", "sum", 1.75);
+  CHECK(said(whole, "x.txt").find("nccl-tests: all_reduce on 8 GPUs of 1 node, 5 sizes, ") == 0);
+  CHECK(said(R"({"test_info": {"test": "RDMA_Write BW Test"}, "results": {"MsgSize": 65536, "n_iterations": 5000,
+    "BW_peak": 197.2, "BW_average": 196.0, "MsgRate": 0.373840}})",
+             "p.json") == "perftest, RDMA_Write BW Test: 24.5 GB/s of the network");
+  CHECK(said(R"({"results": {"MsgSize": 65536, "BW_average": 23365.0, "MsgRate": 0.373840}})", "p.json") ==
+        "perftest: 24.5 GB/s of the network");
+  CHECK(said(R"({"results": {"MsgSize": 2, "t_min": 1.7, "t_typical": 1.82, "t_avg": 1.9}})", "p.json") ==
+        "perftest: latency of the network 1.82 us at 2 bytes");
+}
+
+TEST_CASE("results that do not say who took part, or in what, are taken with the words of the user") {
+  const std::string cut = pasted(table("all_gather_perf", "none", 0.875), 99);
+  CHECK(said(cut, "out.txt").find("does not say which collective") != std::string::npos);
+  CHECK(said(cut, "out.txt", {.op = Collective::AllGather}).find("lists 0 rank") != std::string::npos);
+  CHECK(said(cut, "out.txt", {.op = Collective::AllGather, .ranks = 8}).find("all_gather on 8 GPUs of 1 node") !=
+        std::string::npos);
+  CHECK(said(cut, "out.txt", {.op = Collective::AllGather, .ranks = 16, .nodes = 2})
+            .find("all_gather on 16 GPUs of 2 nodes") != std::string::npos);
+  const std::string whole = table("all_reduce_perf", "sum", 1.75);
+  CHECK(said(whole, "x.txt", {.op = Collective::AllGather}).find("`--op` says all_gather") != std::string::npos);
+  CHECK(said(whole, "x.txt", {.ranks = 4}).find("lists 8 ranks, and `--ranks` says 4") != std::string::npos);
+}
+
+TEST_CASE("one size is a bandwidth, if it is not latency alone") {
+  const std::string header =
+      "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n";
+  const auto one = [&](double bytes, double us) {
+    const double rate = bytes / us / 1e3;
+    return header + fmt::format("  {:.0f} {:.0f} float sum -1 {:.2f} {:.2f} {:.2f} 0 {:.2f} {:.2f} {:.2f} 0\n", bytes,
+                                bytes / 4, us, rate, 1.75 * rate, us, rate, 1.75 * rate);
+  };
+  HardwareProfile profile;
+  const ImportHints hints{.op = Collective::AllReduce, .ranks = 8};
+  const auto done = import_measurements(one(8589934592, 33000), "one.txt", profile, hints);
+  REQUIRE(done.has_value());
+  const ProfileCurve& curve = profile.collectives.at(0);
+  CHECK(curve.busbw_gb_s == doctest::Approx(8589934592 * 1.75 / 33000e-6 / 1e9).epsilon(0.03));
+  CHECK(curve.alpha_us > 1);
+  // The curve passes through its point.
+  const double transfer = 8589934592 * 1.75 / (curve.busbw_gb_s * 1e9);
+  CHECK(std::pow(std::pow(curve.alpha_us * 1e-6, curve.p) + std::pow(transfer, curve.p), 1 / curve.p) ==
+        doctest::Approx(33000e-6));
+  CHECK(said(one(1024, 20), "one.txt", hints).find("that is latency") != std::string::npos);
+}
+
+TEST_CASE("AMD's twin of nccl-tests, and operations that training does not send") {
+  std::string text = table("all_reduce_perf", "sum", 1.75);
+  for (std::size_t at = 0; (at = text.find("NVIDIA H100 80GB HBM3", at)) != std::string::npos;)
+    text.replace(at, 21, "AMD Instinct MI300X");
+  CHECK(said(text, "x.txt").find("rccl-tests: all_reduce on 8 GPUs") == 0);
+  CHECK(said(table("reduce_perf", "sum", 1), "x.txt").find("measured reduce, which no step of training sends") !=
+        std::string::npos);
+}
+
+TEST_CASE("a topology says how many GPUs a host has and how NVLink joins them") {
+  HardwareProfile profile;
+  const std::vector<std::string> all{"X\tNV18\tNV18\tNV18", "NV18\tX\tNV18\tNV18", "NV18\tNV18\tX\tNV18",
+                                     "NV18\tNV18\tNV18\tX"};
+  CHECK(said(topology(all), "t") ==
+        "nvidia-smi topo -m: 4 GPUs on a host, all joined by NVLink (NV18); no speed of anything");
+  const std::vector<std::string> pairs{"X\tNV4\tSYS\tSYS", "NV4\tX\tSYS\tSYS", "SYS\tSYS\tX\tNV4", "SYS\tSYS\tNV4\tX"};
+  CHECK(said(topology(pairs), "t").find("NVLink joins them by 2") != std::string::npos);
+  const std::vector<std::string> none{"X\tPIX\tSYS\tSYS", "PIX\tX\tSYS\tSYS", "SYS\tSYS\tX\tPIX", "SYS\tSYS\tPIX\tX"};
+  CHECK(said(topology(none), "t").find("no NVLink between them") != std::string::npos);
+  REQUIRE(import_measurements(topology(none), "t", profile).has_value());
+  CHECK(profile.host_gpus == 4);
+  CHECK(profile.tiers.empty());
+  CHECK(profile.warnings.size() == 1);
+  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\n", "t").find("error") == std::string::npos);
+  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tNV1\tX\n", "t").find("marked `X`") != std::string::npos);
+}
+
+TEST_CASE("files that hold nothing to take are refused for that reason") {
   CHECK(problem(R"({"test_info": {}, "results": {"MsgSize": 65536, "BW_average": 196.0}})", "p.json").find("unit") !=
         std::string::npos);
+  CHECK(problem(R"({"nvbandwidth": {"testcases": [{"name": "device_to_device_latency_sm",
+    "bandwidth_matrix": [["700", "N/A"]]}]}})",
+                "nv.json")
+            .find("no test that a profile has a place for") != std::string::npos);
 }

@@ -25,6 +25,10 @@ extern "C" {
 int nvmlInit_v2() { return kind() == "broken" ? 999 : 0; }
 int nvmlShutdown() { return 0; }
 int nvmlSystemGetDriverVersion(char* out, unsigned size) { return std::snprintf(out, size, "580.95.05"), 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int* v) {  // NVML_DOUBLE_CUDA=12020: an old driver
+  const char* cuda = std::getenv("NVML_DOUBLE_CUDA");
+  return *v = cuda == nullptr ? 13000 : std::atoi(cuda), 0;
+}
 int nvmlDeviceGetCount_v2(unsigned* n) {
   return *n = kind() == "hgx" || kind() == "mixed" ? 8 : kind() == "one" ? 1 : 0, 0;
 }

@@ -106,7 +106,8 @@ void stop(void* state) { static_cast<State*>(state)->stopped = true; }
 void close_device(void*) {}  // a thread that is left behind may still look at it
 
 constexpr plan_probe_backend kBackend{
-    PLAN_PROBE_ABI, sizeof(plan_probe_backend), open_device, supports, unique_id, join, measure, stop, close_device};
+    PLAN_PROBE_ABI, sizeof(plan_probe_backend), open_device, supports, unique_id, join, measure, stop, close_device,
+    13000};
 
 }  // namespace
 

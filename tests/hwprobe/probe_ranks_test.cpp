@@ -86,6 +86,28 @@ TEST_CASE("2, 8 and 64 ranks meet under the built-in launcher") {
   }
 }
 
+TEST_CASE("eight ranks say what a probe would meet, and measure nothing") {
+  const Bench bench;
+  const Outcome done = run(bench, bench.with_gpus() + kPlan + "--check --timeout 4s");
+  CAPTURE(done.err);
+  CHECK(done.status == 0);
+  CHECK(done.out.find("580.95.05, runs CUDA up to 13.0; plugin built with CUDA 13.0") != std::string::npos);
+  for (int rank = 0; rank < 8; ++rank) CHECK(done.out.find("GPU-0000000" + std::to_string(rank)) != std::string::npos);
+  CHECK(done.out.find("a probe would work") != std::string::npos);
+  const Outcome busy =
+      run(bench, "LD_LIBRARY_PATH=" + bench.folder.string() +
+                     " NVML_DOUBLE=one PLAN_PROBE_PLUGIN=" PLAN_PLUGIN_DOUBLE " " + kPlan + "--check --json");
+  CHECK(busy.status == 1);
+  CHECK(busy.out.find("\"works\": false") != std::string::npos);
+  CHECK(busy.out.find("\"code\": \"BUSY\"") != std::string::npos);
+  const Outcome allowed =
+      run(bench, "LD_LIBRARY_PATH=" + bench.folder.string() +
+                     " NVML_DOUBLE=one PLAN_PROBE_PLUGIN=" PLAN_PLUGIN_DOUBLE " " + kPlan + "--check --allow-busy");
+  CHECK(allowed.status == 0);
+  const Outcome none = run(bench, "PLAN_PROBE_PLUGIN=" PLAN_PLUGIN_DOUBLE " " + kPlan + "--check");
+  CHECK((none.status == 1 || installed("nvidia-smi")));
+}
+
 TEST_CASE("eight ranks measure, write a profile, and plan with it") {
   const Bench bench;
   const Outcome done = run(bench, bench.with_gpus() + kPlan + "-o node.yaml --budget 60s --timeout 4s");
