@@ -4,17 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/write_output.hpp"
+#include "cli/launch/megatron_log.hpp"
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"
 #include "cli/report/diagnosis.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/runs/run_write.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -154,6 +160,17 @@ void compare_ranks(const std::vector<Steady>& steps, const std::vector<MeasuredL
            fmt::format("{} takes {:.3g} s a step, the others {:.3g} s", logs[i].file, steps[i].median, usual)});
 }
 
+/// A log that prints its job's arguments says by itself which job it is of.
+Args with_job_of_log(Args args) {
+  if (!args.layout && args.from.empty())
+    for (const std::string& log : args.log)
+      if (printed_arguments(log)) {
+        args.from = {log};
+        break;
+      }
+  return args;
+}
+
 Errors missing_files(const Args& args) {
   Errors errors;
   if (args.log.empty() && args.trace.empty() && args.snapshot.empty())
@@ -164,7 +181,9 @@ Errors missing_files(const Args& args) {
   if (!args.layout && args.from.empty())
     errors.push_back({"missing_flag",
                       "nothing says which layout ran",
-                      {},
+                      args.log.empty()
+                          ? std::vector<std::string>{}
+                          : std::vector<std::string>{"no log prints its job's arguments, as Megatron-LM's do"},
                       {"write `--from train.sbatch`, or `--model`, `--gpus` and `--layout tp8,pp16`"}});
   return errors;
 }
@@ -214,9 +233,39 @@ void measure(DiagnosisReport& report) {
                                                   report.step->spikes)});
 }
 
+/// --append: what was measured as a row of plan-runs(5), below those that the file holds.
+Result<void> append_run(const Args& args, const DiagnosisReport& report) {
+  MeasuredFigures figures;
+  const std::string source = !args.log.empty() ? args.log.front() : !args.trace.empty() ? args.trace.front() : "";
+  const std::filesystem::path file(source);
+  figures.id = file.stem().string(), figures.source = file.filename().string(), figures.suite = "own";
+  figures.step_time_s = report.measured.seconds[0].value_or(0);
+  if (!report.memory.empty()) {
+    figures.peak_memory_gib = report.memory.front().measured / kGiB;
+    figures.memory_kind = report.memory.front().kind;
+  }
+  if (figures.step_time_s <= 0 && figures.peak_memory_gib <= 0)
+    return fail(Error{"nothing_measured", "neither step time nor memory was measured: there is no run to append"});
+  const StoreOptions store = StoreOptions::from_environment();
+  const Result<Run> run = run_of(report.plan.problem, report.plan.best.layout, figures, preset_catalogue(store));
+  if (!run) return tl::unexpected(run.error());
+  std::string before;
+  if (std::error_code status; std::filesystem::exists(*args.append, status)) {
+    const Result<std::string> text = yaml::read_text(*args.append);
+    if (!text) return tl::unexpected(text.error());
+    before = *text;
+  }
+  const Result<std::string> text = with_run(before, *args.append, *run);
+  if (!text) return tl::unexpected(text.error());
+  if (const Result<bool> written = write_outputs(args, {{*args.append, *text}}); !written)
+    return tl::unexpected(written.error());
+  return {};
+}
+
 }  // namespace
 
-int run_diagnose(const Args& args, Streams& streams) {
+int run_diagnose(const Args& given, Streams& streams) {
+  const Args args = with_job_of_log(given);
   Errors errors = missing_files(args);
   if (!errors.empty()) return report_errors(errors, streams);
   const Result<Problem> problem = resolve_problem(args);
@@ -234,6 +283,9 @@ int run_diagnose(const Args& args, Streams& streams) {
   compare_memory(report);
   if (report.measured.seconds[0])
     report.diagnosis = diagnose(report.plan.problem, report.plan.best, report.measured, evidence);
+  if (args.append)
+    if (const Result<void> appended = append_run(args, report); !appended)
+      return report_errors(appended.error(), streams);
   if (wants_json(args))
     streams.out = diagnosis_json(report);
   else if (args.format == "markdown" || args.format == "github")

@@ -8,12 +8,15 @@
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_cousins.hpp"
+#include "cli/launch/megatron_log.hpp"
 #include "cli/launch/torchtitan.hpp"
 
 namespace plan {
 namespace {
 
 constexpr LaunchFormat kFormats[] = {
+    {"megatron-log", "Megatron-LM's log: the arguments that it prints", Framework::Megatron, nullptr, is_megatron_log,
+     read_megatron_log},
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
     {"megatron-yaml", "Megatron-LM's arguments as YAML: MODEL_ARGS, Primus's experiments", Framework::Megatron, nullptr,

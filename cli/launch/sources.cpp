@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/megatron_log.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -124,7 +125,8 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
   Errors errors;
   for (std::string path : paths) {
     std::string selector = selector_of(path);
-    Result<std::string> text = yaml::read_text(path);
+    std::optional<std::string> printed = printed_arguments(path);
+    Result<std::string> text = printed ? *std::move(printed) : yaml::read_text(path);
     if (!text) {
       errors.insert(errors.end(), text.error().begin(), text.error().end());
       continue;

@@ -227,4 +227,26 @@ Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file)
   return runs;
 }
 
+namespace {
+
+std::string text_of(const std::string& value) { return value; }
+template <class T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? fmt::format("{}", *value) : std::string();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> cells_of(const Run& run) {
+  std::vector<std::pair<std::string, std::string>> cells;
+  columns(run, [&](std::string_view name, const auto& field) { cells.emplace_back(name, text_of(field)); });
+  return cells;
+}
+
+std::vector<std::string> run_columns() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : cells_of(Run{})) names.push_back(name);
+  return names;
+}
+
 }  // namespace plan

@@ -49,4 +49,9 @@ struct Run {
 /// a negative or absurd size, an unclosed quote, a row of another width.
 [[nodiscard]] Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file);
 
+/// All columns, in the order of the schema.
+[[nodiscard]] std::vector<std::string> run_columns();
+/// Column and text of every cell of a run, in that order; blank where the run does not say.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> cells_of(const Run& run);
+
 }  // namespace plan

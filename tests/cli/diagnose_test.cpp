@@ -144,3 +144,22 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
   refused(with_job({"diagnose", "--log", folder.write("b.log", megatron_log(5, 256))}), "is of steps of 256 sequences");
   refused(with_job({"diagnose", "--trace", folder.write("t.json", "{}")}), "no kernel");
 }
+
+TEST_CASE("a diagnosed run is appended as a row that validates") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"].get<double>();
+  const std::string log = folder.write("rank0.log", megatron_log(1.1 * step));
+  const std::string csv = (folder.path() / "own.csv").string();
+  for (int i = 1; i <= 2; ++i) {
+    const Answer answer = run(with_job({"diagnose", "--log", log, "--append", csv}));
+    CAPTURE(answer.err);
+    REQUIRE(answer.status == 0);
+  }
+  const Answer validated = run({"validate", csv, "--json"});
+  CAPTURE(validated.err);
+  REQUIRE(validated.status == 0);
+  const Json report = Json::parse(validated.out);
+  CHECK(report["rows"] == 2);
+  CHECK(report["scored"] == 2);
+  CHECK(report["overall"]["step_time"]["median_ape"].get<double>() == doctest::Approx(0.1 / 1.1).epsilon(0.3));
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cli/launch/format.hpp"
+
+namespace plan {
+
+/// The head of a log up to the end of the arguments that its job printed, with empty lines for all before them; nothing
+/// if it printed none. A log may be of any length.
+[[nodiscard]] std::optional<std::string> printed_arguments(const std::string& path);
+
+/// The arguments that Megatron-LM prints into its log.
+[[nodiscard]] bool is_megatron_log(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const LaunchFacts& facts);
+
+}  // namespace plan

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "planner/runs/run_problem.hpp"
+
+namespace plan {
+
+/// What was measured of a job, beside what the job is.
+struct MeasuredFigures {
+  std::string id{}, suite{}, source{};
+  double step_time_s = 0;      ///< 0: not measured
+  double peak_memory_gib = 0;  ///< 0: not measured
+  std::string memory_kind{};
+};
+
+/// A job and what was measured of it as a run, in the words of plan-runs(5). What the schema cannot say, so that the
+/// run would read back as another job, is an error that names it.
+[[nodiscard]] Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredFigures& measured,
+                                 const Catalogue& catalogue);
+
+/// The runs of a file and one more below them, under the file's own header; with all columns where it is empty.
+[[nodiscard]] Result<std::string> with_run(const std::string& text, const std::string& file, const Run& run);
+
+}  // namespace plan
