@@ -2,7 +2,8 @@
 # Everything that needs a GPU, in one go, on a machine with at least one NVIDIA GPU, the CUDA toolkit, nccl.h and
 # Python with PyTorch: tests/gpu/run_all.sh [build folder]. Prints one line a check and ends with their number.
 # A check whose tool is missing is skipped in words and never counted as passed; after one that fails the rest is done.
-# Begins with one GPU and 20 seconds, and ends with what was not measured, in its words, and a table of what was.
+# Begins with what a probe would meet, and one GPU and 20 seconds; ends with what was not measured, in its words, with
+# what was beside the data sheet, and beside what others published of this GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=${1:-build-gpu}
@@ -22,6 +23,7 @@ plan=$build/plan
 with_torch() { python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null || { skip "no PyTorch with CUDA"; return; }; python3 "$@"; }
 
 builds() { cmake -S . -B "$build" -G Ninja -DPLAN_CUDA=ON && cmake --build "$build" --target plan plan_probe_cuda; }
+would_work() { "$plan" probe --check; }
 first_look() { # one GPU, 20 seconds: what is wrong from the start shows here
   CUDA_VISIBLE_DEVICES=0 timeout 300 "$plan" probe -o "$out/first.yaml" --budget 20s > "$out/table"
 }
@@ -67,6 +69,7 @@ sanitizer() {
 
 nvidia-smi -L > /dev/null 2>&1 || { echo "no GPU here: nothing was checked"; exit 3; }
 check "builds with PLAN_CUDA=ON" builds
+check "a probe would work here" would_work
 check "one GPU, 20 seconds" first_look
 check "probe within its budget" probes
 check "figures within 3 % of PyTorch" with_torch tests/gpu/independent.py "$out/node.yaml"
@@ -87,5 +90,10 @@ for profile in "$out/node.yaml" "$out/first.yaml"; do
   break
 done
 [ ! -f "$out/table" ] || cat "$out/table"
+for profile in "$out/node.yaml" "$out/first.yaml"; do
+  [ -f "$profile" ] || continue
+  python3 tests/gpu/against_published.py "$profile" || echo "beside published figures: not compared"
+  break
+done
 echo "$passed passed, $failed failed, $skipped skipped; profiles are in $build"
 [ "$failed" -eq 0 ]
