@@ -67,8 +67,8 @@ struct MeasuredLog {
   std::string dialect{};  ///< "Megatron-LM", "torchtitan", ...; empty: no line of a training step was found
   std::map<LogFigure, Series> figures{};
   std::optional<OutOfMemory> out_of_memory{};
-  std::vector<Evidence> evidence{};                              ///< of NCCL's lines
-  std::vector<std::string> nccl_versions{};                      ///< as printed
+  std::vector<Evidence> evidence{};          ///< of NCCL's lines
+  std::vector<std::string> nccl_versions{};  ///< as printed
   std::int64_t lines = 0;
 
   [[nodiscard]] const Series* find(LogFigure figure) const {
