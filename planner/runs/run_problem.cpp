@@ -15,6 +15,7 @@
 #include "planner/estimate.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/runs/run_guesses.hpp"
 #include "planner/runs/run_stack.hpp"
 #include "planner/stages.hpp"
 
@@ -225,69 +226,6 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   if (run.recompute.empty() && defaults.recomputes != 0)
     layout.recompute = {.kind = RecomputeKind::Selective, .modules = defaults.recomputes};
   return layout;
-}
-
-/// Modules in the order in which they cost least for what they free: norms, activations, up-projections.
-constexpr std::uint16_t kCheapModules[] = {kRecomputeNorm, kRecomputeMoeActivation, kRecomputeLatentUp};
-
-/// The least recomputation with which a layout fits, for runs that say nothing of theirs: scores of unfused attention,
-/// then cheap modules of routed layers, then as few whole layers of each chunk as suffice (Megatron's `block`). What
-/// fits with none of it stays as it is.
-Recompute least_recompute(const Problem& problem, Layout layout) {
-  const Recompute stated = layout.recompute;
-  const auto fits = [&](const Recompute& choice) {
-    layout.recompute = choice;
-    const Estimate estimate = plan::estimate(problem, layout);
-    return estimate.peak <= estimate.capacity;
-  };
-  if (fits(stated)) return stated;
-  if (!problem.training.stack.flash_attention)
-    if (const Recompute scores{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention}; fits(scores))
-      return scores;
-  Recompute cheap{.kind = RecomputeKind::Selective};
-  for (const std::uint16_t module : kCheapModules) {
-    cheap.modules = static_cast<std::uint16_t>(cheap.modules | module);
-    if (problem.model.moe() && problem.training.stack.states != StateLayout::Fsdp2 && fits(cheap)) return cheap;
-  }
-  const auto blocks = [](int layers) { return Recompute{.kind = RecomputeKind::Full, .layers = layers}; };
-  const int chunks = static_cast<int>(layout.chunks());
-  int few = 0, enough = (problem.model.depth() + chunks - 1) / chunks;
-  if (!fits(blocks(enough))) return stated;
-  while (enough - few > 1) {
-    const int middle = (few + enough) / 2;
-    (fits(blocks(middle)) ? enough : few) = middle;
-  }
-  return blocks(enough);
-}
-
-/// The expert parallelism of a run that states none: the fastest that fits, or else the one that lacks least memory.
-int fastest_expert_parallelism(const Problem& problem, Layout layout) {
-  int fastest = 1;
-  std::pair best(std::numeric_limits<std::int64_t>::max(), 0.0);  // bytes that lack, seconds
-  for (layout.ep = 1; layout.ep <= std::min(problem.gpus, kMostExperts); ++layout.ep) {
-    if (broken_rule(problem, layout) >= 0) continue;
-    const Estimate estimate = plan::estimate(problem, layout);
-    const std::int64_t lacks = std::max<std::int64_t>(0, estimate.peak.value - estimate.capacity.value);
-    const std::pair now(lacks, estimate.step_time.value);
-    if (now < best) best = now, fastest = layout.ep;
-  }
-  return fastest;
-}
-
-/// Largest micro-batch among which published jobs were tuned (Narayanan et al. 2021, section 5.4.3).
-constexpr int kMostTuned = 4;
-
-/// The micro-batch of a run that states none, as its authors would have tuned it: the fastest that fits.
-int fastest_micro_batch(const Problem& problem, Layout layout) {
-  int fastest = layout.micro_batch;
-  double least = plan::estimate(problem, layout).step_time.value;
-  for (layout.micro_batch = 2; layout.micro_batch <= kMostTuned; layout.micro_batch *= 2) {
-    if (broken_rule(problem, layout) >= 0) break;
-    const Estimate estimate = plan::estimate(problem, layout);
-    if (estimate.peak > estimate.capacity) break;
-    if (estimate.step_time.value < least) least = estimate.step_time.value, fastest = layout.micro_batch;
-  }
-  return fastest;
 }
 
 /// Whether a run that went well leaves degrees open, which are then what its authors would have found.
