@@ -183,6 +183,7 @@ struct Calibration {
   double memory_bound = 0.949;   ///< the same for memory-bound kernels
   double scale_up = 0.986;       ///< bandwidth of collectives inside the scale-up domain
   double scale_out = 0.856;      ///< and across nodes
+  double tensor_parallel = 1.3;  ///< time of all-reduces between the GEMMs of a layer / measured alone
   double eager_traffic = 2.46;   ///< memory traffic of unfused pointwise kernels / fused ones
   double flash2_rate = 0.617;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
   double flash1_rate = 0.433;    ///< FlashAttention 1 / FlashAttention 2

@@ -142,7 +142,7 @@ void LayerBuilder::embedding() {
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
-  const double time = message_time(forward, size, group);
+  const double time = tensor_time(forward, size, group);
   cost_.forward.tp += time;
   add_message(Axis::Tp, forward, group, size, 1, time, time);
   if (!split_.sequence_parallel) return;  // what was summed passes its gradient on as it is
@@ -162,8 +162,8 @@ void LayerBuilder::head() {
   const Group group{split_.tp, 1};
   const double size = hidden_bytes(tokens_, model_.hidden);
   if (split_.sequence_parallel) {
-    const double gather = message_time(Collective::AllGather, size, group);
-    const double scatter = message_time(Collective::ReduceScatter, size, group);
+    const double gather = tensor_time(Collective::AllGather, size, group);
+    const double scatter = tensor_time(Collective::ReduceScatter, size, group);
     cost_.forward.tp += gather;
     const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, out.data);
     const double hidden = reduced_beside(scatter, out.weight);
@@ -171,12 +171,12 @@ void LayerBuilder::head() {
     add_message(Axis::Tp, Collective::AllGather, group, size, stack_.keeps_gathered ? 1 : 2, gather, gather + again);
     add_message(Axis::Tp, Collective::ReduceScatter, group, size, 1, scatter, hidden);
   } else {
-    const double reduce = message_time(Collective::AllReduce, size, group);
+    const double reduce = tensor_time(Collective::AllReduce, size, group);
     const double hidden = reduced_beside(reduce, out.weight);
     cost_.backward_input.tp += hidden;
     add_message(Axis::Tp, Collective::AllReduce, group, size, 1, reduce, hidden);
   }
-  const double loss = message_time(Collective::AllReduce, 4 * tokens_, group);  // max, target logit, sum
+  const double loss = tensor_time(Collective::AllReduce, 4 * tokens_, group);  // max, target logit, sum
   cost_.forward.tp += 3 * loss;
   add_message(Axis::Tp, Collective::AllReduce, group, 4 * tokens_, 3, loss, 3 * loss);
 }
@@ -194,10 +194,10 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   const double narrow = is_fp8(training_.precision) ? 0.5 : 1;
   const double chunks = stack_.tp_overlap ? 1.0 / split_.tp : 1.0;  // userbuffers: one chunk stays exposed
   if (split_.sequence_parallel) {
-    const double gather = message_time(Collective::AllGather, narrow * in, group);
-    const double scatter = message_time(Collective::ReduceScatter, out, group);
-    const double gather_grad = message_time(Collective::AllGather, narrow * out, group);
-    const double scatter_grad = message_time(Collective::ReduceScatter, in, group);
+    const double gather = tensor_time(Collective::AllGather, narrow * in, group);
+    const double scatter = tensor_time(Collective::ReduceScatter, out, group);
+    const double gather_grad = tensor_time(Collective::AllGather, narrow * out, group);
+    const double scatter_grad = tensor_time(Collective::ReduceScatter, in, group);
     const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, column.data);
     const double hidden_scatter = reduced_beside(scatter_grad, column.weight);
     cost_.forward.tp += chunks * (gather + scatter);
@@ -209,8 +209,8 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
     add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunks * gather_grad);
     add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad, hidden_scatter);
   } else {
-    const double forward = message_time(Collective::AllReduce, out, group);
-    const double backward = message_time(Collective::AllReduce, in, group);
+    const double forward = tensor_time(Collective::AllReduce, out, group);
+    const double backward = tensor_time(Collective::AllReduce, in, group);
     const double hidden = sums * reduced_beside(backward, column.weight / sums);
     cost_.forward.tp += chunks * forward;
     cost_.backward_input.tp += hidden;

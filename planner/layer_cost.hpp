@@ -92,6 +92,13 @@ class LayerBuilder {
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
+  /// The same between the GEMMs of a layer: an all-reduce, which reads and writes all that it sums, shares memory and
+  /// SMs with them; halves of one, as sequence parallelism has them, run as alone.
+  double tensor_time(Collective op, double size, Group group) const {
+    return (op == Collective::AllReduce ? fit_.tensor_parallel : 1) * message_time(op, size, group);
+  }
+  /// Passes that quantise both operands of a linear row by row, for each of its three products.
+  void add_row_scales(double m, double n, double k);
   double attention_rate() const;
   void add_scan(double flops);
   double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans

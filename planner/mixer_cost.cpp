@@ -245,8 +245,8 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
     const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
     const double size = 2 * tokens_ / split_.tp * copies * split_.etp * width;
-    const double gather = message_time(Collective::AllGather, size, group);
-    const double scatter = message_time(Collective::ReduceScatter, size, group);
+    const double gather = tensor_time(Collective::AllGather, size, group);
+    const double scatter = tensor_time(Collective::ReduceScatter, size, group);
     add_forward({.tp = gather + scatter}, 0);
     cost_.backward_input.tp += gather + scatter;
     add_message(Axis::Tp, Collective::AllGather, group, size, 2, gather, 2 * gather);

@@ -60,7 +60,10 @@ Explanation by_law(std::string title, const CollectiveLaw& law, double size, dou
 /// One message kind: how often, how long, and which share of it no computation hides.
 Explanation exposed_message(const Plan& plan, const std::string& name, const Message& message, double visits) {
   const double count = visits * message.count, exposed = visits * message.exposed;
-  Explanation time = explain_message(plan, "t", message.op, message.size, message.group, message.time);
+  // Between the GEMMs of a layer an all-reduce shares SMs and memory with them.
+  const bool shares = message.axis == Axis::Tp && message.op == Collective::AllReduce;
+  const double beside = shares ? plan.problem.cluster.calibration.tensor_parallel : 1;
+  Explanation time = explain_message(plan, "t", message.op, message.size, message.group, message.time, beside);
   Explanation out = explained(fmt::format("exposed {} over {} ranks, {} each", plan::name(message.op),
                                           message.group.size, traffic_text(round_bytes(message.size))),
                               "n*t*u", exposed, "s",
@@ -116,15 +119,15 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
 
 }  // namespace
 
-Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,
-                            double seconds) {
+Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group, double seconds,
+                            double beside) {
   const Cluster& cluster = plan.problem.cluster;
   const Tier& tier = group_tier(cluster, group);
   const bool ring = op == Collective::SendRecv;
   const CollectiveLaw law = ring ? send_law(cluster, size, group.stride) : collective_law(cluster, op, size, group);
   Explanation out = by_law(fmt::format("one {} over {} ranks on {}", plan::name(op), group.size, tier.name), law, size,
                            ring ? 1 : wire_factor(op, group.size), seconds,
-                           ring ? cluster.calibration.scale_out : calibration_of(cluster, group),
+                           (ring ? cluster.calibration.scale_out : calibration_of(cluster, group)) / beside,
                            cluster.measured ? "profile" : "cluster");
   out.name = std::move(name);
   return out;

@@ -55,7 +55,7 @@ struct SlowestStage {
 
 /// Seconds of one collective of `size` bytes, as the planner counts it.
 [[nodiscard]] Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,
-                                          double seconds);
+                                          double seconds, double beside = 1);
 /// Seconds of one hand-over between pipeline stages.
 [[nodiscard]] Explanation explain_hand_over(const Plan& plan, std::string name);
 

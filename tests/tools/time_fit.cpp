@@ -24,6 +24,8 @@ constexpr std::array kConstants{
     Constant{"memory_bound", &Calibration::memory_bound, 0.95, 0.02},
     Constant{"scale_up", &Calibration::scale_up, 0.90, 0.15},
     Constant{"scale_out", &Calibration::scale_out, 0.86, 0.015},
+    // All-reduces and GEMMs share SMs and memory traffic: a third dearer than alone, in runs that differ in tp alone.
+    Constant{"tensor_parallel", &Calibration::tensor_parallel, 1.3, 0.10},
     Constant{"eager_traffic", &Calibration::eager_traffic, 2.5, 0.30},
     Constant{"flash2_rate", &Calibration::flash2_rate, 0.60, 0.15},
     // FlashAttention 2 is 1.7 to 3.0 times as fast as its first version and 1.3 to 2.5 times as fast as the Triton
