@@ -22,7 +22,8 @@ struct GemmShape {
 
 /// Time of one GEMM: measured table inside its hull (log-log interpolation of the rate), the fitted roofline scaled
 /// to the table's boundary outside it and never above the best measured rate; a share of the data sheet's peak
-/// where nothing was measured. A type that the GPU lacks runs as the next wider one.
+/// where nothing was measured. A type that the GPU lacks runs as the next wider one. Tensor cores load 16 bytes at
+/// once: operands whose rows are no multiple of that feed them in narrower loads, and so much slower.
 [[nodiscard]] Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation);
 
 /// Grouped GEMM of `experts` experts with `rows` tokens each. `n` and `k` are the weight's output and input width in

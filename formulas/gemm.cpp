@@ -12,10 +12,19 @@ namespace {
 constexpr double kTypicalRateShare = 0.70;
 constexpr double kTypicalBandwidthShare = 0.6;
 constexpr Seconds kTypicalGemmFloor{2.8e-6};
+/// Of what a narrower format should gain over a measured 16-bit rate, where nobody measured it: fp8 on AMD's GPUs
+/// reaches about half in training.
+constexpr double kUnmeasuredGain = 0.5;
 
 // Grouped GEMMs against dense ones, where none were measured: launch per expert and asymptotic rate on B200.
 constexpr Seconds kTypicalPerExpert{3.6e-6};
 constexpr double kGroupedOverDense = 1.0;
+
+/// Tensor cores load vectors of 16 bytes: 8 elements of 16 bits. Where rows are a multiple of fewer, narrower loads
+/// feed them (NVIDIA, Matrix Multiplication Background, section 4.1: "multiples of 8 elements"). Half as wide cost
+/// the square root: with 50,257 columns of logits nanoGPT's step of 124M parameters takes a quarter
+/// longer than with 50,304 (github.com/karpathy/nanoGPT), a third of whose products are the logits'.
+constexpr double kAlignedBytes = 16, kAlignmentPower = 0.5;
 
 std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
 std::size_t index(Orientation orientation) { return static_cast<std::size_t>(orientation); }
@@ -151,6 +160,14 @@ GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
   fit = tables[index(Orientation::Forward)].fit;
   if (fit.rate.value <= 0) {
     const double peak = gpu.peak[index(dtype)].value;
+    const GemmFit& wider = gpu.gemm[index(DType::Bf16)][0].fit;
+    const double wider_peak = gpu.peak[index(DType::Bf16)].value;
+    if ((dtype == DType::Fp8 || dtype == DType::Fp4) && wider.rate.value > 0 && wider_peak > 0 && peak > wider_peak) {
+      fit = wider;
+      fit.rate = wider.rate * (1 + kUnmeasuredGain * (peak / wider_peak - 1));
+      fit.rate = fit.rate * gpu.orientation_ratio[index(dtype)][index(orientation)];
+      return fit;
+    }
     fit = {.t0 = kTypicalGemmFloor,
            .rate = FlopsPerSecond(kTypicalRateShare * (peak > 0 ? peak : 1e12)),
            .bandwidth = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth * kTypicalBandwidthShare
@@ -177,10 +194,28 @@ GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation)
           .bandwidth = BytesPerSecond(gpu.memory_efficiency * hbm)};
 }
 
-Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+namespace {
+
+/// Share of an aligned GEMM's rate.
+double alignment_share(const GemmShape& shape, DType dtype, Orientation orientation) {
+  // Of the extents along which operands lie in memory: of a linear's forward pass the inner one alone, of its data
+  // gradient that and its result's, of its weight gradient both of its result's. Batches are of attention's products.
+  const bool linear = orientation == Orientation::Forward && shape.batch == 1;
+  const double first = orientation == Orientation::WeightGrad ? shape.m : shape.k;
+  const double second = linear ? first : shape.n;
+  const double whole = kAlignedBytes / operand_bytes(dtype);
+  const auto share = [&](double extent) {
+    double elements = whole;
+    while (elements > 1 && std::fmod(extent, elements) != 0) elements /= 2;
+    return elements / whole;
+  };
+  return std::pow(std::min(share(first), share(second)), kAlignmentPower);
+}
+
+/// Of an aligned GEMM of a type that the GPU has.
+Seconds aligned_gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   const double flops = 2 * shape.m * shape.n * shape.k * shape.batch;
   if (flops <= 0) return Seconds(0);
-  dtype = supported(gpu, dtype);
   const auto& tables = gpu.gemm[index(dtype)];
   const bool own = !tables[index(orientation)].grid.empty();
   const GemmGrid& grid = tables[own ? index(orientation) : 0].grid;
@@ -192,6 +227,13 @@ Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientati
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
   return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained[index(dtype)]));
+}
+
+}  // namespace
+
+Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+  dtype = supported(gpu, dtype);
+  return aligned_gemm_time(gpu, shape, dtype, orientation) / alignment_share(shape, dtype, orientation);
 }
 
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
