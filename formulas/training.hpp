@@ -111,6 +111,10 @@ struct Stack {
   bool legacy_moe_probs = false;       ///< probabilities applied when tokens return: their k copies are kept
   bool batch_first_attention = false;  ///< bshd kernel under sbhd activations: output kept twice if micro_batch > 1
   bool fused_softmax = true;           ///< unfused attention's scale, mask and softmax in one kernel
+  bool broadcasts_shards = false;      ///< ZeRO-1: every owner broadcasts its updated weights in turn
+  bool prunes_recompute = false;       ///< full recomputation ends before a layer's last product, which nothing reads
+  bool fused_biased_experts = true;    ///< bias, clamp and gate of experts with biases in one kernel
+  bool fp8_rowwise = false;            ///< fp8 with a scale for each row of both operands
   bool fused_sinks = true;             ///< attention with learned sinks has a fused kernel
   bool loader_attention_mask = false;  ///< the data loader makes a bool mask of s * s per sequence
   bool reshard_after_forward = true;   ///< FSDP: gather again for the backward pass

@@ -66,7 +66,7 @@ double offloaded_bytes(const Problem& problem, const Split& split, const Layer& 
 
 }  // namespace
 
-CostModel::CostModel(const Problem& problem, const Split& split) {
+CostModel::CostModel(const Problem& problem, const Split& split) : prunes_(problem.training.stack.prunes_recompute) {
   for (const Layer& kind : problem.model.kinds) {
     LayerBuilder builder(problem, split);
     builder.layer(kind);

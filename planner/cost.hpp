@@ -40,6 +40,7 @@ struct LayerCost {
   Phase backward_input{};
   Phase backward_weight{};
   double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
+  Phase last{};              ///< part of `forward`: the layer's last product, which no backward pass reads
   double offloaded = 0;      ///< bytes sent to the host in forward and fetched in backward
   double paired_ep = 0;  ///< ep time left of both passes beside another micro-batch, or launches beyond all other work
   std::vector<Message> messages{};
@@ -68,11 +69,15 @@ class CostModel {
   const LayerCost& embedding() const { return embedding_; }
   const LayerCost& head() const { return head_; }
   /// Extra forward work before the backward of one layer when it is recomputed fully.
-  const Phase& full_recompute(int kind) const { return layers_[static_cast<std::size_t>(kind)].forward; }
+  Phase full_recompute(int kind) const {
+    const LayerCost& cost = layers_[static_cast<std::size_t>(kind)];
+    return prunes_ ? cost.forward + -1.0 * cost.last : cost.forward;
+  }
   /// The same for the modules of a RecomputeModule bit set.
   [[nodiscard]] Phase selective_recompute(int kind, std::uint16_t modules) const;
 
  private:
+  bool prunes_;  ///< Stack::prunes_recompute
   std::vector<LayerCost> layers_;
   std::vector<std::array<Phase, kRecomputeModules>> module_forward_;
   LayerCost embedding_, head_;

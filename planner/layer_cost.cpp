@@ -118,7 +118,8 @@ void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
   add_activation(tokens_, f, shape.gated, kRecomputeMlpActivation);
-  add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
+  const Linear out = add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
+  cost_.last.compute = out.forward;
   tensor_messages(h, h, in, shape.gated && stack_.reduces_per_linear ? 2 : 1);
 }
 

@@ -69,6 +69,7 @@ Stack fsdp(std::string_view name, bool compiled) {
   stack.fused_norms = stack.fused_activation = compiled;
   stack.transformer_engine = stack.gradient_fusion = stack.tp_async_reduce = false;
   stack.keeps_gathered = stack.weighs_outputs = true;
+  stack.prunes_recompute = true;  // torch.utils.checkpoint without reentry stops early; XLA drops dead code
   return stack;
 }
 
@@ -99,6 +100,8 @@ Stack internevo() {
   stack.cross_entropy = CrossEntropy::Compiled;  // flash-attn's, and Apex's norm (internlm/model/losses, utils)
   stack.fused_norms = true;
   stack.keeps_gathered = stack.weighs_outputs = false;
+  stack.prunes_recompute = false;
+  stack.broadcasts_shards = true;  // internlm/solver/optimizer/hybrid_zero_optim.py, broadcast_params
   return stack;
 }
 
