@@ -66,7 +66,10 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
   const double gathers = layout.zero == 3 ? rounds * (training.stack.reshard_after_forward ? 2 : 1) : 1;
   const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
   Messages messages;
-  const auto share = [&](double parameters, const Replicas& ranks, double parts) {
+  // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
+  const bool layered = layout.zero == 3;
+  const bool frozen = layered && training.adapters();
+  const auto share = [&](double parameters, double fetched, const Replicas& ranks, double parts) {
     if (whole) {
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
     } else {
@@ -74,14 +77,14 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
       messages.add(What::Reduce, Collective::AllReduce, ranks.between, parameters * element / ranks.inside.size,
                    reduces, parts);
     }
-    if (layout.zero > 0)
-      messages.add(What::Gather, Collective::AllGather, ranks.inside, parameters * weight, gathers, parts);
+    if (layout.zero > 0 && !layered && training.stack.broadcasts_shards)
+      messages.add(What::Gather, Collective::Broadcast, ranks.inside, fetched * weight, gathers, ranks.inside.size);
+    else if (layout.zero > 0)
+      messages.add(What::Gather, Collective::AllGather, ranks.inside, fetched * weight, gathers, parts);
   };
-  // ZeRO-3 moves layer by layer.
-  const bool layered = layout.zero == 3;
-  share(dense, replicas_of(layout, layout.dense_group(), layout.tp),
+  share(dense, frozen ? sums.dense + sums.ends : dense, replicas_of(layout, layout.dense_group(), layout.tp),
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, replicas_of(layout, layout.expert_dp(), layout.etp * layout.ep),
+  share(expert, frozen ? sums.expert : expert, replicas_of(layout, layout.expert_dp(), layout.etp * layout.ep),
         layered ? std::max(1, expert_layers(content)) : 1);
   if (shares_table(problem_, layout, content))
     messages.add(What::Table, Collective::AllReduce, {2, 1, layout.world()},

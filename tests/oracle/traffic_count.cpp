@@ -51,7 +51,7 @@ int members(int world, const std::function<int(int)>& key, int rank) {
 
 /// Bytes a rank sends in a collective of `size` bytes (NCCL's conventions).
 double sent(Collective op, double size, int n) {
-  if (op == Collective::SendRecv) return size;
+  if (op == Collective::SendRecv || op == Collective::Broadcast) return size;  // along a chain
   return (op == Collective::AllReduce ? 2 : 1) * size * (n - 1) / n;
 }
 
@@ -423,6 +423,9 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
     out.add("dp", Collective::ReduceScatter, grads / cut, reductions * cut, rank, inside);
     out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank, between);
     const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1) : 1;
+    const int owned = both ? 2 * sharers : sharers;  // each broadcasts its own
+    if (l.zero < 3 && job.training.stack.broadcasts_shards)
+      return out.add("dp", Collective::Broadcast, parameters * 2 / owned, fetches * owned, rank, inside);
     out.add("dp", Collective::AllGather, parameters * 2 / cut, fetches * cut, rank, inside);
   };
   reduce(
