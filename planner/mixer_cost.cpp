@@ -19,6 +19,20 @@ constexpr double kRoutingCalls = 115, kLaunchesPerCall = 4;
 /// Launches from C++ that multiply one expert's tokens, or quantise and multiply them, in each product.
 constexpr double kExpertLaunches = 1, kQuantisedExpertLaunches = 4;
 
+/// Bytes an element of what gpt-oss's experts do between their products, kernel by kernel: biases of both halves 12,
+/// two clamps 8, sigmoid of the scaled gate 8, products with gate, shifted half and probability 22, the output's bias
+/// 6; their gradients, and sums of those of the biases.
+constexpr struct { double forward, backward; } kBiasedChain{56, 110};
+
+/// Bytes an element of a chunked scan's inputs, by kernel (state-spaces/mamba, ssd_combined.py, chunks of 128 tokens
+/// and a state of as many): convolution 4, states of chunks written 6 and passed on 12 in fp32, read with the inputs 8,
+/// gated norm 6; backward once more all but the norm, then gradients of norm 9, states 18, inputs 12, coefficients 14,
+/// convolution 6 and of the concatenated projection 4.
+constexpr struct {
+  const char* what;
+  double forward, backward;
+} kAroundScan{"convolution, gate and states of the scan", 36, 91};
+
 double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
@@ -152,7 +166,7 @@ void LayerBuilder::mamba(const Mamba2Shape& shape) {
   const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
   // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
   add_scan(7 * inner * as_double(shape.state) * tokens_);
-  add_pointwise({"convolution, gate and states of the scan", tokens_, inner + states, 12, 24, 6});
+  add_pointwise({kAroundScan.what, tokens_, inner + states, kAroundScan.forward, kAroundScan.backward, 8});
   add_linear(tokens_, h, inner, dtype_);
   tensor_messages(h, h, in);
 }
@@ -171,10 +185,14 @@ void LayerBuilder::add_scan(double flops) {
 }
 
 double LayerBuilder::scan_rate() const {
-  // Triton kernels of small products: a quarter of the peak on Ampere, and behind it later as FlashAttention 2 is.
-  const bool later = generation(gpu_.architecture) != GpuGeneration::Ampere;
-  return gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value * 0.25 * gemm_rate(DType::Bf16) *
-         (later ? fit_.flash2_rate : 1);
+  // Products of 64 to 128 rows between fp32 exponentials and masks; Mamba-2's own benchmark on A100 has a tenth of the
+  // peak (arXiv:2405.21060, section 9.3).
+  constexpr double kScanShare = 0.1;
+  // Triton issues Ampere's instructions for them everywhere, of which a later SM does no more at once.
+  constexpr double kAmpereSm = 312e12 / 108;  // FLOP/s
+  double peak = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value;
+  if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
+  return peak * kScanShare * gemm_rate(DType::Bf16);
 }
 
 void LayerBuilder::delta_net(const DeltaNetShape& shape) {
@@ -183,7 +201,7 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
   const double values = as_double(shape.value_heads * shape.value_dim) / t;
   const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
   add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
-  add_pointwise({"convolution, gate and states of the scan", tokens_, 2 * keys + 2 * values, 8, 16, 6});
+  add_pointwise({kAroundScan.what, tokens_, 2 * keys + values, kAroundScan.forward, kAroundScan.backward, 8});
   add_linear(tokens_, h, values, dtype_);
   tensor_messages(h, h, in);
 }
