@@ -75,8 +75,11 @@ void LayerBuilder::attention(const AttentionShape& shape) {
 
   const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
   if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2, 0, kRotaryChain});
-  core_attention(as_double(shape.heads) / t, kv / as_double(shape.head_dim), as_double(shape.head_dim),
-                 as_double(shape.head_dim), average_context(shape.window));
+  const double heads = as_double(shape.heads) / t, width = as_double(shape.head_dim);
+  if (shape.sinks && !stack_.fused_sinks)
+    unfused_attention(heads, width, width);  // all scores, whatever the window
+  else
+    core_attention(heads, kv / width, width, width, average_context(shape.window));
   add_linear(tokens_, h, q, dtype_);
   tensor_messages(h, h, in);
 }

@@ -15,7 +15,12 @@ constexpr std::int64_t kFusedSoftmax = 4096;
 /// Calls from Python that route the tokens of one layer and drive its two grouped products: scores, choice, map,
 /// counts, loss, exchanges, quantisers (Megatron's router.py and token_dispatcher.py, TransformerEngine's
 /// GroupedLinear); and what one of them costs, in bare launches.
-constexpr double kRoutingCalls = 115, kLaunchesPerCall = 4;
+constexpr double kRoutingCalls = 115, kLaunchesPerCall = 3;
+/// Where all-to-alls run beside another micro-batch every layer is cut into nodes of their own (Megatron core,
+/// models/gpt/fine_grained_callables.py: before dispatch, dispatch, experts, combine); and what drives one of them:
+/// stream, event and range entered and left, inputs and outputs detached, recorded and freed
+/// (pipeline_parallel/utils.py, ScheduleNode).
+constexpr double kScheduleNodes = 4, kNodeCalls = 12;
 /// Launches from C++ that multiply one expert's tokens, or quantise and multiply them, in each product.
 constexpr double kExpertLaunches = 1, kQuantisedExpertLaunches = 4;
 
@@ -247,12 +252,19 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
-  const double launches = kRoutingCalls * kLaunchesPerCall +
-                          2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
+  const double calls = kRoutingCalls + (stack_.ep_overlap && split_.ep > 1 ? kScheduleNodes * kNodeCalls : 0);
+  const double launches =
+      calls * kLaunchesPerCall + 2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
   forward_kernels_ += launches, backward_kernels_ += 2 * launches;
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
-  add_activation(routed, f, shape.gated, kRecomputeMoeActivation);
+  // TransformerEngine fuses them with the quantisers of MXFP8 alone (ops/fused/forward_grouped_mlp.py).
+  const bool fused = stack_.fused_biased_experts && training_.precision == Precision::Mxfp8;
+  if (shape.expert_bias && !fused)
+    add_pointwise(
+        {"bias, clamp and gate", routed, f, kBiasedChain.forward, kBiasedChain.backward, 10, kRecomputeMoeActivation});
+  else
+    add_activation(routed, f, shape.gated, kRecomputeMoeActivation);
   add_pointwise({"permute and unpermute", 2 * routed, width, 4, 4, 4});
   expert_messages(shape, width);
 }
@@ -275,8 +287,11 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   const auto exchange = [&](double element) {
     const double size =
         dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);
-    double time = message_time(Collective::AllToAll, size, group);
     const int inside = group.inside(cluster_.scale_up_size());
+    // DeepEP and HybridEP send one copy of a token to each rank that has experts of it, however many.
+    const double ranks =
+        stack_.dedup_dispatch ? distinct_nodes(shape.experts, shape.top_k, group.size) : as_double(shape.top_k);
+    double time = message_time(Collective::AllToAll, size * ranks / as_double(shape.top_k), group);
     if (stack_.dedup_dispatch && inside < group.size) {
       // One copy of a token per node over the network, the rest over NVLink.
       const int nodes = group.size / inside;
@@ -284,7 +299,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
                                                    : distinct_nodes(shape.experts, shape.top_k, nodes);
       const double remote = tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes;
       const double network = send_time(cluster_, remote, cluster_.scale_up_size()).value / fit_.scale_out;
-      const double local = size / gpu_.scale_up.value / fit_.scale_up;
+      const double local = size * ranks / as_double(shape.top_k) / gpu_.scale_up.value / fit_.scale_up;
       time = std::max(network, local);
     }
     return std::pair(size, time * stack_.routing_imbalance);

@@ -126,6 +126,7 @@ Stack composer() {
 
 Stack tuned() {  // NVIDIA's own recipes: everything overlapped
   Stack stack;
+  stack.fused_biased_experts = false;
   stack.framework = "nemo";
   stack.tp_overlap = true;
   return stack;
