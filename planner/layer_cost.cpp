@@ -28,7 +28,7 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       split_(split),
       tokens_(as_double(problem.training.seq) * split.micro_batch / split.cp),
       shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
-      dtype_(gemm_dtype(problem.training.precision)),
+      dtype_(problem.training.stack.fp8_rowwise ? DType::Bf16 : gemm_dtype(problem.training.precision)),
       trains_base_(!problem.training.adapters()),
       told_(told) {}
 
@@ -263,7 +263,16 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
                                   4 + copy + 2 * training_.grad_bytes);
   }
   add_linear_cost(cost, module);
+  if (stack_.fp8_rowwise && dtype == dtype_) add_row_scales(m, n, k);
   return cost;
+}
+
+void LayerBuilder::add_row_scales(double m, double n, double k) {
+  // Each operand is read in 16 bits and written in 8, once along either of its axes.
+  constexpr double kQuantise = 2 + 1;
+  add_pointwise({"row-wise scales", m, k, kQuantise, kQuantise, 1});
+  add_pointwise({"row-wise scales of the gradient", m, n, 0, 2 * kQuantise, 1});
+  add_pointwise({"row-wise scales of the weights", n, k, kQuantise, kQuantise, 1});
 }
 
 void LayerBuilder::tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const {
