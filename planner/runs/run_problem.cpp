@@ -128,6 +128,29 @@ Result<Precision> precision_of(const Run& run) {
   return skip("unknown_precision", fmt::format("precision `{}` is not modelled", run.precision));
 }
 
+/// MaxText's `remat_policy` (src/maxtext/layers/decoders.py): what is not saved is rebuilt, and nothing else. Products
+/// of activations with weights are saved under the minimal ones, queries, keys and values under the last two; what
+/// lies in host memory was saved too.
+std::optional<Recompute> maxtext_policy(std::string_view text) {
+  struct Policy {
+    std::string_view word;
+    unsigned modules;
+  };
+  constexpr Policy kPolicies[] = {
+      {"custom:minimal", kRecomputeCoreAttention | kRecomputeNorm},
+      {"custom:minimal_flash", kRecomputeNorm},
+      {"custom:minimal_with_context", kRecomputeNorm},
+      {"custom:minimal_offloaded", kRecomputeCoreAttention | kRecomputeNorm},
+      {"custom:save_dot_except_mlp", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlp},
+      {"custom:save_dot_with_context_except_mlp", kRecomputeNorm | kRecomputeMlp},
+      {"custom:save_qkv_proj", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlp},
+      {"custom:qkv_proj_offloaded", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlp}};
+  for (const Policy& policy : kPolicies)
+    if (policy.word == text)
+      return Recompute{.kind = RecomputeKind::Selective, .modules = static_cast<std::uint16_t>(policy.modules)};
+  return std::nullopt;
+}
+
 Result<Recompute> recompute_of(const Run& run, int stage_layers) {
   const std::string& text = run.recompute;
   if (text.empty() || text == "none") return Recompute{};
@@ -141,6 +164,7 @@ Result<Recompute> recompute_of(const Run& run, int stage_layers) {
     std::from_chars(text.data() + 11, text.data() + text.size(), layers);
     return Recompute{.kind = RecomputeKind::Full, .layers = layers};
   }
+  if (const std::optional<Recompute> policy = maxtext_policy(text)) return *policy;
   if (!text.starts_with("selective:"))
     return skip("unknown_recompute", fmt::format("recompute `{}` is not modelled", text));
   Recompute recompute{.kind = RecomputeKind::Selective};
