@@ -201,6 +201,13 @@ Stack deepspeed() {
   return stack;
 }
 
+/// NeMo Automodel: Hugging Face's models under FSDP2 and DTensor, each operation dispatched alone.
+Stack automodel() {
+  Stack stack = hugging_face("automodel", StateLayout::Fsdp2);
+  stack.reduces_per_linear = true;  // every linear of a DTensor plan takes its gradient back by itself
+  return stack;
+}
+
 /// A row that recomputes as many layers as memory demands unless stated.
 FrameworkDefaults to_fit(FrameworkDefaults row) {
   row.recomputes_to_fit = true;
@@ -220,6 +227,7 @@ const std::vector<FrameworkDefaults>& run_table() {
       whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
       {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
+      to_fit({"Automodel", automodel(), 3}),
       to_fit({"FSDP2", fsdp("fsdp2", true), 3}),
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits

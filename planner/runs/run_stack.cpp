@@ -63,6 +63,13 @@ void simumax(Problem& problem, Layout& layout) {
   layout.cp_kind = CpKind::Ulysses;
 }
 
+/// NeMo Automodel names the kernels that replace PyTorch's: TransformerEngine's linears, norms and attention.
+void automodel(const Run& run, Stack& stack) {
+  if (contains(run.notes, "kernels TE"))
+    stack.fused_pointwise = stack.fused_norms = stack.fused_activation = true,
+    stack.attention_kernel = AttentionKernel::Vendor;
+}
+
 /// aleph-alpha/scaling: PyTorch's loss on logits gathered over tensor ranks, SwiGLU of three kernels, inputs
 /// gathered once and kept, or their gradients summed by every column linear, 16-bit gradients beside a sharded fp32
 /// optimizer (arXiv:2311.05610, section 4). Where a row does not say which norm it ran, that of FlashAttention's
@@ -200,12 +207,42 @@ void kwai(const Run& run, Problem& problem, const Layout& layout) {
   problem.training.offload.layers = layers_of_stage(problem, layout, number_behind(run.notes, "alpha="));
 }
 
-/// NeMo's and Megatron-Bridge's fine-tuning benchmarks: SQuAD packed into full sequences, adapters of rank 8 beside the
-/// attention's input projection alone (finetune_performance_optimizations in nemo/collections/llm/recipes).
-void nemo_finetuning(Problem& problem) {
+/// Whether the text names a word by itself: "bridge recipe" has "recipe", "NeMo-Framework" no "Frame".
+bool says(std::string_view text, std::string_view word) {
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
+  }
+  return false;
+}
+
+/// The performance recipes for fine-tuning that NeMo and Megatron-Bridge publish: SQuAD packed into full sequences,
+/// adapters of rank 8 beside the attention's input projection alone (finetune_performance_optimizations in
+/// nemo/collections/llm/recipes). Other jobs of the same frameworks attend over their whole sequences.
+void squad_recipe(const Run& run, Problem& problem) {
   constexpr double kSquad = 200;  // tokens of a sample: 120 words of context, a question of 10, the template
-  problem.training.packed_length = kSquad;
-  problem.training.lora = {.rank = 8, .attention = true, .ffn = false};
+  const bool benchmark =
+      contains(run.source, "performance") || contains(run.source, "benchmark") || contains(run.source, "dgxc");
+  const std::string words = run.task + " " + run.notes;
+  if (benchmark || says(words, "packed") || contains(words, "SQuAD")) problem.training.packed_length = kSquad;
+  if (benchmark) problem.training.lora = {.rank = 8, .attention = true, .ffn = false};
+}
+
+/// Rank and targets of adapters where a run states them: "LoRA rank 16", "all linears", "attention only".
+void stated_adapters(const Run& run, Lora& lora) {
+  const std::string words = run.task + " " + run.notes;
+  for (const std::string_view key : {"lora rank ", "LoRA rank ", "lora_rank=", "lora_dim=", "rank="})
+    if (const std::size_t at = words.find(key); at != std::string::npos) {
+      std::int64_t rank = 0;
+      std::from_chars(words.data() + at + key.size(), words.data() + words.size(), rank);
+      if (rank > 0 && rank <= 4096) {
+        lora.rank = rank;
+        break;
+      }
+    }
+  if (contains(words, "all linear") || contains(words, "all-linear")) lora.attention = lora.ffn = true;
+  if (contains(words, "linear_qkv only") || contains(words, "attention only")) lora.attention = true, lora.ffn = false;
 }
 
 /// Pythia's published configurations (EleutherAI/pythia, models/*.yml): `attention-config` flash, in its first version,
@@ -242,9 +279,11 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
             ? split_beside_head(problem.model, problem.training.seq, layout.pp * layout.vp)
             : plain_chunks(problem.model.depth(), layout.pp * layout.vp);  // BLOOM's 70 layers on 12 stages
   const bool nemo = contains(run.framework, "Bridge") || contains(run.framework, "NeMo/");
-  if (nemo && (run.task == "sft" || run.task == "lora")) nemo_finetuning(problem);
+  if (nemo && (run.task == "sft" || run.task == "lora")) squad_recipe(run, problem);
+  if (problem.training.adapters()) stated_adapters(run, problem.training.lora);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
+  if (contains(run.framework, "Automodel")) return automodel(run, problem.training.stack);
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(run, problem, layout);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(run, problem, layout);

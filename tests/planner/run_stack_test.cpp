@@ -77,12 +77,26 @@ TEST_CASE("what published code did before its successors, and what its configura
   CHECK(checkpointed.problem.training.stack.attention_kernel == AttentionKernel::Flash1);
   CHECK(checkpointed.layout.recompute.kind == RecomputeKind::Full);
 
-  Run tuning = run_of("NeMo/Megatron-Core");
+  Run tuning = run_of("NeMo/Megatron-Core", "NVIDIA/dgxc-benchmarking:llama3/finetuning");
   tuning.task = "lora";
-  const Training adapters = apply(tuning, model).problem.training;
-  CHECK(adapters.packed_length > 0);
-  CHECK(adapters.lora.attention);
-  CHECK_FALSE(adapters.lora.ffn);
+  const auto adapted = [&] {
+    Problem problem;
+    Layout layout;
+    problem.model = model, problem.training.task = Task::Lora;
+    apply_run_facts(tuning, problem, layout);
+    return problem.training;
+  };
+  CHECK(adapted().packed_length > 0);
+  CHECK(adapted().lora.attention);
+  CHECK_FALSE(adapted().lora.ffn);
+  tuning.source = "somebody's own job";
+  CHECK(adapted().packed_length == 0);  // packing is the recipe's, not the framework's
+  CHECK(adapted().lora.ffn);
+  tuning.notes = "packed sequences, LoRA rank 64";
+  CHECK(adapted().packed_length > 0);
+  CHECK(adapted().lora.rank == 64);
+  tuning.notes = "unpacked";
+  CHECK(adapted().packed_length == 0);
   tuning.task = "pretrain";
   CHECK(apply(tuning, model).problem.training.packed_length == 0);
 }
