@@ -1,5 +1,5 @@
 # Writes every preset file into one C++ source: cmake -DSOURCE_DIR=presets -DOUTPUT=embedded.cpp -P embed.cmake
-set(folders models gpus clusters efficiency)
+set(folders models gpus clusters efficiency stacks)
 file(WRITE ${OUTPUT}.new "// Made by presets/embed.cmake from presets/*/*.yaml.\n#include \"presets/embedded.hpp\"\n\nnamespace plan {\nnamespace {\nconstexpr EmbeddedFile kFiles[] = {\n")
 foreach(folder ${folders})
   file(GLOB files LIST_DIRECTORIES false ${SOURCE_DIR}/${folder}/*.yaml)

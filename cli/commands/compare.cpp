@@ -43,7 +43,8 @@ Args asked_as(Args args, const std::vector<Input>& inputs) {
   take("seq", &Args::seq), take("global_batch", &Args::global_batch);
   take("precision", &Args::precision), take("optimizer", &Args::optimizer), take("task", &Args::task);
   take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
-      take("objective", &Args::objective), take("lora_rank", &Args::lora_rank), take("offload", &Args::offload);
+      take("release", &Args::release), take("objective", &Args::objective), take("lora_rank", &Args::lora_rank),
+      take("offload", &Args::offload);
   return args;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/report/json.hpp"
+#include "cli/request/releases.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
@@ -21,13 +22,13 @@
 namespace plan {
 namespace {
 
-EmitOptions emit_options(const Args& args) {
+EmitOptions emit_options(const Args& args, const Problem& problem) {
   EmitOptions options;
   options.launcher = args.launcher.value_or("");
   options.data_path = args.data_path.value_or("");
   options.tokenizer = args.tokenizer.value_or("");
   options.checkpoint_dir = args.checkpoint_dir.value_or("");
-  options.image = args.image.value_or("");
+  options.image = args.image.value_or(container_of(problem));
   return options;
 }
 
@@ -117,7 +118,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!plan) return report_errors(plan.error(), streams);
   plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
   add_launch_notes(*plan);
-  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args));
+  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args, plan->problem));
   if (!files) return report_errors(files.error(), streams);
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);

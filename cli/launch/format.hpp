@@ -44,8 +44,10 @@ struct LaunchFacts {
   std::string gpus_where{};
   std::optional<Model> model{};
   std::string model_where{};
-  bool asked = false;  ///< the model was asked for by name: it counts where a file describes another
-  int total = 0;       ///< GPUs that flags or a budget state; 0: what the files say counts
+  bool asked = false;     ///< the model was asked for by name: it counts where a file describes another
+  int total = 0;          ///< GPUs that flags or a budget state; 0: what the files say counts
+  std::string release{};  ///< of the container that they start: 26.04
+  std::string release_where{};
   std::int64_t gpus() const { return total > 0 ? total : std::int64_t{nodes} * gpus_per_node; }
 };
 

@@ -250,6 +250,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     job->gpu = facts.gpu;
     if (job->gpus > 0 && facts.total == 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
   }
+  if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())

@@ -132,6 +132,24 @@ void from_skypilot(const std::string& text, LaunchFacts& facts) {
   gpus_of(value, facts);
 }
 
+/// The month in the name of NVIDIA's image for training: nvcr.io/nvidia/nemo:26.04, also as Enroot writes it. Comments
+/// name none, but for Slurm's.
+void from_image(const LaunchSource& source, LaunchFacts& facts) {
+  constexpr std::string_view kImage = "nvidia/nemo:";
+  const std::string& text = source.text;
+  for (std::size_t at = text.find(kImage); at != std::string::npos; at = text.find(kImage, at + 1)) {
+    const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+    const std::size_t first = text.find_first_not_of(" \t", line);
+    if (text[first] == '#' && text.compare(first, 7, "#SBATCH") != 0) continue;
+    const std::size_t tag = at + kImage.size();
+    const std::string month = text.substr(tag, text.find_first_not_of("0123456789.", tag) - tag);
+    if (!facts.release.empty() || month.empty()) continue;
+    facts.release = month;
+    facts.release_where = fmt::format(
+        "{}:{}", source.path, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+  }
+}
+
 /// Lines `host slots=8`.
 void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
   std::size_t hosts = 0;
@@ -152,6 +170,7 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
     const std::string& text = source.text;
+    from_image(source, facts);
     if (text.find("kind: TrainJob") != std::string::npos) {
       facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");
       facts.gpus_where = source.path;

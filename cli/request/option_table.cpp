@@ -150,6 +150,8 @@ constexpr Option kOptions[] = {
     take("--megatron-version", "RELEASE", kHow, kNothing, kForProblem, &Args::megatron_version,
          "release of Megatron core that runs the plan",
          "0.12 or newer, with --framework megatron. Default: the newest known."),
+    take("--release", "YY.MM", kHow, kNothing, kForProblem, &Args::release, "month of the software's container, 26.04",
+         "With Megatron. Default: that of the image which a launch file names, else the newest known."),
     take(
         "--layout", "tp8,pp16,...", kHow, kNothing, kForProblem, &Args::layout, "fix axes; the search varies the rest",
         "tp cp pp vp dp ep etp zero shard mb with a number (tp8 or tp=8); cp-kind, schedule, recompute and layers with "

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/megatron.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/releases.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
@@ -236,15 +236,9 @@ void resolve_training(Draft& draft) {
                             : Origin::Default);
 }
 
-void resolve_release(Draft& draft) {
-  if (!draft.args.megatron_version) return;
-  const std::optional<int> release = draft.take(read_megatron_release(*draft.args.megatron_version));
-  if (!release) return;
-  if (draft.problem.framework != Framework::Megatron)
-    return draft.errors.push_back(
-        {"conflicting_flags", "`--megatron-version` goes with Megatron alone", {}, {"add `--framework megatron`"}});
-  draft.problem.release = *release;
-  draft.note("megatron_version", fmt::format("0.{}", *release), Origin::Flag);
+void resolve_releases(Draft& draft) {
+  for (Error& error : take_releases(draft.args, draft.job ? &*draft.job : nullptr, draft.problem))
+    draft.errors.push_back(std::move(error));
 }
 
 void resolve_offload(Draft& draft) {
@@ -282,7 +276,7 @@ void note_axes(Draft& draft) {
   for (const Input& input : draft.job->inputs)
     if (input.key != "model" && input.key != "gpus" && input.key != "seq" && input.key != "global_batch" &&
         input.key != "precision" && input.key != "optimizer" && input.key != "task" && input.key != "lora_rank" &&
-        input.key != "offload")
+        input.key != "offload" && input.key != "release")
       draft.problem.inputs.push_back(input);
 }
 
@@ -357,7 +351,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_seq(draft);
   resolve_batch(draft);
   resolve_training(draft);
-  resolve_release(draft);
+  resolve_releases(draft);
   resolve_offload(draft);
   resolve_lora(draft);
   resolve_search(draft);

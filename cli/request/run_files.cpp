@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -88,7 +89,8 @@ Catalogue preset_catalogue(const StoreOptions& store, std::optional<Cluster> own
   const auto seen = std::make_shared<Seen>(Seen{store, std::move(own)});
   seen->store.files = false;
   return {.model = [seen](std::string_view name) { return seen->model(name); },
-          .cluster = [seen](std::string_view gpu, int per_node, int) { return seen->cluster(gpu, per_node); }};
+          .cluster = [seen](std::string_view gpu, int per_node, int) { return seen->cluster(gpu, per_node); },
+          .released = stack_of_release};
 }
 
 }  // namespace plan

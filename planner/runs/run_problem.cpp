@@ -294,6 +294,8 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   const FrameworkDefaults defaults = run_defaults(run.framework);
   Training& training = problem.training;
   training.stack = defaults.stack;
+  if (const std::string_view release = run.fact("release"); catalogue.released && !release.empty())
+    training.stack = catalogue.released(release, training.stack);
   if (!take_attention(run.attention, training.stack))
     return skip("unknown_attention", fmt::format("attention `{}` is not modelled", run.attention));
   training.stack.vocab_barriers = vocab_barriers_of(run);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "presets/reader.hpp"
+#include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
 namespace {
@@ -36,6 +37,8 @@ TEST_CASE("plan-preset(5) documents every key") {
   const plan::GpuLookup none = [](std::string_view) { return plan::Gpu{}; };
   all.push_back(plan::read_cluster("qqqqqqqqqqqqqq: 1\n", "c", none).error());
   all.push_back(plan::read_cluster("tiers:\n  - qqqqqqqqqqqqqq: 1\n", "c", none).error());
+  all.push_back(plan::read_stack("qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack("changes:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
   for (const plan::Errors& errors : all) {
     const std::vector<std::string> keys = keys_in(errors);
     CHECK(keys.size() >= 3);

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formulas/model.hpp"
+#include "formulas/result.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// A release of a framework's software, by year and month of its container and its patch: 26.06.01. Ordered.
+struct StackRelease {
+  int year = 0, month = 0, patch = 0;
+  auto operator<=>(const StackRelease&) const = default;
+};
+
+/// "26.04", "26.06.01"; also where it stands in a word, "dgxc-25.05.05", or as a date, "main-2026-08". nullopt for
+/// words that name no month.
+[[nodiscard]] std::optional<StackRelease> read_stack_release(std::string_view word);
+[[nodiscard]] std::string stack_release_text(const StackRelease& release);
+
+/// One switch that a release turned.
+struct StackChange {
+  StackRelease since{};
+  bool Stack::*fact = nullptr;
+  std::string name{};  ///< of the fact
+  bool on = false;
+  std::string source{};
+};
+
+/// Changes of a framework's software from release to release, oldest first.
+struct StackHistory {
+  std::string name{};
+  StackRelease newest{};  ///< that the file knows of
+  std::vector<StackChange> changes{};
+
+  /// `stack` with every switch of the history as `release` had it.
+  [[nodiscard]] Stack at(const StackRelease& release, Stack stack) const;
+};
+
+/// A `preset: stack/1` file. Strict: unknown facts, missing sources and releases out of order are mistakes.
+[[nodiscard]] Result<StackHistory> read_stack(std::string text, std::string file);
+
+/// The history of that name among those embedded; nullopt if releases of it are not told apart.
+[[nodiscard]] std::optional<StackHistory> load_stack(std::string_view name);
+
+/// Whether a model and its training have what a change is about.
+[[nodiscard]] bool matters(const StackChange& change, const Model& model, const Training& training);
+
+/// `stack` as the release of that word had it; unchanged where its framework has no history or the word no month.
+[[nodiscard]] Stack stack_of_release(std::string_view word, Stack stack);
+
+}  // namespace plan

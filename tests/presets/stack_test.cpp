@@ -1,0 +1,75 @@
+#include "presets/stack.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace plan;
+
+TEST_CASE("a release is found in the words that software calls itself by") {
+  struct Case {
+    const char* word;
+    StackRelease release;
+  };
+  const Case cases[] = {{"26.04", {26, 4, 0}},        {"26.06.01", {26, 6, 1}},    {"dgxc-25.05.05", {25, 5, 5}},
+                        {"main-2026-08", {26, 8, 0}}, {"nemo:25.11", {25, 11, 0}}, {"dgxc-24.11.1", {24, 11, 1}}};
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.word));
+    const auto release = read_stack_release(c.word);
+    REQUIRE(release.has_value());
+    CHECK(*release == c.release);
+    CHECK(read_stack_release(stack_release_text(*release)) == release);
+  }
+  for (const char* word : {"", "core-r0.8.0", "v0.6", "26", "26.13", "26.4", "newest", "99999999999999.01", "1.26.04"})
+    CHECK_FALSE(read_stack_release(word).has_value());
+  CHECK(StackRelease{26, 4, 0} < StackRelease{26, 4, 1});
+  CHECK(StackRelease{25, 11, 0} < StackRelease{26, 2, 0});
+}
+
+namespace {
+
+const std::string kHead = "preset: stack/1\nname: x\nnewest: 26.08\nchanges:\n";
+
+std::string first_code(const std::string& text) { return read_stack(text, "x.yaml").error().front().code; }
+
+}  // namespace
+
+TEST_CASE("a switch stands as the last release before left it, and off before the first") {
+  const auto history = read_stack(kHead +
+                                      "  - {since: 25.02, ep_overlap: yes, source: a}\n"
+                                      "  - {since: 26.06, ep_overlap: no, fused_sinks: yes, source: b}\n",
+                                  "x.yaml");
+  REQUIRE(history.has_value());
+  Stack all;
+  all.ep_overlap = all.fused_sinks = true;
+  const auto at = [&](int year, int month) { return history->at({year, month, 0}, all); };
+  CHECK_FALSE(at(24, 12).ep_overlap);
+  CHECK_FALSE(at(24, 12).fused_sinks);
+  CHECK(at(25, 2).ep_overlap);
+  CHECK(at(26, 5).ep_overlap);
+  CHECK_FALSE(at(26, 6).ep_overlap);
+  CHECK(at(26, 6).fused_sinks);
+  Stack other = all;
+  other.ep_overlap = other.fused_sinks = false;
+  CHECK(history->at({25, 3, 0}, all) == history->at({25, 3, 0}, other));
+}
+
+TEST_CASE("mistakes of a history are told by name") {
+  CHECK(first_code(kHead + "  - {since: 25.02, ep_overlop: yes, source: a}\n") == "unknown_key");
+  CHECK(first_code(kHead + "  - {since: 25.02, ep_overlap: yes}\n") == "missing_key");
+  CHECK(first_code(kHead + "  - {since: soon, ep_overlap: yes, source: a}\n") == "bad_value");
+  CHECK(first_code(kHead + "  - {since: 26.02, ep_overlap: yes, source: a}\n"
+                           "  - {since: 25.02, ep_overlap: no, source: a}\n") == "bad_value");
+  CHECK(first_code("preset: model/1\nname: x\nnewest: 26.08\nchanges: []\n") == "wrong_preset");
+}
+
+TEST_CASE("the program carries NVIDIA's containers, each line with its source") {
+  const auto history = load_stack("nemo");
+  REQUIRE(history.has_value());
+  REQUIRE_FALSE(history->changes.empty());
+  for (const StackChange& change : history->changes) {
+    CHECK_FALSE(change.source.empty());
+    CHECK(change.since <= history->newest);
+  }
+  CHECK_FALSE(load_stack("no-such-stack").has_value());
+}
