@@ -1,0 +1,174 @@
+// What a step's time answers to: kernels, launches, sharding and software, each against its absence.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "formulas/efficiency.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/estimate.hpp"
+#include "planner/runs/run_problem.hpp"
+
+using namespace plan;
+
+namespace {
+
+Problem small_job(bool experts = false) {
+  Problem problem;
+  problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 32000);
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = 8;
+  problem.training.seq = 2048, problem.training.global_batch = 64;
+  if (experts)
+    for (Layer& kind : problem.model.kinds) {
+      kind.ffn = Ffn::Moe;
+      kind.moe = {.experts = 64, .top_k = 4, .expert_width = 256};
+    }
+  return problem;
+}
+
+Layout data_parallel(int zero = 1) {
+  Layout layout;
+  layout.dp = 8, layout.zero = zero;
+  return layout;
+}
+
+double seconds(const Problem& problem, const Layout& layout) { return estimate(problem, layout).step_time.value; }
+
+}  // namespace
+
+TEST_CASE("layers cut into nodes that run beside another micro-batch cost the host more calls") {
+  Problem problem = small_job(true);
+  Layout layout = data_parallel();
+  layout.ep = 8;
+  problem.cluster.calibration.kernel_gap_us = 50;  // launches are all that counts
+  const auto with = [&](bool overlap, bool graphs) {
+    problem.training.stack.ep_overlap = overlap, problem.training.stack.cuda_graphs = graphs;
+    return seconds(problem, layout);
+  };
+  CHECK(with(true, false) > 1.1 * with(false, false));
+  CHECK(with(true, true) <= with(false, true) * (1 + 1e-9));
+}
+
+TEST_CASE("owners that broadcast in turn pay a latency each") {
+  Problem problem = small_job();
+  problem.training.stack.overlap_param_gather = false;
+  const auto dp_term = [&](bool broadcasts, int zero) {
+    problem.training.stack.broadcasts_shards = broadcasts;
+    return estimate(problem, data_parallel(zero)).terms.dp.value;
+  };
+  CHECK(dp_term(true, 1) > dp_term(false, 1));
+  CHECK(dp_term(true, 0) == doctest::Approx(dp_term(false, 0)));  // nobody owns a share
+}
+
+TEST_CASE("rows that are no multiple of 16 bytes feed tensor cores slowly") {
+  const Gpu gpu = oracle::plain_cluster().gpu;
+  const auto rate = [&](double n, double k, DType dtype = DType::Bf16, Orientation o = Orientation::Forward) {
+    return n * k / gemm_time(gpu, {4096, n, k}, dtype, o).value;
+  };
+  for (const double odd : {4097., 4098., 4100.}) {
+    CHECK(rate(4096, odd) < 0.9 * rate(4096, 4096));
+    CHECK(rate(odd, 4096) == doctest::Approx(rate(4096, 4096)).epsilon(0.05));  // results are only written
+    CHECK(rate(odd, 4096, DType::Bf16, Orientation::DataGrad) <
+          0.9 * rate(4096, 4096, DType::Bf16, Orientation::DataGrad));
+  }
+  CHECK(rate(4096, 4097) < rate(4096, 4098));
+  CHECK(rate(4096, 4098) < rate(4096, 4100));
+  CHECK(rate(4096, 4104) == doctest::Approx(rate(4096, 4096)).epsilon(0.05));
+  // Of a weight gradient the tokens are the inner extent, and every row of them is as wide as the layer.
+  const auto gradient = [&](double tokens) {
+    return tokens / gemm_time(gpu, {4096, 4096, tokens}, DType::Bf16, Orientation::WeightGrad).value;
+  };
+  CHECK(gradient(4097) == doctest::Approx(gradient(4096)).epsilon(0.01));
+}
+
+TEST_CASE("adapters on a fully sharded base pay for gathering the base") {
+  Problem problem = small_job();
+  problem.training.task = Task::Lora;
+  problem.training.stack.states = StateLayout::Fsdp2;
+  problem.training.stack.overlap_param_gather = false;
+  CHECK(estimate(problem, data_parallel(3)).terms.dp.value > 10 * estimate(problem, data_parallel(1)).terms.dp.value);
+}
+
+TEST_CASE("full recomputation that ends early costs less, and never less than nothing") {
+  Problem problem = small_job();
+  Layout layout = data_parallel();
+  layout.recompute.kind = RecomputeKind::Full;
+  const double whole = estimate(problem, layout).terms.recompute.value;
+  problem.training.stack.prunes_recompute = true;
+  const double pruned = estimate(problem, layout).terms.recompute.value;
+  CHECK(pruned > 0.5 * whole);
+  CHECK(pruned < 0.95 * whole);
+}
+
+TEST_CASE("all-reduces between GEMMs cost what sharing them says, halves of one do not") {
+  Problem problem = small_job();
+  Layout layout;
+  layout.tp = 8;
+  const auto tp_term = [&](double beside, bool sequence_parallel) {
+    layout.sequence_parallel = sequence_parallel;
+    problem.cluster.calibration.tensor_parallel = beside;
+    return estimate(problem, layout).terms.tp.value;
+  };
+  CHECK(tp_term(2, false) > 1.5 * tp_term(1, false));
+  CHECK(tp_term(2, true) < 1.1 * tp_term(1, true));  // three of the loss are left
+}
+
+TEST_CASE("attention with sinks keeps all scores where no fused kernel has them") {
+  Problem problem = small_job();
+  for (Layer& kind : problem.model.kinds) kind.attention.sinks = true, kind.attention.window = 128;
+  const double fused = seconds(problem, data_parallel());
+  problem.training.stack.fused_sinks = false;
+  CHECK(seconds(problem, data_parallel()) > 1.05 * fused);
+}
+
+TEST_CASE("experts with biases pay for PyTorch's chain of kernels where nothing fuses it") {
+  Problem problem = small_job(true);
+  problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(2e15);
+  problem.training.stack.cuda_graphs = true;  // what the device takes, launches aside
+  const auto with = [&](bool bias, bool fused, Precision precision) {
+    for (Layer& kind : problem.model.kinds) kind.moe.expert_bias = bias;
+    problem.training.stack.fused_biased_experts = fused, problem.training.precision = precision;
+    return seconds(problem, data_parallel());
+  };
+  for (const Precision precision : {Precision::Bf16, Precision::Mxfp8})
+    CHECK(with(false, true, precision) == doctest::Approx(with(false, false, precision)));
+  CHECK(with(true, false, Precision::Mxfp8) > 1.02 * with(true, true, Precision::Mxfp8));
+  // Only the quantisers of MXFP8 have a fused kernel.
+  CHECK(with(true, true, Precision::Bf16) == doctest::Approx(with(true, false, Precision::Bf16)));
+}
+
+TEST_CASE("scales of rows take what fp8 gains") {
+  Problem problem = small_job();
+  if (problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)].value <= 0)
+    problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Fp8)] = FlopsPerSecond(2e15);
+  const double wide = seconds(problem, data_parallel());
+  problem.training.precision = Precision::Fp8Tensorwise;
+  CHECK(seconds(problem, data_parallel()) < wide);
+  problem.training.stack.fp8_rowwise = true;
+  CHECK(seconds(problem, data_parallel()) > wide);
+}
+
+TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it rebuilds") {
+  Run run;
+  run.framework = "NeMo", run.mlp = "swiglu", run.gpu = "plain", run.precision = "bf16";
+  run.layers = 4, run.hidden = 2048, run.heads = 16, run.ffn = 8192;
+  run.gpus = 8, run.seq = 2048, run.global_batch = 64, run.micro_batch = 1;
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  catalogue.released = [](std::string_view release, Stack stack) {
+    stack.fused_sinks = release == "26.08";
+    return stack;
+  };
+  const auto fused = [&] { return problem_of(run, catalogue)->problem.training.stack.fused_sinks; };
+  CHECK_FALSE(fused());
+  run.facts = {{"release", "26.08"}};
+  CHECK(fused());
+  run.facts = {{"release", "26.04"}};
+  CHECK_FALSE(fused());
+
+  run.recompute = "custom:minimal";
+  CHECK(problem_of(run, catalogue)->layout.recompute.modules == (kRecomputeCoreAttention | kRecomputeNorm));
+  run.recompute = "custom:no_such_policy";
+  CHECK(problem_of(run, catalogue).error().front().code == "unknown_recompute");
+}
