@@ -34,6 +34,7 @@ struct StageCost {
 struct DataParallel {
   double reduce = 0;     ///< gradient reduction, all of it once
   double gather = 0;     ///< parameter gathering, all of it once
+  double refetch = 0;    ///< the gathering again where layers are recomputed whole, before their backward passes
   double table = 0;      ///< sum of the embedding's gradients that first and last stage hold
   double optimizer = 0;  ///< the optimizer step
 };
@@ -135,7 +136,7 @@ class Evaluator {
   Phase recompute_cost(const StageContent& content, const Recompute& choice) const;
   void add_block(StageCost& sum, const LayerCost& cost, double count) const;
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;
-  double block_exposed(const StageCost& cost, const DataParallel& price, double layers) const;
+  double block_exposed(const StageCost& cost, const DataParallel& price, double layers, bool rebuilt) const;
   Terms terms(const Exposed& exposed) const;
   std::size_t content_of(int rank) const {
     return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);

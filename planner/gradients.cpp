@@ -51,6 +51,15 @@ bool shares_table(const Problem& problem, const Layout& layout, const StageConte
          problem.training.stack.vocab_barriers == 0;
 }
 
+/// DeepSpeed keeps gathered weights that it needs again within as many elements (stage3_max_reuse_distance). A larger
+/// layer that is recomputed is fetched for that and then for its backward pass.
+constexpr double kReuseDistance = 1e9;
+
+bool lets_go(const Training& training, const Layout& layout, const StageSums& sums) {
+  return layout.zero == 3 && training.stack.states == StateLayout::DeepSpeed &&
+         (sums.dense + sums.expert) / std::max(1, sums.layers) > kReuseDistance;
+}
+
 }  // namespace
 
 ShardingMessages Evaluator::sharding_messages(const Layout& layout, const MemoryModel& memory,
@@ -63,7 +72,9 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double rounds = static_cast<double>(sharding_passes(pipeline_));
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
-  const double gathers = layout.zero == 3 ? rounds * (training.stack.reshard_after_forward ? 2 : 1) : 1;
+  const bool refetches = layout.recompute.kind == RecomputeKind::Full && lets_go(training, layout, sums);
+  const double gathers =
+      layout.zero == 3 ? rounds * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0)) : 1;
   const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
   Messages messages;
   // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
@@ -130,6 +141,7 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
   };
   const double owned =
       dense / owners(layout.dense_group(), layout.tp) + expert / owners(layout.expert_dp(), layout.etp * layout.ep);
+  if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
     // The shard is fetched before every gather, its gradient sent away behind every reduction.
@@ -152,7 +164,7 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
 }
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
-double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price, double layers) const {
+double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price, double layers, bool rebuilt) const {
   const double tax = problem_.cluster.calibration.overlap_tax;
   const bool overlaps = problem_.training.stack.overlap_param_gather;
   const auto hide = [&](double comm, double compute) {
@@ -160,7 +172,8 @@ double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price
     return std::max(0.0, comm - compute) + tax * std::min(comm, compute);
   };
   const double blocks = std::max(1.0, layers);
-  const double again = problem_.training.stack.reshard_after_forward ? price.gather + price.reduce : price.reduce;
+  const double again =
+      (problem_.training.stack.reshard_after_forward ? price.gather : 0) + price.reduce + (rebuilt ? price.refetch : 0);
   return blocks *
          (hide(price.gather / blocks, cost.forward.total() / blocks) + hide(again / blocks, cost.backward() / blocks));
 }
@@ -186,7 +199,8 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     worst.optimizer = std::max(worst.optimizer, price.optimizer);
     worst.table = std::max(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
     if (layout.zero == 3) {
-      worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content]));
+      worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content],
+                                                                    layout.recompute.kind == RecomputeKind::Full));
       continue;
     }
     // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline:
