@@ -253,8 +253,8 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
   const double calls = kRoutingCalls + (stack_.ep_overlap && split_.ep > 1 ? kScheduleNodes * kNodeCalls : 0);
-  const double launches =
-      calls * kLaunchesPerCall + 2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
+  const double launches = calls * (stack_.eager_launches ? 1 : kLaunchesPerCall) +
+                          2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
   forward_kernels_ += launches, backward_kernels_ += 2 * launches;
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);

@@ -228,6 +228,7 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
       {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
       to_fit({"Automodel", automodel(), 3}),
+      to_fit({"AutoModel", automodel(), 3}),  // as its pages before 2026 write it
       to_fit({"FSDP2", fsdp("fsdp2", true), 3}),
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits

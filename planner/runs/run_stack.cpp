@@ -48,9 +48,20 @@ class Flags {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+/// Whether the text names a word by itself: "bridge recipe" has "recipe", "NeMo-Framework" no "Frame".
+bool says(std::string_view text, std::string_view word) {
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
+  }
+  return false;
+}
+
 /// Kernels that a row names for itself, whatever its framework's habit.
 void stated_kernels(const Run& run, Stack& stack) {
   if (const std::string_view norm = run.fact("norm"); !norm.empty()) stack.fused_norms = norm == "fused";
+  if (contains(run.notes, "DeepEP") || contains(run.notes, "HybridEP")) stack.dedup_dispatch = true;
   if (const std::string_view softmax = run.fact("softmax"); !softmax.empty()) stack.fused_softmax = softmax == "fused";
 }
 
@@ -65,7 +76,7 @@ void simumax(Problem& problem, Layout& layout) {
 
 /// NeMo Automodel names the kernels that replace PyTorch's: TransformerEngine's linears, norms and attention.
 void automodel(const Run& run, Stack& stack) {
-  if (contains(run.notes, "kernels TE"))
+  if (says(run.notes, "TE"))
     stack.fused_pointwise = stack.fused_norms = stack.fused_activation = true,
     stack.attention_kernel = AttentionKernel::Vendor;
 }
@@ -207,16 +218,6 @@ void kwai(const Run& run, Problem& problem, const Layout& layout) {
   problem.training.offload.layers = layers_of_stage(problem, layout, number_behind(run.notes, "alpha="));
 }
 
-/// Whether the text names a word by itself: "bridge recipe" has "recipe", "NeMo-Framework" no "Frame".
-bool says(std::string_view text, std::string_view word) {
-  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
-  }
-  return false;
-}
-
 /// The performance recipes for fine-tuning that NeMo and Megatron-Bridge publish: SQuAD packed into full sequences,
 /// adapters of rank 8 beside the attention's input projection alone (finetune_performance_optimizations in
 /// nemo/collections/llm/recipes). Other jobs of the same frameworks attend over their whole sequences.
@@ -283,7 +284,8 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
   if (problem.training.adapters()) stated_adapters(run, problem.training.lora);
   if (contains(run.framework, "NeoX") && contains(run.model, "Pythia")) return pythia(run, problem, layout);
   if (contains(run.source, "SimuMax")) return simumax(problem, layout);
-  if (contains(run.framework, "Automodel")) return automodel(run, problem.training.stack);
+  if (contains(run.framework, "utomodel") || contains(run.framework, "utoModel"))
+    return automodel(run, problem.training.stack);
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(run, problem, layout);
   if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(run, problem, layout);

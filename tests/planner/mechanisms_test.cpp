@@ -89,6 +89,20 @@ TEST_CASE("adapters on a fully sharded base pay for gathering the base") {
   CHECK(estimate(problem, data_parallel(3)).terms.dp.value > 10 * estimate(problem, data_parallel(1)).terms.dp.value);
 }
 
+TEST_CASE("large layers that DeepSpeed recomputes are fetched once more") {
+  Problem problem = small_job();
+  problem.training.stack.states = StateLayout::DeepSpeed;
+  problem.training.stack.overlap_param_gather = false;
+  Layout layout = data_parallel(3);
+  const auto dp_term = [&](std::int64_t hidden, RecomputeKind kind) {
+    problem.model = oracle::dense_model(2, hidden, 16, 16, 4 * hidden, 32000);
+    layout.recompute.kind = kind;
+    return estimate(problem, layout).terms.dp.value;
+  };
+  CHECK(dp_term(4096, RecomputeKind::Full) == doctest::Approx(dp_term(4096, RecomputeKind::None)));
+  CHECK(dp_term(12288, RecomputeKind::Full) > 1.2 * dp_term(12288, RecomputeKind::None));
+}
+
 TEST_CASE("full recomputation that ends early costs less, and never less than nothing") {
   Problem problem = small_job();
   Layout layout = data_parallel();
