@@ -199,7 +199,9 @@ TEST_CASE("all-to-alls beside another micro-batch leave the launches of their la
     return estimate(problem, layout).step_time.value;
   };
   CHECK(seconds(true, 0) < seconds(false, 0));
-  CHECK(seconds(true, 1000) == doctest::Approx(seconds(false, 1000)).epsilon(1e-9));  // all of it launches
+  // All of it launches: those of the layers stay, and four nodes of a layer have twelve calls each beside the 115.
+  CHECK(seconds(true, 1000) > seconds(false, 1000));
+  CHECK(seconds(true, 1000) < (115 + 4 * 12) / 115.0 * seconds(false, 1000));
 }
 
 TEST_CASE("DeepSpeed's pipeline sums whole bf16 gradients though ZeRO-1 shards its optimizer") {
