@@ -77,12 +77,15 @@ Json result(const Broken& broken, const Json& rules, bool warn_only) {
 /// What the verdicts rest on: notifications of the one invocation.
 Json invocation(const CheckReport& report) {
   Json notes = Json::array();
-  for (const CheckedJob& job : report.jobs)
+  for (const CheckedJob& job : report.jobs) {
+    Place budget;
+    budget.file = job.budget;
     for (const Note& note : job.notes)
       notes.push_back({{"descriptor", {{"id", note.code}}},
                        {"level", "note"},
                        {"message", {{"text", clean_text(note.text)}}},
-                       {"locations", Json::array({location({job.budget, 0, 0})})}});
+                       {"locations", Json::array({location(budget)})}});
+  }
   return {{"executionSuccessful", true}, {"toolExecutionNotifications", std::move(notes)}};
 }
 
