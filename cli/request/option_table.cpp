@@ -117,6 +117,10 @@ constexpr Option kOptions[] = {
          "Default: bf16, or fp16 on GPUs that have none. One that the GPU lacks is refused."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
          "Default: adam with fp32 states."),
+    take("--state-formats", "grads=bf16,...", kTrain, kNothing, kForProblem, &Args::state_formats,
+         "number formats of gradients, weights and moments",
+         "Of the optimizer: grads=bf16, master=fp16, moments=bf16 or fp8, or moment1 and moment2 apart (Megatron). "
+         "Default: fp32."),
     pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",

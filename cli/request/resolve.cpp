@@ -13,6 +13,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -256,6 +257,19 @@ void resolve_offload(Draft& draft) {
                             {"add `--framework megatron`"}});
 }
 
+void resolve_state_formats(Draft& draft) {
+  if (!draft.args.state_formats) return;
+  const std::optional<StateFormats> formats = draft.take(read_state_formats(*draft.args.state_formats));
+  if (!formats) return;
+  if (draft.problem.framework != Framework::Megatron)
+    return draft.errors.push_back({"conflicting_flags",
+                                   "of the frameworks Megatron alone lets its states be narrower than fp32",
+                                   {},
+                                   {"add `--framework megatron`"}});
+  formats->apply(draft.problem.training);
+  draft.note("state_formats", *draft.args.state_formats, Origin::Flag);
+}
+
 void resolve_lora(Draft& draft) {
   const Args& args = draft.args;
   Training& training = draft.problem.training;
@@ -353,6 +367,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_training(draft);
   resolve_releases(draft);
   resolve_offload(draft);
+  resolve_state_formats(draft);
   resolve_lora(draft);
   resolve_search(draft);
   judge_words(draft);

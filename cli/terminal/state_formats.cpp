@@ -1,0 +1,122 @@
+// --state-formats: gradients, weights and moments of the optimizer, as words. Tested by
+// tests/cli/state_formats_test.cpp.
+#include "cli/terminal/state_formats.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <vector>
+
+#include "cli/terminal/words.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+struct NumberFormat {
+  std::string_view word;
+  double bytes;
+};
+constexpr NumberFormat kGradients[] = {{"fp32", 4}, {"bf16", 2}};
+/// fp16: the 16 bits that a bf16 weight lacks of its fp32 master (Megatron core, store_param_remainders).
+constexpr NumberFormat kMasters[] = {{"fp32", 4}, {"fp16", 2}};
+constexpr NumberFormat kMoments[] = {{"fp32", 4}, {"bf16", 2}, {"fp8", 1}};
+
+struct FormattedState {
+  std::string_view name;
+  std::span<const NumberFormat> formats;
+  std::vector<std::optional<double> StateFormats::*> members;
+};
+
+const std::vector<FormattedState>& states() {
+  static const std::vector<FormattedState> rows = {
+      {"grads", kGradients, {&StateFormats::gradients}},
+      {"master", kMasters, {&StateFormats::master}},
+      {"moments", kMoments, {&StateFormats::moment1, &StateFormats::moment2}},
+      {"moment1", kMoments, {&StateFormats::moment1}},
+      {"moment2", kMoments, {&StateFormats::moment2}}};
+  return rows;
+}
+
+std::string formats_of(const FormattedState& state) {
+  std::vector<std::string_view> words;
+  for (const NumberFormat& format : state.formats) words.push_back(format.word);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+Error unknown_state(std::string_view word) {
+  std::vector<std::string> known;
+  for (const FormattedState& state : states()) known.emplace_back(state.name);
+  Error error{"unknown_value", fmt::format("`--state-formats` does not know `{}`", word), {}, {}};
+  if (const std::string near = nearest_name(word, known); !near.empty())
+    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  error.help.push_back(fmt::format("{}, each with = and a format", fmt::join(known, ", ")));
+  return error;
+}
+
+Result<bool> read_part(std::string_view part, StateFormats& out) {
+  const std::size_t equals = part.find('=');
+  const std::string_view name = part.substr(0, equals);
+  const std::string_view word = equals == std::string_view::npos ? std::string_view{} : part.substr(equals + 1);
+  for (const FormattedState& state : states()) {
+    if (state.name != name) continue;
+    for (const NumberFormat& format : state.formats) {
+      if (format.word != word) continue;
+      for (const auto member : state.members) {
+        if (out.*member && *(out.*member) != format.bytes)
+          return fail({"conflicting_values", fmt::format("`--state-formats` gives `{}` twice", name), {}, {}});
+        out.*member = format.bytes;
+      }
+      return true;
+    }
+    return fail({"unknown_value",
+                 fmt::format("`--state-formats {}` is no format of it", part),
+                 {},
+                 {fmt::format("write `{}=` with one of {}", name, formats_of(state))}});
+  }
+  return fail(unknown_state(name));
+}
+
+std::string_view word_of(std::span<const NumberFormat> formats, double bytes) {
+  for (const NumberFormat& format : formats)
+    if (format.bytes == bytes) return format.word;
+  return {};
+}
+
+}  // namespace
+
+void StateFormats::apply(Training& training) const {
+  if (gradients) training.grad_bytes = static_cast<int>(*gradients);
+  if (master) training.master_bytes = *master;
+  if (moment1) training.moment1_bytes = *moment1;
+  if (moment2) training.moment2_bytes = *moment2;
+  if (training.master_bytes < 4 || training.moment1_bytes < 4 || training.moment2_bytes < 4)
+    training.precision_aware = true;
+}
+
+Result<StateFormats> read_state_formats(std::string_view text) {
+  StateFormats out;
+  Errors errors;
+  for (const std::string_view part : split(text, ","))
+    if (const Result<bool> read = read_part(part, out); !read)
+      errors.insert(errors.end(), read.error().begin(), read.error().end());
+  if (!errors.empty()) return fail(std::move(errors));
+  return out;
+}
+
+std::string state_formats_text(const Training& training) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view name, std::span<const NumberFormat> formats, double bytes) {
+    const std::string_view word = word_of(formats, bytes);
+    if (bytes < 4 && !word.empty()) parts.push_back(fmt::format("{}={}", name, word));
+  };
+  add("grads", kGradients, training.grad_bytes);
+  add("master", kMasters, training.master_bytes);
+  if (training.moment1_bytes == training.moment2_bytes)
+    add("moments", kMoments, training.moment1_bytes);
+  else
+    add("moment1", kMoments, training.moment1_bytes), add("moment2", kMoments, training.moment2_bytes);
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace plan

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formulas/result.hpp"
+#include "formulas/training.hpp"
+
+namespace plan {
+
+/// Number formats of what the optimizer works on, bytes a parameter; nothing where the words leave one as it is.
+struct StateFormats {
+  std::optional<double> gradients, master, moment1, moment2;
+
+  /// Narrow weights and moments are what Megatron calls precision-aware: gradients are read in place.
+  void apply(Training& training) const;
+};
+
+/// Reads `--state-formats grads=bf16,master=fp16,moments=bf16`, or `moment1=`, `moment2=` apart. Every mistake at once.
+[[nodiscard]] Result<StateFormats> read_state_formats(std::string_view text);
+
+/// The same back: what of a job's states is not fp32; empty if all is.
+[[nodiscard]] std::string state_formats_text(const Training& training);
+
+}  // namespace plan

@@ -1,0 +1,43 @@
+// The words of --state-formats: every text comes back as itself, every mistake is told.
+#include "cli/terminal/state_formats.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace plan {
+
+TEST_CASE("formats of states come back in the same words") {
+  for (const char* text : {"grads=bf16", "master=fp16", "moments=bf16", "moments=fp8", "moment1=fp8,moment2=bf16",
+                           "grads=bf16,master=fp16,moment1=bf16"}) {
+    const Result<StateFormats> read = read_state_formats(text);
+    REQUIRE(read);
+    Training training;
+    read->apply(training);
+    CHECK(state_formats_text(training) == text);
+    CHECK(training.precision_aware == (std::string(text) != "grads=bf16"));
+  }
+  Training plain;
+  CHECK(state_formats_text(plain).empty());
+  read_state_formats("grads=fp32,master=fp32,moments=fp32")->apply(plain);
+  CHECK(plain == Training());
+}
+
+TEST_CASE("every mistake in --state-formats is told at once") {
+  const auto codes = [](const char* text) {
+    const Result<StateFormats> read = read_state_formats(text);
+    std::string all;
+    if (!read)
+      for (const Error& error : read.error()) all += error.code + " ";
+    return all;
+  };
+  CHECK(codes("") == "unknown_value ");
+  CHECK(codes("gradients=bf16,master=bf16") == "unknown_value unknown_value ");
+  CHECK(codes("moments") == "unknown_value ");
+  CHECK(codes("moments=fp16") == "unknown_value ");  // no word of the optimizer's that differs from bf16 in bytes
+  CHECK(codes("moments=bf16,moment1=fp8") == "conflicting_values ");
+  CHECK(codes("grads=bf16,grads=bf16").empty());
+  CHECK(read_state_formats("grad=bf16").error().front().help.front() == "the nearest is `grads`");
+}
+
+}  // namespace plan
