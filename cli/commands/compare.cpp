@@ -44,7 +44,8 @@ Args asked_as(Args args, const std::vector<Input>& inputs) {
   take("precision", &Args::precision), take("optimizer", &Args::optimizer), take("task", &Args::task);
   take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
       take("release", &Args::release), take("objective", &Args::objective), take("lora_rank", &Args::lora_rank),
-      take("offload", &Args::offload), take("state_formats", &Args::state_formats);
+      take("offload", &Args::offload), take("state_formats", &Args::state_formats),
+      take("cuda_graphs", &Args::cuda_graphs);
   return args;
 }
 

@@ -6,6 +6,8 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
+#include "cli/terminal/cuda_graphs.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/layout_text.hpp"
@@ -35,7 +37,31 @@ double width(const std::string& dtype, double otherwise) {
   return dtype == "fp8" || dtype == "uint8" ? 1 : otherwise;
 }
 
+/// Graphs by any of the flags that releases had for them. No module named means the whole layer.
+CudaGraphs cuda_graphs(const MegatronArgs& args) {
+  const std::string impl = args.text("cuda-graph-impl");
+  const bool on = (!impl.empty() && impl != "none") || args.has("enable-cuda-graph") || args.has("external-cuda-graph");
+  CudaGraphs graphs{.iteration = impl == "full_iteration"};
+  if (!on || graphs.iteration) return graphs;
+  for (const char* flag : {"cuda-graph-modules", "cuda-graph-scope"}) {
+    const auto given = args.given.find(flag);
+    if (given == args.given.end()) continue;
+    for (const std::string& value : given->second.values)
+      for (const std::string_view word : split(value, ",")) {
+        if (word == "full_iteration") return {.iteration = true};
+        if (const std::optional<GraphScope> scope = parse(kGraphScopeNames, word))
+          graphs.scopes = static_cast<std::uint16_t>(graphs.scopes | *scope);
+      }
+  }
+  if (graphs.scopes == 0)
+    for (const Named<GraphScope>& row : kGraphScopeNames)
+      graphs.scopes = static_cast<std::uint16_t>(graphs.scopes | row.value);
+  return graphs;
+}
+
 void stack(const MegatronArgs& args, Stack& stack) {
+  const CudaGraphs graphs = cuda_graphs(args);
+  stack.cuda_graphs = graphs.iteration, stack.graph_scopes = graphs.scopes;
   stack.overlap_grad_reduce = args.has("overlap-grad-reduce");
   stack.overlap_param_gather = args.has("overlap-param-gather");
   stack.tp_overlap = args.has("tp-comm-overlap");

@@ -6,6 +6,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/terminal/cuda_graphs.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/rules/rules.hpp"
@@ -299,6 +300,18 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
   return {"OPTIMIZER_ARGS", std::move(out)};
 }
 
+/// Graphs draw random numbers of TransformerEngine's, and a whole iteration cannot stop to look for one that is none.
+void graph_arguments(const Stack& stack, Settings& out) {
+  if (!stack.cuda_graphs && stack.graph_scopes == 0) return;
+  put(out, "cuda-graph-impl", stack.cuda_graphs ? "full_iteration" : "transformer_engine");
+  put(out, "te-rng-tracker");
+  if (stack.cuda_graphs) return put(out, "no-check-for-nan-in-loss-and-grad");
+  MegatronSetting modules{"cuda-graph-modules", {}};
+  for (const Named<GraphScope>& row : kGraphScopeNames)
+    if (stack.graph_scopes & row.value) modules.values.emplace_back(row.name);
+  out.push_back(std::move(modules));
+}
+
 MegatronGroup run_arguments(const Plan& plan, const EmitOptions& options) {
   const Training& training = plan.problem.training;
   Settings out;
@@ -316,6 +329,7 @@ MegatronGroup run_arguments(const Plan& plan, const EmitOptions& options) {
   put(out, "cross-entropy-loss-fusion");
   put(out, "cross-entropy-fusion-impl",
       loss == CrossEntropy::FusedInPlace || loss == CrossEntropy::FusedFp32 ? "te" : "native");
+  graph_arguments(training.stack, out);
   if (!training.stack.gradient_fusion) put(out, "no-gradient-accumulation-fusion");
   if (training.stack.deterministic) put(out, "deterministic-mode");
   if (!training.stack.flash_attention) put(out, "attention-backend", "unfused");
@@ -350,6 +364,8 @@ std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan
   // One hardware queue keeps a collective in front of the GEMM that must overlap it; FSDP needs more than one.
   if (!fsdp) out.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   if (stack.expandable_segments) out.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+  if (stack.expandable_segments && (stack.cuda_graphs || stack.graph_scopes != 0))
+    out.emplace_back("NCCL_GRAPH_REGISTER", "0");  // mapped pages and registered buffers do not go together
   out.emplace_back("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
   if (plan.problem.training.offload.modules != 0) out.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");  // weights stay
   if (stack.overlap_grad_reduce || stack.tp_overlap) {

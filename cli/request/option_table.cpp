@@ -121,6 +121,9 @@ constexpr Option kOptions[] = {
          "number formats of gradients, weights and moments",
          "Of the optimizer: grads=bf16, master=fp16, moments=bf16 or fp8, or moment1 and moment2 apart (Megatron). "
          "Default: fp32."),
+    take("--cuda-graphs", "attn+mlp|full", kTrain, kNothing, kForProblem, &Args::cuda_graphs, "what CUDA graphs launch",
+         "none, full (the whole iteration), or parts of a layer: attn, mamba, mlp, moe_router, moe_preprocess "
+         "(Megatron). Default: none."),
     pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",

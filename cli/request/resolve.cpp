@@ -9,11 +9,11 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/releases.hpp"
+#include "cli/request/switches.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
-#include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -257,17 +257,16 @@ void resolve_offload(Draft& draft) {
                             {"add `--framework megatron`"}});
 }
 
-void resolve_state_formats(Draft& draft) {
-  if (!draft.args.state_formats) return;
-  const std::optional<StateFormats> formats = draft.take(read_state_formats(*draft.args.state_formats));
-  if (!formats) return;
-  if (draft.problem.framework != Framework::Megatron)
-    return draft.errors.push_back({"conflicting_flags",
-                                   "of the frameworks Megatron alone lets its states be narrower than fp32",
-                                   {},
-                                   {"add `--framework megatron`"}});
-  formats->apply(draft.problem.training);
-  draft.note("state_formats", *draft.args.state_formats, Origin::Flag);
+/// Switches of the software that have words of their own.
+void resolve_switches(Draft& draft) {
+  const auto resolve = [&](const char* key, const Args::Text& typed, Errors (*take)(std::string_view, Problem&)) {
+    if (!typed) return;
+    Errors errors = take(*typed, draft.problem);
+    if (errors.empty()) draft.note(key, *typed, Origin::Flag);
+    draft.errors.insert(draft.errors.end(), errors.begin(), errors.end());
+  };
+  resolve("state_formats", draft.args.state_formats, take_state_formats);
+  resolve("cuda_graphs", draft.args.cuda_graphs, take_cuda_graphs);
 }
 
 void resolve_lora(Draft& draft) {
@@ -367,7 +366,7 @@ Result<Problem> resolve_problem(const Args& args) {
   resolve_training(draft);
   resolve_releases(draft);
   resolve_offload(draft);
-  resolve_state_formats(draft);
+  resolve_switches(draft);
   resolve_lora(draft);
   resolve_search(draft);
   judge_words(draft);

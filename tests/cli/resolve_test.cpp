@@ -82,3 +82,28 @@ TEST_CASE("larger hardware is suggested least first") {
     if (i > 0) CHECK(larger[i - 1].gpu.memory <= larger[i].gpu.memory);
   }
 }
+
+TEST_CASE("switches of Megatron's software reach the problem, and are refused where nothing has them") {
+  const std::vector<std::string> megatron = {"--model", "8b", "--gpus", "64", "--framework", "megatron"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return resolve(words);
+  };
+  const Training narrow =
+      with(megatron, {"--state-formats", "grads=bf16,master=fp16,moment1=fp8,moment2=bf16"}).value().training;
+  CHECK(narrow.grad_bytes == 2);
+  CHECK(narrow.master_bytes == 2);
+  CHECK(narrow.moment1_bytes == 1);
+  CHECK(narrow.moment2_bytes == 2);
+  CHECK(narrow.precision_aware);
+  const Problem graphs = with(megatron, {"--cuda-graphs", "attn+mlp"}).value();
+  CHECK(graphs.training.stack.graph_scopes == (kGraphAttention | kGraphMlp));
+  CHECK(input(graphs, "cuda_graphs")->value == "attn+mlp");
+  CHECK(with(megatron, {"--cuda-graphs", "full"}).value().training.stack.cuda_graphs);
+  const std::vector<std::string> any = {"--model", "8b", "--gpus", "64"};
+  for (const auto& words : {std::vector<std::string>{"--state-formats", "moments=bf16"}, {"--cuda-graphs", "attn"}})
+    CHECK(with(any, words).error().front().code == "conflicting_flags");
+  CHECK(with(any, {"--cuda-graphs", "none"}).has_value());
+  CHECK_FALSE(with(megatron, {"--cuda-graphs", "moe_router"}).has_value());  // 8b has no experts
+  CHECK_FALSE(with({"--model", "deepseek-v3", "--gpus", "256", "--framework", "megatron"}, {"--cuda-graphs", "full"}));
+}

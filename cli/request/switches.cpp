@@ -1,0 +1,59 @@
+// Switches of a framework's software, from words to the stack. Tested by tests/cli/resolve_test.cpp.
+#include "cli/request/switches.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/terminal/cuda_graphs.hpp"
+#include "cli/terminal/state_formats.hpp"
+
+namespace plan {
+namespace {
+
+Error needs_megatron(const char* what) { return {"conflicting_flags", what, {}, {"add `--framework megatron`"}}; }
+
+/// What a graph needs of the model.
+Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
+  const auto has = [&](auto test) { return std::any_of(model.kinds.begin(), model.kinds.end(), test); };
+  Errors errors;
+  const auto lacks = [&](std::uint16_t scope, const char* what) {
+    if (graphs.scopes & scope)
+      errors.push_back(
+          {"conflicting_flags", fmt::format("{} has no {}, which `--cuda-graphs` names", model.name, what), {}, {}});
+  };
+  if (!has([](const Layer& layer) { return layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent; }))
+    lacks(kGraphAttention, "attention");
+  if (!has([](const Layer& layer) { return layer.mixer == Mixer::Mamba2; })) lacks(kGraphMamba, "Mamba layers");
+  if (!has([](const Layer& layer) { return layer.ffn == Ffn::Dense; })) lacks(kGraphMlp, "dense FFN");
+  if (!model.moe()) lacks(kGraphRouter | kGraphExperts, "experts");
+  if (model.moe() && (graphs.iteration || (graphs.scopes & kGraphExperts)))
+    errors.push_back({"conflicting_flags",
+                      "a graph's shapes are fixed, and how many tokens reach an expert is not",
+                      {},
+                      {"write `--cuda-graphs attn+moe_router+moe_preprocess`"}});
+  return errors;
+}
+
+}  // namespace
+
+Errors take_state_formats(std::string_view text, Problem& problem) {
+  const Result<StateFormats> formats = read_state_formats(text);
+  if (!formats) return formats.error();
+  if (problem.framework != Framework::Megatron)
+    return {needs_megatron("of the frameworks Megatron alone lets its states be narrower than fp32")};
+  formats->apply(problem.training);
+  return {};
+}
+
+Errors take_cuda_graphs(std::string_view text, Problem& problem) {
+  const Result<CudaGraphs> graphs = read_cuda_graphs(text);
+  if (!graphs) return graphs.error();
+  if (*graphs != CudaGraphs{} && problem.framework != Framework::Megatron)
+    return {needs_megatron("CUDA graphs of parts of a step are known of Megatron alone")};
+  problem.training.stack.cuda_graphs = graphs->iteration;
+  problem.training.stack.graph_scopes = graphs->scopes;
+  return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(*graphs, problem.model);
+}
+
+}  // namespace plan
