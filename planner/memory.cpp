@@ -21,12 +21,13 @@ bool caches_dummies(const Training& training) {
          !training.adapters();
 }
 
-/// Training as the stack runs it on this GPU: before Hopper, attention under Megatron is FlashAttention,
-/// whose layout is batch first.
+/// Training as the stack runs it on this GPU: before Hopper, and where results must be the same twice from Blackwell
+/// on, attention under Megatron is FlashAttention, whose layout is batch first (plan-formulas(7) D8).
 Training training_on(const Problem& problem, GpuGeneration generation) {
   Training training = problem.training;
   const bool megatron = training.stack.states == StateLayout::Megatron;
-  if (megatron && training.stack.flash_attention && generation == GpuGeneration::Ampere)
+  const bool repeatable = generation == GpuGeneration::Blackwell && training.stack.deterministic;
+  if (megatron && training.stack.flash_attention && (generation == GpuGeneration::Ampere || repeatable))
     training.stack.batch_first_attention = true;
   return training;
 }
@@ -155,6 +156,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   stale_ = stale_gradient(model, training, layout);
   if (training.stack.loader_attention_mask)
     loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
+  for (const Shape& shape : shapes_) largest_ = std::max(largest_, shape.rows * shape.columns);
   for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
   const Stack& stack = training.stack;
   workspaces_ = kStaticResidue + (stack.transformer_engine ? gemm_workspace(generation_) : 0);

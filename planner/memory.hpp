@@ -207,6 +207,7 @@ class MemoryModel {
   double workspaces_ = 0;                    ///< of every rank
   double torch_workspaces_ = 0;              ///< of ranks with a head or a router
   double grouped_workspaces_ = 0;            ///< of ranks with experts
+  double largest_ = 0;                       ///< parameters of the largest linear
   double muon_ = 0;                          ///< Newton-Schulz copies of the largest matrix
   bool caches_dummies_ = false;
   double frozen_bytes_ = 2;

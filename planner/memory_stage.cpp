@@ -11,8 +11,8 @@ namespace {
 /// Rounds, and stops at an exbibyte: no GPU has it, and all parts of a stage together still fit in 64 bits.
 Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
 
-/// DeepSpeed's default buckets, in elements.
-constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kPrefetchBucket = 5e7;
+/// DeepSpeed's default buckets, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
+constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kMostLive = 1e9;
 
 /// All micro-batches pass the loss before the first backward only without interleaving of the two.
 bool loss_waits(Schedule schedule) { return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst; }
@@ -95,8 +95,8 @@ double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums
       if (layout.zero < 2) return 0;
       if (training.stack.gathers_tensors) return stays_whole(layout) ? whole_weights(sums) : 2 * sums.block;
       return unsharded_grads(layout, sums) + (stays_whole(layout) ? whole_weights(sums) : 6 * sums.block);
-    case StateLayout::DeepSpeed:
-      return layout.zero == 3 ? 2 * (2 * sums.block + std::min(kPrefetchBucket, sums.dense + sums.expert)) : 0;
+    case StateLayout::DeepSpeed:  // module by module
+      return layout.zero == 3 ? 2 * std::min(std::max(kMostLive, largest_), sums.dense + sums.expert + sums.ends) : 0;
   }
   return 0;
 }
@@ -121,7 +121,7 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
     }
     case StateLayout::DeepSpeed:
       if (layout.zero < 2) return 0;
-      return forward + 2 * sums.block;
+      return forward + 2 * (layout.zero == 3 ? largest_ : sums.block);
   }
   return forward;
 }
@@ -218,9 +218,12 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   }
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
   if (const int away = training_.offload.layers; away > 0 && sums.layers > 0) {
-    const double layer = held / sums.layers;  // one on its way out, or back in while the one before it is at work
-    held *= std::max(0.0, 1 - static_cast<double>(away) / sums.layers);
-    out.forward += layer, out.backward += layer;
+    const double share = std::min(1.0, static_cast<double>(away) / sums.layers);
+    // In a pipeline a chunk's share is on its way out, or back in beside that of the chunk at work. Without one, layers
+    // behind are done before the first that was away comes back.
+    const double chunk = layout.pp > 1 ? share * held / std::max(1, layout.vp) : 0;
+    held *= 1 - share;
+    out.forward += chunk, out.backward += 2 * chunk;
   }
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
