@@ -28,8 +28,8 @@ constexpr std::array<Interval, kRegimes> kStepTime{{
 }};
 /// What a device holds over what was predicted, 90 % of published runs, suites weighing alike. What is allocated is
 /// met closely; what the allocator keeps besides decides, and where its segments grow it keeps less.
-constexpr Interval kGrowingSegments{0.93, 1.13};  // 14 runs of 2 suites, `reserved`
-constexpr Interval kFixedSegments{0.88, 1.29};    // 60 runs of 3 suites, `device`
+constexpr Interval kGrowingSegments{0.905, 1.129};  // 14 runs of 2 suites, `reserved`
+constexpr Interval kFixedSegments{0.873, 1.293};    // 60 runs of 3 suites, `device`
 /// Experts: routing that is not balanced, and static memory that nobody accounts for, 2 to 4.5 % (plan-formulas(7) D8).
 constexpr double kExperts = 1.05;
 
@@ -39,12 +39,12 @@ struct KindInterval {
   Interval interval;
 };
 constexpr KindInterval kMemoryKinds[] = {
-    // Never narrower than what the middles of suites differ by from one another, over all kinds: 16 to 18 % at 90 %.
-    {"allocated", {0.851, 1.175}},            // 43 runs of one suite
-    {"allocated-last-rank", {0.851, 1.217}},  // 57 runs, mostly tiny models
-    {"device", {0.809, 1.534}},               // 60 runs
-    {"printed", {0.664, 1.355}},              // 106 runs, unit and scope loose
-    {"reserved", {0.732, 1.175}},             // 11 runs
+    // Never narrower than 10 %, with which suites left out are covered to 91 % in the mean.
+    {"allocated", {0.905, 1.105}},            // 44 runs of two suites
+    {"allocated-last-rank", {0.905, 1.217}},  // 57 runs of one, mostly tiny models
+    {"device", {0.873, 1.293}},               // 60 runs of three
+    {"printed", {0.905, 1.105}},              // 106 runs of three
+    {"reserved", {0.905, 1.129}},             // 14 runs of two
 };
 
 constexpr Interval kProbedStepTime{0.92, 1.08};
