@@ -66,6 +66,9 @@ void apply_memory_facts(const Run& run, Problem& problem) {
   if (contains(run.notes, "bf16 gradient accumulation")) training.grad_bytes = 2;
   const int month = megatron_month(run);
   if (megatron && !big && month >= kLossCopies && month < kLossInPlace) stack.loss_in_place = false;
+  // MaxText: queries, keys and values wait in host memory, and what follows from them is rebuilt up to the FFN's norm.
+  if (run.recompute == "custom:qkv_proj_offloaded")
+    training.offload.modules = kOffloadCoreAttention | kOffloadAttentionProjection | kOffloadMlpNorm;
   // Megatron-LM's layers before core wrote SwiGLU as three operations (megatron/model/transformer.py).
   if (contains(run.framework, "Megatron-LM") && !stack.transformer_engine) stack.fused_activation = false;
   Bytes& context = problem.cluster.gpu.context;

@@ -137,10 +137,10 @@ std::optional<Recompute> maxtext_policy(std::string_view text) {
     unsigned modules;
   };
   constexpr Policy kPolicies[] = {
-      {"custom:minimal", kRecomputeCoreAttention | kRecomputeNorm},
-      {"custom:minimal_flash", kRecomputeNorm},
-      {"custom:minimal_with_context", kRecomputeNorm},
-      {"custom:minimal_offloaded", kRecomputeCoreAttention | kRecomputeNorm},
+      {"custom:minimal", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation},
+      {"custom:minimal_flash", kRecomputeNorm | kRecomputeMlpActivation},
+      {"custom:minimal_with_context", kRecomputeNorm | kRecomputeMlpActivation},
+      {"custom:minimal_offloaded", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation},
       {"custom:save_dot_except_mlp", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlp},
       {"custom:save_dot_with_context_except_mlp", kRecomputeNorm | kRecomputeMlp},
       {"custom:save_qkv_proj", kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlp},
