@@ -127,6 +127,43 @@ void Follower::decide(Truth value) {
   block.taken |= block.active;
 }
 
+/// `((i=0; i<N; i++))`: every value of the counter, where the body leaves it alone. False if it cannot be followed.
+bool Follower::counted(const Token& token, Block& block) {
+  constexpr std::size_t kMostTurns = 10'000;
+  std::string_view text = token.raw.chars;
+  if (!text.starts_with("((") || !text.ends_with("))")) return false;
+  text = text.substr(2, text.size() - 4);
+  const std::size_t first = text.find(';'), second = text.find(';', first + 1), equals = text.find('=');
+  if (first == std::string_view::npos || second == std::string_view::npos || equals > first) return false;
+  const auto trimmed = [](std::string_view part) {
+    std::string out(part);
+    std::erase(out, ' ');
+    return out;
+  };
+  const std::string name = trimmed(text.substr(0, equals)), step = trimmed(text.substr(second + 1));
+  const std::string_view condition = text.substr(first + 1, second - first - 1);
+  std::string by = "1";
+  if (step.starts_with(name + "+="))
+    by = step.substr(name.size() + 2);
+  else if (step != name + "++" && step != "++" + name)
+    return false;
+  std::optional<long long> value = arithmetic(text.substr(equals + 1, first - equals - 1), scope);
+  Scope inside = scope;
+  while (value && block.values.size() < kMostTurns && affords(1, token.line)) {
+    Text shown;
+    shown.add(std::to_string(*value), token.line);
+    inside.variables[name] = {{shown}, false, false};
+    const std::optional<long long> goes_on = arithmetic(condition, inside), more = arithmetic(by, inside);
+    if (!goes_on || !more || *more <= 0) return block.values.clear(), false;
+    if (*goes_on == 0) break;
+    block.values.push_back(std::move(shown));
+    *value += *more;
+  }
+  block.name = name;
+  std::reverse(block.values.begin(), block.values.end());
+  return value.has_value() && block.values.size() < kMostTurns;
+}
+
 Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip) {
   Block block{.kind = Block::Kind::Loop, .outer = active(), .active = false};
   if (active() && !skip) {
@@ -135,7 +172,7 @@ Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, 
       for (std::size_t i = 3; i < words.size(); ++i)
         for (Text& text : expand(words[i].raw, scope)) block.values.push_back(std::move(text));
       std::reverse(block.values.begin(), block.values.end());
-    } else {
+    } else if (words.size() != 2 || !counted(words[1], block)) {
       note(words.front().line, "a counting `for` loop is not followed");
     }
   }

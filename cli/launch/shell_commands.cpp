@@ -105,12 +105,35 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   }
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
+  if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
   if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
   record(words, std::move(environment));
   return follow_dash_c(words);
+}
+
+/// `printf -v NAME FORMAT WORDS`, for formats of `%s` and `%d` alone.
+Truth Follower::print_into(const std::vector<Text>& words) {
+  const Text& format = words[3];
+  Text out;
+  std::size_t next = 4;
+  for (std::size_t i = 0; i < format.chars.size(); ++i) {
+    const char c = format.chars[i], after = i + 1 < format.chars.size() ? format.chars[i + 1] : '\0';
+    const bool value = c == '%' && (after == 's' || after == 'd');
+    if (c == '\\' || (c == '%' && !value) || (value && next >= words.size())) {
+      note(words.front().line(), fmt::format("what `printf` puts into `{}` is not followed", words[2].chars));
+      return Truth::Unknown;
+    }
+    if (value)
+      out.add(words[next++]), ++i;
+    else
+      out.add(c, format.line());
+  }
+  if (next < words.size()) return Truth::Unknown;  // the format would be used again
+  set(words[2].chars, {{std::move(out)}, false, false});
+  return Truth::Yes;
 }
 
 Truth Follower::sourced(const std::vector<Text>& words, int line) {

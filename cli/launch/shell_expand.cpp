@@ -2,8 +2,10 @@
 // Tested by tests/launch/shell_test.cpp.
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "cli/launch/shell_text.hpp"
+#include "cli/launch/shell_words.hpp"
 
 namespace plan::shell {
 namespace {
@@ -122,7 +124,7 @@ class Expander {
       if (i > 0 && value.list && split_)
         finish();
       else if (i > 0)
-        put(' ', value.items[i].line());
+        put(scope_.join, value.items[i].line());
       const std::size_t size = value.items[i].chars.size();
       if (word_.chars.size() + size <= kMostCharacters && scope_.spend(size)) word_.add(value.items[i]);
       started_ = true;
@@ -165,6 +167,31 @@ class Expander {
     return arithmetic(terms, scope_);
   }
 
+  /// What `echo WORDS` or `IFS=,; echo "${LIST[*]}"` prints, where every word is known; nothing for other commands.
+  std::optional<Text> printed(const Text& command) {
+    std::vector<Token> words = tokens(command);
+    char join = ' ';
+    if (words.size() > 2 && words[0].raw.chars.starts_with("IFS=") && words[1].raw.chars == ";") {
+      const Text separators = expand_one(words[0].raw.part(4), scope_);
+      if (separators.chars.empty()) return std::nullopt;
+      join = separators.chars.front();
+      words.erase(words.begin(), words.begin() + 2);
+    }
+    const bool plain = std::all_of(words.begin(), words.end(), [](const Token& token) { return token.word; });
+    if (words.empty() || words[0].raw.chars != "echo" || !plain) return std::nullopt;
+    const char before = std::exchange(scope_.join, join);
+    Text out;
+    for (std::size_t i = 1; i < words.size(); ++i)
+      for (const Text& word : expand(words[i].raw, scope_)) {
+        if (!out.chars.empty()) out.add(' ', word.line());
+        out.add(word);
+      }
+    scope_.join = before;
+    // Options of echo, what is not known, and names of files that a pattern stands for: only the shell could tell.
+    if (out.chars.starts_with('-') || out.chars.find_first_of("$`*?") != std::string::npos) return std::nullopt;
+    return out;
+  }
+
   /// The expansion at `at_`, which moves behind it.
   Expansion dollar() {
     const std::size_t from = at_;
@@ -189,6 +216,7 @@ class Expander {
         out.add(std::to_string(*value), line);
         return one(std::move(out));
       }
+      if (std::optional<Text> text_of = printed(raw_.part(open + 1, at_ - open - 2))) return one(std::move(*text_of));
       return as_written(from);
     }
     if (at_ < text.size() && text[at_] == '{') {

@@ -73,6 +73,8 @@ class Follower {
 
   Truth start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip);
 
+  bool counted(const Token& token, Block& block);
+
   Truth end_loop(std::size_t& at);
 
   /// `case WORD in`: what follows are patterns.
@@ -96,6 +98,8 @@ class Follower {
   Truth declare(const std::vector<Token>& words, bool exports);
 
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
+
+  Truth print_into(const std::vector<Text>& words);
 
   /// `source conf.sh`: follows the file where it can be opened.
   Truth sourced(const std::vector<Text>& words, int line);

@@ -39,6 +39,7 @@ struct Scope {
   std::map<std::string, Value> variables{};
   std::vector<Text> positional{};  ///< $0 first
   bool knows_positional = false;
+  char join = ' ';               ///< first character of IFS, between the items of "${A[*]}"
   int depth = 0;                 ///< of expansions within expansions
   std::size_t budget = 8 << 20;  ///< characters that may still be read or written
 
