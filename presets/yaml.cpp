@@ -11,15 +11,19 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <new>
 #include <sstream>
 #include <stdexcept>
+
+#include "presets/yaml_anchors.hpp"
 
 namespace plan::yaml {
 namespace {
 
 constexpr std::size_t kMostNodes = 1'000'000;
-constexpr std::size_t kMostErrors = 20;  ///< of one file; the rest is likely to follow from these
+constexpr std::size_t kMostRepeated = 100'000;  ///< by aliases
+constexpr std::size_t kMostErrors = 20;         ///< of one file; the rest is likely to follow from these
 
 /// Thrown through yaml-cpp by the builder when a limit is passed; caught in parse().
 struct Refused : std::runtime_error {
@@ -30,6 +34,7 @@ struct Refused : std::runtime_error {
 /// Builds the tree from yaml-cpp's events; `open` holds the containers being filled.
 class Builder : public YAML::EventHandler {
  public:
+  explicit Builder(bool takes_anchors) : takes_anchors_(takes_anchors) {}
   Node root{};
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -38,22 +43,33 @@ class Builder : public YAML::EventHandler {
     plain(mark, anchor, "");
     add({Kind::Null, {}, mark.line + 1, mark.column + 1, {}});
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases are not accepted here"); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!takes_anchors_) refuse(mark, "aliases are not accepted here");
+    const auto marked = marked_.find(anchor);
+    if (marked == marked_.end()) refuse(mark, "an alias of what is not complete yet is not accepted here");
+    repeated_ += size_of(marked->second);
+    if (repeated_ > kMostRepeated) refuse(mark, "too many values are repeated");
+    if (open_.size() + depth_of(marked->second) > static_cast<std::size_t>(kMostDepth))
+      refuse(mark, "is nested too deeply");
+    add(marked->second);
+  }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& v) override {
     plain(mark, anchor, tag);
     const bool null = tag == "?" && (v.empty() || v == "~" || v == "null");
-    add({null ? Kind::Null : Kind::Scalar, v, mark.line + 1, mark.column + 1, {}});
+    Node node{null ? Kind::Null : Kind::Scalar, v, mark.line + 1, mark.column + 1, {}};
+    if (anchor != 0) marked_[anchor] = node;
+    add(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     plain(mark, anchor, tag);
-    open(Kind::Sequence, mark);
+    open(Kind::Sequence, mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     plain(mark, anchor, tag);
-    open(Kind::Map, mark);
+    open(Kind::Map, mark, anchor);
   }
   void OnMapEnd() override { close(); }
 
@@ -61,18 +77,60 @@ class Builder : public YAML::EventHandler {
   [[noreturn]] static void refuse(const YAML::Mark& mark, const std::string& what) {
     throw Refused(mark.line + 1, mark.column + 1, what);
   }
-  static void plain(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag) {
-    if (anchor != 0) refuse(mark, "anchors are not accepted here");
+  void plain(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag) const {
+    if (anchor != 0 && !takes_anchors_) refuse(mark, "anchors are not accepted here");
     if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags are not accepted here");
   }
-  void open(Kind kind, const YAML::Mark& mark) {
+  void open(Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (open_.size() >= static_cast<std::size_t>(kMostDepth)) refuse(mark, "is nested too deeply");
     open_.push_back({kind, {}, mark.line + 1, mark.column + 1, {}});
+    anchors_.push_back(anchor);
   }
   void close() {
     Node done = std::move(open_.back());
     open_.pop_back();
+    const YAML::anchor_t anchor = anchors_.back();
+    anchors_.pop_back();
+    if (takes_anchors_ && done.kind == Kind::Map) merge(done);
+    if (anchor != 0) marked_[anchor] = done;
     add(std::move(done));
+  }
+  /// `<<: *base`, `<<: [*a, *b]`: the keys of the bases that the map lacks, the first base's first.
+  static void merge(Node& map) {
+    std::vector<Node> bases;
+    for (std::size_t i = 0; i + 1 < map.items.size();) {
+      const Kind kind = map.items[i + 1].kind;
+      if (map.items[i].text != "<<" || (kind != Kind::Map && kind != Kind::Sequence)) {
+        i += 2;
+        continue;
+      }
+      if (kind == Kind::Map) bases.push_back(map.items[i + 1]);
+      if (kind == Kind::Sequence)
+        bases.insert(bases.end(), map.items[i + 1].items.begin(), map.items[i + 1].items.end());
+      const auto at = map.items.begin() + static_cast<std::ptrdiff_t>(i);
+      map.items.erase(at, at + 2);
+    }
+    for (const Node& base : bases)
+      for (std::size_t k = 0; base.kind == Kind::Map && k + 1 < base.items.size(); k += 2)
+        if (!has_key(map, base.items[k].text)) {
+          map.items.push_back(base.items[k]);
+          map.items.push_back(base.items[k + 1]);
+        }
+  }
+  static bool has_key(const Node& map, const std::string& key) {
+    for (std::size_t i = 0; i + 1 < map.items.size(); i += 2)
+      if (map.items[i].text == key) return true;
+    return false;
+  }
+  static std::size_t depth_of(const Node& node) {
+    std::size_t deepest = 0;
+    for (const Node& item : node.items) deepest = std::max(deepest, depth_of(item));
+    return deepest + 1;
+  }
+  static std::size_t size_of(const Node& node) {
+    std::size_t count = 1;
+    for (const Node& item : node.items) count += size_of(item);
+    return count;
   }
   void add(Node node) {
     if (++nodes_ > kMostNodes) throw Refused(node.line, node.column, "the file holds too many values");
@@ -81,8 +139,11 @@ class Builder : public YAML::EventHandler {
     else
       open_.back().items.push_back(std::move(node));
   }
+  bool takes_anchors_;
   std::vector<Node> open_{};
-  std::size_t nodes_ = 0;
+  std::vector<YAML::anchor_t> anchors_{};
+  std::map<YAML::anchor_t, Node> marked_{};
+  std::size_t nodes_ = 0, repeated_ = 0;
 };
 
 /// Line `number` (from 1) of `source`, cut at 200 bytes and made printable; tabs stay.
@@ -170,15 +231,13 @@ Errors one_error(std::string code, std::string message, Place place, std::vector
   return {Error{std::move(code), std::move(message), {}, std::move(help), std::move(place)}};
 }
 
-}  // namespace
-
-Result<Document> parse(std::string source, std::string file) {
+Result<Document> parsed(std::string source, std::string file, bool takes_anchors) {
   Document d{std::move(file), std::move(source), {}};
   if (d.source.size() > kMostBytes)
     return fail(
         one_error("too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), {d.file, 0, 0, 1, {}}));
   if (!is_text(d.source)) return fail(one_error("not_text", "the file is not UTF-8 text", {d.file, 0, 0, 1, {}}));
-  Builder builder;
+  Builder builder(takes_anchors);
   try {
     std::istringstream stream(without_comments(d.source));
     YAML::Parser parser(stream);
@@ -202,6 +261,16 @@ Result<Document> parse(std::string source, std::string file) {
   if (errors.size() > kMostErrors) errors.resize(kMostErrors);
   if (!errors.empty()) return fail(std::move(errors));
   return d;
+}
+
+}  // namespace
+
+Result<Document> parse(std::string source, std::string file) {
+  return parsed(std::move(source), std::move(file), false);
+}
+
+Result<Document> parse_with_anchors(std::string source, std::string file) {
+  return parsed(std::move(source), std::move(file), true);
 }
 
 Result<std::string> read_text(const std::string& path) {

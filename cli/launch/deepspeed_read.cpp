@@ -380,6 +380,7 @@ bool is_deepspeed(const LaunchSource& source) {
       const Result<Settings> settings = hugging_face::settings_of(std::span(&source, 1));
       return settings && settings->has_section("ds.");
     }
+    case Kind::Torchtune:
     case Kind::None: return false;
   }
   return false;

@@ -54,8 +54,10 @@ struct Dialect {
 inline constexpr std::string_view kMissingBase = "defaults";
 /// A file of NeMo-RL's with the files that it lies over.
 [[nodiscard]] Result<DialectKeys> keys_of_nemo_rl(const LaunchSource& source);
-[[nodiscard]] DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program);
-[[nodiscard]] DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program);
+[[nodiscard]] Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program);
+[[nodiscard]] Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view program);
+/// A script starts trainings that differ, so that no one of them is its job.
+[[nodiscard]] Error several_trainings(const std::string& path, const std::string& where);
 
 /// The words of `[core_attn, mlp]`, or one word.
 [[nodiscard]] std::vector<std::string> listed(std::string text);

@@ -8,6 +8,7 @@
 #include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
+#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {
@@ -112,7 +113,49 @@ void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& fa
   }
 }
 
+/// The keys of the command that trains. A script may show it twice (`srun bash -c`), but two that differ are two jobs.
+class OneOfThem {
+ public:
+  explicit OneOfThem(const LaunchSource& source) : source_(source) {}
+
+  void add(DialectKeys keys) {
+    constexpr std::string_view kNoJob[] = {"export", "infer", "eval", "deploy", "merge", "app", "rollout", "sample"};
+    const auto verb = keys.find("verb");
+    const bool trains = verb == keys.end() || std::find(std::begin(kNoJob), std::end(kNoJob),
+                                                        verb->second.values.front()) == std::end(kNoJob);
+    if (keys.empty() || !trains) return;
+    if (!keys_.empty() && differ(keys)) other_ = keys.begin()->second.where;
+    keys_ = std::move(keys);
+  }
+  Result<DialectKeys> keys() {
+    if (other_.empty()) return std::move(keys_);
+    return fail(several_trainings(source_.path, other_));
+  }
+
+ private:
+  /// Paths, names and seeds may differ between two runs of one job.
+  bool differ(const DialectKeys& keys) const {
+    for (const auto& [key, value] : keys)
+      for (const std::string_view part : {"parallel", "batch", "length", "lora", "recompute", "num_layers", "hidden"})
+        if (key.find(part) != std::string::npos)
+          if (const auto before = keys_.find(key); before == keys_.end() || before->second.values != value.values)
+            return true;
+    return false;
+  }
+
+  const LaunchSource& source_;
+  DialectKeys keys_{};
+  std::string other_{};
+};
+
 }  // namespace
+
+Error several_trainings(const std::string& path, const std::string& where) {
+  return {"several_trainings",
+          fmt::format("{}: several commands start trainings that differ; the last is at {}", path, where),
+          {},
+          {"give a script with one of them, or record the one that is meant with `plan capture`"}};
+}
 
 std::vector<std::string> listed(std::string text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
@@ -140,16 +183,17 @@ int number_of(const DialectKeys& keys, std::string_view key) {
 }
 
 Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
-  const Result<yaml::Document> document = yaml::parse(source.text, source.path);
+  const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
   if (!document) return fail(document.error());
   DialectKeys keys;
   walk(document->root, "", source.path, keys);
   return keys;
 }
 
-DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view program) {
-  DialectKeys keys;
+Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program) {
+  OneOfThem trainings{source};
   for (const ShellCommand& command : follow_script(source).commands) {
+    DialectKeys keys;
     const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
       return word.text.find(program) != std::string::npos;
     });
@@ -163,13 +207,15 @@ DialectKeys keys_of_overrides(const LaunchSource& source, std::string_view progr
       if (value == "null") continue;  // not stated
       keys[key] = {listed(value), fmt::format("{}:{}", source.path, word.line)};
     }
+    trainings.add(std::move(keys));
   }
-  return keys;
+  return trainings.keys();
 }
 
-DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) {
-  DialectKeys keys;
+Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view program) {
+  OneOfThem trainings{source};
   for (const ShellCommand& command : follow_script(source).commands) {
+    DialectKeys keys;
     const auto start = std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
       return word.text == program || word.text.ends_with("/" + std::string(program));
     });
@@ -179,6 +225,10 @@ DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) 
       if (!word->text.starts_with("--")) continue;
       MegatronValue value{{}, fmt::format("{}:{}", source.path, word->line)};
       std::string key = word->text.substr(2);
+      if (const std::size_t equals = key.find('='); equals != std::string::npos) {
+        keys[key.substr(0, equals)] = {listed(key.substr(equals + 1)), value.where};
+        continue;
+      }
       if (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
         value.where = fmt::format("{}:{}", source.path, (word + 1)->line);  // where it was assigned, not its use
       while (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
@@ -186,8 +236,9 @@ DialectKeys keys_of_flags(const LaunchSource& source, std::string_view program) 
       if (value.values.empty()) value.values.emplace_back("true");
       keys[key] = std::move(value);
     }
+    trainings.add(std::move(keys));
   }
-  return keys;
+  return trainings.keys();
 }
 
 Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {

@@ -21,7 +21,7 @@ namespace plan {
 
 namespace hugging_face {
 
-enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Script, None };
+enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Script, None };
 [[nodiscard]] Kind kind_of(const LaunchSource& source);
 /// The settings of all files and of those that they name, with `ds.`, `acc.` or `args.` before each key; `tool` names
 /// whose arguments they are.
@@ -46,6 +46,7 @@ struct TrainerTool {
   bool adapters = false;
   bool checkpointing = false;
   bool bf16 = false;
+  bool pure = false;  ///< weights, gradients and states in the format of `dtype`, without master weights
 };
 [[nodiscard]] const TrainerTool& tool_of(Settings& settings);
 

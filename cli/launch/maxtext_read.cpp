@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/maxtext.hpp"
+#include "cli/launch/shell.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -275,12 +277,53 @@ void read_unknown(JobBuilder& builder) {
   }
 }
 
+bool is_training(const ShellCommand& command) {
+  return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    const std::string text = lowered(word.text);
+    return text.find("maxtext") != std::string::npos && (text.ends_with(".train") || text.ends_with("/train.py"));
+  });
+}
+
+/// `python3 -m maxtext.trainers.pre_train.train base.yml key=value ...`: the words over the file that it names.
+Result<Settings> settings_of_script(const LaunchSource& source) {
+  Settings all;
+  std::string before;
+  for (const ShellCommand& command : follow_script(source).commands) {
+    if (!is_training(command)) continue;
+    Settings own;
+    std::string job;
+    for (const ShellWord& word : command.words) {
+      const std::size_t equals = word.text.find('=');
+      if (equals != std::string::npos && equals > 0 && !word.text.starts_with('-')) {
+        const std::string key = word.text.substr(0, equals), value = word.text.substr(equals + 1);
+        own.add({.key = key, .value = value, .items = {}, .list = false, .place = {source.path, word.line, 1, 1, {}}});
+        for (const std::string_view part : {"parallelism", "batch", "length", "model_name", "remat", "base_"})
+          if (key.find(part) != std::string::npos) job += word.text + " ";
+      }
+    }
+    if (!before.empty() && before != job)
+      return fail(several_trainings(source.path, fmt::format("{}:{}", source.path, command.words.front().line)));
+    before = job;
+    for (const ShellWord& word : command.words) {
+      if (!word.text.ends_with(".yml") && !word.text.ends_with(".yaml")) continue;
+      if (const std::optional<LaunchSource> file = beside(source, word.text)) {
+        const Result<Settings> base = settings_of_yaml(*file);
+        if (!base) return base;
+        own.append(*base);
+      }
+    }
+    all = std::move(own);
+  }
+  all.remember(source);
+  return all;
+}
+
 }  // namespace
 
 Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Settings settings;
   for (const LaunchSource& file : files) {
-    Result<Settings> one = settings_of_yaml(file);
+    Result<Settings> one = is_shell(file) ? settings_of_script(file) : settings_of_yaml(file);
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }
@@ -310,7 +353,10 @@ bool is_maxtext(const LaunchSource& source) {
       if (at == 0 || source.text[at - 1] == '\n') return true;
     return false;
   };
-  if (is_shell(source)) return has("ici_fsdp_parallelism") && has("base_config");
+  if (is_shell(source)) {
+    const std::vector<ShellCommand> commands = follow_script(source).commands;
+    return has("per_device_batch_size") && std::any_of(commands.begin(), commands.end(), is_training);
+  }
   return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("per_device_batch_size:") ||
          starts("dcn_data_parallelism:");
 }

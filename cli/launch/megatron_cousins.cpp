@@ -150,6 +150,7 @@ void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   if (word_of(keys, "norm") == "rmsnorm") set(args, "normalization", "RMSNorm", where_of(keys, "norm"));
   gated(args, word_of(keys, "activation"), where_of(keys, "activation"));
   if (!args.has("hidden-dropout")) set(args, "hidden-dropout", "0", "");
+  if (!args.has("tokenizer-type")) set(args, "tokenizer-type", "GPT2BPETokenizer", "");
   const auto attention = keys.find("attention_config");
   if (attention != keys.end())
     unused(keys, "attention_config", args, "layers of other kinds of attention are counted as full attention");
@@ -223,6 +224,8 @@ Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const Launc
   const Result<DialectKeys> keys = keys_of(files, true);
   if (!keys) return fail(keys.error());
   Result<LaunchJob> job = dialect_job(kNeoxDialect, *keys, facts);
+  if (job && keys->find("tokenizer_type") == keys->end())
+    assume(*job, "tokenizer", "GPT2BPETokenizer", "default of gpt-neox");
   if (!job || job->states_global_batch) {
     if (!job || word_of(*keys, "train_batch_size").size() > 0) return job;
   }

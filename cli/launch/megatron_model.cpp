@@ -164,6 +164,8 @@ bool same_vocabulary(std::int64_t stated, std::int64_t preset) {
 std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
   const std::string type = args.text("tokenizer-type");
   if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
+  if (args.text("vocab-file").find("20B_tokenizer") != std::string::npos)
+    if (const std::optional<NamedModel> found = model_named("gpt-neox-20b")) return found->model.vocab;
   for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-checkpoint", "tokenizer-type"}) {
     std::string name = args.text(flag);
     if (name.ends_with("/tokenizer.model") || name.ends_with("/tokenizer.json"))  // the folder is the model's

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
@@ -132,9 +133,32 @@ std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& n
   for (const ShellCommand& command : script.commands)
     if (const std::optional<std::size_t> at = program_in(command.words)) out.push_back({source.path, command, *at});
   notes.insert(notes.end(), script.notes.begin(), script.notes.end());
-  // `srun bash -c 'torchrun ... "$@"' pretrain_gpt.py ...` shows the same launch twice: the innermost counts.
-  if (out.size() > 1) out.erase(out.begin(), out.end() - 1);
   return out;
+}
+
+/// What a launch's flags say of its size, as one text: those of two looks at one launch are the same.
+std::string job_of(const Launch& launch) {
+  std::string out;
+  const std::vector<ShellWord>& words = launch.command.words;
+  for (std::size_t i = launch.program; i < words.size(); ++i)
+    for (const std::string_view sign : kSigns) {
+      if (sign == "--train-iters" || !words[i].text.starts_with(sign)) continue;
+      if (words[i].text.size() == sign.size() && i + 1 < words.size())
+        out += fmt::format("{}={} ", sign, words[i + 1].text);
+      else if (words[i].text.size() > sign.size() && words[i].text[sign.size()] == '=')
+        out += words[i].text + " ";
+    }
+  return out;
+}
+
+/// `srun bash -c 'torchrun ... "$@"' pretrain_gpt.py ...` shows one launch twice, and the innermost counts; launches
+/// that differ are several jobs.
+std::optional<Error> several_jobs(const std::vector<Launch>& launches) {
+  for (const Launch& launch : launches)
+    if (job_of(launch) != job_of(launches.back()))
+      return several_trainings(launch.file,
+                               fmt::format("{}:{}", launches.back().file, launches.back().command.words.front().line));
+  return std::nullopt;
 }
 
 /// Variables that the script sets or exports, with their lines where known.
@@ -236,6 +260,7 @@ Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, con
   for (const LaunchSource& source : files) {
     const std::vector<Launch> launches = launches_in(source, notes);
     if (launches.empty()) continue;
+    if (std::optional<Error> error = several_jobs(launches)) return fail(std::move(*error));
     const Launch& launch = launches.back();
     Result<LaunchJob> job = read_launch(source, launch, facts, notes);
     if (!job) return job;
@@ -248,7 +273,7 @@ Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, con
   return fail({"no_launch",
                fmt::format("{}: no command that starts Megatron-LM was found", files.front().path),
                {},
-               {"plan follows `pretrain_gpt.py` in bash scripts"}});
+               {"record what it starts with `plan capture -o job.json -- bash SCRIPT` and read that"}});
 }
 
 }  // namespace plan

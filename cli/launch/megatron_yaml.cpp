@@ -105,6 +105,12 @@ Result<DialectKeys> extended(const LaunchSource& from, const std::string& folder
   return keys;
 }
 
+bool is_of_other_models(std::string_view key) {
+  for (const std::string_view part : {"encoder_", "decoder_seq", "decoder_num_layers", "bert_", "patch_dim", "img_"})
+    if (key.starts_with(part)) return true;
+  return false;
+}
+
 /// `${PRIMUS_MODEL:llama3.1_8B}.yaml` with the default that it states.
 std::string with_defaults(std::string text) {
   for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at)) {
@@ -140,7 +146,8 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
     const Result<DialectKeys> below =
         extended(source, folder, with_defaults(named->second.values.front()), named->second.where, 0);
     if (!below) return fail(below.error());
-    all.insert(below->begin(), below->end());
+    for (const auto& [name, value] : *below)  // Primus's defaults hold those of models that are no decoders, too
+      if (key != std::string_view("config") || !is_of_other_models(name)) all.emplace(name, value);
   }
   for (auto& [key, value] : all)
     for (std::string& word : value.values) word = with_defaults(word);

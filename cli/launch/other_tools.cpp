@@ -4,14 +4,17 @@
 
 #include <algorithm>
 
+#include "cli/launch/hugging_face.hpp"
+
 namespace plan {
 namespace {
 
 constexpr std::string_view kState =
-    "state its job with `--model`, `--gpus`, `--seq`, `--global-batch`, `--task` and `--layout`";
+    "state its job with `--model`, `--gpus`, `--seq`, `--global-batch`, `--task` and `--layout`, or record the command "
+    "that reads it with `plan capture` where that ends in a launcher's flags";
 
 constexpr OtherTool kTools[] = {
-    {"a torchtune configuration", kState, {"_component_:", "torchtune."}, {}},
+    {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
     {"a nanotron configuration", kState, {"^parallelism:", "^tokens:"}, {"pp_engine:", "tp_mode:", "^model:"}},
     {"an OLMo-core configuration", kState, {"_CLASS_"}, {"olmo_core"}},
     {"an OLMo configuration", kState, {"^fsdp:", "device_train_microbatch_size:"}, {}},
@@ -54,6 +57,7 @@ const OtherTool* other_tool(const LaunchSource& source) {
   if (stands(source.text, "^work_group:") && stands(source.text, "^modules:") &&
       !stands(source.text, "framework: megatron\n"))
     return &kPrimus;
+  if (hugging_face::kind_of(source) == hugging_face::Kind::Torchtune) return nullptr;  // a training of torchtune's
   for (const OtherTool& tool : kTools)
     if (matches(tool, source.text)) return &tool;
   return nullptr;

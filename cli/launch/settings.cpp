@@ -10,6 +10,7 @@
 
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
+#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {
@@ -187,7 +188,7 @@ std::optional<std::string> Settings::text(std::string_view key) {
 }
 
 Result<Settings> settings_of_yaml(const LaunchSource& source) {
-  return settings_of_tree(source, yaml::parse(source.text, source.path));
+  return settings_of_tree(source, yaml::parse_with_anchors(source.text, source.path));
 }
 
 /// JSON is YAML in flow style, but for tabs and `//` comments, which Hjson (DeepSpeed's parser) takes as well.

@@ -24,6 +24,11 @@ constexpr OptimizerName kOptimizers[] = {
     {Optimizer::Adam, "adamw_hf"},
     {Optimizer::Adam, "adamw_apex_fused"},
     {Optimizer::Adam, "adamw_anyprecision"},
+    {Optimizer::Adam, "AdamW"},
+    {Optimizer::Adam, "Adam"},
+    {Optimizer::Sgd, "SGD"},
+    {Optimizer::Adam8bit, "PagedAdamW8bit"},
+    {Optimizer::Adam8bit, "AdamW8bit"},
     {Optimizer::Adam8bit, "adamw_bnb_8bit"},
     {Optimizer::Adam8bit, "adamw_8bit"},
     {Optimizer::Adam8bit, "adamw_torch_8bit"},
@@ -143,9 +148,16 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
     }
   for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
     if (const std::string word = lowered(settings.text(key).value_or("")); word == "bfloat16" || word == "bf16") {
-      builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
+      if (tool_of(settings).pure) {
+        Training& training = builder.training;
+        training.grad_bytes = 2, training.master_bytes = 0, training.moment1_bytes = training.moment2_bytes = 2;
+      } else {
+        builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
+      }
       return builder.precision(Precision::Bf16, key);
     }
+  if (tool_of(settings).pure && lowered(settings.text("args.dtype").value_or("")) == "fp32")
+    return builder.precision(Precision::Fp32, "args.dtype");
   builder.training.precision = Precision::Bf16;
   if (tool_of(settings).bf16) return builder.precision(Precision::Bf16, "");
   if (arguments || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");

@@ -33,6 +33,20 @@ constexpr Renamed kAxolotl[] = {
     {"fsdp_version", "acc.fsdp_config.fsdp_version"},
 };
 
+/// torchtune 0.6, recipes/configs.
+constexpr Renamed kTorchtune[] = {
+    {"batch_size", "args.per_device_train_batch_size"},
+    {"tokenizer.max_seq_len", "args.max_seq_length"},
+    {"enable_activation_checkpointing", "args.gradient_checkpointing"},
+    {"model.lora_rank", "args.lora_rank"},
+    {"model.use_dora", "args.use_dora"},
+    {"tensor_parallel_dim", "acc.parallelism_config.parallelism_config_tp_size"},
+    {"context_parallel_dim", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"data_parallel_replicate_dim", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+    {"fsdp_cpu_offload", "acc.fsdp_config.fsdp_offload_params"},
+    {"fsdp_reshard_after_forward", "acc.fsdp_config.fsdp_reshard_after_forward"},
+};
+
 /// ms-swift 3 and 4, swift/arguments.
 constexpr Renamed kSwift[] = {
     {"model", "args.model_name_or_path"},    {"max_length", "args.max_seq_length"},
@@ -156,6 +170,67 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
   if (fsdp) set(all, "acc.distributed_type", "FSDP", none);
 }
 
+/// `torchtune.models.llama3_1.qlora_llama3_1_8b`: its adapters, and `llama3.1-8b`.
+std::pair<std::string, std::string> torchtune_model(std::string name) {
+  name = name.substr(name.rfind('.') + 1);
+  std::string adapter = "full";
+  for (const std::string_view word : {"lora_", "qlora_"})
+    if (name.starts_with(word)) {
+      adapter = word.substr(0, word.size() - 1);
+      name.erase(0, word.size());
+    }
+  for (std::size_t i = 1; i + 1 < name.size(); ++i) {
+    if (name[i] != '_') continue;
+    const auto digit = [&](std::size_t at) { return at < name.size() && name[at] >= '0' && name[at] <= '9'; };
+    // A version's parts are single digits (`qwen2_5`); a size goes on with `b` or another digit (`llama3_8b`).
+    name[i] = digit(i - 1) && digit(i + 1) && (i + 2 == name.size() || name[i + 2] == '_') ? '.' : '-';
+  }
+  return {adapter, name};
+}
+
+/// torchtune's keys as the Trainer's; its distributed recipes shard everything with FSDP2.
+void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all) {
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  const bool one_device = has(source.text, "single_device") && !has(source.text, "_distributed");
+  set(all, "tool", "torchtune", none);
+  if (!one_device) {
+    set(all, "acc.distributed_type", "FSDP", none);
+    set(all, "acc.fsdp_config.fsdp_version", "2", none);
+  } else {
+    set(all, "acc.distributed_type", "NO", none);
+    set(all, "acc.num_processes", "1", none);
+  }
+  const bool ffn = std::any_of(keys.all().begin(), keys.all().end(), [](const Setting& setting) {
+    return setting.key == "model.apply_lora_to_mlp" && lowered(setting.value) == "true";
+  });
+  for (const Setting& setting : keys.all()) {
+    const std::string_view key = setting.key;
+    if (!setting.list && (setting.value.empty() || setting.value == "null")) continue;
+    if (key == "model._component_") {
+      const auto [adapter, model] = torchtune_model(setting.value);
+      set(all, "args.model_name_or_path", model, setting);
+      set(all, "args.finetuning_type", adapter, setting);
+    } else if (key == "optimizer._component_") {
+      set(all, "args.optim", setting.value.substr(setting.value.rfind('.') + 1), setting);
+    } else if (key == "model.lora_attn_modules") {
+      Setting modules = setting;
+      if (ffn) modules.items.emplace_back("mlp");
+      set(all, "args.lora_target", modules);
+    } else if (key.starts_with("quantizer.")) {
+      set(all, "args.quantizer", setting);
+    } else if (key == "loss._component_" && has(lowered(setting.value), "dpo")) {
+      set(all, "args.rl", "dpo", setting);
+    } else if (key.starts_with("teacher_model.") || key.starts_with("ref_") || key.starts_with("reward_and_value") ||
+               key.starts_with("policy_model.")) {
+      set(all, "args.stage", "another model beside the trained one", setting);
+    } else if (one_device && key.find("parallel_dim") != std::string_view::npos) {
+      continue;
+    } else {
+      set(all, renamed(kTorchtune, key), setting);
+    }
+  }
+}
+
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   for (const Setting& setting : keys.all()) {
     set(all, "args." + setting.key, setting);
@@ -260,6 +335,8 @@ Kind kind_of(const LaunchSource& source) {
   if (has_key(text, "base_model:") &&
       (has_key(text, "datasets:") || has_key(text, "micro_batch_size:") || has_key(text, "sequence_len:")))
     return Kind::Axolotl;
+  if (has(text, "_component_: torchtune.models.") && has_key(text, "batch_size:") && has_key(text, "optimizer:"))
+    return Kind::Torchtune;
   if (has_key(text, "do_predict:") && !has_key(text, "do_train:")) return Kind::None;  // nothing is trained
   if (has_key(text, "per_device_train_batch_size:")) return Kind::Trainer;
   return has_key(text, "model_name_or_path:") && has_key(text, "stage:") && has_key(text, "do_train:") ? Kind::Trainer
@@ -285,6 +362,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
     all.remember(file);
     if (kind == Kind::Accelerate) take_accelerate(file, *one, all, !own_deepspeed);
     if (kind == Kind::Axolotl) take_axolotl(file, *one, all, !own_deepspeed);
+    if (kind == Kind::Torchtune) take_torchtune(file, *one, all);
     if (kind == Kind::Trainer) take_trainer(file, *one, all, !own_deepspeed);
     if (kind == Kind::DeepSpeed)
       for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);

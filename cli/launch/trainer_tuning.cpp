@@ -29,6 +29,7 @@ constexpr TrainerTool kTools[] = {
      .adapters = true,
      .checkpointing = true,
      .bf16 = true},
+    {.name = "torchtune", .key = "torchtune", .micro_batch = 1, .rank = 8, .bf16 = true, .pure = true},
 };
 
 /// Keys that add models, freeze layers or change what is kept, and that nothing here counts.
@@ -50,6 +51,10 @@ constexpr Weighing kWeighing[] = {
     {"args.use_llama_pro", "LLaMA Pro trains added blocks alone: counted as all"},
     {"args.relora", "ReLoRA's restarts are not modelled"},
     {"args.pure_bf16", "weights and states in bf16 are counted with fp32 master weights"},
+    {"args.model.apply_lora_to_output", "an adapter of the output layer is not counted"},
+    {"args.optimizer_in_bwd", "gradients that are freed as they are used are counted as kept"},
+    {"args.enable_activation_offloading", "activations that go to the host are counted on the GPU"},
+    {"args.quantizer", "what training for quantization adds is not counted"},
     {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
 };
 
@@ -134,7 +139,7 @@ void read_tuning(JobBuilder& builder) {
   const bool narrow = four_bits(settings);
   if (word == "qlora" || (word == "lora" && narrow)) {
     builder.training.task = Task::Qlora;
-  } else if (word == "lora" || word == "longlora" || word == "adalora" || word == "oft") {
+  } else if (word == "lora" || word.starts_with("lora_") || word == "longlora" || word == "adalora" || word == "oft") {
     builder.training.task = Task::Lora;
     if (word != "lora") builder.unused(key, fmt::format("`{}` is counted as LoRA", word));
   } else {
