@@ -66,7 +66,13 @@ std::string all_arrays(const LaunchCommand& command) {
   return out;
 }
 
-LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const std::string& name) {
+/// Enroot's container by way of pyxis; the folder of the job is mounted where it is.
+std::string container(const std::string& image) {
+  return fmt::format("--container-image={} --container-mounts=\"$PWD:$PWD\" --container-workdir=\"$PWD\" ",
+                     shell_quoted(image));
+}
+
+LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const std::string& image) {
   std::string text = "#!/bin/bash\n";
   text += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n", name, nodes.count);
   text += fmt::format("#SBATCH --gpus-per-node={}\n", nodes.gpus);
@@ -77,9 +83,9 @@ LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const std::st
   text += "MASTER_PORT=${MASTER_PORT:-29500}\n\n" + arrays(command) + "\n";
   text += "# shellcheck disable=SC2016\n";
   text += fmt::format(
-      "srun --kill-on-bad-exit=1 bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank "
+      "srun --kill-on-bad-exit=1 {}bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank "
       "\"$SLURM_NODEID\" --master-addr \"$0\" --master-port \"$1\" \"${{@:2}}\"' \\\n",
-      nodes.gpus);
+      image.empty() ? "" : container(image), nodes.gpus);
   text += fmt::format("    \"$MASTER_ADDR\" \"$MASTER_PORT\" {} \\\n   {}\n", command.program, all_arrays(command));
   return {command.stem + ".sbatch", text, true};
 }
@@ -155,10 +161,12 @@ std::string sky_gpu(const Plan& plan) {
   return name;
 }
 
-LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const Plan& plan) {
+LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const Plan& plan,
+                    const std::string& image) {
   std::string text = header(command);
-  text += fmt::format("name: {}\nnum_nodes: {}\nresources:\n  accelerators: {}:{}\nrun: |\n", name, nodes.count,
-                      sky_gpu(plan), nodes.gpus);
+  text += fmt::format("name: {}\nnum_nodes: {}\nresources:\n  accelerators: {}:{}\n{}run: |\n", name, nodes.count,
+                      sky_gpu(plan), nodes.gpus,
+                      image.empty() ? "" : fmt::format("  image_id: {}\n", string_quoted("docker:" + image)));
   std::string script = "set -euo pipefail\n" + exports(command) + arrays(command);
   script +=
       "torchrun --nnodes \"$SKYPILOT_NUM_NODES\" --nproc-per-node \"$SKYPILOT_NUM_GPUS_PER_NODE\" \\\n"
@@ -243,10 +251,15 @@ Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, con
   const std::string name = job_name(plan, options);
   const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
   std::vector<LaunchFile> files;
-  if (launcher == "slurm") files = {slurm(command, nodes, name)};
+  if (!options.image.empty() && launcher != "k8s" && launcher != "skypilot" && launcher != "slurm")
+    return fail({"not_expressible",
+                 fmt::format("`--image` does not go with `--launcher {}`, which starts on the node itself", launcher),
+                 {},
+                 {"write `--launcher slurm`, `k8s` or `skypilot`, or leave `--image` out"}});
+  if (launcher == "slurm") files = {slurm(command, nodes, name, options.image)};
   if (launcher == "torchrun") files = {torchrun(command, nodes)};
   if (launcher == "k8s") files = {train_job(command, nodes, name, options)};
-  if (launcher == "skypilot") files = {skypilot(command, nodes, name, plan)};
+  if (launcher == "skypilot") files = {skypilot(command, nodes, name, plan, options.image)};
   if (launcher == "hostfile") files = {torchrun(command, nodes), hostfile(nodes)};
   if (!files.empty()) return files;
   Error error{"unknown_launcher", fmt::format("unknown launcher `{}`", launcher), {}, {}};
