@@ -16,6 +16,7 @@ int run_list(const Args& args, Streams& streams);
 int run_show(const Args& args, Streams& streams);
 int run_validate(const Args& args, Streams& streams);
 int run_calibrate(const Args& args, Streams& streams);
+int run_capture(const Args& args, Streams& streams);
 int run_emit(const Args& args, Streams& streams);
 int run_probe(const Args& args, Streams& streams);
 int run_compare(const Args& args, Streams& streams);

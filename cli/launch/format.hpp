@@ -21,6 +21,7 @@ struct LaunchSource {
   std::vector<std::string> arguments{};  ///< of a script: $1, $2, ...
   /// Opens a file that this one names, wherever it lies: beside it or above. Null: none can be opened.
   std::function<std::optional<LaunchSource>(std::string_view name)> open{};
+  std::vector<std::string> notes{};  ///< what the record of a captured job lacks
 };
 
 /// The file that `source` names, if there is one.

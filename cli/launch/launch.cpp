@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/launcher.hpp"
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
@@ -174,6 +175,16 @@ Result<std::vector<std::vector<LaunchSource>>> sorted(const std::vector<LaunchSo
   return by_format;
 }
 
+/// A word of the user's is honoured or refused: does a file name the image that was asked for?
+bool holds_image(const std::vector<LaunchFile>& files, const std::string& image) {
+  return image.empty() || std::any_of(files.begin(), files.end(), [&](const LaunchFile& file) {
+           return file.text.find(image) != std::string::npos ||
+                  file.text.find(shell_quoted(image)) != std::string::npos ||
+                  file.text.find(string_quoted(image)) != std::string::npos ||
+                  file.text.find(string_quoted("docker:" + image)) != std::string::npos;
+         });
+}
+
 bool for_ascend(const std::vector<LaunchSource>& files) {
   for (const LaunchSource& source : files)
     for (const std::string_view sign : {"mindspeed", "MindSpeed", "ASCEND_", "HCCL_", "ascend-toolkit", "msrun",
@@ -251,6 +262,8 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     if (job->gpus > 0 && facts.total == 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
   }
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
+  for (const LaunchSource& source : files)
+    for (const std::string& note : source.notes) unused(*job, "capture", fmt::format("{}: {}", source.path, note));
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())
@@ -264,7 +277,15 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
 
 Result<std::vector<LaunchFile>> write_launch(std::string_view name, const Plan& plan, const EmitOptions& options) {
   for (const LaunchFormat& format : launch_formats())
-    if (format.name == name && format.write != nullptr) return format.write(plan, options);
+    if (format.name == name && format.write != nullptr) {
+      Result<std::vector<LaunchFile>> files = format.write(plan, options);
+      if (files && !holds_image(*files, options.image))
+        return fail({"not_expressible",
+                     fmt::format("{}'s files start processes on the node itself: no place for `--image`", name),
+                     {},
+                     {"leave `--image` out and start them inside the container"}});
+      return files;
+    }
   Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", name), {}, {}};
   const std::string near = nearest_name(name, emit_words());
   if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "cli/launch/capture.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron_log.hpp"
 #include "presets/store.hpp"
@@ -32,7 +33,7 @@ std::optional<LaunchSource> opened(const fs::path& path) {
   if (!fs::is_regular_file(path, failed) || fs::file_size(path, failed) > kMostBytes || failed) return std::nullopt;
   Result<std::string> text = yaml::read_text(path.string());
   if (!text) return std::nullopt;
-  LaunchSource source{path.lexically_normal().string(), std::move(*text), {}, {}, {}};
+  LaunchSource source{path.lexically_normal().string(), std::move(*text), {}, {}, {}, {}};
   return source;
 }
 
@@ -131,7 +132,15 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
       errors.insert(errors.end(), text.error().begin(), text.error().end());
       continue;
     }
-    files.push_back({std::move(path), std::move(*text), std::move(selector), arguments, {}});
+    if (is_capture(*text)) {
+      Result<LaunchSource> captured = read_capture(path, *text);
+      if (captured)
+        files.push_back(std::move(*captured));
+      else
+        errors.insert(errors.end(), captured.error().begin(), captured.error().end());
+      continue;
+    }
+    files.push_back({std::move(path), std::move(*text), std::move(selector), arguments, {}, {}});
     let_open(files.back());
   }
   if (!errors.empty()) return fail(std::move(errors));

@@ -41,6 +41,8 @@ inline constexpr Command kCommands[] = {
      "human json", true},
     {"emit", "FRAMEWORK -o FOLDER --model NAME|FILE --gpus N [flags]", "write the launch files of the best layout",
      kForEmit, 1, "human json", true},
+    {"capture", "-o job.json [--timeout 60s] -- COMMAND...", "record the job that a command would start", kForCapture,
+     0, "human json", true},
     {"probe", "[-o node.yaml] [--model NAME --tp 1,2,4,8] [flags]", "measure this node or job", kForProbe, kAnyWords,
      "human json", true},
     {"diagnose", "--log FILE --from FILE [flags]", "measured beside predicted: what is off, and why", kForDiagnose, 0,

@@ -180,7 +180,7 @@ constexpr Option kOptions[] = {
          "Default: a null tokenizer with the model's vocabulary."),
     take("--checkpoint-dir", "PATH", kFiles, kNothing, kForEmit, &Args::checkpoint_dir, "where checkpoints go",
          "Default: nothing is saved."),
-    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher k8s"),
+    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher slurm, k8s and skypilot"),
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
@@ -227,8 +227,10 @@ constexpr Option kOptions[] = {
     take("--rendezvous", "ADDRESS", kJob, kNothing, kForProbe, &Args::rendezvous,
          "where ranks meet: HOST:PORT or file:FOLDER",
          "Default: what the launcher says; a file in the output's folder where it says nothing."),
-    take("--timeout", "10s", kJob, kNothing, kForProbe, &Args::timeout, "longest silence of a rank",
-         "After that it is named and the others stop. Ranks have twelve times as long to join."),
+    take("--timeout", "10s", kJob, kNothing, kForProbe | kForCapture, &Args::timeout,
+         "probe: longest silence of a rank; capture: longest run of the command",
+         "probe: after that it is named and the others stop; ranks have twelve times as long to join. capture: 60 s if "
+         "not given."),
     turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
     turn_on("--allow-different", kJob, kForProbe, &Args::allow_different, "measure GPUs of different kinds together"),
     repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,

@@ -193,8 +193,14 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 
 }  // namespace
 
-Result<Args> parse_arguments(const std::vector<std::string>& words) {
+Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   Args args;
+  Words words = typed, command_behind_dashes;
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (const Command* verb = chosen_verb({words.begin(), dashes}); verb != nullptr && verb->bit == kForCapture) {
+    command_behind_dashes.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
   Slots slots;
   Errors errors;
   CLI::App app("plan");
@@ -218,11 +224,20 @@ Result<Args> parse_arguments(const std::vector<std::string>& words) {
   }
   const Command* command = find_command(args.verb);
   if (command == nullptr) return fail({"unknown_command", fmt::format("unknown command `{}`", args.verb)});
+  if (command->bit == kForCapture && !args.words.empty()) {
+    errors.push_back({"unexpected_word",
+                      fmt::format("the command that `plan capture` runs stands behind `--`: `{}` is in front of it",
+                                  args.words.front()),
+                      {},
+                      {"write `plan capture -o job.json -- bash train.sh 8B 1 8`"}});
+    return fail(std::move(errors));
+  }
   for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)
     errors.push_back(unknown_word(args.words[i], args));
+  if (command->bit == kForCapture) args.words = command_behind_dashes;
   for (const Option& option : options()) {
-    const bool typed = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
-    if (typed && option.flag != "--list" && (option.verbs & command->bit) == 0)
+    const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
+    if (given && option.flag != "--list" && (option.verbs & command->bit) == 0)
       errors.push_back(wrong_verb(option, *command));
   }
   if (!errors.empty()) return fail(std::move(errors));

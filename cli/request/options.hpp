@@ -22,6 +22,7 @@ enum VerbBit : std::uint16_t {
   kForValidate = 64,
   kForCalibrate = 128,
   kForEmit = 256,
+  kForCapture = 512,
   kForCheck = 1024,
   kForProbe = 2048,
   kForCompare = 4096,

@@ -173,6 +173,10 @@ int shell(const std::string& command) {
 void furnish(const Folder& folder) {
   const std::string script = read(kSource + "/tests/published/launch/llama31-405b.sbatch");
   for (const char* name : {"train.sbatch", "run.sbatch"}) folder.write(name, script);
+  folder.write("train.sh",
+               "torchrun --nnodes $2 --nproc_per_node $3 pretrain.py --num-layers 32 --hidden-size 4096 "
+               "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --bf16 "
+               "--vocab-size 32000 --eval-interval 100\n");
   folder.write("config.json", read(kSource + "/tests/presets/configs/llama3-8b.json"));
   folder.write("budgets/405b.yaml", readme_budget());
   const std::string runs = read(kSource + "/tests/published/runs/megatron-readme.csv");
