@@ -28,7 +28,8 @@ EmitOptions emit_options(const Args& args, const Problem& problem) {
   options.data_path = args.data_path.value_or("");
   options.tokenizer = args.tokenizer.value_or("");
   options.checkpoint_dir = args.checkpoint_dir.value_or("");
-  options.image = args.image.value_or(container_of(problem));
+  // A TrainJob has an image in any case; elsewhere one stands where it was asked for.
+  options.image = args.image ? *args.image : args.launcher == "k8s" ? container_of(problem) : "";
   return options;
 }
 
