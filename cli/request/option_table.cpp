@@ -180,7 +180,8 @@ constexpr Option kOptions[] = {
          "Default: a null tokenizer with the model's vocabulary."),
     take("--checkpoint-dir", "PATH", kFiles, kNothing, kForEmit, &Args::checkpoint_dir, "where checkpoints go",
          "Default: nothing is saved."),
-    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image, "container image for --launcher slurm, k8s and skypilot"),
+    take("--image", "NAME", kFiles, kNothing, kForEmit, &Args::image,
+         "container image for --launcher slurm, k8s and skypilot"),
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
