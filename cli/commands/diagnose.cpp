@@ -290,6 +290,8 @@ int run_diagnose(const Args& given, Streams& streams) {
     streams.out = diagnosis_json(report);
   else if (args.format == "markdown" || args.format == "github")
     streams.out = diagnosis_markdown(report);
+  else if (args.format == "html")
+    streams.out = diagnosis_html(report);
   else
     streams.out = diagnosis_text(report, streams.out_terminal);
   return kYes;

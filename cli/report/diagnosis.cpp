@@ -2,9 +2,12 @@
 #include "cli/report/diagnosis.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/report/json.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/json_text.hpp"
 #include "planner/layout_text.hpp"
@@ -151,6 +154,8 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
   std::string out =
       fmt::format("{} on {} x {}: measured beside predicted\n", paint(terminal, Style::Bold, problem.model.name),
                   problem.gpus, problem.cluster.gpu.name);
+  for (const std::string& line : unstated_lines(problem))
+    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
   for (const MeasuredLog& log : report.logs)
     out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
@@ -183,14 +188,17 @@ std::string diagnosis_json(const DiagnosisReport& report) {
   json["stands_out"] = report.diagnosis.worst ? Json(part_name(*report.diagnosis.worst)) : Json(nullptr);
   json["suspects"] = Json::array();
   for (const Suspect& suspect : report.diagnosis.suspects) json["suspects"].push_back(suspect_json(suspect));
-  json["notes"] = Json::array();
-  for (const Note& note : report.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
+  json["unstated"] = unstated_json(report.plan.problem.inputs);
+  json["unused"] = notes_json(report.plan.problem.unused);
+  json["notes"] = notes_json(report.notes);
   return dump(json);
 }
 
 std::string diagnosis_markdown(const DiagnosisReport& report) {
   std::string out = fmt::format("## {} on {} x {}: measured beside predicted\n\n", report.plan.problem.model.name,
                                 report.plan.problem.gpus, report.plan.problem.cluster.gpu.name);
+  if (const std::vector<std::string> lines = unstated_lines(report.plan.problem); !lines.empty())
+    out += fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
   out += "| part | measured | predicted | off |\n|---|--:|--:|--:|\n";
   for (const ComparedPart& part : report.diagnosis.parts)
     out +=

@@ -41,5 +41,6 @@ struct DiagnosisReport {
 /// Schema plan-diagnose/1; every key is in man/plan-json.5.
 [[nodiscard]] std::string diagnosis_json(const DiagnosisReport& report);
 [[nodiscard]] std::string diagnosis_markdown(const DiagnosisReport& report);
+[[nodiscard]] std::string diagnosis_html(const DiagnosisReport& report);
 
 }  // namespace plan

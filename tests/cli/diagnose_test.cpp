@@ -163,3 +163,22 @@ TEST_CASE("a diagnosed run is appended as a row that validates") {
   CHECK(report["scored"] == 2);
   CHECK(report["overall"]["step_time"]["median_ape"].get<double>() == doctest::Approx(0.1 / 1.1).epsilon(0.3));
 }
+
+TEST_CASE("every format of a diagnosis says what nobody stated, in its first lines") {
+  const TemporaryFolder folder;
+  const std::string log = folder.write("a.log", megatron_log(estimate()["step_time_s"].get<double>()));
+  for (const char* format : {"human", "markdown", "github", "html"}) {
+    CAPTURE(format);
+    const Answer answer = run(with_job({"diagnose", "--log", log, "--format", format}));
+    REQUIRE(answer.status == 0);
+    const std::size_t said = answer.out.find("not stated");
+    REQUIRE(said != std::string::npos);
+    CHECK(said < answer.out.find("predicted  "));
+  }
+  const Json json = diagnosed({"--log", log});
+  CHECK_FALSE(json["unstated"].empty());
+  CHECK(json.contains("unused"));
+  const std::string page = run(with_job({"diagnose", "--log", log, "--format", "html"})).out;
+  CHECK(page.find("<svg") != std::string::npos);
+  CHECK(page.find("<script") == std::string::npos);
+}

@@ -1,0 +1,98 @@
+// `plan diagnose --format html`: the measured step over the predicted one as two bars of the same scale, the figures,
+// and what it could be. One page, no script. Tested by tests/cli/diagnose_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/report/diagnosis.hpp"
+#include "cli/report/page.hpp"
+#include "cli/request/unstated.hpp"
+#include "cli/terminal/format.hpp"
+#include "planner/layout_text.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostSuspects = 4;
+
+std::string_view part_name(Observable part) { return kObservableNames[static_cast<std::size_t>(part)]; }
+
+/// Parts of a step one after another; `of` picks the measured or the predicted seconds.
+std::string step_bar(const Diagnosis& diagnosis, double ComparedPart::*of, double whole) {
+  std::vector<BarPart> parts;
+  for (const ComparedPart& part : diagnosis.parts)
+    if (part.part != Observable::Step && whole > 0)
+      parts.push_back({static_cast<int>(part.part), part.*of / whole,
+                       fmt::format("{} {}", part_name(part.part), seconds_text(Seconds(part.*of)))});
+  if (parts.empty())  // the log alone: the step as it is
+    for (const ComparedPart& part : diagnosis.parts)
+      if (whole > 0) parts.push_back({0, part.*of / whole, fmt::format("step {}", seconds_text(Seconds(part.*of)))});
+  return svg_bar(parts);
+}
+
+std::string bars(const DiagnosisReport& report) {
+  const Diagnosis& found = report.diagnosis;
+  double measured = 0, predicted = 0;
+  std::vector<std::pair<int, std::string>> legend;
+  for (const ComparedPart& part : found.parts) {
+    if (part.part == Observable::Step) measured = part.measured, predicted = part.predicted;
+    if (part.part != Observable::Step)
+      legend.emplace_back(static_cast<int>(part.part), std::string(part_name(part.part)));
+  }
+  const double whole = std::max(measured, predicted);
+  if (whole <= 0) return {};
+  return fmt::format("<p>measured, {}</p>\n{}\n<p>predicted, {}</p>\n{}\n{}", seconds_text(Seconds(measured)),
+                     step_bar(found, &ComparedPart::measured, whole), seconds_text(Seconds(predicted)),
+                     step_bar(found, &ComparedPart::predicted, whole), html_legend(legend));
+}
+
+std::string figures(const DiagnosisReport& report) {
+  HtmlTable table{{"part", "measured", "predicted", "off", "beyond its interval"}, {}};
+  const auto off = [](double measured, double predicted) {
+    return predicted > 0 ? fmt::format("{:+.1f} %", 100 * (measured / predicted - 1)) : std::string("-");
+  };
+  for (const ComparedPart& part : report.diagnosis.parts)
+    table.rows.push_back({std::string(part_name(part.part)), seconds_text(Seconds(part.measured)),
+                          seconds_text(Seconds(part.predicted)), off(part.measured, part.predicted),
+                          report.diagnosis.worst == part.part ? "<b>stands out</b>" : ""});
+  for (const MemoryCompared& memory : report.memory)
+    table.rows.push_back({escape_html(memory.kind), memory_text(round_bytes(memory.measured)),
+                          memory_text(round_bytes(memory.predicted)), off(memory.measured, memory.predicted), ""});
+  return table.rows.empty() ? "" : html_table(table);
+}
+
+std::string suspects(const DiagnosisReport& report) {
+  if (report.diagnosis.parts.empty()) return {};
+  if (!report.diagnosis.worst) return "<p>Nothing stands out: every part lies within what the model can tell.</p>\n";
+  std::string out = "<ol>\n";
+  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
+    const Suspect& s = report.diagnosis.suspects[i];
+    out += fmt::format("<li>{:.0f} %: {}<br>look at {}<br>settle by {}", 100 * s.share, escape_html(s.fault->what),
+                       escape_html(s.fault->look), escape_html(s.fault->confirm));
+    for (const Evidence& seen : s.evidence)
+      out += fmt::format("<br>{}: {}", seen.speaks_for ? "seen" : "against it", escape_html(seen.text));
+    out += "</li>\n";
+  }
+  return out + "</ol>\n";
+}
+
+}  // namespace
+
+std::string diagnosis_html(const DiagnosisReport& report) {
+  const Problem& problem = report.plan.problem;
+  const std::string title = fmt::format("{} on {} x {}: measured beside predicted", problem.model.name, problem.gpus,
+                                        problem.cluster.gpu.name);
+  std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title));
+  for (const std::string& line : unstated_lines(problem))
+    body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(report.plan.best, problem.model.moe())));
+  body += html_section("step", "The step", bars(report));
+  body += html_section("figures", "Figures", figures(report));
+  body += html_section("causes", "What it could be, likeliest first", suspects(report));
+  std::string notes;
+  for (const Note& note : report.notes) notes += fmt::format("<p>{}</p>\n", escape_html(note.text));
+  body += html_section("notes", "Notes", notes);
+  return html_page(title, "", body);
+}
+
+}  // namespace plan
