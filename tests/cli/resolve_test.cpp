@@ -106,4 +106,32 @@ TEST_CASE("switches of Megatron's software reach the problem, and are refused wh
   CHECK(with(any, {"--cuda-graphs", "none"}).has_value());
   CHECK_FALSE(with(megatron, {"--cuda-graphs", "moe_router"}).has_value());  // 8b has no experts
   CHECK_FALSE(with({"--model", "deepseek-v3", "--gpus", "256", "--framework", "megatron"}, {"--cuda-graphs", "full"}));
+
+TEST_CASE("a release chooses what its software does; where it matters and nobody says, the newest is told") {
+  std::vector<std::string> words = {"--model", "gpt-oss-120b", "--gpus", "64",          "--gpu",
+                                    "gb200",   "--precision",  "mxfp8",  "--framework", "megatron"};
+  const auto assumed = [](const Problem& problem) {
+    for (const Note& note : problem.notes)
+      if (note.code == "release_assumed") return note.text;
+    return std::string();
+  };
+  const Problem newest = resolve(words).value();
+  CHECK(newest.training.stack.fused_biased_experts);
+  CHECK(assumed(newest).find("26.06 has fused biased experts") != std::string::npos);
+  CHECK(input(newest, "release") == nullptr);
+  CHECK(assumed(resolve({"--model", "8b", "--gpus", "64", "--framework", "megatron"}).value()).empty());
+
+  words.insert(words.end(), {"--release", "26.04"});
+  const Problem earlier = resolve(words).value();
+  CHECK_FALSE(earlier.training.stack.fused_biased_experts);
+  CHECK(assumed(earlier).empty());
+  REQUIRE(input(earlier, "release") != nullptr);
+  CHECK(input(earlier, "release")->value == "26.04");
+
+  const auto refused = [&](const char* release, const char* framework) {
+    return resolve({"--model", "8b", "--gpus", "64", "--framework", framework, "--release", release}).error()[0].code;
+  };
+  CHECK(refused("soon", "megatron") == "unknown_release");
+  CHECK(refused("39.12", "megatron") == "unknown_release");
+  CHECK(refused("26.04", "torchtitan") == "conflicting_flags");
 }

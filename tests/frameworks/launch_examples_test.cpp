@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "cli/launch/format.hpp"
@@ -227,4 +228,19 @@ TEST_CASE("JSON may hold tabs and comments, as DeepSpeed's parser takes them") {
   CHECK(found.integer("a") == 1);
   CHECK(found.text("b.c") == "x//y\t");
   CHECK(found.where("b.c") == "d.json:3");
+}
+
+TEST_CASE("the month of the container that a launcher starts is its release, but not one in a comment") {
+  const auto release = [](const char* text) {
+    const LaunchSource source{"run.sh", text};
+    return launcher_facts(std::span(&source, 1)).release;
+  };
+  CHECK(release("#!/bin/bash\n#SBATCH --container-image=nvcr.io#nvidia/nemo:25.11\nsrun python x.py\n") == "25.11");
+  CHECK(release(
+            "#!/bin/bash\n# was nvcr.io/nvidia/nemo:25.02\nsrun --container-image nvcr.io/nvidia/nemo:26.04.01 x\n") ==
+        "26.04.01");
+  CHECK(release("kind: TrainJob\nimage: nvcr.io/nvidia/nemo:26.08\n") == "26.08");
+  for (const char* none : {"#!/bin/bash\nsrun --container-image nvcr.io/nvidia/pytorch:25.04-py3 x\n",
+                           "#!/bin/bash\n# nvcr.io/nvidia/nemo:25.02\n", "image: nvcr.io/nvidia/nemo:dev\n"})
+    CHECK(release(none).empty());
 }
