@@ -172,28 +172,28 @@ struct Tier {
 /// fits to a cluster's own runs. The defaults are tests/tools/fit_time's, rounded; man/plan-validation.7 says how far
 /// they can be trusted.
 struct Calibration {
-  double gemm = 0.890;           ///< rate of GEMMs inside a training step / rate measured alone
-  double hopper = 1.043;         ///< the same ratio on GPUs with fp8 but no fp4, against the others
-  double hopper_fp8 = 1.004;     ///< in fp8 on them, against 16 bits on them
-  double blackwell = 0.937;      ///< on GPUs with fp4
-  double blackwell_fp8 = 1.085;  ///< in fp8 on them, against 16 bits on them
-  double blackwell_fp4 = 1.067;  ///< in fp4 on them, against 16 bits on them
-  double grouped_gemm = 0.954;   ///< the same ratio for grouped GEMMs of experts, against dense ones
-  double attention = 0.995;      ///< the same for attention kernels
-  double memory_bound = 0.949;   ///< the same for memory-bound kernels
-  double scale_up = 0.986;       ///< bandwidth of collectives inside the scale-up domain
-  double scale_out = 0.856;      ///< and across nodes
-  double tensor_parallel = 1.3;  ///< time of all-reduces between the GEMMs of a layer / measured alone
-  double eager_traffic = 2.46;   ///< memory traffic of unfused pointwise kernels / fused ones
-  double flash2_rate = 0.617;    ///< FlashAttention 2 on Hopper and later / the vendor's kernel
-  double flash1_rate = 0.433;    ///< FlashAttention 1 / FlashAttention 2
-  double triton_rate = 0.556;    ///< its Triton port / FlashAttention 2
-  double overlap_tax = 0.188;    ///< compute slowed by communication that runs beside it, share of the hidden time
-  double jitter = 0.0081;        ///< sigma of one rank's step, share of the step; stragglers are its maximum
-  double kernel_gap_us = 7.1;    ///< host time to launch one kernel without CUDA graphs
-  double eager_gap_us = 65.1;    ///< the same for operations launched one by one from Python
-  double fixed_step_ms = 5.1;    ///< per step: data, logging, gradient norm, host synchronisation
-  double allocator_reserve = 1;  ///< memory that the allocator cannot hand out again / what is usual
+  double gemm = 0.889;            ///< rate of GEMMs inside a training step / rate measured alone
+  double hopper = 1.042;          ///< the same ratio on GPUs with fp8 but no fp4, against the others
+  double hopper_fp8 = 1.005;      ///< in fp8 on them, against 16 bits on them
+  double blackwell = 0.942;       ///< on GPUs with fp4
+  double blackwell_fp8 = 1.081;   ///< in fp8 on them, against 16 bits on them
+  double blackwell_fp4 = 1.061;   ///< in fp4 on them, against 16 bits on them
+  double grouped_gemm = 0.952;    ///< the same ratio for grouped GEMMs of experts, against dense ones
+  double attention = 0.998;       ///< the same for attention kernels
+  double memory_bound = 0.946;    ///< the same for memory-bound kernels
+  double scale_up = 0.905;        ///< bandwidth of collectives inside the scale-up domain
+  double scale_out = 0.856;       ///< and across nodes
+  double tensor_parallel = 1.32;  ///< time of all-reduces between the GEMMs of a layer / measured alone
+  double eager_traffic = 2.38;    ///< memory traffic of unfused pointwise kernels / fused ones
+  double flash2_rate = 0.595;     ///< FlashAttention 2 on Hopper and later / the vendor's kernel
+  double flash1_rate = 0.452;     ///< FlashAttention 1 / FlashAttention 2
+  double triton_rate = 0.535;     ///< its Triton port / FlashAttention 2
+  double overlap_tax = 0.189;     ///< compute slowed by communication that runs beside it, share of the hidden time
+  double jitter = 0.0081;         ///< sigma of one rank's step, share of the step; stragglers are its maximum
+  double kernel_gap_us = 6.9;     ///< host time to launch one kernel without CUDA graphs
+  double eager_gap_us = 64.4;     ///< the same for operations launched one by one from Python
+  double fixed_step_ms = 5.2;     ///< per step: data, logging, gradient norm, host synchronisation
+  double allocator_reserve = 1;   ///< memory that the allocator cannot hand out again / what is usual
   bool operator==(const Calibration&) const = default;
 };
 
