@@ -106,6 +106,7 @@ TEST_CASE("switches of Megatron's software reach the problem, and are refused wh
   CHECK(with(any, {"--cuda-graphs", "none"}).has_value());
   CHECK_FALSE(with(megatron, {"--cuda-graphs", "moe_router"}).has_value());  // 8b has no experts
   CHECK_FALSE(with({"--model", "deepseek-v3", "--gpus", "256", "--framework", "megatron"}, {"--cuda-graphs", "full"}));
+}
 
 TEST_CASE("a release chooses what its software does; where it matters and nobody says, the newest is told") {
   std::vector<std::string> words = {"--model", "gpt-oss-120b", "--gpus", "64",          "--gpu",
