@@ -203,7 +203,7 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   report_layers(estimate);
   report_pipeline(estimate);
   report_gradients(estimate, memory, hidden, prices);
-  const Interval interval = time_interval(problem_, time_coverage(problem_, estimate).share);
+  const Interval interval = time_interval(problem_, estimate.terms, time_coverage(problem_, estimate).share);
   estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
   estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.layout.chunk_layers = stages().chunk_layers;

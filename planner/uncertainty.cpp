@@ -5,27 +5,11 @@
 
 #include "formulas/transient.hpp"
 #include "planner/claims.hpp"
+#include "planner/uncertainty_fit.hpp"
 
 namespace plan {
 namespace {
 
-constexpr std::int64_t kLongSequence = 32768;
-
-/// What 90 % of the published runs lie between, measured over predicted; by Regime. Printed by
-/// tests/tools/fit_time from residuals with and without each run's own suite in the fit; suites weigh by their runs up
-/// to as many as count in the fit.
-constexpr std::array<Interval, kRegimes> kStepTime{{
-    {0.908, 1.533},  // unmeasured GPU, 119 runs
-    {0.807, 1.698},  // mixture of experts on GPUs with fp4, 62 runs
-    {0.824, 1.380},  // mixture of experts, 96 runs
-    {0.947, 1.301},  // long context, 23 runs
-    {0.883, 1.512},  // operations launched one by one, several nodes, 132 runs
-    {0.816, 1.492},  // operations launched one by one, one node, 389 runs
-    {0.855, 1.301},  // FSDP, several nodes, 45 runs
-    {0.833, 1.185},  // FSDP, one node, 55 runs
-    {0.905, 1.268},  // several nodes, 366 runs
-    {0.905, 1.212},  // one node, 105 runs
-}};
 /// What a device holds over what was predicted, 90 % of published runs, suites weighing alike. What is allocated is
 /// met closely; what the allocator keeps besides decides, and where its segments grow it keeps less.
 constexpr Interval kGrowingSegments{0.905, 1.129};  // 14 runs of 2 suites, `reserved`
@@ -61,24 +45,26 @@ constexpr double kNinety = 1.645;  ///< standard deviations either side that hol
 
 }  // namespace
 
-Regime regime_of(const Problem& problem) {
+std::array<double, kDoubts> doubts_of(const Problem& problem, const Terms& terms, bool guessed) {
+  const double whole = terms.total().value;
+  const Seconds waits = terms.tp + terms.cp + terms.ep + terms.pp + terms.dp + terms.bubble;
   const Gpu& gpu = problem.cluster.gpu;
   const bool probed = gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0].fit.provenance == Provenance::Measured;
-  if (!probed && (!gpu.measured_as.empty() || !gpu.edited.empty())) return Regime::UnmeasuredGpu;
-  if (problem.model.moe())  // the faster the GPU, the more of a routed layer is the host's time
-    return generation(gpu.architecture) == GpuGeneration::Blackwell ? Regime::BlackwellMoe : Regime::Moe;
-  if (problem.training.seq >= kLongSequence) return Regime::LongContext;
-  const bool nodes = problem.gpus > problem.cluster.scale_up_size();
-  if (problem.training.stack.eager_launches) return nodes ? Regime::MultiNodeEager : Regime::SingleNodeEager;
-  if (problem.training.stack.states == StateLayout::Fsdp2)
-    return nodes ? Regime::MultiNodeFsdp : Regime::SingleNodeFsdp;
-  return nodes ? Regime::MultiNode : Regime::SingleNode;
+  const bool unmeasured = !probed && (!gpu.measured_as.empty() || !gpu.edited.empty());
+  return {whole > 0 ? waits.value / whole : 0,
+          std::log2(std::max(1.0, static_cast<double>(problem.gpus) / problem.cluster.gpus_per_node)),
+          problem.model.moe() ? 1.0 : 0.0,
+          unmeasured ? 1.0 : 0.0,
+          guessed ? 1.0 : 0.0,
+          whole > 0 ? std::clamp(-std::log10(whole), 0.0, 2.0) : 0};
 }
 
-Interval time_interval(const Problem& problem) { return kStepTime[static_cast<std::size_t>(regime_of(problem))]; }
-
-Interval time_interval(const Problem& problem, double measured_share) {
-  const Interval usual = time_interval(problem);
+Interval time_interval(const Problem& problem, const Terms& terms, double measured_share, bool guessed) {
+  const std::array<double, kDoubts> doubts = doubts_of(problem, terms, guessed);
+  double log_scale = kTimeScale[0];
+  for (std::size_t i = 0; i < doubts.size(); ++i) log_scale += kTimeScale[i + 1] * doubts[i];
+  const double scale = std::exp(log_scale);
+  const Interval usual{std::exp(kTimeBand.low * scale), std::exp(kTimeBand.high * scale)};
   const auto between = [&](double probed, double other) { return other + measured_share * (probed - other); };
   return {between(kProbedStepTime.low, usual.low), between(kProbedStepTime.high, usual.high)};
 }

@@ -14,36 +14,16 @@ struct Interval {
   double high = 1;
 };
 
-/// Kinds of runs whose predictions err alike. The first that applies counts, in this order.
-enum class Regime {
-  UnmeasuredGpu,
-  BlackwellMoe,
-  Moe,
-  LongContext,
-  MultiNodeEager,
-  SingleNodeEager,
-  MultiNodeFsdp,
-  SingleNodeFsdp,
-  MultiNode,
-  SingleNode
-};
-inline constexpr int kRegimes = 10;
-inline constexpr std::array<std::string_view, kRegimes> kRegimeNames{"unmeasured GPU",
-                                                                     "mixture of experts on GPUs with fp4",
-                                                                     "mixture of experts",
-                                                                     "long context",
-                                                                     "operations launched one by one, several nodes",
-                                                                     "operations launched one by one, one node",
-                                                                     "FSDP, several nodes",
-                                                                     "FSDP, one node",
-                                                                     "several nodes",
-                                                                     "one node"};
-[[nodiscard]] Regime regime_of(const Problem& problem);
+/// What the error of a step grows with, each a number that is 0 where there is no doubt of that kind: share of exposed
+/// communication and bubble, doublings of GPUs from one node on, experts, a GPU without measurements of its own,
+/// degrees that were guessed, decades of a step below a second.
+inline constexpr int kDoubts = 6;
+[[nodiscard]] std::array<double, kDoubts> doubts_of(const Problem& problem, const Terms& terms, bool guessed = false);
 
-/// 90 % intervals of step time and of peak memory.
-[[nodiscard]] Interval time_interval(const Problem& problem);
-/// The same, narrower by the share of the step that rests on quantities measured here (planner/claims.hpp).
-[[nodiscard]] Interval time_interval(const Problem& problem, double measured_share);
+/// 90 % intervals of step time and of peak memory. Of a step's the narrower, the larger the share of it that rests on
+/// quantities measured here (planner/claims.hpp). `guessed`: degrees of a published run that it does not state.
+[[nodiscard]] Interval time_interval(const Problem& problem, const Terms& terms, double measured_share = 0,
+                                     bool guessed = false);
 [[nodiscard]] Interval memory_interval(const Problem& problem);
 
 /// Standard deviation of ln(time of a / time of b) around its prediction, for two layouts of one job on one cluster:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "planner/claims.hpp"
 #include "planner/estimate.hpp"
 #include "planner/memory.hpp"
 #include "planner/uncertainty.hpp"
@@ -56,9 +57,12 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   if (run.status == "oom") return scored;
   // Functional tests run small models in deterministic mode: their times say nothing.
   if (!run.task.starts_with("functional-test"))
-    if (const auto measured = measured_step_time(run, *built); measured && *measured > 0)
-      scored.step_time = {*measured, estimate.step_time.value, estimate.step_time_low.value,
-                          estimate.step_time_high.value};
+    if (const auto measured = measured_step_time(run, *built); measured && *measured > 0) {
+      const Interval interval =
+          time_interval(built->problem, estimate.terms, time_coverage(built->problem, estimate).share, built->guessed);
+      const double step = estimate.step_time.value;
+      scored.step_time = {*measured, step, step * interval.low, step * interval.high};
+    }
   if (run.peak_memory_gib && *run.peak_memory_gib > 0)
     if (const auto predicted = predicted_memory(run.memory_kind, estimate)) {
       const Interval interval = memory_interval(built->problem, run.memory_kind);

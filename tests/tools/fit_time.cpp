@@ -1,6 +1,6 @@
 // Fits the cost model's global constants to published runs and scores them with one suite left out at a time:
-//     fit_time [--rows FILE] tests/published/runs/*.csv
-// Prints the constants, the table of man/plan-validation.7 and the intervals of planner/uncertainty.cpp; into FILE goes
+//     fit_time [--rows FILE] [--intervals planner/uncertainty_fit.hpp] tests/published/runs/*.csv
+// Prints the constants and the table of man/plan-validation.7, and writes the intervals; into the FILE of --rows goes
 // ln(predicted / measured) of every run, with its own suite left out and not.
 #include <fmt/core.h>
 
@@ -11,10 +11,13 @@
 #include <set>
 #include <sstream>
 
+#include "planner/estimate.hpp"
 #include "planner/runs/validate.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
+#include "presets/stack.hpp"
 #include "presets/store.hpp"
+#include "tests/tools/intervals.hpp"
 #include "tests/tools/time_fit.hpp"
 
 namespace {
@@ -22,11 +25,10 @@ namespace {
 using namespace plan;
 using namespace plan::fit;
 
-constexpr int kRounds = 5;      // of linearising and improving
-constexpr int kMoreRounds = 3;  // with a suite left out: what waits for launches answers to them by leaps
+constexpr int kRounds = 4;      // of linearising and improving
+constexpr int kMoreRounds = 2;  // with a suite left out, while they move it by more than kMoved of a constant
+constexpr double kMoved = 0.05;
 constexpr double kCoverage = 0.90;
-constexpr double kFewRuns = 8;  // from as many runs on suites weigh alike in the intervals of memory
-constexpr std::string_view kStateNames[] = {"Megatron", "FSDP2", "DeepSpeed", "Megatron-FSDP"};
 
 Catalogue presets() {
   static std::map<std::string, std::optional<Model>> models;
@@ -49,6 +51,7 @@ Catalogue presets() {
     }
     return at->second;
   };
+  catalogue.released = stack_of_release;
   return catalogue;
 }
 
@@ -99,12 +102,21 @@ Score score(const std::vector<double>& logs) {
   return result;
 }
 
+/// The largest step of a constant, as a share of it: what waits for launches answers to large ones by leaps.
+double moved(const Calibration& from, const Calibration& to) {
+  double most = 0;
+  for (const Constant& constant : constants())
+    most = std::max(most, std::abs(to.*constant.member / from.*constant.member - 1));
+  return most;
+}
+
 /// Residuals of every run under constants that its own suite had no part in.
 std::vector<double> left_out_residuals(std::vector<Timed>& runs, const Linear& linear, const Calibration& fitted) {
   std::vector<double> result(runs.size());
   for (const std::string& suite : suites_of(runs)) {
-    Calibration others = improve(runs, linear, fitted, suite);
-    for (int round = 0; round < kMoreRounds; ++round) others = improve(runs, linearise(runs, others), others, suite);
+    Calibration from = fitted, others = improve(runs, linear, fitted, suite);
+    for (int round = 0; round < kMoreRounds && moved(from, others) > kMoved; ++round)
+      from = others, others = improve(runs, linearise(runs, from), from, suite);
     const std::vector<double> logs = residuals(runs, others);
     for (std::size_t i = 0; i < runs.size(); ++i)
       if (runs[i].suite == suite) result[i] = logs[i];
@@ -136,64 +148,72 @@ void print_table(std::span<const Timed> runs, std::span<const double> inside, st
 bool write_rows(const char* file, std::span<const Timed> runs, std::span<const double> inside,
                 std::span<const double> outside) {
   std::ofstream out(file);
-  out << "id,suite,regime,left_out,all\n";
+  out << "id,suite,left_out,all\n";
   for (std::size_t i = 0; i < runs.size(); ++i)
-    out << fmt::format("{},{},\"{}\",{:.4f},{:.4f}\n", runs[i].id, runs[i].suite,
-                       kRegimeNames[static_cast<std::size_t>(regime_of(runs[i].run.problem))], outside[i], inside[i]);
+    out << fmt::format("{},{},{:.4f},{:.4f}\n", runs[i].id, runs[i].suite, outside[i], inside[i]);
   return out.good();
 }
 
-/// A run's prediction over its measurement, as a logarithm, and what it is grouped by.
-struct Miss {
-  std::string group;
-  std::string suite;
-  double log = 0;
-};
-
-/// How much a run counts in an interval: suites weigh alike from `few` runs on.
-double vote(double runs, double few) { return std::min(1.0, few / runs); }
-
-/// What every group's measurements lie between, as factors on the prediction.
-void print_intervals(const char* title, const std::vector<Miss>& misses, double few) {
-  std::map<std::string, double> count;
-  for (const Miss& miss : misses) ++count[miss.suite];
-  std::map<std::string, std::vector<Weighted>> groups;
-  for (const Miss& miss : misses) groups[miss.group].push_back({-miss.log, vote(count[miss.suite], few)});
-  fmt::print("\n{}\n", title);
-  for (const auto& [name, ratios] : groups)
-    fmt::print("  {{{:.3f}, {:.3f}}},  // {}, {}\n", std::exp(weighted_quantile(ratios, (1 - kCoverage) / 2)),
-               std::exp(weighted_quantile(ratios, (1 + kCoverage) / 2)), name, ratios.size());
+std::vector<Residual> time_residuals(std::span<const Timed> runs, std::span<const double> outside) {
+  std::vector<Residual> rows;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunProblem& run = runs[i].run;
+    const Estimate predicted = estimate(run.problem, run.layout);
+    rows.push_back({runs[i].suite, -outside[i], doubts_of(run.problem, predicted.terms, run.guessed)});
+  }
+  return rows;
 }
 
-void print_memory_intervals(std::span<const Run> runs, const Catalogue& catalogue) {
-  std::vector<Miss> by_kind, by_states;
-  for (const ScoredRun& run : validate(runs, catalogue).runs) {
-    if (!run.memory) continue;
-    const double log = std::log(run.memory->predicted / run.memory->measured);
-    by_kind.push_back({run.run.memory_kind, run.run.suite, log});
-    // Printed figures are loose in unit and scope, tests' models tiny: they say little about a worst rank.
-    if (run.run.memory_kind == "printed" || run.run.task.starts_with("functional-test")) continue;
-    const Problem problem = problem_of(run.run, catalogue)->problem;
-    const std::string states(kStateNames[static_cast<std::size_t>(problem.training.stack.states)]);
-    by_states.push_back({states + (problem.model.moe() ? ", mixture of experts" : ""), run.run.suite, log});
-  }
-  print_intervals("memory intervals by what was read", by_kind, kFewRuns);
-  print_intervals("memory intervals by how states are laid out", by_states, kFewRuns);
+std::vector<KindResidual> memory_residuals(std::span<const Run> runs, const Catalogue& catalogue) {
+  std::vector<KindResidual> rows;
+  for (const ScoredRun& run : validate(runs, catalogue).runs)
+    if (run.memory)
+      rows.push_back({run.run.memory_kind, run.run.suite, std::log(run.memory->measured / run.memory->predicted)});
+  return rows;
+}
+
+/// planner/uncertainty_fit.hpp.
+std::string interval_source(const Conformal& time) {
+  std::string scale;
+  for (const double value : time.scale) scale += fmt::format("{}{:.3f}", scale.empty() ? "" : ", ", value);
+  return fmt::format(
+      R"(// Written by tests/tools/fit_time --intervals from the runs of tests/published. Run it again instead of editing.
+#pragma once
+
+#include <array>
+
+#include "planner/uncertainty.hpp"
+
+namespace plan {{
+
+/// Logarithm of a residual's scale: constant, then a slope for each of doubts_of.
+inline constexpr std::array<double, kDoubts + 1> kTimeScale{{{}}};
+/// What 90 % of ln(measured / predicted) lie between, in units of that scale; of suites left out {:.0f} %.
+inline constexpr Interval kTimeBand{{{:.3f}, {:.3f}}};
+
+}}  // namespace plan
+)",
+      scale, 100 * time.coverage, time.low, time.high);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Run> runs;
-  const bool rows = argc > 2 && std::string_view(argv[1]) == "--rows";
-  for (int i = rows ? 3 : 1; i < argc; ++i) {
+  std::string rows, intervals;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if ((word == "--rows" || word == "--intervals") && i + 1 < argc) {
+      (word == "--rows" ? rows : intervals) = argv[++i];
+      continue;
+    }
     std::stringstream text;
     text << std::ifstream(argv[i]).rdbuf();
     const auto read = read_runs(text.str(), argv[i]);
     if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
     runs.insert(runs.end(), read->begin(), read->end());
   }
-  if (runs.empty()) return fmt::print(stderr, "usage: fit_time [--rows FILE] RUNS.csv...\n"), 2;
+  if (runs.empty()) return fmt::print(stderr, "usage: fit_time [--rows FILE] [--intervals FILE] RUNS.csv...\n"), 2;
   const Catalogue catalogue = presets();
   std::vector<Timed> timed = timed_runs(runs, catalogue);
   Calibration fitted = start();
@@ -205,15 +225,18 @@ int main(int argc, char** argv) {
   print_constants(fitted);
   const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
   print_table(timed, linear.residual, outside);
-  if (rows && !write_rows(argv[2], timed, linear.residual, outside))
-    return fmt::print(stderr, "fit_time: cannot write {}\n", argv[2]), 2;
+  if (!rows.empty() && !write_rows(rows.c_str(), timed, linear.residual, outside))
+    return fmt::print(stderr, "fit_time: cannot write {}\n", rows), 2;
 
-  std::vector<Miss> misses;
-  for (std::size_t i = 0; i < timed.size(); ++i)
-    for (const double log : {outside[i], linear.residual[i]})
-      misses.push_back(
-          {std::string(kRegimeNames[static_cast<std::size_t>(regime_of(timed[i].run.problem))]), timed[i].suite, log});
-  print_intervals("step time intervals, of residuals with and without the own suite", misses, 2 * kSuiteVotes);
-  print_memory_intervals(runs, catalogue);
-  return 0;
+  const Conformal time = conformal(time_residuals(timed, outside), kCoverage);
+  fmt::print("\nintervals of suites left out cover {:.1f} %, macro; high over low {:.2f}\n", 100 * time.coverage,
+             time.width);
+  const MemoryBands memory = memory_bands(memory_residuals(runs, catalogue), kCoverage);
+  fmt::print("memory of suites left out: {:.1f} %, macro over suites and kinds; least width +-{:.0f} %\n",
+             100 * memory.coverage, 100 * (std::exp(memory.least) - 1));
+  for (const KindBand& row : memory.bands)
+    fmt::print("{:<20} {:.3f} to {:.3f}, {} runs\n", row.kind, row.interval.low, row.interval.high, row.runs);
+  const std::string source = interval_source(time);
+  if (intervals.empty()) return fmt::print("\n{}", source), 0;
+  return (std::ofstream(intervals) << source).good() ? 0 : 2;
 }
