@@ -220,7 +220,8 @@ Degrees read_degrees(JobBuilder& builder) {
   d.tp = std::max(1, builder.degree("ds.tensor_parallel.autotp_size", 1, 0));
   std::string_view ulysses = "ds.sequence_parallel_size";
   for (const std::string_view key :
-       {"acc.parallelism_config.parallelism_config_sp_size", "args.sequence_parallel_size"})
+       {"acc.parallelism_config.parallelism_config_sp_size", "acc.parallelism_config.parallelism_config_cp_size",
+        "args.sequence_parallel_size"})
     if (!builder.settings.states(ulysses) && builder.settings.states(key)) ulysses = key;
   d.cp = builder.degree(ulysses, 1);
   if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))

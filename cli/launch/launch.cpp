@@ -129,6 +129,29 @@ std::optional<std::size_t> format_of(const LaunchSource& source) {
   return std::nullopt;
 }
 
+/// What a command of no known tool says beside the file that it names: its words may lie over the file's.
+std::optional<std::string> unread_words(const ShellCommand& command, const ShellWord& file) {
+  constexpr std::string_view kNaming[] = {"--config", "--job.config", "--deepspeed_config", "--include"};
+  constexpr std::size_t kMostShown = 8;
+  std::string shown;
+  std::size_t count = 0;
+  const std::vector<ShellWord>& words = command.words;
+  std::size_t first = 1;  // behind the program: the launcher's own options say nothing of the job
+  for (std::size_t i = 0; i + 1 < words.size() && first == 1; ++i)
+    if (words[i].text.ends_with(".py") || words[i].text == "-m") first = i + 1;
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    const bool flag = word.text.starts_with("--"), sets = word.text.find('=') != std::string::npos;
+    const bool naming = std::any_of(std::begin(kNaming), std::end(kNaming),
+                                    [&](std::string_view start) { return word.text.starts_with(start); });
+    if ((!flag && !sets) || naming || word.text == file.text || ++count > kMostShown) continue;
+    shown += fmt::format("{}`{}`", shown.empty() ? "" : ", ", yaml::printable(word.text));
+  }
+  if (count == 0) return std::nullopt;
+  return fmt::format("line {}: the file `{}` is read, and the other words of the command are not: {}{}",
+                     command.words.front().line, yaml::printable(file.text), shown, count > kMostShown ? ", ..." : "");
+}
+
 /// Files that a script's command names and that a reader knows: `--config run.toml`, `--config_file accelerate.yaml`.
 void add_named_files(std::vector<LaunchSource>& files) {
   constexpr std::size_t kMostNamed = 8;
@@ -144,8 +167,10 @@ void add_named_files(std::vector<LaunchSource>& files) {
         if (!config || files.size() >= given + kMostNamed) continue;
         std::optional<LaunchSource> named = beside(files[i], name);
         const auto same = [&](const LaunchSource& file) { return named && file.path.ends_with(named->path); };
-        if (named && !std::any_of(files.begin(), files.end(), same) && format_of(*named))
+        if (named && !std::any_of(files.begin(), files.end(), same) && format_of(*named)) {
           files.push_back(std::move(*named));
+          if (std::optional<std::string> text = unread_words(command, word)) files[i].notes.push_back(std::move(*text));
+        }
       }
   }
 }
@@ -263,7 +288,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   }
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   for (const LaunchSource& source : files)
-    for (const std::string& note : source.notes) unused(*job, "capture", fmt::format("{}: {}", source.path, note));
+    for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())

@@ -82,6 +82,23 @@ bool has_key(const std::string& text, std::string_view key) {
   return false;
 }
 
+/// Does the object of a JSON file have the key itself, and not an object within it?
+bool has_own_key(const std::string& text, std::string_view key) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (!quoted && depth == 1 && std::string_view(text).substr(i).starts_with(key)) return true;
+    if (c == '\\' && quoted)
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted)
+      depth += static_cast<int>(c == '{' || c == '[') - static_cast<int>(c == '}' || c == ']');
+  }
+  return false;
+}
+
 void set(Settings& all, std::string key, const Setting& from) {
   Setting setting = from;
   setting.key = std::move(key);
@@ -322,7 +339,7 @@ Kind kind_of(const LaunchSource& source) {
                                                                                                      : Kind::None;
   }
   if (text[start] == '{') {
-    if (has(text, "\"per_device_train_batch_size\"")) return Kind::Trainer;
+    if (has_own_key(text, "\"per_device_train_batch_size\"")) return Kind::Trainer;
     if (has(text, "\"distributed_type\"") && has(text, "\"compute_environment\"")) return Kind::Accelerate;
     for (const std::string_view key :
          {"\"train_batch_size\"", "\"train_micro_batch_size_per_gpu\"", "\"zero_optimization\""})
