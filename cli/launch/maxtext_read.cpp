@@ -293,18 +293,6 @@ Result<Settings> settings_of_script(const LaunchSource& source) {
     Settings own;
     std::string job;
     for (const ShellWord& word : command.words) {
-      const std::size_t equals = word.text.find('=');
-      if (equals != std::string::npos && equals > 0 && !word.text.starts_with('-')) {
-        const std::string key = word.text.substr(0, equals), value = word.text.substr(equals + 1);
-        own.add({.key = key, .value = value, .items = {}, .list = false, .place = {source.path, word.line, 1, 1, {}}});
-        for (const std::string_view part : {"parallelism", "batch", "length", "model_name", "remat", "base_"})
-          if (key.find(part) != std::string::npos) job += word.text + " ";
-      }
-    }
-    if (!before.empty() && before != job)
-      return fail(several_trainings(source.path, fmt::format("{}:{}", source.path, command.words.front().line)));
-    before = job;
-    for (const ShellWord& word : command.words) {
       if (!word.text.ends_with(".yml") && !word.text.ends_with(".yaml")) continue;
       if (const std::optional<LaunchSource> file = beside(source, word.text)) {
         const Result<Settings> base = settings_of_yaml(*file);
@@ -312,6 +300,17 @@ Result<Settings> settings_of_script(const LaunchSource& source) {
         own.append(*base);
       }
     }
+    for (const ShellWord& word : command.words) {  // behind the file's: they count
+      const std::size_t equals = word.text.find('=');
+      if (equals == std::string::npos || equals == 0 || word.text.starts_with('-')) continue;
+      const std::string key = word.text.substr(0, equals), value = word.text.substr(equals + 1);
+      own.add({.key = key, .value = value, .items = {}, .list = false, .place = {source.path, word.line, 1, 1, {}}});
+      for (const std::string_view part : {"parallelism", "batch", "length", "model_name", "remat", "base_"})
+        if (key.find(part) != std::string::npos) job += word.text + " ";
+    }
+    if (!before.empty() && before != job)
+      return fail(several_trainings(source.path, fmt::format("{}:{}", source.path, command.words.front().line)));
+    before = job;
     all = std::move(own);
   }
   all.remember(source);

@@ -44,7 +44,7 @@ TEST_CASE("torchtune's names of models, adapters and recipes") {
                                                         {"llama2.llama2_70b", "llama2-70b"}};
   for (const auto& [component, model] : models) {
     const LaunchJob job = job_of(folder, "full.yaml", torchtune("full_finetune_distributed", component), 8);
-    REQUIRE_MESSAGE(job.model, component);
+    REQUIRE(job.model);
     CHECK(job.model->name.find(std::string(model).substr(0, 5)) == 0);
     CHECK(job.training->task == Task::FullFinetune);
     CHECK(job.fixed.zero == 3);
@@ -143,9 +143,11 @@ TEST_CASE("words beside a file that an unknown program reads are told") {
   const TemporaryFolder folder;
   folder.write("ds.json", "{\"train_batch_size\": 32, \"zero_optimization\": {\"stage\": 1}}");
   const LaunchJob job =
-      job_of(folder, "run.sh", "deepspeed --num_gpus 8 my_train.py --deepspeed_config ds.json --train_batch_size 64\n");
+      job_of(folder, "run.sh",
+             "deepspeed --num_nodes 1 --num_gpus 8 my_train.py --deepspeed_config ds.json --train_batch_size 64\n");
   CHECK(names(job.unused, "--train_batch_size"));
-  const LaunchJob plain = job_of(folder, "plain.sh", "deepspeed --num_gpus 8 my_train.py --deepspeed_config ds.json\n");
+  const LaunchJob plain =
+      job_of(folder, "plain.sh", "deepspeed --num_nodes 1 --num_gpus 8 my_train.py --deepspeed_config ds.json\n");
   CHECK_FALSE(names(plain.unused, "other words"));
 }
 
