@@ -136,67 +136,16 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
   return options;
 }
 
-/// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection stands for.
-class InnerSpace {
- public:
-  explicit InnerSpace(const Problem& problem) : problem_(problem) {}
+template <class List>
+std::int64_t count(const List& list) {
+  return static_cast<std::int64_t>(list.size());
+}
 
-  /// `layout` is fixed up to and at `level`.
-  std::int64_t size(const Layout& layout, Level level) {
-    if (level == Level::Recompute) return 1;
-    if (level == Level::Sharding) return recomputes(layout);
-    if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
-    std::int64_t all = runs(layout) * shardings(layout);
-    if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
-    if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_));
-    if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
-    return all;
-  }
-
- private:
-  template <class List>
-  static std::int64_t count(const List& list) {
-    return static_cast<std::int64_t>(list.size());
-  }
-
-  std::int64_t recomputes(const Layout& run) {
-    return remembered(recomputes_, least_deepest(problem_, run), [&](int deepest) {
-      return std::max<std::int64_t>(1, count(enumerate_recomputes(problem_, deepest)));
-    });
-  }
-
-  std::int64_t shardings(const Layout& run) {
-    return remembered(shardings_, run.dense_group(), [&](int) {
-      const std::vector<int> shards = shard_choices(problem_, run);
-      std::int64_t all = 0;
-      for (const int zero : zero_choices(problem_))
-        all += static_cast<std::int64_t>(shards_under(problem_, zero, shards));
-      return all;
-    });
-  }
-
-  /// Schedules with their chunks, each with its ways to recompute.
-  std::int64_t runs(const Layout& family) {
-    return remembered(runs_, family.pp, [&](int pp) {
-      std::int64_t all = 0;
-      Layout run = family;
-      for (const Schedule schedule : schedule_choices(problem_, pp)) {
-        run.schedule = schedule;
-        all += count(chunks_per_rank(problem_, family, schedule)) * recomputes(run);
-      }
-      return all;
-    });
-  }
-
-  template <class Work>
-  static std::int64_t remembered(std::map<int, std::int64_t>& known, int key, const Work& work) {
-    const auto found = known.find(key);
-    return found != known.end() ? found->second : known[key] = work(key);
-  }
-
-  const Problem& problem_;
-  std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
-};
+template <class Work>
+std::int64_t remembered(std::map<int, std::int64_t>& known, int key, const Work& work) {
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known[key] = work(key);
+}
 
 /// Walks the outer axes, counts what rules reject and collects the rest.
 class FamilyWalk {
@@ -285,6 +234,46 @@ std::int64_t FamilyWalk::run() {
 
 }  // namespace
 
+std::int64_t InnerSpace::size(const Layout& layout, Level level) {
+  if (level == Level::Recompute) return 1;
+  if (level == Level::Sharding) return recomputes(layout);
+  if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
+  std::int64_t all = runs(layout) * shardings(layout);
+  if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
+  if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_));
+  if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
+  return all;
+}
+
+std::int64_t InnerSpace::recomputes(const Layout& run) {
+  return remembered(recomputes_, least_deepest(problem_, run), [&](int deepest) {
+    return std::max<std::int64_t>(1, count(enumerate_recomputes(problem_, deepest)));
+  });
+}
+
+std::int64_t InnerSpace::shardings(const Layout& run) {
+  return remembered(shardings_, run.dense_group(), [&](int) {
+    const std::vector<int> shards = shard_choices(problem_, run);
+    std::int64_t all = 0;
+    for (const int zero : zero_choices(problem_))
+      all += static_cast<std::int64_t>(shards_under(problem_, zero, shards));
+    return all;
+  });
+}
+
+/// Schedules with their chunks, each with its ways to recompute.
+std::int64_t InnerSpace::runs(const Layout& family) {
+  return remembered(runs_, family.pp, [&](int pp) {
+    std::int64_t all = 0;
+    Layout run = family;
+    for (const Schedule schedule : schedule_choices(problem_, pp)) {
+      run.schedule = schedule;
+      all += count(chunks_per_rank(problem_, family, schedule)) * recomputes(run);
+    }
+    return all;
+  });
+}
+
 void Tally::reject(int rule, std::int64_t layouts) {
   if (by_rule_.empty()) by_rule_.resize(rules().size());
   by_rule_[static_cast<std::size_t>(rule)] += layouts;
@@ -330,12 +319,12 @@ Layout run_of(const Problem& problem, const Layout& family, const Pipelining& ru
   return layout;
 }
 
-std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
+std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally, InnerSpace& inner) {
   std::vector<Pipelining> runs;
-  InnerSpace inner(problem);
+  Layout layout = run_of(problem, family, {});
   for (const Schedule schedule : schedule_choices(problem, family.pp))
     for (const int vp : chunks_per_rank(problem, family, schedule)) {
-      const Layout layout = run_of(problem, family, {schedule, vp});
+      layout.schedule = schedule, layout.vp = vp;
       if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
         tally.reject(rule, inner.size(layout, Level::Schedule));
       else
@@ -344,9 +333,8 @@ std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& fam
   return runs;
 }
 
-std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally) {
+std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally, InnerSpace& inner) {
   std::vector<Sharding> shardings;
-  InnerSpace inner(problem);
   const std::vector<int> shards = shard_choices(problem, run);
   Layout layout = run;
   shardings.reserve(4 * shards.size());
@@ -359,6 +347,16 @@ std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& 
         shardings.push_back({zero, shard});
     }
   return shardings;
+}
+
+std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally) {
+  InnerSpace inner(problem);
+  return enumerate_runs(problem, family, tally, inner);
+}
+
+std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally) {
+  InnerSpace inner(problem);
+  return enumerate_shardings(problem, run, tally, inner);
 }
 
 int broken_rule(const Problem& problem, const Recompute& recompute) {

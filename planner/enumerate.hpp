@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "planner/plan.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 
@@ -39,6 +41,22 @@ class Tally {
   std::vector<std::int64_t> by_rule_{};
 };
 
+/// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection stands for.
+class InnerSpace {
+ public:
+  explicit InnerSpace(const Problem& problem) : problem_(problem) {}
+  /// `layout` is fixed up to and at `level`.
+  std::int64_t size(const Layout& layout, Level level);
+
+ private:
+  std::int64_t recomputes(const Layout& run);
+  std::int64_t shardings(const Layout& run);
+  std::int64_t runs(const Layout& family);
+
+  const Problem& problem_;
+  std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
+};
+
 /// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts
 /// that differ from it in the inner axes alone.
 [[nodiscard]] std::vector<Family> enumerate_families(const Problem& problem, Tally& tally);
@@ -52,6 +70,11 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 [[nodiscard]] Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run);
 
 /// Inner choices of a family; illegal ones are tallied likewise.
+[[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally,
+                                                     InnerSpace& inner);
+[[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally,
+                                                        InnerSpace& inner);
+/// The same, once.
 [[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
 

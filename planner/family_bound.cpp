@@ -46,6 +46,15 @@ ShardedMemory least_states(const Problem& problem, const Layout& family, const s
   return mean;
 }
 
+double LeastStates::of(const Layout& family) {
+  // No group takes less than all ranks do.
+  static const std::vector<Sharding> widest = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+  const std::tuple key(family.tp, family.ep, family.etp, family.pp);
+  auto found = models_.find(key);
+  if (found == models_.end()) found = models_.emplace(key, MemoryModel(problem_, family)).first;
+  return found->second.least_total(least_states(problem_, family, widest, found->second), {});
+}
+
 double least_held(const Problem& problem, const std::vector<Recompute>& recomputes, MemoryModel& memory) {
   if (problem.training.offload.activations()) return 0;
   double bytes = 0;

@@ -48,16 +48,16 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slo
 void FamilySearch::search_family(const Costed& family) {
   costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
-  lists_.forget_some();
+  lists_.turn_to(family.layout);
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
   least_held_ = -1;
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
-  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally)) {
+  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
-    const ShardingList& shardings = lists_.of(layout);
+    const ShardingList& shardings = lists_.of(layout, inner_);
     outcome_->tally.merge(shardings.tally);
     if (shardings.all.empty()) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())
@@ -68,11 +68,11 @@ void FamilySearch::search_family(const Costed& family) {
     if (recomputes.empty())  // the one that the user fixed
       outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
                              static_cast<std::int64_t>(shardings.all.size()));
-    else if (hopeless(layout, family.bound, 0, run_runs_on_))
+    else if (costs_ != nullptr && hopeless(layout, family.bound, 0, run_runs_on_))
       prune(layouts);
     else if (const double least = least_memory(layout, shardings); bounds_ && least > capacity_)
       too_big(layouts);
-    else if (hopeless(layout, family.bound, least, run_runs_on_))
+    else if (costs_ != nullptr && hopeless(layout, family.bound, least, run_runs_on_))
       prune(layouts);
     else
       search_run(std::move(layout), shardings, least);
@@ -97,13 +97,13 @@ const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) 
 double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings) {
   if (!bounds_) return 0;
   if (!memory_) memory_.emplace(problem_, run);
-  const auto known = std::find_if(states_.begin(), states_.end(), [&](const LeastStates& least) {
-    return least.of == &shardings || least.of->all == shardings.all;
+  const auto known = std::find_if(states_.begin(), states_.end(), [&](const StatesUnder& known_one) {
+    return known_one.shardings == &shardings || known_one.shardings->all == shardings.all;
   });
   const ShardedMemory& states =
       known != states_.end()
           ? known->memory
-          : states_.emplace_back(LeastStates{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
+          : states_.emplace_back(StatesUnder{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
   if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
   if (least_held_ < 0) least_held_ = least_held(problem_, recomputing_of(run).all, *memory_) / run.pp;
   ActivityMemory activity;  // no schedule makes a later rank hold more micro-batches than an earlier one
@@ -139,6 +139,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 }
 
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
+  if (costs_ == nullptr) costs_ = &own_costs_.emplace(problem_, split_of(layout));
   if (!evaluator_) evaluator_.emplace(problem_, *costs_);
   if (!memory_) memory_.emplace(problem_, layout);
   evaluator_->place(layout);
@@ -154,7 +155,7 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
   Table& table = table_of(layout, shardings);
   start_activities(table, ways);
   if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
-  find_exposed(layout, table, ways.all);
+  exposed_.assign(shardings.all.size(), 0), knows_exposed_ = false;
   first_fit_.assign(shardings.all.size(), 0);
   search_modules(layout, table, ways);
   search_blocks(layout, table, ways);
@@ -163,8 +164,8 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
 /// What of the states' traffic stays exposed under the most work that there is to hide it, the least of all ways to
 /// recompute; shardings in its order.
 void FamilySearch::find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes) {
-  exposed_.assign(table.shardings->all.size(), 0);
-  if (!bounds_) return;
+  if (!bounds_ || knows_exposed_) return;
+  knows_exposed_ = true;
   evaluator_->recompute(recomputes.size() == 1 ? recomputes.front() : Recompute{.kind = RecomputeKind::Full});
   const double base = evaluator_->least_time();
   for (const std::size_t i : alive_) {
@@ -179,11 +180,11 @@ void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes
   for (std::size_t i = 0, modules = module_choices(recomputes.all); i < modules; ++i) {
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
-    const double least = evaluator_->start_recompute(recomputes.all[i]) + exposed_[alive_.front()];
+    const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
     if (hopeless(layout, kShade * least, 0, choice_runs_on_))
       prune(table.shardings->all.size());
     else
-      search_recompute(layout, table, i);
+      search_recompute(layout, table, recomputes, i);
   }
 }
 
@@ -194,23 +195,25 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
   layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
   const double fewest = evaluator_->start_recompute(recomputes.all[begin]);
+  if (hopeless(layout, fewest, 0, run_runs_on_)) return prune((recomputes.all.size() - begin) * shardings);
+  find_exposed(layout, table, recomputes.all);
   std::size_t live = 0;  // of the shardings, the fastest first
   while (live < alive_.size() && !hopeless(layout, kShade * (fewest + exposed_[alive_[live]]), 0, run_runs_on_)) ++live;
   const std::size_t first = find_first_fits(layout, table, recomputes.all, live);
   too_big((first - begin) * (shardings - alive_.size() + live)), prune((first - begin) * (alive_.size() - live));
   for (std::size_t i = first; i < recomputes.all.size(); ++i) {
     layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
-    const double least = evaluator_->start_recompute(recomputes.all[i]) + exposed_[alive_.front()];
+    const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
     if (hopeless(layout, kShade * least, 0, run_runs_on_))  // and so are larger blocks
       return prune((recomputes.all.size() - i) * shardings);
     layout.recompute = recomputes.all[i];
     narrow_to(recomputes, i);
-    search_recompute(layout, table, i);
+    search_recompute(layout, table, recomputes, i);
   }
 }
 
 /// One recomputation, started already.
-void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t choice) {
+void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice) {
   const std::size_t shardings = table.shardings->all.size();
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
   const auto least_peak_of_any = [&] {
@@ -222,8 +225,15 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, std::size_t ch
   const double least = least_peak_of_any();
   if (bounds_ && least > capacity_) return too_big(shardings);
   evaluator_->finish_recompute();
-  if (hopeless(layout, kShade * (evaluator_->least_time() + exposed_[alive_.front()]), least, choice_runs_on_))
-    return prune(shardings);
+  const auto beaten = [&] {
+    return hopeless(layout, kShade * (evaluator_->least_time() + least_exposed()), least, choice_runs_on_);
+  };
+  if (beaten()) return prune(shardings);
+  if (bounds_ && !knows_exposed_) {
+    find_exposed(layout, table, recomputes.all);
+    evaluator_->recompute(recomputes.all[choice]);
+    if (beaten()) return prune(shardings);
+  }
   search_shardings(layout, table, choice, least);
 }
 
@@ -238,21 +248,25 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
     layout.zero = 1, layout.shard = 0;
     if (hopeless(layout, kShade * (base + exposed_[i]), least_peak, choice_runs_on_))  // and so are those behind it
       return prune(alive_.size() - done);
-    const double peak = first_fit_[i] > choice ? kNever : peak_of(table, i, activities);
-    if (bounds_ && peak > capacity_) {
+    if (bounds_ && first_fit_[i] > choice) {
       too_big(1);
       continue;
     }
     layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
-    const Score score{evaluator_->step_time(layout, prices_of(layout, table, i)), peak};
+    const double step_time = evaluator_->step_time(layout, prices_of(layout, table, i));
     const auto mask = static_cast<FrameworkMask>(choice_runs_on_ & runs_on[i]);
-    if (hopeless(layout, score.step_time, peak, mask)) {
+    if (hopeless(layout, step_time, least_peak, mask)) {  // the peak takes longer to know
       prune(1);
-    } else if (peak > capacity_) {  // without bounds everything is estimated in full
+      continue;
+    }
+    const double peak = peak_of(table, i, activities);
+    if (peak > capacity_) {
       too_big(1);
+    } else if (hopeless(layout, step_time, peak, mask)) {
+      prune(1);
     } else {
       ++outcome_->fit;
-      offer({layout, score, mask});
+      offer({layout, {step_time, peak}, mask});
     }
   }
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "planner/enumerate.hpp"
@@ -17,8 +19,19 @@ namespace plan {
 /// A family, the costs of its split, and a time that no layout of it beats.
 struct Costed {
   Layout layout{};
-  const CostModel* costs = nullptr;
-  double bound = 0;  ///< seconds
+  const CostModel* costs = nullptr;  ///< none if nothing of it can fit
+  double bound = 0;                  ///< seconds
+};
+
+/// Bytes that some rank of every layout of a family has at least in states, before anything is known of its time.
+class LeastStates {
+ public:
+  explicit LeastStates(const Problem& problem) : problem_(problem) {}
+  double of(const Layout& family);
+
+ private:
+  const Problem& problem_;
+  std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
 };
 
 /// Seconds that no layout of a family beats: its micro-batches' least work spread evenly over the pipeline, or the
@@ -46,7 +59,12 @@ class FamilySearch {
  public:
   /// `capacity` in bytes; `bounds` off evaluates everything.
   FamilySearch(const Problem& problem, double capacity, bool bounds)
-      : problem_(problem), capacity_(capacity), bounds_(bounds), wanted_(wanted_frameworks(problem)), lists_(problem) {}
+      : problem_(problem),
+        capacity_(capacity),
+        bounds_(bounds),
+        wanted_(wanted_frameworks(problem)),
+        inner_(problem),
+        lists_(problem) {}
 
   /// `kept` is what earlier families found: what that beats is counted, not looked at.
   [[nodiscard]] FamilyOutcome run(const Costed& family, const Kept& kept);
@@ -76,8 +94,8 @@ class FamilySearch {
     std::optional<Candidate> best{};  ///< so far
   };
   /// least_states() under some shardings.
-  struct LeastStates {
-    const ShardingList* of = nullptr;
+  struct StatesUnder {
+    const ShardingList* shardings = nullptr;
     ShardedMemory memory{};
   };
 
@@ -95,11 +113,14 @@ class FamilySearch {
   void search_run(Layout layout, const ShardingList& shardings, double least_memory);
   void search_modules(Layout& layout, Table& table, const Recomputes& recomputes);
   void search_blocks(Layout& layout, Table& table, const Recomputes& recomputes);
-  void search_recompute(Layout& layout, Table& table, std::size_t choice);
+  void search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice);
   void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  /// Finds what each alive sharding exposes, if that is not known. Leaves no recomputation started.
   void find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes);
+  /// Seconds that the alive sharding with the least exposed traffic adds.
+  double least_exposed() const { return knows_exposed_ ? exposed_[alive_.front()] : 0; }
   /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
   std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
                               std::size_t live);
@@ -122,6 +143,7 @@ class FamilySearch {
   bool bounds_;
   FrameworkMask wanted_;
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
+  InnerSpace inner_;
   ShardingLists lists_;
 
   // Of the family at hand.
@@ -130,11 +152,12 @@ class FamilySearch {
   FrameworkMask family_runs_on_ = 0, run_runs_on_ = 0, choice_runs_on_ = 0;
   FamilyOutcome* outcome_ = nullptr;
   const CostModel* costs_ = nullptr;
+  std::optional<CostModel> own_costs_{};  ///< of a family that came without
   std::optional<Evaluator> evaluator_{};
   std::optional<MemoryModel> memory_{};
   std::vector<Table> tables_{};
   Holdings holdings_{};
-  std::vector<LeastStates> states_{};
+  std::vector<StatesUnder> states_{};
   double least_held_ = -1;      ///< bytes a micro-batch, of the mean rank; negative: not known yet
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
@@ -145,8 +168,10 @@ class FamilySearch {
   std::vector<bool> known_activities_{};      ///< by choice
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
-  std::vector<double> exposed_{};             ///< by sharding: seconds that its traffic adds to the step at least
-  std::vector<std::size_t> first_fit_{};      ///< by sharding: with smaller blocks it surely does not fit
+  /// By sharding: seconds that its traffic adds to the step at least. Nothing while it is not known.
+  std::vector<double> exposed_{};
+  bool knows_exposed_ = false;
+  std::vector<std::size_t> first_fit_{};  ///< by sharding: with smaller blocks it surely does not fit
 };
 
 }  // namespace plan

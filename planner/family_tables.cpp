@@ -8,7 +8,7 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostLists = 4096;
+constexpr std::size_t kMostFamilies = 512;  // whose lists are kept
 
 void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.weights = std::min(least.weights, other.weights);
@@ -38,17 +38,18 @@ const std::vector<FrameworkMask>& ShardingList::runs_on(const Problem& problem, 
   return runs_on_;
 }
 
-const ShardingList& ShardingLists::of(const Layout& run) {
-  const Key key{run.tp, run.cp, run.pp, run.dp, run.ep, run.etp, run.sequence_parallel, run.schedule};
-  const auto found = lists_.find(key);
-  if (found != lists_.end()) return found->second;
-  ShardingList& list = lists_[key];
-  list.all = enumerate_shardings(problem_, run, list.tally);
-  return list;
+void ShardingLists::turn_to(const Layout& l) {
+  if (lists_.size() > kMostFamilies) lists_.clear();
+  present_ = &lists_[Key{l.tp, l.cp, l.pp, l.dp, l.ep, l.etp, l.sequence_parallel}];
 }
 
-void ShardingLists::forget_some() {
-  if (lists_.size() > kMostLists) lists_.clear();
+const ShardingList& ShardingLists::of(const Layout& run, InnerSpace& inner) {
+  std::optional<ShardingList>& list = (*present_)[static_cast<std::size_t>(run.schedule)];
+  if (!list) {
+    list.emplace();
+    list->all = enumerate_shardings(problem_, run, list->tally, inner);
+  }
+  return *list;
 }
 
 Holding* Holdings::find(const Holding& like) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,15 +30,16 @@ struct ShardingList {
 class ShardingLists {
  public:
   explicit ShardingLists(const Problem& problem) : problem_(problem) {}
-  /// Valid until forget_some().
-  const ShardingList& of(const Layout& run);
-  /// Keeps their number within bounds; between two families.
-  void forget_some();
+  /// Turns to the runs of this family: lists of others may be forgotten.
+  void turn_to(const Layout& family);
+  const ShardingList& of(const Layout& run, InnerSpace& inner);
 
  private:
-  using Key = std::tuple<int, int, int, int, int, int, bool, Schedule>;  ///< what the rules of sharding may read
+  using Key = std::tuple<int, int, int, int, int, int, bool>;  ///< with the schedule all that those rules may read
+  using BySchedule = std::array<std::optional<ShardingList>, kSchedules>;
   const Problem& problem_;
-  std::map<Key, ShardingList> lists_{};
+  std::map<Key, BySchedule> lists_{};
+  BySchedule* present_ = nullptr;
 };
 
 /// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, so

@@ -5,8 +5,10 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -23,12 +25,17 @@ unsigned thread_count(const Problem& problem) {
                              : std::max(1u, std::thread::hardware_concurrency());
 }
 
-/// Costs of every split, and the families in the order of their bounds.
-std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families,
+/// Costs of every split of which something may fit into `capacity`, and the families in the order of their bounds: of
+/// what is best.
+std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families, double capacity,
                                   std::map<Split, CostModel>& costs) {
+  std::vector<double> states;
+  LeastStates least(problem);
+  for (const Family& family : families) states.push_back(least.of(family.layout));
   std::vector<const Split*> splits;
   std::map<Split, std::unique_ptr<CostModel>> built;
-  for (const Family& family : families) built.try_emplace(split_of(family.layout));
+  for (std::size_t i = 0; i < families.size(); ++i)
+    if (states[i] <= capacity) built.try_emplace(split_of(families[i].layout));
   for (auto& [split, model] : built) splits.push_back(&split);
   in_parallel(splits.size(), thread_count(problem), [&](std::size_t i, unsigned) {
     built.at(*splits[i]) = std::make_unique<CostModel>(problem, *splits[i]);
@@ -37,15 +44,23 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
 
   std::vector<Costed> costed;
   costed.reserve(families.size());
-  for (const Family& family : families) {
-    const CostModel& model = costs.at(split_of(family.layout));
-    costed.push_back({family.layout, &model, 0});
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    const CostModel* model = states[i] <= capacity ? &costs.at(split_of(families[i].layout)) : nullptr;
+    costed.push_back({families[i].layout, model, std::numeric_limits<double>::infinity()});
   }
   in_parallel(costed.size(), thread_count(problem), [&](std::size_t i, unsigned) {
-    costed[i].bound = least_family_time(problem, *costed[i].costs, costed[i].layout);
+    if (costed[i].costs != nullptr) costed[i].bound = least_family_time(problem, *costed[i].costs, costed[i].layout);
   });
-  std::stable_sort(costed.begin(), costed.end(), [](const Costed& a, const Costed& b) { return a.bound < b.bound; });
-  return costed;
+  std::vector<std::size_t> order(costed.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool memory = problem.objective == Objective::Memory;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return memory ? states[a] < states[b] : costed[a].bound < costed[b].bound;
+  });
+  std::vector<Costed> sorted;
+  sorted.reserve(costed.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(costed[i]));
+  return sorted;
 }
 
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
@@ -156,7 +171,8 @@ SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most
   Tally outer;
   const std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, CostModel> costs;
-  const std::vector<Costed> costed = cost_families(problem, families, costs);
+  const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
+  const std::vector<Costed> costed = cost_families(problem, families, most_memory, costs);
   SearchResult found = search_all(problem, costed, false, bounds, most);
   // What may fit is no answer to who says how much has to stay free.
   const bool strict = problem.headroom.bytes || problem.headroom.share;
