@@ -12,6 +12,9 @@
 #include <fmt/format.h>
 
 #include "planner/evaluate.hpp"
+#include "planner/fewer_gpus.hpp"
+#include "planner/plainness.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/uncertainty.hpp"
@@ -36,6 +39,8 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
 }
 
+constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
+constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
 constexpr int kDraws = 400;
 /// Standard deviation of the logarithm of a term's factor. Of pairs of published layouts of one job the ratio of steps
 /// is off by 0.28 of the share of the step that the two spend on different things, counted on both sides.
@@ -111,6 +116,30 @@ RunnableSearch find_runnable(const Problem& problem, std::int64_t most) {
     if (!paper.result.ranking.best().empty()) found = std::move(paper);
   }
   found.judged = judged;
+  return found;
+}
+
+RunnableSearch find_on_at_most(const Problem& problem) {
+  RunnableSearch found = find_runnable(problem);
+  const bool nothing = found.result.ranking.best().empty();
+  if (problem.objective == Objective::Memory || (nothing && found.result.stats.legal > 0)) return found;  // too big
+  if (nothing && !fixed_words(problem.fixed).empty()) return found;  // a word that does not suit is told
+  const auto fastest = [](const RunnableSearch& search) {
+    return search.result.ranking.best().front().score.step_time;
+  };
+  const double all = nothing ? 0 : fastest(found), worth = all / (1 + kPriceOfPlainness);
+  for (const int gpus :
+       fewer_but_busier(problem, nothing ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
+    Problem fewer = problem;
+    fewer.gpus = gpus;
+    RunnableSearch other = find_runnable(fewer);
+    if (other.result.ranking.best().empty() || (!nothing && other.result.at_risk && !found.result.at_risk)) continue;
+    const bool none = found.result.ranking.best().empty();
+    if (none || fastest(other) < std::min(fastest(found), nothing ? fastest(found) : worth)) {
+      other.all_gpus = Seconds(all);
+      found = std::move(other);
+    }
+  }
   return found;
 }
 

@@ -16,6 +16,7 @@ struct RunnableSearch {
   SearchResult result{};
   bool nothing_runs = false;  ///< no framework runs any layout that fits: the result is on paper alone
   std::int64_t judged = 0;    ///< families that all searches together looked into
+  Seconds all_gpus{};         ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing divides them
 };
 
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, each
@@ -23,6 +24,9 @@ struct RunnableSearch {
 /// Each search looks into at most `most` families.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem,
                                            std::int64_t most = std::numeric_limits<std::int64_t>::max());
+
+/// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness.
+[[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);
 
 /// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.
 [[nodiscard]] std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout);

@@ -71,6 +71,17 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
                                                           framework_row(found.problem.framework).name)});
 }
 
+/// Says how many GPUs the plan leaves idle, and what they would bring.
+void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
+  plan.idle_gpus = asked.gpus - found.problem.gpus;
+  if (plan.idle_gpus == 0) return;
+  const double fewer = found.result.ranking.best().front().score.step_time, all = found.all_gpus.value;
+  const std::string why = all > 0 ? fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}",
+                                                all, 100 * (all / fewer - 1), found.problem.gpus)
+                                  : fmt::format("no layout uses all of them, and {} train", found.problem.gpus);
+  plan.notes.push_back({"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why)});
+}
+
 /// How sure the choice is: the errors of the model drawn over all layouts that may be the fastest.
 void weigh(Plan& plan, const SearchResult& result) {
   std::vector<Layout> layouts{plan.best.layout};
@@ -89,7 +100,7 @@ void weigh(Plan& plan, const SearchResult& result) {
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
-  const RunnableSearch found = find_runnable(problem);
+  const RunnableSearch found = find_on_at_most(problem);
   const SearchResult& result = found.result;
   if (result.ranking.best().empty()) return fail(explain_no_layout(problem, result));
   std::vector<Candidate> answers = result.ranking.best();
@@ -102,6 +113,7 @@ Result<Plan> search(const Problem& problem) {
   plan.search = result.stats;
   plan.notes = notes(found.problem, result.at_risk);
   add_framework_note(plan, problem, found);
+  add_idle_note(plan, problem, found);
   const Layout& chosen = result.recommended->layout;
   plan.best = estimate(found.problem, chosen);
   plan.fastest = estimate(found.problem, result.ranking.best().front().layout);

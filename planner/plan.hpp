@@ -62,6 +62,7 @@ struct Plan {
   std::optional<Estimate> fastest{};           ///< the fastest that a wanted framework runs
   std::optional<Estimate> fastest_on_paper{};  ///< the fastest, whether or not anything runs it
   std::string paper_lacks{};                   ///< what keeps frameworks from running it; empty: nothing does
+  int idle_gpus = 0;                           ///< of those that were given: `problem.gpus` are used
   std::vector<RunsOn> runs_on{};               ///< frameworks that run the recommended layout
   std::optional<Certainty> choice{};
   std::vector<RunnerUp> runners_up{};

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// GPUs that a job keeps busy at most, as a real number: all of `gpus`, less what idles because the layers do not
+/// divide among the pipeline stages that the number asks for. 0 where no pipeline of the model divides it at all.
+[[nodiscard]] double busy_gpus(const Problem& problem, int gpus);
+
+/// Does a number of GPUs divide into replicas that divide the batch, times a power of two that the other axes share?
+[[nodiscard]] bool divides_well(const Problem& problem, int gpus);
+
+/// Numbers of GPUs below the problem's that may train faster, at most `most`: the largest that divides well, if the
+/// problem's does not, and those that keep more than `busy` of them busy, the most busy first; none if it does. Whole
+/// nodes where a job takes several.
+[[nodiscard]] std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most);
+
+}  // namespace plan

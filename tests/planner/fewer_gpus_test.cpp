@@ -1,0 +1,107 @@
+// More GPUs never train slower: what does not divide is left idle, and said.
+#include "planner/fewer_gpus.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "oracle/random_problem.hpp"
+#include "planner/choice.hpp"
+#include "planner/plan.hpp"
+
+using namespace plan;
+
+namespace {
+
+double fastest(const SearchResult& result) {
+  return result.ranking.best().empty() ? 0 : result.ranking.best().front().score.step_time;
+}
+
+Problem on(Problem problem, int gpus) {
+  problem.gpus = gpus;
+  return problem;
+}
+
+/// A job whose layers, batch and sequence divide badly often, all axes free.
+Problem free_problem(std::mt19937& random) {
+  Problem problem = oracle::random_problem(random, 16);
+  problem.fixed = {};
+  problem.objective = Objective::StepTime, problem.framework = Framework::Megatron;
+  problem.cluster.gpu.memory = round_bytes(79.6 * kGiB);
+  problem.top = 1;
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("more GPUs are never slower than fewer by more than a plainer layout may be") {
+  std::mt19937 random(20261123);
+  int idle = 0;
+  for (int i = 0; i < oracle::rounds(12); ++i) {
+    const Problem problem = free_problem(random);
+    double least = 0;  // of the fastest steps on exactly 1, 2, ... GPUs
+    for (int gpus = 1; gpus <= 13; ++gpus) {
+      const SearchResult exact = find_layouts(on(problem, gpus));
+      if (!exact.ranking.best().empty() && !exact.at_risk)
+        least = least > 0 ? std::min(least, fastest(exact)) : fastest(exact);
+      if (!(least > 0)) continue;
+      const RunnableSearch found = find_on_at_most(on(problem, gpus));
+      REQUIRE_FALSE(found.result.ranking.best().empty());
+      CAPTURE(i);
+      CAPTURE(gpus);
+      CHECK(fastest(found.result) <= 1.03 * least * (1 + 1e-9));
+      idle += found.problem.gpus < gpus;
+    }
+  }
+  CHECK(idle >= oracle::at_least(5));
+}
+
+TEST_CASE("40 of 296 GPUs stay idle where all of them would train slower, and the plan says so") {
+  Problem problem;
+  problem.model = oracle::dense_model(80, 8192, 64, 8, 28672, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.training.seq = 8192, problem.training.global_batch = 1024;
+  problem.gpus = 296;
+  const auto plan = search(problem);
+  REQUIRE(plan.has_value());
+  CHECK(plan->idle_gpus == 296 - plan->problem.gpus);
+  CHECK(plan->idle_gpus > 0);
+  CHECK(plan->best.layout.world() == plan->problem.gpus);
+  CHECK(std::any_of(plan->notes.begin(), plan->notes.end(), [](const Note& note) { return note.code == "gpus_idle"; }));
+  problem.gpus = 256;
+  const auto fewer = search(problem);
+  REQUIRE(fewer.has_value());
+  CHECK(fewer->idle_gpus == 0);
+  CHECK(plan->fastest->step_time <= 1.03 * fewer->fastest->step_time);
+}
+
+TEST_CASE("nothing is looked for where all GPUs can be busy") {
+  Problem problem;
+  problem.model = oracle::dense_model(80, 8192, 64, 8, 28672, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.training.seq = 8192, problem.training.global_batch = 1024;
+  for (const int gpus : {1, 8, 64, 512, 16384})
+    CHECK(fewer_but_busier(on(problem, gpus), busy_gpus(problem, gpus), 3).empty());
+  CHECK(busy_gpus(problem, 1009) == 0);
+}
+
+TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
+  std::mt19937 random(20261124);
+  int moved = 0;
+  for (int i = 0; i < oracle::rounds(40); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpu.memory = round_bytes((2 + static_cast<double>(random() % 8)) * kGiB);
+    const SearchResult base = find_layouts(problem);
+    if (base.ranking.best().empty() || base.at_risk) continue;
+    Problem roomy = problem, tight = problem;
+    roomy.cluster.gpu.memory = round_bytes(1.5 * static_cast<double>(problem.cluster.gpu.memory.value));
+    tight.headroom.share = 0.3;
+    const SearchResult more = find_layouts(roomy), less = find_layouts(tight);
+    CAPTURE(i);
+    CHECK(fastest(more) <= fastest(base) * (1 + 1e-12));
+    if (!less.ranking.best().empty()) CHECK(fastest(less) >= fastest(base) * (1 - 1e-12));
+    moved += fastest(more) < fastest(base);
+  }
+  CHECK(moved >= oracle::at_least(3));
+}
