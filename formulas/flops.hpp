@@ -6,6 +6,7 @@
 #include "formulas/formula.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/training.hpp"
 
 namespace plan {
 
@@ -101,7 +102,18 @@ struct ModelFlops {
 struct FlopsOptions {
   int tp = 1;                ///< vocabulary padding of the Megatron convention
   double packed_length = 0;  ///< sum L_i^2 / sum L_i of packed documents; 0 = seq
+  /// What is trained beside frozen weights; null: the model itself. Of the conventions that count every GEMM.
+  const Lora* adapters = nullptr;
 };
+
+/// Those of a job.
+[[nodiscard]] inline FlopsOptions flops_options(const Training& training, int tp) {
+  return {
+      .tp = tp, .packed_length = training.packed_length, .adapters = training.adapters() ? &training.lora : nullptr};
+}
+
+/// Forward FLOPs of the adapters that a token meets: 2 a parameter, of routed experts' those of its top k.
+[[nodiscard]] double adapter_flops(const Model& model, const Lora& lora);
 
 /// FLOPs per token of one training step (forward and backward, recomputation never counted).
 [[nodiscard]] double model_flops_per_token(const Model& model, double seq, FlopsConvention convention,

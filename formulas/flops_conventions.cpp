@@ -50,13 +50,31 @@ double deepseek_flops(const Model& model, double seq, Mask mask) {
   return 3 * (flops.layers.total() - flops.layers.router + flops.head);
 }
 
+/// Frozen weights have no gradient of their own: their products run twice, attention and adapters three times.
+double computed_flops(const Model& model, double seq, Mask mask, const Lora* adapters) {
+  const ModelFlops flops = model_flops(model, seq, mask);
+  if (adapters == nullptr) return 3 * flops.total();
+  return 2 * flops.linear() + 3 * flops.core() + 3 * adapter_flops(model, *adapters);
+}
+
 }  // namespace
+
+double adapter_flops(const Model& model, const Lora& lora) {
+  double sum = 0;
+  for (const int kind : model.layers) {
+    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+    const RankParameters adapter = adapter_parameters(model, layer, lora, 1, 1, 1);
+    sum += 2 * adapter.dense;
+    if (layer.ffn == Ffn::Moe) sum += 2 * adapter.expert * real(layer.moe.top_k) / real(layer.moe.experts);
+  }
+  return sum;
+}
 
 double model_flops_per_token(const Model& model, double seq, FlopsConvention convention, const FlopsOptions& options) {
   const double length = options.packed_length > 0 ? options.packed_length : seq;
   switch (convention) {
-    case FlopsConvention::ModelCausal: return 3 * model_flops(model, length, Mask::Causal).total();
-    case FlopsConvention::ModelFull: return 3 * model_flops(model, length, Mask::Full).total();
+    case FlopsConvention::ModelCausal: return computed_flops(model, length, Mask::Causal, options.adapters);
+    case FlopsConvention::ModelFull: return computed_flops(model, length, Mask::Full, options.adapters);
     case FlopsConvention::SixN: return 6 * real(model_parameters(model).active);
     case FlopsConvention::Palm: return 6 * real(model_parameters(model).active) + 3 * full_attention(model, length);
     case FlopsConvention::Megatron: return megatron_flops(model, length, options.tp);

@@ -22,13 +22,12 @@ double peak_of(const Gpu& gpu, Precision precision) {
 Seconds least_step(const Problem& problem, const Estimate& estimate) {
   const Training& training = problem.training;
   const Gpu& gpu = problem.cluster.gpu;
-  const FlopsOptions options{.tp = estimate.layout.tp, .packed_length = training.packed_length};
+  const FlopsOptions options = flops_options(training, estimate.layout.tp);
   const double flops =
       model_flops_per_token(problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal, options) *
       static_cast<double>(training.tokens_per_step());
-  const double computed = training.adapters() ? 2. / 3 : 1;  // frozen weights have no gradient
   const double peak = peak_of(gpu, training.precision);
-  double least = peak > 0 ? computed * flops / (peak * problem.gpus) : 0;
+  double least = peak > 0 ? flops / (peak * problem.gpus) : 0;
   // A dense weight is read in every micro-batch, in one byte at least; half a byte in fp4. A table of embeddings is
   // not, nor an expert without tokens.
   if (!problem.model.moe() && gpu.memory_bandwidth.value > 0 && training.stack.vocab_barriers == 0)

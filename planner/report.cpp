@@ -35,7 +35,7 @@ double recomputed_flops(const Problem& problem, const Layout& layout, const std:
 
 Mfu utilisation(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers, double step_time) {
   const double seq = static_cast<double>(problem.training.seq);
-  const FlopsOptions options{.tp = layout.tp, .packed_length = problem.training.packed_length};
+  const FlopsOptions options = flops_options(problem.training, layout.tp);
   const double per_flop = static_cast<double>(problem.training.tokens_per_step()) /
                           (step_time * problem.gpus * mfu_peak(problem.cluster.gpu).rate.value);
   const double causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);

@@ -179,9 +179,17 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
   Explanation head = head_flops(model, flops);
   const std::string title = head.title;
   sum.add("", title, std::move(head));
-  return named("F",
-               explained("FLOPs of a token, forward and backward", "3*(" + sum.equation + ")", 3 * flops.total(), "",
-                         std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));
+  const FlopsOptions options = flops_options(training, plan.best.layout.tp);
+  const FlopsConvention convention = mask == Mask::Causal ? FlopsConvention::ModelCausal : FlopsConvention::ModelFull;
+  const double value = model_flops_per_token(model, static_cast<double>(training.seq), convention, options);
+  std::string equation = "3*(" + sum.equation + ")";
+  if (training.adapters()) {
+    equation += " - G + 3*P";
+    sum.give({"G", flops.linear(), "weight gradients that frozen weights do not have", kModel});
+    sum.give({"P", adapter_flops(model, training.lora), "forward FLOPs of the adapters", "lora_rank"});
+  }
+  return named("F", explained("FLOPs of a token, forward and backward", equation, value, "", std::move(sum.symbols),
+                              "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));
 }
 
 Explanation explain_hardware_flops(const Plan& plan, double value) {

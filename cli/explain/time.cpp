@@ -26,7 +26,7 @@ double quoted_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(qu
 double flops_per_token(const Plan& plan) {
   const Training& training = plan.problem.training;
   return model_flops_per_token(plan.problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal,
-                               {.tp = plan.best.layout.tp, .packed_length = training.packed_length});
+                               flops_options(training, plan.best.layout.tp));
 }
 
 ExplainedSymbol sequences(const Plan& plan) {

@@ -175,6 +175,15 @@ void resolve_seq(Draft& draft) {
 }
 
 /// The global batch as it was typed, as a file states it, as it follows from the file's batch a rank, or the preset's.
+/// Sequences per step of adapters where nobody says: what a model was pre-trained with is a hundred times too many.
+constexpr std::int64_t kAdapterBatch = 128;
+constexpr const char* kAdapterBatchSource = "NeMo's finetuning recipes";  // recipes/finetune_default.py
+
+bool trains_adapters(const Draft& draft) {
+  if (draft.args.task) return *draft.args.task == name(Task::Lora) || *draft.args.task == name(Task::Qlora);
+  return draft.job && draft.job->training && draft.job->training->adapters();
+}
+
 void resolve_batch(Draft& draft) {
   Training& training = draft.problem.training;
   const bool no_model = draft.problem.model.layers.empty();
@@ -198,7 +207,12 @@ void resolve_batch(Draft& draft) {
     training.global_batch = draft.job->training->global_batch;
     return draft.note_file("global_batch", fmt::format("{}", training.global_batch));
   }
-  note(Origin::Preset, draft.problem.model.name);
+  if (trains_adapters(draft)) {
+    training.global_batch = kAdapterBatch;
+    note(Origin::Default, kAdapterBatchSource);
+  } else {
+    note(Origin::Preset, draft.problem.model.name);
+  }
   draft.problem.inputs.back().guessed = true;
 }
 

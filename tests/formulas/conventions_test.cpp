@@ -100,6 +100,17 @@ TEST_CASE("packed documents shorten attention") {
   CHECK(packed == model_flops_per_token(model, 2048, FlopsConvention::ModelCausal));
 }
 
+TEST_CASE("a step of adapters computes no gradients of frozen weights") {
+  const Model model = fixture::llama2_70b();
+  const double weights = 80.0 * (8192 * (8192 + 2048) + 8192 * 8192 + 3 * 8192 * 28672) + 32000.0 * 8192;
+  const double core = model_flops_per_token(model, 4096, FlopsConvention::ModelCausal) / 3 - 2 * weights;
+  // On the fused projections: h -> qkv, heads -> h, h -> gate and up, f -> h.
+  const double adapters = 80.0 * 16 * (8192 + 10240 + 8192 + 8192 + 8192 + 57344 + 28672 + 8192);
+  const Lora lora{.rank = 16};
+  CHECK(model_flops_per_token(model, 4096, FlopsConvention::ModelCausal, {.adapters = &lora}) ==
+        Approx(2 * 2 * weights + 3 * core + 3 * 2 * adapters).epsilon(1e-12));
+}
+
 TEST_CASE("6N, PaLM and torchtitan count parameters") {
   // plan-formulas(7) B3
   struct Row {
