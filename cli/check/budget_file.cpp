@@ -214,8 +214,8 @@ std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defa
 
 const std::vector<std::string_view>& budget_words() {
   static const std::vector<std::string_view> kWords = {
-      "model",   "seq",     "global_batch", "precision", "optimizer", "task",  "lora_rank", "gpus", "gpu",
-      "cluster", "profile", "framework",    "layout",    "tokens",    "price", "baseline",  "risk"};
+      "model",   "seq",     "global_batch", "precision", "optimizer", "task",   "lora_rank", "gpus",     "gpu",
+      "cluster", "profile", "framework",    "layout",    "headroom",  "tokens", "price",     "baseline", "risk"};
   return kWords;
 }
 

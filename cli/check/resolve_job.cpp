@@ -37,7 +37,8 @@ constexpr Word kWords[] = {{"model", &Args::model},
                            {"cluster", &Args::cluster},
                            {"profile", &Args::profile},
                            {"framework", &Args::framework},
-                           {"layout", &Args::layout}};
+                           {"layout", &Args::layout},
+                           {"headroom", &Args::headroom}};
 
 /// "16384 x h100-sxm" is a number and a kind.
 void split_gpus(Args& args) {
