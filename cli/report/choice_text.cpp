@@ -95,11 +95,12 @@ std::string difference_text(const Difference& difference) {
 
 std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
   const Problem& problem = plan.problem;
-  std::vector<Fact> facts = {{"task", task_text(problem)},
-                             {"optimizer", optimizer_text(problem.training)},
-                             {"precision", peak_text(problem)},
-                             {"headroom", headroom_text(problem.headroom)},
-                             {"framework", framework_text(problem)}};
+  std::vector<Fact> facts = {
+      {"task", task_text(problem)},
+      {"optimizer", optimizer_text(problem.training)},
+      {"precision", peak_text(problem)},
+      {"headroom", headroom_text(problem.headroom), problem.headroom == Headroom{}},
+      {"framework", framework_text(problem), problem.framework == Framework::Any && problem.release == 0}};
   const double price = options.price_per_hour.value_or(problem.cluster.gpu.price_per_hour);
   if (price > 0)
     facts.push_back({"cost", fmt::format("{:.3g} USD a GPU-hour, {} USD per T tokens", price,

@@ -12,6 +12,7 @@ namespace plan {
 struct Fact {
   std::string name;
   std::string text;
+  bool usual = false;  ///< what everybody expects who says nothing: a screen has no room for it
 };
 
 /// What the report is about: task and adapter, optimizer, formats, the peak that MFU counts against, memory to be left

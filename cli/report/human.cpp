@@ -15,17 +15,20 @@
 namespace plan {
 namespace {
 
-constexpr int kLines = 48;
+constexpr int kLines = 40;
 constexpr int kFewestStages = 3, kMostStages = 8;
+constexpr int kFewestTerms = 4, kMostTerms = 10;
 /// MFU conventions further apart than this are both printed.
 constexpr double kMfuApart = 0.03;
 
-std::string header(const Problem& problem, const Terminal& terminal) {
+std::string header(const Plan& plan, const Terminal& terminal) {
+  const Problem& problem = plan.problem;
   const ModelParameters parameters = model_parameters(problem.model);
   std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
   if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
   const std::string model = fmt::format("{} ({})", problem.model.name, size);
-  std::string hardware = fmt::format("on {} x {}", problem.gpus, problem.cluster.gpu.name);
+  const std::string of = plan.idle_gpus > 0 ? fmt::format(" of {}", problem.gpus + plan.idle_gpus) : "";
+  std::string hardware = fmt::format("on {}{} x {}", problem.gpus, of, problem.cluster.gpu.name);
   const int node = std::max(problem.cluster.gpus_per_node, 1);
   if (problem.gpus > node && problem.gpus % node == 0)
     hardware += fmt::format(", {} nodes of {}", problem.gpus / node, node);
@@ -42,6 +45,7 @@ std::string batch(const Training& training) {
 std::string subject(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   std::vector<std::string> items;
   for (const Fact& fact : subject_facts(plan, options)) {
+    if (fact.usual) continue;
     const bool says_itself = fact.name == "task" || fact.name == "optimizer" || fact.name == "precision";
     items.push_back(says_itself ? fact.text : fact.name + " " + fact.text);
   }
@@ -58,7 +62,7 @@ std::string chosen(const Plan& plan, const Terminal& terminal) {
 std::string searched(const SearchStats& stats) {
   if (stats.considered <= 1) return "";
   const auto count = [](std::int64_t n) { return count_text(static_cast<double>(n)); };
-  return fmt::format("Of {} legal layouts {} fit, {} do not, {} are proven worse\n\n", count(stats.legal),
+  return fmt::format("Of {} legal layouts {} fit, {} do not, {} are proven worse\n", count(stats.legal),
                      count(stats.fit), count(stats.legal - stats.fit - stats.pruned), count(stats.pruned));
 }
 
@@ -145,23 +149,30 @@ int lines(const std::string& text) { return static_cast<int>(std::count(text.beg
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
-  const std::string top = header(plan.problem, terminal) + "\n" + batch(plan.problem.training) + "\n" +
-                          not_stated(plan.problem, terminal) + subject(plan, options, terminal) + "\n" +
-                          searched(plan.search) + summary(plan, options, terminal) + "\n";
+  const std::string top = header(plan, terminal) + "\n" + batch(plan.problem.training) + "\n" +
+                          not_stated(plan.problem, terminal) + subject(plan, options, terminal) +
+                          searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n";
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),
                   plan.best.peak_instant.empty()
                       ? ""
                       : fmt::format("; highest in stage {}: {}", plan.best.peak_stage, plan.best.peak_instant));
-  std::string bottom = time_table(plan.best, terminal);
+  std::string bottom;
   const std::string others = runners_up_table(plan, terminal), front = front_table(plan, terminal);
   if (!others.empty()) bottom += "\n" + others;
   if (!front.empty()) bottom += "\n" + front;
-  const std::string reasons = why(plan, terminal) + notes(plan, terminal);
+  // What is left of the screen goes to the terms of the step, then to the stages; 3 lines are titles and a blank.
+  const auto room_beside = [&](const std::string& reasons) {
+    return kLines - lines(top) - lines(memory_title) - lines(bottom) - 3 - lines(reasons) - (reasons.empty() ? 0 : 1);
+  };
+  std::string reasons = why(plan, terminal) + notes(plan, terminal);
+  if (room_beside(reasons) < kFewestStages + kFewestTerms) reasons = notes(plan, terminal);
+  const int room = room_beside(reasons);
   if (!reasons.empty()) bottom += "\n" + reasons;
-  const int room = kLines - lines(top) - lines(memory_title) - lines(bottom) - 2;
-  const std::string table = memory_table(plan.best, std::clamp(room, kFewestStages, kMostStages), terminal);
-  return top + memory_title + table + "\n" + bottom;
+  const std::string times = time_table(plan.best, std::clamp(room - kFewestStages, kFewestTerms, kMostTerms), terminal);
+  const int stages = room - (lines(times) - 1);
+  return top + memory_title + memory_table(plan.best, std::clamp(stages, kFewestStages, kMostStages), terminal) + "\n" +
+         times + bottom;
 }
 
 }  // namespace plan

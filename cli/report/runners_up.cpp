@@ -12,7 +12,7 @@
 namespace plan {
 namespace {
 
-constexpr int kRatioColumns = 31;  // of "+12.2 %", its interval and the memory, with what stands around them
+constexpr int kRatioColumns = 21;  // of the interval and the memory, with what stands around them
 
 constexpr int kColumns = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
@@ -88,11 +88,9 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
                                 "memory", kRatioColumns - 2, against);
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
-    const double slower = runner.estimate.step_time / plan.best.step_time - 1;
-    std::string row =
-        fmt::format("  {:>{}}  {}  {:>{}}  {:>8}  {:>9}  {:>6}  ", i + 2, rank_width, axes[i],
-                    step_text(plan, runner.estimate.step_time), step_width, fmt::format("{:+.1f} %", slower * 100),
-                    difference_text(runner.difference), gib(runner.estimate.peak));
+    std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>9}  {:>6}  ", i + 2, rank_width, axes[i],
+                                  step_text(plan, runner.estimate.step_time), step_width,
+                                  difference_text(runner.difference), gib(runner.estimate.peak));
     row += against_text(plan, runner, room);
     while (!row.empty() && row.back() == ' ') row.pop_back();
     out += row + "\n";

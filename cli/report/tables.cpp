@@ -138,8 +138,19 @@ std::vector<ShownTerm> shown_terms(const Estimate& estimate) {
   return terms;
 }
 
-std::string time_table(const Estimate& estimate, const Terminal& terminal) {
-  const std::vector<ShownTerm> terms = shown_terms(estimate);
+/// The smallest of more than `most` terms together as one.
+std::vector<ShownTerm> fewer_terms(std::vector<ShownTerm> terms, std::size_t most) {
+  if (terms.size() <= most || most == 0) return terms;
+  ShownTerm& rest = terms[most - 1];
+  rest.name = "others", rest.word = "";
+  for (std::size_t i = most; i < terms.size(); ++i)
+    rest.time = rest.time + terms[i].time, rest.shown += terms[i].shown, rest.percent += terms[i].percent;
+  terms.resize(most);
+  return terms;
+}
+
+std::string time_table(const Estimate& estimate, int most_rows, const Terminal& terminal) {
+  const std::vector<ShownTerm> terms = fewer_terms(shown_terms(estimate), static_cast<std::size_t>(most_rows));
   const double whole = std::max(estimate.terms.total().value, 1e-300);
   const TimeScale scale = time_scale(estimate.terms.total());
   std::string out = fmt::format("{}, {}\n", paint(terminal, Style::Bold, "Step time"), scale.long_unit);

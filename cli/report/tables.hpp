@@ -43,7 +43,7 @@ struct ShownTerm {
 /// Terms that are not zero, largest first.
 [[nodiscard]] std::vector<ShownTerm> shown_terms(const Estimate& estimate);
 
-[[nodiscard]] std::string time_table(const Estimate& estimate, const Terminal& terminal);
+[[nodiscard]] std::string time_table(const Estimate& estimate, int most_rows, const Terminal& terminal);
 
 /// A step time in the unit of the plan's best.
 [[nodiscard]] std::string step_text(const Plan& plan, Seconds step);
