@@ -83,6 +83,8 @@ std::vector<std::string> warning_lines(const Plan& plan) {
   if (best.fits == Fits::AtRisk)
     lines.push_back(fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB", gib(best.peak_low),
                                 gib(best.peak_high), gib(best.capacity)));
+  for (const Note& note : plan.notes)
+    if (note.code == "no_framework" || note.code == "gpus_idle") lines.push_back(note.text);
   for (const Input& input : plan.problem.inputs)
     if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty())
       lines.push_back(fmt::format("precision {}: nobody stated one, and {}", input.value, input.where));

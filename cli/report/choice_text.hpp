@@ -23,8 +23,8 @@ struct Fact {
 /// how sure the choice is. Of an estimate: who runs it.
 [[nodiscard]] std::vector<Fact> choice_facts(const Plan& plan);
 
-/// What must be read before any number, a line each, unwrapped: that the layout may not fit, a precision that was put
-/// in the place of the usual one.
+/// What must be read before any number, a line each, unwrapped: that the layout may not fit, that no framework runs it,
+/// that GPUs stay idle, a precision that was put in the place of the usual one.
 [[nodiscard]] std::vector<std::string> warning_lines(const Plan& plan);
 
 /// "-1..+4 %": how far a runner-up's step may be from the best's.
