@@ -4,6 +4,8 @@
 // Tested by tests/launch/megatron_log_test.cpp.
 #include "cli/launch/megatron_log.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -139,11 +141,18 @@ std::string off_flag(const std::string& name) {
   return find_megatron_flag(flag) != nullptr ? flag : std::string();
 }
 
+/// `1.0` as the `1` that a command line has.
+std::string whole(const std::string& value) {
+  return value.size() > 2 && value.ends_with(".0") && value.find_first_not_of("0123456789.") == std::string::npos
+             ? value.substr(0, value.size() - 2)
+             : value;
+}
+
 /// Words of `['a', 'b']`, `AttnBackend.auto` and `torch.bfloat16` as a command line has them.
 std::vector<std::string> words_of(std::string value) {
   for (const char* prefix : {"AttnBackend.", "torch."})
     if (value.starts_with(prefix)) value = value.substr(std::string_view(prefix).size());
-  if (!value.starts_with('[')) return {std::move(value)};
+  if (!value.starts_with('[')) return {whole(value)};
   std::vector<std::string> words(1);
   for (const char c : value) {
     if (c == '[' || c == ']' || c == '\'' || c == '"' || c == ' ') continue;
@@ -156,7 +165,8 @@ std::vector<std::string> words_of(std::string value) {
   return words;
 }
 
-std::vector<ShellWord> command_of(const std::vector<Printed>& all) {
+/// The words of a command that prints the same. `unknown` are switches that are on and that nobody knows here.
+std::vector<ShellWord> command_of(const std::vector<Printed>& all, std::vector<std::string>& unknown) {
   std::vector<ShellWord> words;
   for (const Printed& p : all) {
     if (p.value == "False") {
@@ -167,9 +177,18 @@ std::vector<ShellWord> command_of(const std::vector<Printed>& all) {
     if (p.name == "virtual_pipeline_model_parallel_size" && p.value == "1") continue;
     const std::string flag = flag_of(p);
     const MegatronFlag* known = find_megatron_flag(flag);
-    if (known == nullptr || (p.value == "True") != (known->values == 0)) continue;
+    const ForkFlag* own = known == nullptr ? find_fork_flag(flag) : nullptr;
+    if (known == nullptr && own == nullptr) {
+      if (p.value == "True" && off_flag(p.name).empty() && !sounds_harmless(flag)) unknown.push_back(p.name);
+      continue;
+    }
+    // What a fork prints of its own parts at one or none is off.
+    if (own != nullptr && own->meaning == ForkFlag::Meaning::Weighs && (whole(p.value) == "0" || whole(p.value) == "1"))
+      continue;
+    const int values = known != nullptr ? known->values : own->values;
+    if ((p.value == "True") != (values == 0)) continue;
     words.push_back({"--" + flag, p.line});
-    if (known->values == 0) continue;
+    if (values == 0) continue;
     for (std::string& word : words_of(p.value)) words.push_back({std::move(word), p.line});
   }
   return words;
@@ -203,7 +222,8 @@ Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const L
   const std::vector<Printed> all = arguments_of(source.text);
   Errors errors;
   std::vector<Note> notes;
-  MegatronArgs args = read_megatron_words(command_of(all), source.path, errors, notes, true);
+  std::vector<std::string> unknown;
+  MegatronArgs args = read_megatron_words(command_of(all, unknown), source.path, errors, notes, true);
   args.states_environment = false;
   settle_forks(args);
   LaunchFacts known = facts;
@@ -215,6 +235,9 @@ Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const L
   if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
   if (!errors.empty()) return fail(std::move(errors));
   job->format = "megatron-log";
+  if (!unknown.empty())
+    job->notes.push_back(
+        {"flags_left_out", fmt::format("{}: on, and unknown to plan: {}", source.path, fmt::join(unknown, ", "))});
   job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
   return job;
 }

@@ -157,6 +157,19 @@ TEST_CASE("what is off is off, and a part that the model lacks states nothing") 
   CHECK_FALSE(job->model->moe());
 }
 
+TEST_CASE("a fork's own arguments count as its flags do") {
+  auto set = kLlama;
+  set["use_distributed_optimizer"] = "False", set["overlap_grad_reduce"] = "False";
+  set["zero_stage"] = "1.0", set["deepspeed"] = "True", set["ds_sequence_parallel_size"] = "1";
+  set["sequence_parallel"] = "True", set["pipeline_model_parallel_size"] = "1";
+  set["virtual_pipeline_model_parallel_size"] = "None", set["data_parallel_size"] = "32";
+  const Result<LaunchJob> job = read(printed(set));
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->fixed.zero == 1);
+  CHECK(job->fixed.tp == 2);
+  CHECK(job->gpus == 64);
+}
+
 TEST_CASE("a log without its arguments is no job, and one that is cut inside them neither") {
   CHECK_FALSE(read(" [2026] iteration 10/ 500 | elapsed time per iteration (ms): 1000.0 |\n").has_value());
   const std::string whole = printed(kLlama);
