@@ -41,7 +41,7 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   return {{axes(l), slow_axes(problem, l), int(pipeline && !even(layers, l.pp)),
            int(pipeline && !even(layers, l.pp * l.vp)), int(pipeline && !common(l.schedule)),
            int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
-           recomputing(l.recompute), sharding(l), l.vp},
+           recomputing(l.recompute), sharding(l), l.pp * l.vp},
           candidate.score};
 }
 

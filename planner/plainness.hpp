@@ -18,7 +18,7 @@ struct Plainness {
   /// Of tp, cp, pp and ep those over 1; of cp and ep those that leave the scale-up domain; stages that are not even;
   /// chunks that do not divide the layers; a schedule other than 1F1B and interleaved; a micro-batch that is no power
   /// of two; context split in two ways at once; how much is recomputed (nothing, modules, all layers, some); how states
-  /// are sharded (optimizer, weights too, in groups); chunks of a stage.
+  /// are sharded (optimizer, weights too, in groups); pieces that the model is cut into, over all stages.
   std::array<int, 10> counts{};
   Score score{};  ///< then the least memory, then the shortest step
 
