@@ -14,16 +14,16 @@ namespace plan {
 
 namespace {
 
-std::string first_lines(const Plan& plan) {
+std::string first_lines(const Plan& plan, int width) {
   std::string out;
-  for (const std::string& line : warning_lines(plan)) out += line + "\n";
+  for (const std::string& line : warning_lines(plan)) out += wrap(line, width, 2) + "\n";
   return out;
 }
 
 }  // namespace
 
 std::string job_lines(const Plan& plan, const Terminal& terminal) {
-  std::string out = first_lines(plan) + wrap(job_text(plan.problem.inputs), terminal.width, 2) + "\n";
+  std::string out = first_lines(plan, terminal.width) + wrap(job_text(plan.problem.inputs), terminal.width, 2) + "\n";
   for (const std::string& line : unstated_lines(plan.problem))
     out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
   return out;
@@ -32,7 +32,8 @@ std::string job_lines(const Plan& plan, const Terminal& terminal) {
 Result<std::string> plan_report(const Args& args, const Plan& plan, const RunOptions& run, const Terminal& terminal) {
   if (wants_json(args)) return json_report(plan, run);
   if (args.format == "html") return html_report(plan, run);
-  const std::string first = first_lines(plan);
+  constexpr int kUnwrapped = 1000;
+  const std::string first = first_lines(plan, args.format == "markdown" ? kUnwrapped : terminal.width);
   if (args.format == "markdown") return first + (first.empty() ? "" : "\n") + markdown_report(plan, run);
   if (args.format == "csv") return csv_report(plan, run);
   if (args.format != "trace" && !args.timeline) return first + human_report(plan, run, terminal);

@@ -77,6 +77,10 @@ std::string other_text(const Plan& plan, const Estimate& other) {
 
 }  // namespace
 
+bool stands_above(const Note& note) {
+  return note.code == "no_framework" || note.code == "gpus_idle" || note.code == "defaults_taken";
+}
+
 std::vector<std::string> warning_lines(const Plan& plan) {
   std::vector<std::string> lines;
   const Estimate& best = plan.best;
@@ -84,7 +88,7 @@ std::vector<std::string> warning_lines(const Plan& plan) {
     lines.push_back(fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB", gib(best.peak_low),
                                 gib(best.peak_high), gib(best.capacity)));
   for (const Note& note : plan.notes)
-    if (note.code == "no_framework" || note.code == "gpus_idle") lines.push_back(note.text);
+    if (stands_above(note) && note.code != "defaults_taken") lines.push_back(note.text);
   for (const Input& input : plan.problem.inputs)
     if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty())
       lines.push_back(fmt::format("precision {}: nobody stated one, and {}", input.value, input.where));

@@ -27,6 +27,9 @@ struct Fact {
 /// that GPUs stay idle, a precision that was put in the place of the usual one.
 [[nodiscard]] std::vector<std::string> warning_lines(const Plan& plan);
 
+/// Is this note said in the first lines of a report, so that its end need not say it again?
+[[nodiscard]] bool stands_above(const Note& note);
+
 /// "-1..+4 %": how far a runner-up's step may be from the best's.
 [[nodiscard]] std::string difference_text(const Difference& difference);
 

@@ -118,7 +118,8 @@ std::string html_report(const Plan& plan, const RunOptions& options) {
   body += html_section("search", "Search", search_html(plan));
   body += html_section("inputs", "Inputs", inputs_html(plan));
   std::string notes;
-  for (const Note& note : plan.notes) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
+  for (const Note& note : plan.notes)
+    if (!stands_above(note)) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
   return html_page("plan: " + title_of(plan.problem), kStyle, body + notes);
 }
 

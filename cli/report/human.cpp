@@ -131,7 +131,7 @@ std::string why(const Plan& plan, const Terminal& terminal) {
 std::string notes(const Plan& plan, const Terminal& terminal) {
   std::string out;
   for (const Note& note : plan.notes)
-    if (note.code != "defaults_taken")  // stands above
+    if (!stands_above(note))
       out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
   return out;
 }

@@ -118,7 +118,8 @@ std::string markdown_report(const Plan& plan, const RunOptions& options) {
   std::string out = heading(plan) + not_stated(plan.problem) + answer(plan, options) + memory(plan.best) +
                     step_time(plan.best) + communication(plan.best) + others(plan);
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
-  for (const Note& note : plan.notes) out += fmt::format("> note: {}\n", note.text);
+  for (const Note& note : plan.notes)
+    if (!stands_above(note)) out += fmt::format("> note: {}\n", note.text);
   return out;
 }
 
