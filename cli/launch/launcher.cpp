@@ -135,7 +135,7 @@ LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std
   text += fmt::format("  name: {}\nspec:\n  runtimeRef:\n    apiGroup: trainer.kubeflow.org\n", name);
   text += "    kind: ClusterTrainingRuntime\n    name: torch-distributed\n  trainer:\n";
   text += fmt::format("    image: {}\n",
-                      options.image.empty() ? "nvcr.io/nvidia/nemo:26.08" : string_quoted(options.image));
+                      string_quoted(options.image.empty() ? "nvcr.io/nvidia/nemo:26.08" : options.image));
   text += fmt::format("    numNodes: {}\n    numProcPerNode: {}\n    resourcesPerNode:\n", nodes.count, nodes.gpus);
   text += fmt::format("      requests:\n        nvidia.com/gpu: {0}\n      limits:\n        nvidia.com/gpu: {0}\n",
                       nodes.gpus);

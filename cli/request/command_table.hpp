@@ -46,7 +46,7 @@ inline constexpr Command kCommands[] = {
     {"probe", "[-o node.yaml] [--model NAME --tp 1,2,4,8] [flags]", "measure this node or job", kForProbe, kAnyWords,
      "human json", true},
     {"diagnose", "--log FILE --from FILE [flags]", "measured beside predicted: what is off, and why", kForDiagnose, 0,
-     "human json markdown github"},
+     "human json markdown github html"},
     {"check", "--budget FILE... [--baseline FILE] [flags]", "hold jobs to their budgets, for CI", kForCheck, kAnyWords,
      "human json github markdown html junit sarif"}};
 

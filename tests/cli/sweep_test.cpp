@@ -92,16 +92,23 @@ TEST_CASE("405b from 256 to 65,536 GPUs is nine searches, point by point") {
   }
 }
 
-TEST_CASE("more of one resource never makes the best layout slower") {
+/// The fastest that a framework runs: the recommended one may be plainer and a little slower.
+double fastest(const SweptPlan& point) {
+  const Plan& plan = *point.plan;
+  return (plan.fastest ? *plan.fastest : plan.best).step_time.value;
+}
+
+TEST_CASE("more of one resource never makes the fastest layout slower") {
   Args args = args_of("64");
   for (const auto flag : {&Args::inter_bandwidth, &Args::intra_bandwidth, &Args::memory}) {
     args.inter_bandwidth.reset(), args.intra_bandwidth.reset(), args.memory.reset();
     args.*flag = "0.5x..2x";
     const PlanSweep sweep = sweep_of(args);
     for (std::size_t i = 1; i < sweep.points.size(); ++i)
-      if (sweep.points[i - 1].plan)
-        CHECK(sweep.points[i].plan->best.step_time.value <=
-              sweep.points[i - 1].plan->best.step_time.value * (1 + 1e-9));
+      if (sweep.points[i - 1].plan) {
+        CHECK(fastest(sweep.points[i]) <= fastest(sweep.points[i - 1]) * (1 + 1e-9));
+        CHECK(sweep.points[i].plan->best.step_time.value <= fastest(sweep.points[i - 1]) * (1.03 + 1e-9));
+      }
   }
 }
 

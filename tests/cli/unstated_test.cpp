@@ -83,7 +83,8 @@ const std::map<std::string_view, std::vector<std::string>>& asking() {
 
 /// What rests on no problem of a user's, or is said elsewhere: look-ups, runs that state themselves, measurements.
 bool rests_on_nothing(std::string_view verb) {
-  constexpr std::string_view kOthers[] = {"formula", "list", "show", "validate", "calibrate", "probe", "diagnose"};
+  constexpr std::string_view kOthers[] = {"formula",   "list",  "show",     "validate",
+                                          "calibrate", "probe", "diagnose", "capture"};
   return std::find(std::begin(kOthers), std::end(kOthers), verb) != std::end(kOthers);
 }
 

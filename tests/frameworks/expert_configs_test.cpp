@@ -93,8 +93,9 @@ Layout layout_of(const Row& row, Framework framework) {
   l.sequence_parallel = l.tp > 1;
   l.schedule = l.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
   l.zero = l.pp > 1 ? 2 : 3;  // torchtitan's default policy
+  // Where a row does not state what is recomputed, a job that ran may have recomputed everything.
   l.recompute = {.kind = RecomputeKind::Full};
-  if (framework == Framework::Torchtitan && row.at("recompute") != "full")
+  if (framework == Framework::Torchtitan && row.at("recompute") == "selective")
     l.recompute = {.kind = RecomputeKind::Selective, .modules = kRecomputeOps};
   return l;
 }
@@ -103,6 +104,7 @@ Layout layout_of(const Row& row, Framework framework) {
 
 TEST_CASE("published torchtitan and MaxText configurations are legal, and fit or nearly") {
   int checked = 0, fit = 0;
+  std::string unfit;
   for (const Row& row : rows()) {
     const std::optional<Framework> framework = find_framework(row.at("framework"));
     if (framework != Framework::Torchtitan && framework != Framework::Maxtext) continue;
@@ -116,8 +118,13 @@ TEST_CASE("published torchtitan and MaxText configurations are legal, and fit or
     const Result<Plan> plan = plan_layout(problem, layout);
     if (!plan) FAIL(plan.error().front().message);
     ++checked;
+    if (plan->best.fits == Fits::No)
+      unfit += "\n" + row.at("model") + " " + row.at("gpus") + " " + row.at("source") + " " +
+               std::to_string(plan->best.peak.value >> 20) + " of " + std::to_string(plan->best.capacity.value >> 20) +
+               " MiB";
     fit += plan->best.fits != Fits::No;
   }
+  MESSAGE(fit << " of " << checked << " fit or nearly; the others:" << unfit);
   CHECK(checked >= 25);
   CHECK(fit >= 0.97 * checked);
 }

@@ -182,7 +182,8 @@ TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it
   CHECK_FALSE(fused());
 
   run.recompute = "custom:minimal";
-  CHECK(problem_of(run, catalogue)->layout.recompute.modules == (kRecomputeCoreAttention | kRecomputeNorm));
+  CHECK(problem_of(run, catalogue)->layout.recompute.modules ==
+        (kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation));
   run.recompute = "custom:no_such_policy";
   CHECK(problem_of(run, catalogue).error().front().code == "unknown_recompute");
 }

@@ -79,9 +79,9 @@ TEST_CASE("every GPU preset but a few has measured tables, its own or of its arc
     const double peak = std::max(gpu->value.peak[kBf16].value, gpu->value.peak[kBf16 - 1].value);
     const double share = 2. * 8192 * 8192 * 8192 / seconds / peak;
     CHECK(share > 0.3);
-    CHECK(share < 0.95);
+    CHECK(share < (entry.name.starts_with("tpu-") ? 1.0 : 0.95));  // a systolic array is fed at its peak
   }
-  CHECK(without == "mi250x-gcd rtx-a6000 tpu-v3 tpu-v4 tpu-v5e tpu-v5p tpu-v6e trainium2 ");
+  CHECK(without == "mi250x-gcd rtx-a6000 tpu-v3 trainium2 ");
 }
 
 TEST_CASE("H100: published shapes and curves come back as published") {
