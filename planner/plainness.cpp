@@ -2,6 +2,7 @@
 // Tested by tests/planner/search_test.cpp.
 #include "planner/plainness.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 
@@ -10,10 +11,13 @@ namespace {
 
 int axes(const Layout& l) { return int(l.tp > 1) + int(l.cp > 1) + int(l.pp > 1) + int(l.ep > 1); }
 
-/// Groups that would fit inside a scale-up domain if they stood alone, but do not where they stand.
-int slow_axes(const Problem& problem, const Layout& l) {
-  const std::int64_t domain = problem.cluster.scale_up_size();
-  return int(l.cp > 1 && std::int64_t{l.tp} * l.cp > domain) + int(l.ep > 1 && std::int64_t{l.etp} * l.ep > domain);
+/// How many scale-up domains a context group and an expert group reach into beyond their own.
+int domains_reached(const Problem& problem, const Layout& l) {
+  const std::int64_t domain = std::max<std::int64_t>(problem.cluster.scale_up_size(), 1);
+  const auto beyond = [&](int degree, int inside) {
+    return degree > 1 ? static_cast<int>((std::int64_t{degree} * inside - 1) / domain) : 0;
+  };
+  return beyond(l.cp, l.tp) + beyond(l.ep, l.etp);
 }
 
 /// Layers divide, or they do with the embedding and the head counted as one layer each.
@@ -38,7 +42,7 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const Layout& l = candidate.layout;
   const int layers = problem.model.depth();
   const bool pipeline = l.pp > 1;
-  return {{axes(l), slow_axes(problem, l), int(pipeline && !even(layers, l.pp)),
+  return {{axes(l), domains_reached(problem, l), int(pipeline && !even(layers, l.pp)),
            int(pipeline && !even(layers, l.pp * l.vp)), int(pipeline && !common(l.schedule)),
            int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
            recomputing(l.recompute), sharding(l), l.pp * l.vp},
