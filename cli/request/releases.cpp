@@ -68,8 +68,16 @@ void take_flag(const std::string& word, const StackHistory& history, Problem& pr
                              "`--release` goes with Megatron, whose containers are known by month",
                              {},
                              {"add `--framework megatron`"}});
+  const bool any = std::any_of(history.changes.begin(), history.changes.end(), [&](const StackChange& change) {
+    return matters(change, problem.model, problem.training);
+  });
   problem.training.stack = history.at(*release, problem.training.stack);
   problem.inputs.push_back({"release", stack_release_text(*release), Origin::Flag});
+  if (!any)
+    problem.notes.push_back({"release_without_effect",
+                             fmt::format("`--release {}` changes no number: nothing of what is known to differ between "
+                                         "releases concerns this model",
+                                         stack_release_text(*release))});
 }
 
 /// The image that launch files name. One newer than the newest known does what that does.

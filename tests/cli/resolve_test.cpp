@@ -129,6 +129,10 @@ TEST_CASE("a release chooses what its software does; where it matters and nobody
   REQUIRE(input(earlier, "release") != nullptr);
   CHECK(input(earlier, "release")->value == "26.04");
 
+  const Result<Problem> plain = resolve({"--model", "8b", "--gpus", "64", "--release", "26.04"});
+  REQUIRE(plain);
+  CHECK(std::any_of(plain->notes.begin(), plain->notes.end(),
+                    [](const Note& note) { return note.code == "release_without_effect"; }));
   const auto refused = [&](const char* release, const char* framework) {
     return resolve({"--model", "8b", "--gpus", "64", "--framework", framework, "--release", release}).error()[0].code;
   };
