@@ -279,18 +279,26 @@ void blame_rules(Error& error, const Problem& problem, const SearchResult& found
   }
 }
 
-/// The layout that comes closest to fitting, found by a search for the least memory without a limit.
+/// The layout that comes closest to fitting, found by a search for the least memory. The limit of the GPU is raised
+/// step by step until something fits: what needs more than the limit is given up early, and of what fits the least is
+/// the same under every limit.
 void blame_memory(Error& error, const Problem& problem) {
-  Problem unlimited = problem;
-  unlimited.cluster.gpu.memory = Bytes(std::int64_t{1} << 60);
-  unlimited.objective = Objective::Memory;
-  unlimited.top = 1, unlimited.pareto = false;
-  const SearchResult found = find_layouts(unlimited);  // in full: it says what is needed at least
+  constexpr double kStep = 1.12, kMost = 1e18;  // the latter in bytes: more than any layout needs
+  Problem raised = problem;
+  raised.objective = Objective::Memory, raised.headroom = {.share = {}, .bytes = 0};
+  raised.top = 1, raised.pareto = false;
+  SearchResult found;
+  for (double limit = static_cast<double>(problem.cluster.gpu.memory.value);
+       found.ranking.best().empty() && limit < kMost;) {
+    limit *= kStep;
+    raised.cluster.gpu.memory = Bytes(static_cast<std::int64_t>(limit));
+    found = find_layouts(raised);
+  }
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();
   const double capacity = static_cast<double>(problem.cluster.gpu.memory.value);
   const CostModel costs(problem, split_of(closest.layout));
-  const Estimate detail = estimate(unlimited, closest.layout);
+  const Estimate detail = estimate(raised, closest.layout);
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
   const double states = static_cast<double>((worst.weights + worst.grads + worst.optimizer).value);
   error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
