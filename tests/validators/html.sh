@@ -22,6 +22,8 @@ page experts --model deepseek-v3 --gpus 2048
 page too_big estimate --model 405b --gpus 16384 --layout tp8,pp16,vp2,schedule=zb-v
 page compare compare tp8,pp16,vp8 tp8,pp16 --model 405b --gpus 16384
 page sweep sweep --model 8b --gpus 8..64
+page explain explain --all --model 8b --gpus 8 --layout zero3
+page check check --budget tests/examples/budgets/pretrain.yaml --baseline none
 if ! java -jar "$checker" --errors-only "$work"/*.html 2> "$work/errors"; then
   head -n 20 "$work/errors"
   exit 1
