@@ -73,10 +73,7 @@ std::string page(const Explained& explained) {
   const Plan& plan = explained.plan;
   const std::string job = job_text(plan.problem.inputs);
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(job));
-  for (const std::string& line : warning_lines(plan))
-    body += fmt::format("<p class=\"bad\">{}</p>\n", escape_html(line));
-  for (const std::string& line : unstated_lines(plan.problem))
-    body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += html_lines(warning_lines(plan), "bad") + html_lines(unstated_lines(plan.problem), "dim");
   body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(plan.best, plan.problem.model.moe())));
   for (const Explanation& e : explained.terms)
     body += html_section(e.name, fmt::format("{} = {}", e.title, value_text(e.value, e.unit)), html_explanation(e));

@@ -24,9 +24,7 @@ std::string first_lines(const Plan& plan, int width) {
 
 std::string job_lines(const Plan& plan, const Terminal& terminal) {
   std::string out = first_lines(plan, terminal.width) + wrap(job_text(plan.problem.inputs), terminal.width, 2) + "\n";
-  for (const std::string& line : unstated_lines(plan.problem))
-    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
-  return out;
+  return out + dim_lines(unstated_lines(plan.problem), terminal);
 }
 
 Result<std::string> plan_report(const Args& args, const Plan& plan, const RunOptions& run, const Terminal& terminal) {

@@ -95,6 +95,12 @@ std::vector<std::string> warning_lines(const Plan& plan) {
   return lines;
 }
 
+std::string dim_lines(const std::vector<std::string>& lines, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& line : lines) out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
+  return out;
+}
+
 std::string difference_text(const Difference& difference) {
   return fmt::format("{:+.0f}..{:+.0f} %", 100 * difference.low, 100 * difference.high);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/request/run_cost.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {
@@ -26,6 +27,9 @@ struct Fact {
 /// What must be read before any number, a line each, unwrapped: that the layout may not fit, that no framework runs it,
 /// that GPUs stay idle, a precision that was put in the place of the usual one.
 [[nodiscard]] std::vector<std::string> warning_lines(const Plan& plan);
+
+/// Lines such as what nobody stated, dimmed and wrapped to the terminal.
+[[nodiscard]] std::string dim_lines(const std::vector<std::string>& lines, const Terminal& terminal);
 
 /// Is this note said in the first lines of a report, so that its end need not say it again?
 [[nodiscard]] bool stands_above(const Note& note);

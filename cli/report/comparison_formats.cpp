@@ -149,7 +149,7 @@ std::string comparison_markdown(const Comparison& c) {
 std::string comparison_html(const Comparison& c) {
   const SideNames names = side_names(c);
   std::string body = fmt::format("<h1>{} against {}</h1>\n", escape_html(c.b.name), escape_html(c.a.name));
-  for (const std::string& line : compared_lines(c)) body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += html_lines(compared_lines(c), "dim");
   if (names.letters) body += fmt::format("<p>A: {}<br>B: {}</p>\n", escape_html(c.a.name), escape_html(c.b.name));
   HtmlTable changes{.head = {"", escape_html(names.a), escape_html(names.b)}, .rows = {}, .text_columns = 9};
   for (const ChangedChoice& change : all_changes(c))

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
@@ -154,8 +155,7 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
   std::string out =
       fmt::format("{} on {} x {}: measured beside predicted\n", paint(terminal, Style::Bold, problem.model.name),
                   problem.gpus, problem.cluster.gpu.name);
-  for (const std::string& line : unstated_lines(problem))
-    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
+  out += dim_lines(unstated_lines(problem), terminal);
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
   for (const MeasuredLog& log : report.logs)
     out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));

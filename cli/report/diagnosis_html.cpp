@@ -83,8 +83,7 @@ std::string diagnosis_html(const DiagnosisReport& report) {
   const std::string title = fmt::format("{} on {} x {}: measured beside predicted", problem.model.name, problem.gpus,
                                         problem.cluster.gpu.name);
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title));
-  for (const std::string& line : unstated_lines(problem))
-    body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += html_lines(unstated_lines(problem), "dim");
   body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(report.plan.best, problem.model.moe())));
   body += html_section("step", "The step", bars(report));
   body += html_section("figures", "Figures", figures(report));

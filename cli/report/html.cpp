@@ -39,13 +39,11 @@ std::string head(const Plan& plan) {
   std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
   if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
   std::string out;
-  for (const std::string& line : warning_lines(plan))
-    out += fmt::format("<p class=\"bad\">{}</p>\n", escape_html(line));
+  out += html_lines(warning_lines(plan), "bad");
   out += fmt::format("<h1>{}</h1>\n<p>{}; sequence {}, global batch {} = {} tokens per step</p>\n",
                      escape_html(title_of(problem)), size, problem.training.seq, problem.training.global_batch,
                      count_text(static_cast<double>(problem.training.tokens_per_step())));
-  for (const std::string& line : unstated_lines(problem))
-    out += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  out += html_lines(unstated_lines(problem), "dim");
   return out + fmt::format("<p class=\"answer\">{}</p>\n<p>{}</p>\n",
                            escape_html(axes_text(plan.best, problem.model.moe())),
                            escape_html(fmt::format("{}", fmt::join(choices(problem, plan.best), ", "))));

@@ -136,21 +136,13 @@ std::string notes(const Plan& plan, const Terminal& terminal) {
   return out;
 }
 
-/// What nobody stated, in the first lines of the answer.
-std::string not_stated(const Problem& problem, const Terminal& terminal) {
-  std::string out;
-  for (const std::string& line : unstated_lines(problem))
-    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
-  return out;
-}
-
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const std::string top = header(plan, terminal) + "\n" + batch(plan.problem.training) + "\n" +
-                          not_stated(plan.problem, terminal) + subject(plan, options, terminal) +
+                          dim_lines(unstated_lines(plan.problem), terminal) + subject(plan, options, terminal) +
                           searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n";
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),

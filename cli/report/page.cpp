@@ -72,6 +72,12 @@ std::string html_section(std::string_view anchor, std::string_view title, std::s
   return fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", anchor, escape_html(title), body);
 }
 
+std::string html_lines(const std::vector<std::string>& lines, std::string_view tone) {
+  std::string out;
+  for (const std::string& line : lines) out += fmt::format("<p class=\"{}\">{}</p>\n", tone, escape_html(line));
+  return out;
+}
+
 std::string html_table(const HtmlTable& table) {
   if (table.rows.empty()) return "";
   std::string out = fmt::format("<div class=\"scroll\"><table class=\"t{}\">\n<thead><tr>", table.text_columns);

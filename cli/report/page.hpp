@@ -17,6 +17,9 @@ namespace plan {
 /// A headed part of a page with an anchor; nothing for an empty body.
 [[nodiscard]] std::string html_section(std::string_view anchor, std::string_view title, std::string_view body);
 
+/// A paragraph a line, of the class `tone`: "dim", "bad".
+[[nodiscard]] std::string html_lines(const std::vector<std::string>& lines, std::string_view tone);
+
 /// A table; cells are HTML. The first column is text, the others numbers, unless `text_columns` says more.
 struct HtmlTable {
   std::vector<std::string> head{};

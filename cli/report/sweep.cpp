@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/csv.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
@@ -162,8 +163,7 @@ std::string sweep_text(const PlanSweep& sweep, const Terminal& terminal) {
   for (const Row& row : all) width = std::max(width, row.label.size());
   const bool days = has_days(sweep);
   std::string out = wrap(title(sweep), terminal.width, 2) + "\n";
-  for (const std::string& line : not_stated(sweep))
-    out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";
+  out += dim_lines(not_stated(sweep), terminal);
   out += "\n";
   out += fmt::format("  {:>{}} {:>7} {:>8} {:>6} {:>5} {:>7}  layout\n", axes, width, "step",
                      days ? "days" : "tokens/s", "MFU", "GiB", "USD/T");
@@ -245,7 +245,7 @@ std::string sweep_html(const PlanSweep& sweep) {
     return svg_plot(plot);
   };
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title(sweep)));
-  for (const std::string& line : not_stated(sweep)) body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(line));
+  body += html_lines(not_stated(sweep), "dim");
   for (const std::string& sentence : sentences(sweep)) body += fmt::format("<p>{}</p>\n", escape_html(sentence));
   body += html_section("rate", "Throughput",
                        plot_of(
