@@ -49,7 +49,7 @@ class BudgetReader {
   void limits(yaml::Map map, bool since_baseline, BudgetJob& job);
   void limit(const yaml::Node& key, const yaml::Node& value, bool since_baseline, BudgetJob& job);
   void amounts(BudgetJob& job);
-  Placed placed(const yaml::Node& node) const { return {node.text, reader_.place(node)}; }
+  Word placed(const yaml::Node& node) const { return {node.text, reader_.place(node)}; }
   void bad(const Place& place, std::string code, std::string message, std::vector<std::string> help = {}) {
     errors.push_back({std::move(code), std::move(message), {}, std::move(help), place});
   }
@@ -175,7 +175,7 @@ void BudgetReader::expand(BudgetJob job, std::vector<BudgetJob>& out) {
   amounts(job);
   const auto each = job.words.find("each");
   if (each == job.words.end()) return out.push_back(std::move(job));
-  const Placed pattern = each->second;
+  const Word pattern = each->second;
   job.words.erase(each);
   const std::vector<std::string> found = matching_files(pattern.text, fs::path(file_).parent_path().string());
   if (found.empty())
@@ -213,9 +213,11 @@ std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defa
 }  // namespace
 
 const std::vector<std::string_view>& budget_words() {
-  static const std::vector<std::string_view> kWords = {
-      "model",   "seq",     "global_batch", "precision", "optimizer", "task",   "lora_rank", "gpus",     "gpu",
-      "cluster", "profile", "framework",    "layout",    "headroom",  "tokens", "price",     "baseline", "risk"};
+  static const std::vector<std::string_view> kWords = [] {
+    std::vector<std::string_view> words = job_words();
+    words.insert(words.end(), {"tokens", "price", "baseline", "risk"});
+    return words;
+  }();
   return kWords;
 }
 

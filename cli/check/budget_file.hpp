@@ -6,24 +6,19 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/request/request.hpp"
 #include "formulas/result.hpp"
 #include "planner/budget.hpp"
 
 namespace plan {
 
-/// A word of a budget and where it stands.
-struct Placed {
-  std::string text{};
-  Place place{};
-};
-
 /// One job of a budget file, its words unread but for the limits. Names of files are as seen from where plan runs.
 struct BudgetJob {
   std::string name{};
-  Place place{};                                       ///< where the job begins
-  std::map<std::string, Placed, std::less<>> words{};  ///< model, seq, gpus, gpu, layout, baseline, ...
-  std::vector<Placed> from{};                          ///< launch files that make up this job
-  Budget budget{};                                     ///< memory.fit first
+  Place place{};                                     ///< where the job begins
+  std::map<std::string, Word, std::less<>> words{};  ///< model, seq, gpus, gpu, layout, baseline, ...
+  std::vector<Word> from{};                          ///< launch files that make up this job
+  Budget budget{};                                   ///< memory.fit first
 };
 
 /// A `budget: 1` file.

@@ -149,18 +149,11 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
                       {}});
     return;
   }
-  if (option.words != nullptr) {
-    const Words choices = option.words();
-    if (const std::string_view meant = alias_of(option.flag, typed[0]); !meant.empty()) {
-      args.*option.value = meant;
-      return;
-    }
-    if (std::find(choices.begin(), choices.end(), typed[0]) == choices.end()) {
-      errors.push_back(unknown_choice(option, typed[0], choices));
-      return;
-    }
-  }
-  args.*option.value = typed[0];
+  const Result<std::string> word = read_choice(option.flag, typed[0]);
+  if (word)
+    args.*option.value = *word;
+  else
+    errors.insert(errors.end(), word.error().begin(), word.error().end());
 }
 
 /// The verb of a command line: the first word that is no flag, or the first after strangers that names a command.
@@ -192,6 +185,16 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 }
 
 }  // namespace
+
+Result<std::string> read_choice(std::string_view flag, std::string_view word) {
+  const Option* option = find_option(flag);
+  if (option == nullptr || option->words == nullptr) return std::string(word);
+  if (const std::string_view meant = alias_of(flag, word); !meant.empty()) return std::string(meant);
+  const Words choices = option->words();
+  if (std::find(choices.begin(), choices.end(), word) == choices.end())
+    return fail(unknown_choice(*option, std::string(word), choices));
+  return std::string(word);
+}
 
 Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   Args args;

@@ -56,6 +56,9 @@ struct Option {
 /// The row of a flag, nullptr if there is none.
 [[nodiscard]] const Option* find_option(std::string_view flag);
 
+/// A word that `flag` takes, or what another name for one means; else an error that lists them.
+[[nodiscard]] Result<std::string> read_choice(std::string_view flag, std::string_view word);
+
 /// Reads a command line without the program's name. Every mistake at once: unknown flags and verbs with the
 /// nearest known one, flags that belong to another verb, missing values.
 [[nodiscard]] Result<Args> parse_arguments(const std::vector<std::string>& words);

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/launch/launch.hpp"
-#include "cli/launch/megatron.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "presets/stack.hpp"
 #include "presets/yaml.hpp"
@@ -17,18 +15,15 @@ namespace {
 
 constexpr std::string_view kContainer = "nemo";  ///< presets/stacks, and the image's name
 
-void take_core(const Args& args, Problem& problem, Errors& errors) {
-  if (!args.megatron_version) return;
-  const Result<int> release = read_megatron_release(*args.megatron_version);
-  if (!release) {
-    errors.insert(errors.end(), release.error().begin(), release.error().end());
-  } else if (problem.framework != Framework::Megatron) {
+void take_core(const Request& request, Problem& problem, Errors& errors) {
+  if (!request.megatron_version) return;
+  if (problem.framework != Framework::Megatron) {
     errors.push_back(
         {"conflicting_flags", "`--megatron-version` goes with Megatron alone", {}, {"add `--framework megatron`"}});
-  } else {
-    problem.release = *release;
-    problem.inputs.push_back({"megatron_version", fmt::format("0.{}", *release), Origin::Flag});
+    return;
   }
+  problem.release = request.megatron_version->value;
+  problem.inputs.push_back(request.megatron_version->input);
 }
 
 std::string fact_words(const StackChange& change) {
@@ -58,11 +53,8 @@ Error unknown_release(std::string_view word, const StackHistory& history, std::s
                        stack_release_text(history.newest))}};
 }
 
-void take_flag(const std::string& word, const StackHistory& history, Problem& problem, Errors& errors) {
-  const std::optional<StackRelease> release = read_stack_release(word);
-  if (!release) return errors.push_back(unknown_release(word, history, "names no month"));
-  if (history.newest < *release)
-    return errors.push_back(unknown_release(word, history, "is newer than any that is known"));
+/// A release that a person asked for.
+void take_word(const Stated<StackRelease>& stated, const StackHistory& history, Problem& problem, Errors& errors) {
   if (problem.framework != Framework::Megatron && problem.framework != Framework::Any)
     return errors.push_back({"conflicting_flags",
                              "`--release` goes with Megatron, whose containers are known by month",
@@ -71,42 +63,53 @@ void take_flag(const std::string& word, const StackHistory& history, Problem& pr
   const bool any = std::any_of(history.changes.begin(), history.changes.end(), [&](const StackChange& change) {
     return matters(change, problem.model, problem.training);
   });
-  problem.training.stack = history.at(*release, problem.training.stack);
-  problem.inputs.push_back({"release", stack_release_text(*release), Origin::Flag});
+  problem.training.stack = history.at(stated.value, problem.training.stack);
+  problem.inputs.push_back(stated.input);
   if (!any)
     problem.notes.push_back({"release_without_effect",
                              fmt::format("`--release {}` changes no number: nothing of what is known to differ between "
                                          "releases concerns this model",
-                                         stack_release_text(*release))});
+                                         stated.input.value)});
 }
 
 /// The image that launch files name. One newer than the newest known does what that does.
-void take_image(const Input& image, const StackHistory& history, Problem& problem) {
-  const std::optional<StackRelease> release = read_stack_release(image.value);
-  if (!release || problem.framework != Framework::Megatron) return;
-  problem.training.stack = history.at(*release, problem.training.stack);
-  problem.inputs.push_back(image);
-  if (history.newest < *release)
+void take_image(const Stated<StackRelease>& stated, const StackHistory& history, Problem& problem) {
+  if (problem.framework != Framework::Megatron) return;
+  problem.training.stack = history.at(stated.value, problem.training.stack);
+  problem.inputs.push_back(stated.input);
+  if (history.newest < stated.value)
     problem.notes.push_back(
         {"release_assumed", fmt::format("{}: {} is newer than any release that is known, so {} is "
                                         "assumed",
-                                        image.where, image.value, stack_release_text(history.newest))});
+                                        stated.input.where, stated.input.value, stack_release_text(history.newest))});
 }
 
 }  // namespace
 
-Errors take_releases(const Args& args, const LaunchJob* job, Problem& problem) {
+Result<StackRelease> read_release(std::string_view word) {
+  const std::optional<StackRelease> release = read_stack_release(word);
+  const std::optional<StackHistory> history = load_stack(kContainer);
+  if (!history) return fail({"unknown_release", "no release of the software is known", {}, {}});
+  // An image's tag may hold more than the month; what a person writes may not.
+  const bool bare = word.find_first_not_of("0123456789.") == std::string_view::npos;
+  if (!release || !bare) return fail(unknown_release(word, *history, "names no month"));
+  if (history->newest < *release) return fail(unknown_release(word, *history, "is newer than any that is known"));
+  return *release;
+}
+
+Errors take_releases(const Request& request, Problem& problem) {
   Errors errors;
-  take_core(args, problem, errors);
+  take_core(request, problem, errors);
   const std::optional<StackHistory> history = load_stack(kContainer);
   if (!history) return errors;
-  const Input* image = job != nullptr ? find_input(job->inputs, "release") : nullptr;
-  if (args.release)
-    take_flag(*args.release, *history, problem, errors);
-  else if (image != nullptr)
-    take_image(*image, *history, problem);
-  else if (problem.framework == Framework::Megatron || problem.framework == Framework::Any)
-    note_assumed(*history, problem);
+  if (!request.release) {
+    if (problem.framework == Framework::Megatron || problem.framework == Framework::Any)
+      note_assumed(*history, problem);
+  } else if (request.release->by_person) {
+    take_word(*request.release, *history, problem, errors);
+  } else {
+    take_image(*request.release, *history, problem);
+  }
   return errors;
 }
 

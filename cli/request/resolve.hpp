@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cli/request/args.hpp"
+#include "cli/request/request.hpp"
 #include "cli/request/run_cost.hpp"
 #include "formulas/result.hpp"
 #include "planner/plan.hpp"
@@ -10,10 +11,11 @@
 
 namespace plan {
 
-/// What was typed, made into a problem; every resolved input remembers where it came from. All mistakes at once.
+/// What was asked for, made into a problem; every resolved input remembers where it came from. All mistakes at once,
+/// those about a word with its place.
+[[nodiscard]] Result<Problem> resolve_problem(const Asked& asked);
+/// The same from a command line.
 [[nodiscard]] Result<Problem> resolve_problem(const Args& args);
-
-struct LaunchJob;
 
 /// What launch files left open or misspelt.
 [[nodiscard]] std::vector<Note> launch_notes(const LaunchJob& job);

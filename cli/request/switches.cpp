@@ -5,9 +5,6 @@
 
 #include <algorithm>
 
-#include "cli/terminal/cuda_graphs.hpp"
-#include "cli/terminal/state_formats.hpp"
-
 namespace plan {
 namespace {
 
@@ -37,23 +34,19 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
 
 }  // namespace
 
-Errors take_state_formats(std::string_view text, Problem& problem) {
-  const Result<StateFormats> formats = read_state_formats(text);
-  if (!formats) return formats.error();
+Errors take_state_formats(const StateFormats& formats, Problem& problem) {
   if (problem.framework != Framework::Megatron)
     return {needs_megatron("of the frameworks Megatron alone lets its states be narrower than fp32")};
-  formats->apply(problem.training);
+  formats.apply(problem.training);
   return {};
 }
 
-Errors take_cuda_graphs(std::string_view text, Problem& problem) {
-  const Result<CudaGraphs> graphs = read_cuda_graphs(text);
-  if (!graphs) return graphs.error();
-  if (*graphs != CudaGraphs{} && problem.framework != Framework::Megatron)
+Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
+  if (graphs != CudaGraphs{} && problem.framework != Framework::Megatron)
     return {needs_megatron("CUDA graphs of parts of a step are known of Megatron alone")};
-  problem.training.stack.cuda_graphs = graphs->iteration;
-  problem.training.stack.graph_scopes = graphs->scopes;
-  return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(*graphs, problem.model);
+  problem.training.stack.cuda_graphs = graphs.iteration;
+  problem.training.stack.graph_scopes = graphs.scopes;
+  return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
 }
 
 }  // namespace plan

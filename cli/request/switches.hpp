@@ -1,17 +1,16 @@
 #pragma once
 
-#include <string_view>
-
+#include "cli/terminal/cuda_graphs.hpp"
+#include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
 
-/// `--state-formats`: number formats of the optimizer's states, in Megatron alone.
-[[nodiscard]] Errors take_state_formats(std::string_view text, Problem& problem);
+/// Number formats of the optimizer's states, in Megatron alone.
+[[nodiscard]] Errors take_state_formats(const StateFormats& formats, Problem& problem);
 
-/// `--cuda-graphs`: what graphs launch, in Megatron alone, of the parts that the model has and whose shapes are known
-/// beforehand.
-[[nodiscard]] Errors take_cuda_graphs(std::string_view text, Problem& problem);
+/// What graphs launch, in Megatron alone, of the parts that the model has and whose shapes are known beforehand.
+[[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
 
 }  // namespace plan

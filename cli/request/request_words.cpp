@@ -1,0 +1,228 @@
+// The words of a person, whether flags or keys of a budget, read into a request. Tested by tests/cli/resolve_test.cpp
+// and tests/cli/request_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/launch/megatron.hpp"
+#include "cli/request/args.hpp"
+#include "cli/request/layout_flag.hpp"
+#include "cli/request/options.hpp"
+#include "cli/request/releases.hpp"
+#include "cli/request/request.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::int64_t kMostSeq = std::int64_t{1} << 27, kMostTop = 1000, kMostThreads = 4096;
+
+/// Which flag gives the word of a key.
+struct WordRow {
+  std::string_view key;
+  Args::Text Args::*flag;
+  bool of_job;  ///< states something of the job, and so may stand in a budget
+};
+constexpr WordRow kWords[] = {{"model", &Args::model, true},
+                              {"seq", &Args::seq, true},
+                              {"global_batch", &Args::global_batch, true},
+                              {"precision", &Args::precision, true},
+                              {"optimizer", &Args::optimizer, true},
+                              {"task", &Args::task, true},
+                              {"lora_rank", &Args::lora_rank, true},
+                              {"gpus", &Args::gpus, true},
+                              {"gpu", &Args::gpu, true},
+                              {"cluster", &Args::cluster, true},
+                              {"profile", &Args::profile, true},
+                              {"framework", &Args::framework, true},
+                              {"megatron_version", &Args::megatron_version, true},
+                              {"release", &Args::release, true},
+                              {"layout", &Args::layout, true},
+                              {"offload", &Args::offload, true},
+                              {"state_formats", &Args::state_formats, true},
+                              {"cuda_graphs", &Args::cuda_graphs, true},
+                              {"headroom", &Args::headroom, true},
+                              {"objective", &Args::objective, false},
+                              {"top", &Args::top, false},
+                              {"threads", &Args::threads, false}};
+
+/// A mistake without a place of its own stands where its word does.
+void add_errors(const Errors& found, const Word& word, Errors& errors) {
+  for (Error error : found) {
+    if (error.place.file.empty()) error.place = word.place;
+    errors.push_back(std::move(error));
+  }
+}
+
+Input input_of(std::string_view key, const Word& word, std::string text) {
+  Input input{std::string(key), std::move(text), Origin::Flag};
+  if (word.place.file.empty()) return input;
+  input.origin = Origin::File;
+  input.where = fmt::format("{}:{}", word.place.file, word.place.line);
+  return input;
+}
+
+struct Reading {
+  const Asked& asked;
+  Request request{};
+  Errors& errors;
+
+  /// The field from the word of its key, if there is one: `read` makes a value of the text, `print` a text of the
+  /// value.
+  template <class T, class Read, class Print>
+  void take(std::string_view key, std::optional<Stated<T>> Request::*field, const Read& read, const Print& print) {
+    const Word* word = asked.find(key);
+    if (word == nullptr) return;
+    auto value = read(word->text);
+    if (!value) return add_errors(value.error(), *word, errors);
+    std::string text = print(*value);
+    request.*field = Stated<T>{static_cast<T>(std::move(*value)), input_of(key, *word, std::move(text)), true};
+  }
+  /// One that reports print as it was written.
+  template <class T, class Read>
+  void take(std::string_view key, std::optional<Stated<T>> Request::*field, const Read& read) {
+    const Word* word = asked.find(key);
+    take(key, field, read, [&](const auto&) { return word->text; });
+  }
+  template <class T>
+  void count(std::string_view key, std::string_view flag, std::optional<Stated<T>> Request::*field, std::int64_t most) {
+    take(
+        key, field, [&](const std::string& text) { return read_count(flag, text, 1, most); },
+        [](std::int64_t value) { return fmt::format("{}", value); });
+  }
+  /// One of the words that the option table allows, or another name of it.
+  template <class E, std::size_t N>
+  void choice(std::string_view key, std::string_view flag, std::optional<Stated<E>> Request::*field,
+              const Named<E> (&table)[N]) {
+    take(
+        key, field,
+        [&](const std::string& text) {
+          return read_choice(flag, text).map([&](const std::string& word) { return parse(table, word).value(); });
+        },
+        [&](E value) { return std::string(detail::name_in(table, value)); });
+  }
+};
+
+void read_model(Reading& reading, const StoreOptions& store) {
+  const Word* word = reading.asked.find("model");
+  if (word == nullptr) return;
+  Result<Found<Model>> found = load_model(word->text, store);
+  if (!found) return add_errors(found.error(), *word, reading.errors);
+  Input input = input_of("model", *word, found->value.name);
+  if (input.origin == Origin::Flag) input.where = found->origin;
+  input.digest = found->digest;
+  reading.request.model = {std::move(found->value), std::move(input), true};
+}
+
+/// --profile, --cluster or --gpu: at most one of them.
+void read_hardware(Reading& reading, const StoreOptions& store) {
+  const Word *profile = reading.asked.find("profile"), *cluster = reading.asked.find("cluster"),
+             *gpu = reading.asked.find("gpu");
+  if (int(profile != nullptr) + int(cluster != nullptr) + int(gpu != nullptr) > 1)
+    return add_errors({{"conflicting_flags",
+                        "`--gpu`, `--cluster` and `--profile` name the same thing",
+                        {},
+                        {"a cluster file says which GPU it has; give one of the three"}}},
+                      gpu != nullptr ? *gpu : *cluster, reading.errors);
+  const Word* word = profile != nullptr ? profile : cluster != nullptr ? cluster : gpu;
+  if (word == nullptr) return;
+  Result<Found<Cluster>> found =
+      gpu != nullptr ? load_cluster_of_gpu(word->text, store) : load_cluster(word->text, store);
+  if (!found) return add_errors(found.error(), *word, reading.errors);
+  const auto input = [&](std::string_view key, const std::string& name, bool stated, Origin otherwise) {
+    Input out{std::string(key), name, otherwise, found->origin};
+    if (!stated) return out;
+    out = input_of(key, *word, name);
+    if (out.origin == Origin::Flag) out.where = found->origin;
+    return out;
+  };
+  const Origin otherwise = profile != nullptr ? Origin::Profile : Origin::Preset;
+  Request& request = reading.request;
+  Input named =
+      input("cluster", found->value.name, cluster != nullptr, profile != nullptr ? otherwise : Origin::Default);
+  named.digest = found->digest;
+  request.gpu = input("gpu", found->value.gpu.name, gpu != nullptr, otherwise);
+  request.cluster = {std::move(found->value), std::move(named), true};
+}
+
+void read_framework(Reading& reading) {
+  reading.take(
+      "framework", &Request::framework,
+      [](const std::string& text) {
+        return read_choice("--framework", text).map([](const std::string& word) { return *find_framework(word); });
+      },
+      [](Framework framework) { return std::string(framework_row(framework).name); });
+}
+
+}  // namespace
+
+const Word* Asked::find(std::string_view key) const {
+  const auto found = words.find(key);
+  return found == words.end() ? nullptr : &found->second;
+}
+
+const std::vector<std::string_view>& job_words() {
+  static const std::vector<std::string_view> keys = [] {
+    std::vector<std::string_view> out;
+    for (const WordRow& row : kWords)
+      if (row.of_job) out.push_back(row.key);
+    return out;
+  }();
+  return keys;
+}
+
+Asked asked_of(const Args& args) {
+  Asked asked;
+  for (const WordRow& row : kWords)
+    if (const Args::Text& typed = args.*row.flag) asked.words[std::string(row.key)] = {*typed, {}};
+  asked.from = args.from;
+  asked.arguments = args.arguments.value_or("");
+  asked.accept_risk = args.accept_risk, asked.pareto = args.pareto, asked.strict = args.strict;
+  return asked;
+}
+
+Request read_words(const Asked& asked, Errors& errors) {
+  Reading reading{asked, {}, errors};
+  const StoreOptions store = StoreOptions::from_environment();
+  read_model(reading, store);
+  reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+  read_hardware(reading, store);
+  reading.count("seq", "--seq", &Request::seq, kMostSeq);
+  reading.take("global_batch", &Request::global_batch, [](const std::string& text) {
+    return Result<GlobalBatch>(GlobalBatch{text, 0, {}});
+  });
+  reading.choice("precision", "--precision", &Request::precision, kPrecisionNames);
+  reading.choice("optimizer", "--optimizer", &Request::optimizer, kOptimizerNames);
+  reading.choice("task", "--task", &Request::task, kTaskNames);
+  read_framework(reading);
+  reading.take("megatron_version", &Request::megatron_version, read_megatron_release,
+               [](int minor) { return fmt::format("0.{}", minor); });
+  reading.take("release", &Request::release, read_release, stack_release_text);
+  reading.take("offload", &Request::offload, read_offload);
+  reading.take("state_formats", &Request::state_formats, read_state_formats);
+  reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
+  reading.count("lora_rank", "--lora-rank", &Request::lora_rank, 1 << 20);
+  reading.choice("objective", "--objective", &Request::objective, kObjectiveNames);
+  reading.take("headroom", &Request::headroom, read_headroom);
+  reading.take("layout", &Request::layout, read_layout);
+  reading.count("top", "--top", &Request::top, kMostTop);
+  reading.count("threads", "--threads", &Request::threads, kMostThreads);
+  return std::move(reading.request);
+}
+
+Request overlaid(Request base, const Request& over) {
+  each_field([&](const auto& field) {
+    if (over.*field.value) base.*field.value = over.*field.value;
+  });
+  if (over.cluster) base.gpu = over.gpu;
+  if (over.files) base.files = over.files;
+  return base;
+}
+
+}  // namespace plan

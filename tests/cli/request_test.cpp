@@ -1,0 +1,179 @@
+// A word means the same whoever says it: behind its flag or its key in a budget. What cannot be read is refused there.
+#include "cli/request/request.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "check_files.hpp"
+#include "cli/check/check.hpp"
+#include "cli/request/options.hpp"
+#include "cli/request/resolve.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// A word of each key that goes with every other one here.
+const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
+                                                               {"seq", "4k"},
+                                                               {"global_batch", "4M tokens"},
+                                                               {"precision", "fp8"},
+                                                               {"optimizer", "muon"},
+                                                               {"task", "lora"},
+                                                               {"lora_rank", "8"},
+                                                               {"gpus", "64"},
+                                                               {"gpu", "h200-sxm"},
+                                                               {"cluster", "dgx-h200"},
+                                                               {"profile", "dgx-h100"},
+                                                               {"framework", "megatron-lm"},
+                                                               {"megatron_version", "0.16"},
+                                                               {"release", "26.04"},
+                                                               {"layout", "tp2,pp2"},
+                                                               {"offload", "optimizer=0.5"},
+                                                               {"state_formats", "grads=bf16"},
+                                                               {"cuda_graphs", "attn"},
+                                                               {"headroom", "5%"}};
+
+bool is_hardware(std::string_view key) { return key == "gpu" || key == "cluster" || key == "profile"; }
+
+/// Every good word, one kind of hardware among them.
+std::map<std::string, std::string, std::less<>> words_with(std::string_view hardware) {
+  auto words = kGood;
+  for (const char* key : {"gpu", "cluster", "profile"})
+    if (key != hardware) words.erase(key);
+  return words;
+}
+
+std::string flag_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+Result<Problem> by_flags(const std::map<std::string, std::string, std::less<>>& words) {
+  std::vector<std::string> line;
+  for (const auto& [key, word] : words) line.push_back(flag_of(key)), line.push_back(word);
+  const Result<Args> args = parse_arguments(line);
+  return args ? resolve_problem(*args) : fail(args.error());
+}
+
+std::string budget_of(const std::map<std::string, std::string, std::less<>>& words) {
+  std::string text = "budget: 1\n";
+  for (const auto& [key, word] : words) text += key + ": '" + word + "'\n";
+  return text;
+}
+
+Result<Problem> by_budget(const std::map<std::string, std::string, std::less<>>& words) {
+  const Result<BudgetFile> file = read_budget_text(budget_of(words), "b.yaml");
+  if (!file) return fail(file.error());
+  Result<ResolvedJob> job = resolve_job(file->jobs.front(), {});
+  return job ? Result<Problem>(job->problem) : fail(job.error());
+}
+
+}  // namespace
+
+TEST_CASE("every word of a job has an example here") {
+  CHECK(job_words().size() == kGood.size());
+  for (const std::string_view key : job_words()) CHECK_MESSAGE(kGood.contains(key), key);
+}
+
+TEST_CASE("a word means the same behind its flag and in a budget") {
+  for (const char* hardware : {"gpu", "cluster", "profile"}) {
+    const auto words = words_with(hardware);
+    const Result<Problem> flags = by_flags(words), budget = by_budget(words);
+    REQUIRE(flags);
+    REQUIRE(budget);
+    CHECK(flags->gpus == budget->gpus);
+    CHECK(flags->cluster.name == budget->cluster.name);
+    CHECK(flags->fixed == budget->fixed);
+    CHECK(flags->framework == budget->framework);
+    CHECK(flags->release == budget->release);
+    CHECK(flags->headroom == budget->headroom);
+    CHECK(flags->training.stack.graph_scopes == budget->training.stack.graph_scopes);
+    REQUIRE(flags->inputs.size() == budget->inputs.size());
+    for (std::size_t i = 0; i < flags->inputs.size(); ++i) {
+      const Input &typed = flags->inputs[i], &written = budget->inputs[i];
+      CAPTURE(typed.key);
+      CHECK(typed.key == written.key);
+      CHECK(typed.value == written.value);
+      CHECK(typed.digest == written.digest);
+      CHECK(typed.guessed == written.guessed);
+      if (typed.origin != Origin::Flag) continue;
+      CHECK(written.origin == Origin::File);
+      CHECK(written.where.starts_with("b.yaml:"));
+    }
+  }
+}
+
+TEST_CASE("each word alone changes what it says, and nothing else stated") {
+  const auto base =
+      std::map<std::string, std::string, std::less<>>{{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
+  for (const auto& good : kGood) {
+    const std::string &key = good.first, &word = good.second;
+    CAPTURE(key);
+    auto words = base;
+    if (key == "lora_rank") words["task"] = "lora";
+    words[key] = word;
+    const Result<Problem> flags = by_flags(words), budget = by_budget(words);
+    REQUIRE(flags);
+    REQUIRE(budget);
+    const std::string_view shown = key == "profile" ? "cluster" : std::string_view(key);
+    const Input *typed = find_input(flags->inputs, shown), *written = find_input(budget->inputs, shown);
+    REQUIRE(typed != nullptr);
+    REQUIRE(written != nullptr);
+    CHECK(typed->value == written->value);
+    CHECK(typed->origin == (key == "profile" ? Origin::Profile : Origin::Flag));
+    CHECK_FALSE(typed->guessed);
+  }
+}
+
+TEST_CASE("what no reader understands is refused, in a budget at its word") {
+  for (const auto& row : kGood) {
+    const std::string& key = row.first;
+    for (const std::string& bad : {std::string("nonsense"), row.second + "x", std::string("-1"), std::string("%")}) {
+      if (key == "layout" && bad == "-1") continue;
+      CAPTURE(key);
+      CAPTURE(bad);
+      auto words = words_with(is_hardware(key) ? std::string_view(key) : "gpu");
+      words[key] = bad;
+      const Result<Problem> flags = by_flags(words), budget = by_budget(words);
+      CHECK_FALSE(flags);
+      REQUIRE_FALSE(budget);
+      int line = 1;
+      for (const auto& [other, word] : words) {
+        ++line;
+        if (other == key) break;
+      }
+      const Error& error = budget.error().front();
+      CHECK(error.place.file == "b.yaml");
+      CHECK(error.place.line == line);
+      for (const std::string_view word : job_words())
+        CHECK(error.message.find("`" + flag_of(std::string(word))) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what is stated lies over what was stated before, field by field") {
+  Errors errors;
+  Asked asked;
+  for (const auto& [key, word] : words_with("gpu")) asked.words[key] = {word, {}};
+  for (const auto& [key, word] : {std::pair{"objective", "memory"}, {"top", "2"}, {"threads", "1"}})
+    asked.words[key] = {word, {}};
+  const Request all = read_words(asked, errors);
+  REQUIRE(errors.empty());
+  each_field([&](const auto& field) {
+    CAPTURE(field.key);
+    REQUIRE(all.*field.value);  // else the table has a field that no word states
+    Request one;
+    one.*field.value = all.*field.value;
+    (one.*field.value)->input.value = "said last";
+    const Request over = overlaid(all, one), under = overlaid(Request{}, one);
+    CHECK((over.*field.value)->input.value == "said last");
+    each_field([&](const auto& other) {
+      if (other.key == field.key) return;
+      CHECK((over.*other.value)->input.value == (all.*other.value)->input.value);
+      CHECK_FALSE(under.*other.value);
+    });
+  });
+}
