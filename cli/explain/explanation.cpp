@@ -90,6 +90,8 @@ std::string human_explanation(const Explanation& e, const Terminal& terminal) {
                                 value_text(e.value, e.unit), wrap(e.equation, terminal.width, 4, 2));
   out += symbol_table(e, terminal);
   out += fmt::format("\n  = {}\n  = {}\n", wrap(substituted(e), terminal.width, 4, 4), value_text(e.value, e.unit));
+  if (!e.drawing.empty()) out += "\n";
+  for (const DrawnRow& row : e.drawing) out += fmt::format("  {}\n", row.words);
   if (!e.source.empty() || !e.notes.empty()) out += "\n";
   if (!e.source.empty()) out += fmt::format("source  {}\n", wrap(e.source, terminal.width, 8));
   for (const std::string& note : e.notes) out += fmt::format("note    {}\n", wrap(note, terminal.width, 8));
@@ -106,6 +108,11 @@ Json explanation_json(const Explanation& e) {
   for (const std::string& note : e.notes) notes.push_back(note);
   Json json = {{"name", e.name},   {"title", e.title}, {"equation", e.equation}, {"symbols", std::move(symbols)},
                {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", std::move(notes)}};
+  if (!e.drawing.empty()) {
+    Json rows = Json::array();
+    for (const DrawnRow& row : e.drawing) rows.push_back(row.words);
+    json["drawing"] = std::move(rows);
+  }
   if (e.parts.empty()) return json;
   Json parts = Json::array();
   for (const Explanation& part : e.parts) parts.push_back(explanation_json(part));

@@ -16,6 +16,18 @@ struct ExplainedSymbol {
   std::string origin;
 };
 
+/// A piece of a picture: what stands there and how much of its row it takes.
+struct DrawnBlock {
+  std::string text{};
+  int colour = 0;  ///< 0 to 9, the page's palette
+  double share = 0;
+};
+/// One row of a picture: blocks where there is room to draw, the words elsewhere.
+struct DrawnRow {
+  std::string words{};
+  std::vector<DrawnBlock> blocks{};
+};
+
 /// How a number comes about: `plan explain` and `plan formula` print it.
 struct Explanation {
   std::string name;      ///< as typed
@@ -26,6 +38,7 @@ struct Explanation {
   std::string unit{};  ///< of the value: "bytes", "s", ...
   std::string source{};
   std::vector<std::string> notes{};
+  std::vector<DrawnRow> drawing{};
   std::vector<Explanation> parts{};  ///< how symbols that are no input come about; named TERM.SYMBOL
 };
 

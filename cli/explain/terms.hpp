@@ -21,6 +21,7 @@ namespace plan {
 [[nodiscard]] Result<Explanation> explain_ep(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_pp(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_dp(const Plan& plan, int stage);
+[[nodiscard]] Result<Explanation> explain_placement(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_throughput(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_mfu(const Plan& plan, int stage);
 [[nodiscard]] Result<Explanation> explain_memory(const Plan& plan, int stage);

@@ -34,6 +34,11 @@ std::string html_explanation(const Explanation& e) {
   std::string out = fmt::format("<div><p>{}</p><pre>{}</pre>\n{}", escape_html(e.title), escape_html(e.equation),
                                 html_table(symbols));
   out += fmt::format("<pre>= {}\n= {}</pre>\n", escape_html(substituted(e)), escape_html(value_text(e.value, e.unit)));
+  for (const DrawnRow& row : e.drawing) {
+    std::vector<BarPart> bar;
+    for (const DrawnBlock& block : row.blocks) bar.push_back({block.colour, block.share, block.text});
+    out += fmt::format("<p><small>{}</small></p>\n{}", escape_html(row.words), bar.empty() ? "" : svg_bar(bar));
+  }
   if (!e.source.empty()) out += fmt::format("<p><small>source: {}</small></p>\n", escape_html(e.source));
   for (const std::string& note : e.notes) out += fmt::format("<p><small>{}</small></p>\n", escape_html(note));
   for (const Explanation& part : e.parts)
@@ -48,6 +53,8 @@ std::string markdown_explanation(const Explanation& e) {
   for (const ExplainedSymbol& s : e.symbols)
     out += fmt::format("| `{}` | {} | {} | {} |\n", s.name, symbol_value(s.value), cell(s.meaning), cell(s.origin));
   out += fmt::format("\n    = {}\n    = {}\n\n", substituted(e), value_text(e.value, e.unit));
+  for (const DrawnRow& row : e.drawing) out += fmt::format("    {}\n", row.words);
+  if (!e.drawing.empty()) out += "\n";
   if (!e.source.empty()) out += fmt::format("Source: {}\n\n", cell(e.source));
   for (const std::string& note : e.notes) out += fmt::format("Note: {}\n\n", cell(note));
   for (const Explanation& part : e.parts) out += markdown_explanation(part);
