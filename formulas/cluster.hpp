@@ -241,20 +241,26 @@ struct Cluster {
   int scale_up_size() const { return tiers.empty() ? gpus_per_node : tiers.front().size; }
 };
 
-/// A process group of `size` ranks, `stride` apart in rank order (tp-cp-ep-dp-pp, tp fastest).
+/// A process group of `size` ranks, `stride` apart in rank order; formulas/rank_grid.hpp says which ranks those are.
 struct Group {
   int size = 1;
   int stride = 1;
-  /// 0: all members are `stride` apart. Otherwise the group is two halves that each are, and the block of ranks that
-  /// holds both of them and their sibling groups' is this large (first and last pipeline stage).
+  /// 0: all members are `stride` apart. Otherwise the group is several rows of `row` members that each are, spread
+  /// evenly over a block of this many ranks, which holds the sibling groups' rows, too. Two rows of the first and the
+  /// last pipeline stage count as spread: what holds both is the whole block.
   int span = 0;
+  int row = 0;
   /// Ranks of the block in which the group and its siblings lie.
   constexpr int reach() const { return span > 0 ? span : size * stride; }
   /// Members that share one instance of a tier of `tier_size` GPUs.
   constexpr int inside(int tier_size) const {
-    const int near = span > tier_size ? size / 2 : size;
     const int room = tier_size / stride;
-    return room < 1 ? 1 : (room < near ? room : near);
+    const bool rows = span > tier_size;
+    const int near = rows ? row : size;
+    const int held = room < 1 ? 1 : (room < near ? room : near);
+    if (!rows || held < row) return held;
+    const int whole = static_cast<int>(static_cast<long long>(tier_size) * (size / row) / span);
+    return whole > 1 ? whole * row : held;
   }
   bool operator==(const Group&) const = default;
 };

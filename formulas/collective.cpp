@@ -326,22 +326,39 @@ CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes
           bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
 }
 
-CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
-  const int span = reach(stride, ranks);
-  if (span <= cluster.scale_up_size()) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
+namespace {
+
+/// Innermost tier that holds as many GPUs, counted from the scale-up domain.
+std::size_t tier_of(const Cluster& cluster, int span) {
+  if (span <= cluster.scale_up_size()) return 0;
   std::size_t tier = 1;
   while (tier + 1 < cluster.tiers.size() && cluster.tiers[tier].size < span) ++tier;
+  return tier;
+}
+
+}  // namespace
+
+CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier) {
+  if (tier == 0) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   const double stated = tier < cluster.tiers.size() ? stated_over(cluster.tiers[tier], kFabricLatency) : 0;
   return {kNetworkLatencyFactor * (kRingBase + kRingNetworkHop) + stated, bytes / network_rate(cluster, tier, 1).value,
           kNetworkP};
 }
 
-Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
+Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier) {
   if (bytes <= 0) return Seconds(0);
-  if (reach(stride, ranks) <= cluster.scale_up_size())
+  if (tier == 0)
     return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2) +
            Seconds(stated_inside(cluster, Collective::SendRecv, 2));
-  return Seconds(send_law(cluster, bytes, stride, ranks).seconds());
+  return Seconds(hop_law(cluster, bytes, tier).seconds());
+}
+
+CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
+  return hop_law(cluster, bytes, tier_of(cluster, reach(stride, ranks)));
+}
+
+Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
+  return hop_time(cluster, bytes, tier_of(cluster, reach(stride, ranks)));
 }
 
 const Tier& group_tier(const Cluster& cluster, Group group) {

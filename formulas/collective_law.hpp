@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "formulas/cluster.hpp"
 
 namespace plan {
@@ -15,6 +17,8 @@ struct CollectiveLaw {
 
 /// Law of `collective_time`: the fit of a group inside one scale-up domain, NCCL's ring or tree over the network.
 [[nodiscard]] CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group);
+/// Law of `hop_time`.
+[[nodiscard]] CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier);
 /// Law of `send_time`.
 [[nodiscard]] CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks = 2);
 

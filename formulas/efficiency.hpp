@@ -97,7 +97,10 @@ inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are rea
 /// rank's whole buffer in an all-to-all. 0 for groups of one.
 [[nodiscard]] Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group);
 
-/// Point-to-point send of `bytes` to the rank `stride` away; slowest hop of a pipeline of `ranks` stages.
+/// Point-to-point send of `bytes` between two GPUs that tier `tier` is the innermost to hold, 0 the scale-up domain.
+[[nodiscard]] Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier);
+
+/// The same to the rank `stride` away: the slowest hop round a ring of `ranks`.
 [[nodiscard]] Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks = 2);
 
 /// Innermost tier that holds the whole group.

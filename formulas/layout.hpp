@@ -23,6 +23,11 @@ enum class Schedule : std::uint8_t {
 };
 inline constexpr int kSchedules = 11;
 
+/// Order in which the axes number the ranks, the fastest first: tp, cp (ep in the experts' grid), then dp and pp or pp
+/// and dp. What comes last stands outermost: its neighbours are the farthest apart.
+enum class AxisOrder : std::uint8_t { PipelineOutermost, DataOutermost };
+inline constexpr int kAxisOrders = 2;
+
 enum class RecomputeKind : std::uint8_t { None, Selective, Full };
 
 /// Modules whose activations Megatron can drop and rebuild, one bit each (plan-formulas(7) D4).
@@ -71,6 +76,7 @@ struct Layout {
   Schedule schedule = Schedule::OneFOneB;
   Recompute recompute{};
   bool sequence_parallel = false;
+  AxisOrder order = AxisOrder::PipelineOutermost;
   std::vector<int> chunk_layers{};  ///< layers of each of chunks() in model order; empty = balanced
 
   int world() const { return tp * cp * pp * dp; }

@@ -30,6 +30,10 @@ inline constexpr Named<Schedule> kScheduleNames[] = {{Schedule::GPipe, "gpipe"},
                                                      {Schedule::DualPipe, "dualpipe"},
                                                      {Schedule::DualPipeV, "dualpipev"}};
 
+/// As Megatron spells them.
+inline constexpr Named<AxisOrder> kAxisOrderNames[] = {{AxisOrder::PipelineOutermost, "tp-cp-ep-dp-pp"},
+                                                       {AxisOrder::DataOutermost, "tp-cp-ep-pp-dp"}};
+
 inline constexpr Named<CpKind> kCpKindNames[] = {{CpKind::Ring, "ring"},
                                                  {CpKind::AllGather, "all-gather"},
                                                  {CpKind::Ulysses, "ulysses"},
@@ -101,6 +105,7 @@ constexpr std::optional<E> find_in(const Named<E> (&table)[N], std::string_view 
 }  // namespace detail
 
 constexpr std::string_view name(Schedule v) { return detail::name_in(kScheduleNames, v); }
+constexpr std::string_view name(AxisOrder v) { return detail::name_in(kAxisOrderNames, v); }
 constexpr std::string_view name(CpKind v) { return detail::name_in(kCpKindNames, v); }
 constexpr std::string_view name(Precision v) { return detail::name_in(kPrecisionNames, v); }
 constexpr std::string_view name(DType v) { return detail::name_in(kDTypeNames, v); }

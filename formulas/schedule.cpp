@@ -51,9 +51,9 @@ Totals totals(Stages stages) {
 }
 
 /// GPipe: a flow shop of identical jobs forward, then one backward.
-double gpipe(const Pipeline& pipe, const Totals& sum, double hop) {
+double gpipe(const Pipeline& pipe, const Totals& sum, double hops) {
   const double more = static_cast<double>(pipe.micro_batches - 1);
-  return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hop * (pipe.pp - 1);
+  return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hops;
 }
 
 /// What is lost in the steady phase because a micro-batch's round trip through neighbours of the slowest
@@ -64,6 +64,7 @@ struct RoundTrip {
   double excess = 0;   ///< of a trip through all neighbours that are slow enough to matter
   double covered = 1;  ///< micro-batches of slowest-stage work during that trip
 
+  /// Hops alike: the neighbours that matter, wherever they are.
   RoundTrip(Stages stages, std::size_t slowest, double part, double cover, double hop) {
     const double work = Stage(stages[slowest]).work();
     if (hop <= 0) return;
@@ -72,11 +73,43 @@ struct RoundTrip {
       if (r != slowest && more > 0) excess += more, covered += cover;
     }
   }
+  /// From one end of a stretch to the other and back.
+  RoundTrip(Stages stages, double slowest_work, double part, double cover, const Hops& hops, Hops::Stretch stretch) {
+    covered += cover * (stretch.last - stretch.first);
+    for (int r = stretch.first; r <= stretch.last; ++r)
+      excess += Stage(stages[static_cast<std::size_t>(r)]).work() * part;
+    excess += 2 * (hops.before(stretch.last) - hops.before(stretch.first)) - covered * slowest_work * part;
+    excess = positive(excess);
+  }
   double loss(double micro_batches) const {
     if (covered < 2 || micro_batches <= 0) return 0;
     const double trips = std::floor(micro_batches / covered), rest = micro_batches - trips * covered;
     return trips * excess + positive(rest - 1) * excess / (covered - 1);
   }
+};
+
+/// The most that round trips cost so many micro-batches of the steady phase.
+class SteadyPhase {
+ public:
+  SteadyPhase(Stages stages, const Totals& sum, double part, double cover, const Hops& hops)
+      : stages_(stages),
+        work_(sum.work_max),
+        part_(part),
+        cover_(cover),
+        hops_(hops),
+        alike_(stages, sum.slowest, part, cover, hops.alike() ? hops.slowest().value : 0) {}
+  double loss(double micro_batches) const {
+    double most = alike_.loss(micro_batches);
+    for (const Hops::Stretch& stretch : hops_.stretches())
+      most = std::max(most, RoundTrip(stages_, work_, part_, cover_, hops_, stretch).loss(micro_batches));
+    return most;
+  }
+
+ private:
+  Stages stages_;
+  double work_, part_, cover_;
+  const Hops& hops_;
+  RoundTrip alike_;
 };
 
 /// Makespan with free hand-overs and with the given ones.
@@ -98,9 +131,9 @@ bool inside_run(Stages stages, std::size_t r) {
 /// 1F1B: the longest path that dwells on some stage r. It enters after the stages before r, does all of
 /// r's work, and leaves through them; while dwelling it may follow the first micro-batch to the end of
 /// the pipeline and back (waiting for the first backward), likewise the last one.
-Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
   const double m = static_cast<double>(pipe.micro_batches);
-  const RoundTrip steady(stages, sum.slowest, 1, 1, hop);
+  const SteadyPhase steady(stages, sum, 1, 1, hops);
   Span longest;
   double before = 0, trip = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
@@ -108,13 +141,14 @@ Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double 
     const double work = stage.work(), after = pipe.pp - 1 - r, held = std::min(m, after + 1);
     // With all micro-batches in flight at once the two trips overlap.
     const bool overlap = m <= after + 1 && after > 0;
-    const auto path = [&](double x) {
-      const double first = positive(trip + 2 * after * x - held * stage.f - stage.b());
-      const double last = positive(trip + 2 * after * x - stage.f - held * stage.b());
-      return before + 2 * r * x + m * work + (overlap ? std::max(first, last) : first + last);
+    const auto path = [&](double to, double from) {  // hops to this stage, and from it to the end
+      const double first = positive(trip + 2 * from - held * stage.f - stage.b());
+      const double last = positive(trip + 2 * from - stage.f - held * stage.b());
+      return before + 2 * to + m * work + (overlap ? std::max(first, last) : first + last);
     };
     if (overlap || m == after + 2 || !inside_run(stages, static_cast<std::size_t>(r)))
-      longest.at_least(path(0), path(hop) + (work >= sum.work_max ? steady.loss(m - 1 - held) : 0));
+      longest.at_least(path(0, 0), path(hops.before(r), hops.after(r, pipe.pp)) +
+                                       (work >= sum.work_max ? steady.loss(m - 1 - held) : 0));
     before += work;
     trip -= work;
   }
@@ -126,10 +160,10 @@ Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, double 
 /// warms up with two chunks fewer; and it may follow a micro-batch around all ranks from chunk to chunk,
 /// which one group of r's own work covers. Likewise after the last forward. Or it leaves r when the last
 /// rank starts its backwards, dwells there until the forwards are done, and comes back.
-Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double hop) {
+Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
   const double m = static_cast<double>(pipe.micro_batches), part = 1.0 / pipe.vp, group = group_size(pipe);
   const double rounds = pipe.vp - 1, warm_up = rounds * group, end_work = Stage(stages.back()).work();
-  const RoundTrip steady(stages, sum.slowest, part, 2, hop);
+  const SteadyPhase steady(stages, sum, part, 2, hops);
   Span longest;
   double before = 0, behind = sum.f + sum.b;
   for (int r = 0; r < pipe.pp; ++r) {
@@ -137,10 +171,10 @@ Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double 
     const double f = stage.f * part, b = stage.b() * part, work = stage.work(), after = pipe.pp - 1 - r;
     behind -= work;
     const bool overlap = (2 * after + warm_up + 1) * part >= m;
-    const auto path = [&](double x) {
-      const double turn = behind * part + 2 * after * x, enter = before * part + 2 * r * x;
-      const double round_f = rounds * positive(sum.f * part - group * f + pipe.pp * x);
-      const double round_b = rounds * positive(sum.b * part - group * b + pipe.pp * x);
+    const auto path = [&](double to, double from, double around) {
+      const double turn = behind * part + 2 * from, enter = before * part + 2 * to;
+      const double round_f = rounds * positive(sum.f * part - group * f + around);
+      const double round_b = rounds * positive(sum.b * part - group * b + around);
       const double first = positive(turn - 2 * after * f) + round_f, last = positive(turn - 2 * after * b) + round_b;
       const double stay = m * work + (overlap ? std::max(first, last) : first + last);
       const double move =
@@ -150,9 +184,11 @@ Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, double 
     if (overlap || !inside_run(stages, static_cast<std::size_t>(r))) {
       // In the steady phase following a micro-batch around all ranks is covered by a group of both kinds.
       const double left = positive(m / part - 2 - 2 * after - warm_up);
-      const double ring = positive(std::max(sum.f, sum.b) * part + pipe.pp * hop - group * (f + b));
-      const double lost = std::max(steady.loss(left), left / group * rounds * part * ring);
-      longest.at_least(path(0), path(hop) + (work >= sum.work_max && hop > 0 ? lost : 0));
+      const double around = hops.ring(pipe.pp);
+      const double ring = positive(std::max(sum.f, sum.b) * part + around - group * (f + b));
+      const double lost =
+          work >= sum.work_max && around > 0 ? std::max(steady.loss(left), left / group * rounds * part * ring) : 0;
+      longest.at_least(path(0, 0, 0), path(hops.before(r), hops.after(r, pipe.pp), around) + lost);
     }
     before += work;
   }
@@ -195,24 +231,33 @@ double period(Schedule schedule, const Stage& s) {
   return s.work();
 }
 
-/// Exposed hand-overs of the schedules with split backward, equal stages (simulation).
-double exposed_hops(const Pipeline& pipe) {
+/// Exposed hand-overs of a schedule: of trips through the pipeline, and of the steady phase.
+struct ExposedHops {
+  double trips = 0, steady = 0;
+  double seconds(const Hops& hops) const {
+    if (hops.alike()) return hops.slowest().value * (steady + trips);
+    return steady * hops.steady() + trips * hops.mean();
+  }
+};
+
+/// Those of the schedules with split backward, equal stages (simulation).
+ExposedHops exposed_hops(const Pipeline& pipe) {
   const double p = pipe.pp, m = static_cast<double>(pipe.micro_batches);
-  if (pipe.pp == 1) return 0;
+  if (pipe.pp == 1) return {};
   switch (pipe.schedule) {
-    case Schedule::ZbH1: return 2 * (p - 1) + 2 * (std::min(m, p) - 1);
-    case Schedule::ZbH2: return p - 1;
-    case Schedule::ZbV: return 5 * p - 7;
-    case Schedule::VHalf: return 2 * m + 5 * p - 8;
-    case Schedule::VMin: return 6 * m * (p - 1) / p + 3 * p - 2;
-    case Schedule::DualPipe: return m * (p - 1) / p + std::max(1.0, 1.5 * p - 3);
-    case Schedule::DualPipeV: return 2 * m * (p - 1) / p + 2 * p - 4;
+    case Schedule::ZbH1: return {2 * (p - 1), 2 * (std::min(m, p) - 1)};
+    case Schedule::ZbH2: return {p - 1, 0};
+    case Schedule::ZbV: return {5 * p - 7, 0};
+    case Schedule::VHalf: return {5 * p - 8, 2 * m};
+    case Schedule::VMin: return {3 * p - 2, 6 * m * (p - 1) / p};
+    case Schedule::DualPipe: return {std::max(1.0, 1.5 * p - 3), m * (p - 1) / p};
+    case Schedule::DualPipeV: return {2 * p - 4, 2 * m * (p - 1) / p};
     case Schedule::GPipe:
     case Schedule::OneFOneB:
     case Schedule::Interleaved:
     case Schedule::BreadthFirst: break;  // their paths count the hops themselves
   }
-  return 0;
+  return {};
 }
 
 /// ZB-H1, ZB-H2, ZB-V, V-half, V-min: the slowest stage's work and each other stage's wait.
@@ -287,29 +332,28 @@ double in_flight_input(const Pipeline& pipe, int rank) {
   return m;
 }
 
-PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, Seconds hop) {
+PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, const Hops& hops) {
   const Totals sum = totals(stages);
   const double busy = static_cast<double>(pipe.micro_batches) * sum.work_max;
   if (pipe.pp == 1) return {Seconds(busy), {}, {}};
   const auto split = [&](double still, double moving) {
     return PipelineTime{Seconds(busy), Seconds(positive(still - busy)), Seconds(positive(moving - still))};
   };
-  const double x = hop.value;
   switch (pipe.schedule) {
-    case Schedule::GPipe: return split(gpipe(pipe, sum, 0), gpipe(pipe, sum, x));
+    case Schedule::GPipe: return split(gpipe(pipe, sum, 0), gpipe(pipe, sum, hops.after(0, pipe.pp)));
     case Schedule::OneFOneB: {
-      const Span span = one_f_one_b(pipe, stages, sum, x);
+      const Span span = one_f_one_b(pipe, stages, sum, hops);
       return split(span.still, span.moving);
     }
     case Schedule::Interleaved:
     case Schedule::BreadthFirst: {
-      const Span span = interleaved(pipe, stages, sum, x);
+      const Span span = interleaved(pipe, stages, sum, hops);
       return split(span.still, span.moving);
     }
     case Schedule::DualPipe:
     case Schedule::DualPipeV: {
       const Dual dual = dualpipe(pipe, stages);
-      return {Seconds(dual.busy), Seconds(dual.bubble), Seconds(x * exposed_hops(pipe))};
+      return {Seconds(dual.busy), Seconds(dual.bubble), Seconds(exposed_hops(pipe).seconds(hops))};
     }
     case Schedule::ZbH1:
     case Schedule::ZbH2:
@@ -317,7 +361,7 @@ PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stag
     case Schedule::VHalf:
     case Schedule::VMin: {
       const double still = zero_bubble(pipe, stages, sum);
-      return split(still, still + x * exposed_hops(pipe));
+      return split(still, still + exposed_hops(pipe).seconds(hops));
     }
   }
   return {};

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <span>
 
+#include "formulas/hops.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/units.hpp"
 
@@ -95,10 +96,10 @@ struct PipelineTime {
   Seconds total() const { return busy + bubble + hop; }
 };
 
-/// `stages` has pp entries, one a rank. `hop` is the latency of handing one activation to the next stage.
-/// Exact for equal stages, checked by simulation; for unequal ones the longest of the paths that can
-/// bind, see schedule.cpp. Chunks of a rank are taken as equal. Allocates nothing, O(pp).
-[[nodiscard]] PipelineTime pipeline_time(const Pipeline& pipeline, std::span<const StageTime> stages, Seconds hop);
+/// `stages` has pp entries, one a rank. Exact for equal stages and hops, checked by simulation; for unequal ones the
+/// longest of the paths that can bind, see schedule.cpp. Chunks of a rank are taken as equal. Allocates nothing, O(pp)
+/// where hops are alike.
+[[nodiscard]] PipelineTime pipeline_time(const Pipeline& pipeline, std::span<const StageTime> stages, const Hops& hops);
 
 /// Is the combination possible (pp even for DualPipe, vp > 1 for interleaved, limits on micro-batches)?
 [[nodiscard]] bool schedule_allows(const Pipeline& pipeline);

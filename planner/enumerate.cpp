@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -87,6 +88,10 @@ std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
   for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
   return choose<Schedule>(problem.fixed.schedule, all);
 }
+
+/// Frameworks with both orders, and the words for whichever.
+constexpr FrameworkMask kOrderable = framework_bit(Framework::Any) | framework_bit(Framework::None) |
+                                     framework_bit(Framework::Megatron) | framework_bit(Framework::Maxtext);
 
 std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
   std::vector<int> shards = divisors(run.dense_group());
@@ -234,11 +239,18 @@ std::int64_t FamilyWalk::run() {
 
 }  // namespace
 
+std::vector<AxisOrder> order_choices(const Problem& problem, const Layout& family) {
+  if (problem.fixed.order) return {*problem.fixed.order};
+  const bool both = (kOrderable & framework_bit(problem.framework)) != 0 && order_matters(problem.cluster, family);
+  if (!both) return {AxisOrder::PipelineOutermost};
+  return {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost};
+}
+
 std::int64_t InnerSpace::size(const Layout& layout, Level level) {
   if (level == Level::Recompute) return 1;
   if (level == Level::Sharding) return recomputes(layout);
   if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
-  std::int64_t all = runs(layout) * shardings(layout);
+  std::int64_t all = runs(layout) * count(order_choices(problem_, layout)) * shardings(layout);
   if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
   if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_));
   if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
@@ -314,7 +326,7 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 
 Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run) {
   Layout layout = family;
-  layout.schedule = run.schedule, layout.vp = run.vp;
+  layout.schedule = run.schedule, layout.vp = run.vp, layout.order = run.order;
   if (problem.fixed.chunk_layers) layout.chunk_layers = *problem.fixed.chunk_layers;
   return layout;
 }
@@ -322,14 +334,16 @@ Layout run_of(const Problem& problem, const Layout& family, const Pipelining& ru
 std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally, InnerSpace& inner) {
   std::vector<Pipelining> runs;
   Layout layout = run_of(problem, family, {});
+  const std::vector<AxisOrder> orders = order_choices(problem, family);
   for (const Schedule schedule : schedule_choices(problem, family.pp))
-    for (const int vp : chunks_per_rank(problem, family, schedule)) {
-      layout.schedule = schedule, layout.vp = vp;
-      if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
-        tally.reject(rule, inner.size(layout, Level::Schedule));
-      else
-        runs.push_back({schedule, vp});
-    }
+    for (const int vp : chunks_per_rank(problem, family, schedule))
+      for (const AxisOrder order : orders) {
+        layout.schedule = schedule, layout.vp = vp, layout.order = order;
+        if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
+          tally.reject(rule, inner.size(layout, Level::Schedule));
+        else
+          runs.push_back({schedule, vp, order});
+      }
   return runs;
 }
 

@@ -17,10 +17,11 @@ struct Family {
   Layout layout{};  ///< with the axes above set
 };
 
-/// How a family can run: one entry per legal (schedule, vp).
+/// How a family can run: one entry per legal (schedule, vp, order).
 struct Pipelining {
   Schedule schedule = Schedule::OneFOneB;
   int vp = 1;
+  AxisOrder order = AxisOrder::PipelineOutermost;
 };
 /// One entry per legal (zero, shard).
 struct Sharding {
@@ -28,6 +29,10 @@ struct Sharding {
   int shard = 0;
   bool operator==(const Sharding&) const = default;
 };
+
+/// The orders of its axes that a layout may have: the one that was fixed; else the usual one first, and the other where
+/// the cluster and some framework tell them apart.
+[[nodiscard]] std::vector<AxisOrder> order_choices(const Problem& problem, const Layout& family);
 
 /// Counts layouts by the first rule they break.
 class Tally {

@@ -6,6 +6,7 @@
 
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
+#include "formulas/rank_grid.hpp"
 #include "formulas/reliability.hpp"
 
 namespace plan {
@@ -26,6 +27,17 @@ double hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
   const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
   return hidden_bytes(tokens, problem.model.hidden) / (shares ? layout.tp : 1);
+}
+
+Hops hand_overs(const Problem& problem, const Layout& layout) {
+  if (layout.pp == 1) return {};
+  const double bytes = hand_over_bytes(problem, layout);
+  std::vector<Seconds> by_tier;
+  for (std::size_t tier = 0; tier <= problem.cluster.tiers.size(); ++tier)
+    by_tier.push_back(hop_time(problem.cluster, bytes, tier) / problem.cluster.calibration.scale_out);
+  std::vector<Seconds> each;
+  for (const std::size_t tier : hop_tiers(problem.cluster, layout)) each.push_back(by_tier[tier]);
+  return Hops(each);
 }
 
 double held(const Pipeline& pipeline, int rank) {
@@ -89,11 +101,8 @@ void Evaluator::place(const Layout& layout) {
   find_placement(layout);
   stage_costs_.clear();
   for (const StageContent& content : stages().contents) stage_costs_.push_back(stage_cost(content));
-  hop_ = 0;
-  if (layout.pp > 1) {
-    hop_ = send_time(problem_.cluster, hand_over_bytes(problem_, layout), layout.world() / layout.pp, layout.pp).value /
-           problem_.cluster.calibration.scale_out;
-  }
+  if (const HopsOf now{layout.pp, layout.dp, layout.order}; !(hops_of_ == now))
+    hops_ = hand_overs(problem_, layout), hops_of_ = now;
   if (world_ != layout.world()) {
     world_ = layout.world();
     straggler_ = problem_.cluster.calibration.jitter * slowest_of(world_);
@@ -180,7 +189,7 @@ void Evaluator::finish_recompute() {
     if (pairs && cost.forward.ep > 0) time.pair = Seconds(cost.pair().total() + cost.recompute.total());
     times_.insert(times_.end(), static_cast<std::size_t>(segment.ranks), time);
   }
-  run_ = pipeline_time(pipeline_, times_, Seconds(hop_));
+  run_ = pipeline_time(pipeline_, times_, hops_);
   set_base();
 }
 

@@ -82,8 +82,8 @@ class Evaluator {
   /// One micro-batch through the stage of a rank, and the same as the schedule sees it; after recompute().
   const StageCost& cost(int rank) const { return stage_costs_[content_of(rank)]; }
   std::span<const StageTime> times() const { return times_; }
-  /// Time of one hand-over between neighbouring ranks.
-  Seconds hop() const { return Seconds(hop_); }
+  /// Times of the hand-overs between neighbouring ranks.
+  const Hops& hops() const { return hops_; }
   const Placement& placement() const { return *placement_; }
   const Stages& stages() const { return placement_->stages; }
   /// Number of the placement: equal for schedules that place layers alike.
@@ -128,6 +128,13 @@ class Evaluator {
     double reduce = 0, gather = 0, table = 0, optimizer = 0;
   };
 
+  /// All that the hand-overs of a split depend on beside it.
+  struct HopsOf {
+    int pp = 0, dp = 0;
+    AxisOrder order = AxisOrder::PipelineOutermost;
+    bool operator==(const HopsOf&) const = default;
+  };
+
   int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void set_base();
@@ -161,7 +168,8 @@ class Evaluator {
   double busy_ = 0;    ///< what start_recompute() returned
   double passes_ = 1;  ///< sharding_passes() of the schedule
   int bottleneck_ = 0;
-  double hop_ = 0;        ///< seconds of one hand-over between stages
+  Hops hops_{};           ///< of the hand-overs between stages
+  HopsOf hops_of_{};      ///< what they are for
   double straggler_ = 0;  ///< share of the step lost to the slowest rank
   int world_ = 0;         ///< ranks that `straggler_` is for
 };
@@ -181,6 +189,9 @@ class Evaluator {
 /// parallelism a tensor rank has its share alone; else it sends all, or its share with the scatter-gather of Megatron
 /// before its core (Narayanan et al. 2021, section 4.1) and of DeepSpeed (PartitionedTensor).
 [[nodiscard]] double hand_over_bytes(const Problem& problem, const Layout& layout);
+
+/// Seconds of each hand-over between stages, on the innermost tier that holds both ends of the slowest.
+[[nodiscard]] Hops hand_overs(const Problem& problem, const Layout& layout);
 
 /// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them
 /// (_bf16_reduce_grads in runtime/pipe/engine.py), though each rank updates its shard alone.

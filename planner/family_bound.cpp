@@ -88,4 +88,31 @@ double least_family_time(const Problem& problem, const CostModel& costs, const L
   return 0.999999 * straggler * busy;
 }
 
+/// By what no order of the axes changes: the family's least time and the least memory.
+FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
+                                           double& least) {
+  if (costs_ != nullptr && hopeless(run, family.bound, 0, run_runs_on_)) return Fate::Pruned;
+  least = least_memory(run, shardings);
+  if (bounds_ && least > capacity_) return Fate::TooBig;
+  return costs_ != nullptr && hopeless(run, family.bound, least, run_runs_on_) ? Fate::Pruned : Fate::Searched;
+}
+
+/// The fullest rank holds at least the mean of what all hold.
+double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings) {
+  if (!bounds_) return 0;
+  if (!memory_) memory_.emplace(problem_, run);
+  const auto known = std::find_if(states_.begin(), states_.end(), [&](const StatesUnder& known_one) {
+    return known_one.shardings == &shardings || known_one.shardings->all == shardings.all;
+  });
+  const ShardedMemory& states =
+      known != states_.end()
+          ? known->memory
+          : states_.emplace_back(StatesUnder{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
+  if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
+  if (least_held_ < 0) least_held_ = least_held(problem_, recomputing_of(run).all, *memory_) / run.pp;
+  ActivityMemory activity;  // no schedule makes a later rank hold more micro-batches than an earlier one
+  activity.activations = least_held_ * held(pipeline_of(problem_, run), run.pp - 1);
+  return memory_->least_total(states, activity);
+}
+
 }  // namespace plan

@@ -54,6 +54,8 @@ void FamilySearch::search_family(const Costed& family) {
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
+  std::optional<Pipelining> before;  // the run whose other order comes next, and its fate
+  Fate fate = Fate::Searched;
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
@@ -62,20 +64,20 @@ void FamilySearch::search_family(const Costed& family) {
     if (shardings.all.empty()) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())
       twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, kNever});
-    const std::vector<Recompute>& recomputes = recomputing_of(layout).all;
-    const std::size_t layouts = recomputes.size() * shardings.all.size();
-    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
-    if (recomputes.empty())  // the one that the user fixed
+    const std::size_t layouts = recomputing_of(layout).all.size() * shardings.all.size();
+    if (layouts == 0) {  // the one recomputation that the user fixed
       outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
                              static_cast<std::int64_t>(shardings.all.size()));
-    else if (costs_ != nullptr && hopeless(layout, family.bound, 0, run_runs_on_))
-      prune(layouts);
-    else if (const double least = least_memory(layout, shardings); bounds_ && least > capacity_)
-      too_big(layouts);
-    else if (costs_ != nullptr && hopeless(layout, family.bound, least, run_runs_on_))
-      prune(layouts);
-    else
-      search_run(std::move(layout), shardings, least);
+      continue;
+    }
+    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+    double least = 0;
+    const bool twin = before && before->schedule == run.schedule && before->vp == run.vp;
+    if (!twin || fate == Fate::Searched) fate = judge_run(layout, shardings, family, least);
+    before = run;
+    if (fate == Fate::TooBig) too_big(layouts);
+    if (fate == Fate::Pruned) prune(layouts);
+    if (fate == Fate::Searched) search_run(std::move(layout), shardings, least);
   }
 }
 
@@ -93,32 +95,16 @@ const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) 
   return ways;
 }
 
-/// The fullest rank holds at least the mean of what all hold.
-double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings) {
-  if (!bounds_) return 0;
-  if (!memory_) memory_.emplace(problem_, run);
-  const auto known = std::find_if(states_.begin(), states_.end(), [&](const StatesUnder& known_one) {
-    return known_one.shardings == &shardings || known_one.shardings->all == shardings.all;
-  });
-  const ShardedMemory& states =
-      known != states_.end()
-          ? known->memory
-          : states_.emplace_back(StatesUnder{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
-  if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
-  if (least_held_ < 0) least_held_ = least_held(problem_, recomputing_of(run).all, *memory_) / run.pp;
-  ActivityMemory activity;  // no schedule makes a later rank hold more micro-batches than an earlier one
-  activity.activations = least_held_ * held(pipeline_of(problem_, run), run.pp - 1);
-  return memory_->least_total(states, activity);
-}
-
 /// Tables serve all schedules that place layers alike and may shard alike.
 FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingList& shardings) {
   for (Table& table : tables_)
-    if (table.placement == evaluator_->placement_index() && table.shardings->all == shardings.all) return table;
+    if (table.placement == evaluator_->placement_index() && table.order == run.order &&
+        table.shardings->all == shardings.all)
+      return table;
   const Placement& placement = evaluator_->placement();
   const std::vector<Recompute>& recomputes = recomputing_of(run).all;
   const std::span<const Recompute> modules = std::span(recomputes).first(module_choices(recomputes));
-  Table table{.placement = evaluator_->placement_index(), .shardings = &shardings};
+  Table table{.placement = evaluator_->placement_index(), .order = run.order, .shardings = &shardings};
   table.holders = holdings_.of(placement, run, shardings, modules, *memory_);
   table.contents.resize(placement.stages.contents.size());
   for (std::size_t i = 0; i < table.holders.size(); ++i)
@@ -131,7 +117,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
   std::vector<DataParallel>& prices = table.prices[sharding];
   if (!prices.empty()) return prices;
   for (Holding* holding : table.contents) {
-    std::optional<DataParallel>& price = holding->prices[sharding];
+    std::optional<DataParallel>& price = holding->prices[static_cast<std::size_t>(layout.order)][sharding];
     if (!price) price = evaluator_->price(layout, *memory_, holding->content);
     prices.push_back(*price);
   }

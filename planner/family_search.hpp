@@ -78,6 +78,7 @@ class FamilySearch {
   /// One placement under the shardings of a run.
   struct Table {
     std::size_t placement = 0;
+    AxisOrder order = AxisOrder::PipelineOutermost;
     const ShardingList* shardings = nullptr;
     std::vector<Holding*> holders{};                  ///< in the order of the placement's
     std::vector<Holding*> contents{};                 ///< by content
@@ -99,8 +100,12 @@ class FamilySearch {
     ShardedMemory memory{};
   };
 
+  /// What became of a run without a look into it: the other order of its axes fares alike.
+  enum class Fate { Searched, TooBig, Pruned };
+
   /// All runs of the family at hand.
   void search_family(const Costed& family);
+  Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, double& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
   void narrow_to(const Recomputes& ways, std::size_t choice) {

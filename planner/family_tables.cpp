@@ -44,7 +44,8 @@ void ShardingLists::turn_to(const Layout& l) {
 }
 
 const ShardingList& ShardingLists::of(const Layout& run, InnerSpace& inner) {
-  std::optional<ShardingList>& list = (*present_)[static_cast<std::size_t>(run.schedule)];
+  const std::size_t at = static_cast<std::size_t>(run.schedule) * kAxisOrders + static_cast<std::size_t>(run.order);
+  std::optional<ShardingList>& list = (*present_)[at];
   if (!list) {
     list.emplace();
     list->all = enumerate_shardings(problem_, run, list->tally, inner);
@@ -88,7 +89,7 @@ void Holdings::fill(Holding& holding, Layout layout, const MemoryModel& memory) 
     layout.zero = sharding.zero, layout.shard = sharding.shard;
     holding.memory.push_back(memory.sharded(layout, holding.later ? 1 : 0, holding.content, holding.sums.back()));
   }
-  holding.prices.resize(holding.memory.size());
+  for (auto& prices : holding.prices) prices.resize(holding.memory.size());
   holding.least = holding.memory.front();
   for (const ShardedMemory& memory_of_one : holding.memory) lower(holding.least, memory_of_one);
 }

@@ -35,24 +35,26 @@ class ShardingLists {
   const ShardingList& of(const Layout& run, InnerSpace& inner);
 
  private:
-  using Key = std::tuple<int, int, int, int, int, int, bool>;  ///< with the schedule all that those rules may read
-  using BySchedule = std::array<std::optional<ShardingList>, kSchedules>;
+  using Key =
+      std::tuple<int, int, int, int, int, int, bool>;  ///< with schedule and order all that those rules may read
+  using ByRun = std::array<std::optional<ShardingList>, kSchedules * kAxisOrders>;  ///< by schedule, then order
   const Problem& problem_;
-  std::map<Key, BySchedule> lists_{};
-  BySchedule* present_ = nullptr;
+  std::map<Key, ByRun> lists_{};
+  ByRun* present_ = nullptr;
 };
 
-/// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, so
-/// that the runs of a family share it.
+/// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, and
+/// the order of axes nothing but the prices, so that the runs of a family share it.
 struct Holding {
   StageContent content{};
   bool later = false;  ///< not the first rank
   bool both = false;   ///< of DualPipe
   const ShardingList* shardings = nullptr;
-  std::vector<StageSums> sums{};                      ///< by choice of modules; last, of none
-  std::vector<ShardedMemory> memory{};                ///< by sharding
-  ShardedMemory least{};                              ///< no sharding takes less of anything
-  std::vector<std::optional<DataParallel>> prices{};  ///< by sharding; filled in when first asked for
+  std::vector<StageSums> sums{};        ///< by choice of modules; last, of none
+  std::vector<ShardedMemory> memory{};  ///< by sharding
+  ShardedMemory least{};                ///< no sharding takes less of anything
+  /// By order of axes and sharding; filled in when first asked for.
+  std::array<std::vector<std::optional<DataParallel>>, kAxisOrders> prices{};
   /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
   const StageSums& sums_of(std::size_t choice) const { return sums[std::min(choice, sums.size() - 1)]; }
 };

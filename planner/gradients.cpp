@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formulas/efficiency.hpp"
+#include "formulas/rank_grid.hpp"
 #include "formulas/textbook_states.hpp"
 #include "formulas/transient.hpp"
 #include "planner/evaluate.hpp"
@@ -17,21 +18,20 @@ bool sums_whole_gradients(const Training& training, const Layout& layout) {
 namespace {
 
 /// Ranks that share one copy of a state out among them, and the ranks that hold the same share of other copies.
-struct Replicas {
+struct Shards {
   Group all, inside, between;
 };
 
-/// Dense states lie on `dense_group` ranks, those of experts on `expert_dp`; HSDP cuts both into as many instances.
-/// Both directions of DualPipe hold the same stages on opposite ranks of the pipeline, the farthest of which are its
-/// ends.
-Replicas replicas_of(const Layout& layout, int ranks, int stride) {
+/// HSDP cuts the replicas of dense states and those of experts into as many instances. Both directions of DualPipe hold
+/// the same stages on opposite ranks of the pipeline.
+Shards shards_of(const Layout& layout, const RankGrid& grid, const Replicas& replicas) {
   const bool both = layout.schedule == Schedule::DualPipe;
   const int instances = layout.dense_group() / layout.shard_group();
-  const int inside = std::max(1, ranks / instances);
+  const int ranks = replicas.size(), inside = std::max(1, ranks / instances);
   const auto everywhere = [&](int size) {
-    return both ? Group{2 * size, stride, layout.world()} : Group{size, stride};
+    return both ? grid.with_opposite(replicas.some(size)) : replicas.some(size);
   };
-  return {everywhere(ranks), everywhere(inside), {ranks / inside, stride * inside}};
+  return {everywhere(ranks), everywhere(inside), replicas.some(ranks / inside, inside)};
 }
 
 /// Collects the messages of one rank content.
@@ -76,11 +76,12 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
   const double gathers =
       layout.zero == 3 ? rounds * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0)) : 1;
   const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
+  const RankGrid grid(layout);
   Messages messages;
   // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
   const bool layered = layout.zero == 3;
   const bool frozen = layered && training.adapters();
-  const auto share = [&](double parameters, double fetched, const Replicas& ranks, double parts) {
+  const auto share = [&](double parameters, double fetched, const Shards& ranks, double parts) {
     if (whole) {
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
     } else {
@@ -93,12 +94,12 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
     else if (layout.zero > 0)
       messages.add(What::Gather, Collective::AllGather, ranks.inside, fetched * weight, gathers, parts);
   };
-  share(dense, frozen ? sums.dense + sums.ends : dense, replicas_of(layout, layout.dense_group(), layout.tp),
+  share(dense, frozen ? sums.dense + sums.ends : dense, shards_of(layout, grid, grid.dense()),
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, frozen ? sums.expert : expert, replicas_of(layout, layout.expert_dp(), layout.etp * layout.ep),
+  share(expert, frozen ? sums.expert : expert, shards_of(layout, grid, grid.expert()),
         layered ? std::max(1, expert_layers(content)) : 1);
   if (shares_table(problem_, layout, content))
-    messages.add(What::Table, Collective::AllReduce, {2, 1, layout.world()},
+    messages.add(What::Table, Collective::AllReduce, grid.both_ends(),
                  vocab_rows(problem_.model, training, layout) * static_cast<double>(problem_.model.hidden) * element,
                  1);
   return messages.out;
@@ -136,11 +137,11 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
   }
   const StageSums sums = memory.sums(content);
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
-  const auto owners = [&](int ranks, int stride) {
-    return layout.zero == 0 ? 1.0 : replicas_of(layout, ranks, stride).inside.size;
+  const RankGrid grid(layout);
+  const auto owners = [&](const Replicas& replicas) {
+    return layout.zero == 0 ? 1.0 : shards_of(layout, grid, replicas).inside.size;
   };
-  const double owned =
-      dense / owners(layout.dense_group(), layout.tp) + expert / owners(layout.expert_dp(), layout.etp * layout.ep);
+  const double owned = dense / owners(grid.dense()) + expert / owners(grid.expert());
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {

@@ -8,6 +8,7 @@
 
 #include "formulas/communication.hpp"
 #include "formulas/parameters.hpp"
+#include "formulas/rank_grid.hpp"
 #include "formulas/transient.hpp"
 
 namespace plan {
@@ -143,7 +144,7 @@ void LayerBuilder::embedding() {
   const double h = as_double(model_.hidden);
   add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
-  const Group group{split_.tp, 1};
+  const Group group = tensor_group(split_.tp);
   const double size = hidden_bytes(tokens_, model_.hidden);
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
   const double time = tensor_time(forward, size, group);
@@ -163,7 +164,7 @@ void LayerBuilder::head() {
   add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2.});
   add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain()});
   if (split_.tp == 1) return;
-  const Group group{split_.tp, 1};
+  const Group group = tensor_group(split_.tp);
   const double size = hidden_bytes(tokens_, model_.hidden);
   if (split_.sequence_parallel) {
     const double gather = tensor_time(Collective::AllGather, size, group);
@@ -192,7 +193,7 @@ void LayerBuilder::mtp_projection() {
 
 void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column, int sums) {
   if (split_.tp == 1) return;
-  const Group group{split_.tp, 1};
+  const Group group = tensor_group(split_.tp);
   const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
   // What an fp8 GEMM will read is quantised before it is gathered (TransformerEngine, torchao's Float8ColwiseParallel).
   const double narrow = is_fp8(training_.precision) ? 0.5 : 1;

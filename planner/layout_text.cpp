@@ -41,6 +41,7 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   std::vector<std::string> out = {zero};
   if (layout.pp > 1) out.emplace_back(name(layout.schedule));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
+  if (layout.order != Layout{}.order) out.push_back(fmt::format("order {}", name(layout.order)));
   out.push_back(recompute_words(layout.recompute, layout.vp));
   out.emplace_back(name(problem.training.precision));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
@@ -61,6 +62,7 @@ std::vector<std::string> other_choices(const Layout& best, const Layout& other) 
     out.push_back(text == "none" ? "no recompute" : "recompute " + text);
   }
   if (other.sequence_parallel != best.sequence_parallel) out.emplace_back(other.sequence_parallel ? "sp" : "no sp");
+  if (other.order != best.order) out.push_back(fmt::format("order {}", name(other.order)));
   const bool same_grid = other.pp == best.pp && other.vp == best.vp;
   if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers) out.emplace_back("other split");
   return out;
@@ -72,6 +74,7 @@ std::string layout_flag(const Layout& layout) {
     const auto& value = layout.*axis.value;
     if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;
     if (axis.key == "layers" && layout.chunk_layers.empty()) return;
+    if (axis.key == "order" && layout.order == Layout{}.order) return;
     text += (text.empty() ? "" : ",") + worded(axis, value);
   });
   return text;

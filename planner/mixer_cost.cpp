@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formulas/communication.hpp"
+#include "formulas/rank_grid.hpp"
 #include "formulas/transient.hpp"
 #include "planner/layer_cost.hpp"
 
@@ -127,11 +128,11 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
                                                          : 1;
   const int ring = split_.cp / ulysses;
   if (ulysses > 1) {
-    const Group group{ulysses, split_.tp};
+    const Group group = context_group(ulysses, split_.tp);
     exchange_heads(group, width.queries + width.keys_values, width.results);
   }
   if (ring == 1) return;
-  const Group group{ring, split_.tp * ulysses};
+  const Group group = context_group(ring, split_.tp, ulysses);
   const double local = 2 * tokens_ * width.keys_values;  // of one rank, bf16; heads/u x tokens*u
   if (split_.cp_kind == CpKind::AllGather) {
     const double gather = message_time(Collective::AllGather, local * ring, group);
@@ -144,8 +145,8 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
   // K and V and go the whole way round: their last hop finds nothing left to hide under.
-  const double hop = send_time(cluster_, local, group.stride).value / fit_.scale_out;
-  const double both = send_time(cluster_, 2 * local, group.stride).value / fit_.scale_out;
+  const double hop = send_time(cluster_, local, group.stride, group.size).value / fit_.scale_out;
+  const double both = send_time(cluster_, 2 * local, group.stride, group.size).value / fit_.scale_out;
   const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
   const double alone = 2 * hidden_under(hop, backward_core / ring) + hop;
   const double together = (ring - 2) * hidden_under(both, backward_core / ring);
@@ -271,7 +272,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
 
 void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   if (split_.etp > 1) {
-    const Group group{split_.etp, 1};
+    const Group group = expert_tensor_group(split_.etp);
     // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
     const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
     const double size = 2 * tokens_ / split_.tp * copies * split_.etp * width;
@@ -283,7 +284,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     add_message(Axis::Tp, Collective::ReduceScatter, group, size, 2, scatter, 2 * scatter);
   }
   if (split_.ep == 1) return;
-  const Group group{split_.ep, split_.etp};
+  const Group group = expert_group(split_.ep, split_.etp);
   const auto exchange = [&](double element) {
     const double size =
         dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);

@@ -42,7 +42,7 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const Layout& l = candidate.layout;
   const int layers = problem.model.depth();
   const bool pipeline = l.pp > 1;
-  return {{axes(l), domains_reached(problem, l), int(pipeline && !even(layers, l.pp)),
+  return {{int(l.order != Layout{}.order), axes(l), domains_reached(problem, l), int(pipeline && !even(layers, l.pp)),
            int(pipeline && !even(layers, l.pp * l.vp)), int(pipeline && !common(l.schedule)),
            int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
            recomputing(l.recompute), sharding(l), l.pp * l.vp},

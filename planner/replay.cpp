@@ -122,9 +122,9 @@ Result<StepReplay> replay(const Plan& plan) {
   step.optimizer = terms.optimizer, step.straggler = terms.straggler;
 
   const PipelineRun run =
-      simulate_pipeline(step.pipeline, chunk_times(step.pipeline, evaluator.times()), evaluator.hop());
+      simulate_pipeline(step.pipeline, chunk_times(step.pipeline, evaluator.times()), evaluator.hops());
   if (run.makespan.value > 0) step.scale = step.pipeline_time / run.makespan;
-  step.hop = evaluator.hop() * step.scale;
+  step.hops = evaluator.hops();
   for (const RankRun& rank : run.ranks) step.most_held.push_back(rank.peak_held);
   fill_memory(step, plan, evaluator);
   place_ops(step, run);

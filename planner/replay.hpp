@@ -45,7 +45,7 @@ struct StepReplay {
   std::vector<double> most_held{};   ///< by rank, in the units of ReplayedOp::held
   std::vector<RankMemory> memory{};  ///< by rank
   double scale = 1;                  ///< estimate's pipeline time / replayed: 1 for equal stages
-  Seconds hop{};                     ///< one hand-over between ranks, scaled
+  Hops hops{};                       ///< hand-overs between ranks, before `scale`
   Seconds gather{}, pipeline_time{}, reduce{}, optimizer{}, straggler{};  ///< one after another
   Seconds total() const { return gather + pipeline_time + reduce + optimizer + straggler; }
 };

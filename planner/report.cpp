@@ -5,6 +5,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/partition.hpp"
+#include "formulas/rank_grid.hpp"
 #include "planner/claims.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/uncertainty.hpp"
@@ -58,21 +59,34 @@ void add_row(Estimate& estimate, const Cluster& cluster, Communication row, Grou
   estimate.communication.push_back(std::move(row));
 }
 
-/// Hand-overs that the busiest rank sends for one micro-batch: a chunk's result on to the next chunk's rank, the
-/// gradient of a chunk's input back to the last one's. Of the two directions of DualPipe a micro-batch takes one.
-double hand_overs(const Layout& layout) {
+/// Hand-overs that a rank sends for one micro-batch.
+struct Sent {
+  double count = 0;
+  Seconds time{};
+};
+
+/// Those of the busiest rank: a chunk's result on to the next chunk's rank, the gradient of a chunk's input back to the
+/// last one's. Of the two directions of DualPipe a micro-batch takes one.
+Sent sent_by_busiest(const Layout& layout, const Hops& hops) {
   const bool both = layout.schedule == Schedule::DualPipe;
-  std::vector<double> sent(static_cast<std::size_t>(layout.pp));
-  const auto count = [&](int rank) {
-    sent[static_cast<std::size_t>(rank)] += both ? 0.5 : 1;
-    if (both) sent[static_cast<std::size_t>(layout.pp - 1 - rank)] += 0.5;
+  std::vector<Sent> sent(static_cast<std::size_t>(layout.pp));
+  const auto count = [&](int rank, int to) {
+    const double share = both ? 0.5 : 1;
+    const auto add = [&](int sender, int receiver) {
+      Sent& all = sent[static_cast<std::size_t>(sender)];
+      all.count += share, all.time += share * hops.between(sender, receiver);
+    };
+    add(rank, to);
+    if (both) add(layout.pp - 1 - rank, layout.pp - 1 - to);
   };
   for (int chunk = 0; chunk + 1 < static_cast<int>(layout.chunks()); ++chunk) {
     const int from = rank_of_chunk(chunk, layout.pp, v_shaped(layout.schedule));
     const int to = rank_of_chunk(chunk + 1, layout.pp, v_shaped(layout.schedule));
-    if (from != to) count(from), count(to);
+    if (from != to) count(from, to), count(to, from);
   }
-  return *std::max_element(sent.begin(), sent.end());
+  return *std::max_element(sent.begin(), sent.end(), [](const Sent& a, const Sent& b) {
+    return std::pair(a.count, a.time.value) < std::pair(b.count, b.time.value);
+  });
 }
 
 /// Rows know what one layer leaves exposed by itself; pairs of micro-batches, split backwards and a spread vocabulary
@@ -149,15 +163,17 @@ void Evaluator::report_layers(Estimate& estimate) const {
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
   const double bytes = hand_over_bytes(problem_, layout_);
-  const double sends = hand_overs(layout_) * static_cast<double>(estimate.micro_batches);
+  const Sent sent = sent_by_busiest(layout_, hops_);
+  const auto micro_batches = static_cast<double>(estimate.micro_batches);
+  const double sends = sent.count * micro_batches;
   add_row(estimate, problem_.cluster,
           {.axis = Axis::Pp,
            .op = Collective::SendRecv,
            .per_step = whole_bytes(sends * bytes),
            .count = sends,
-           .time = Seconds(sends * hop_),
+           .time = micro_batches * sent.time,
            .exposed = run_.hop},
-          {layout_.pp, layout_.world() / layout_.pp});
+          RankGrid(layout_).stages());
 }
 
 /// Of the rank whose messages take longest, which is not always the one that computes longest.

@@ -31,10 +31,10 @@ double duration(const PipelineOp& op, std::span<const StageTime> chunks) {
 /// every operation is looked at no more than three times.
 class Run {
  public:
-  Run(const Pipeline& pipeline, std::span<const StageTime> chunks, double hop)
+  Run(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops)
       : pipeline_(pipeline),
         chunks_(chunks),
-        hop_(hop),
+        hops_(hops),
         last_(model_chunks(pipeline) - 1),
         order_(pipeline_order(pipeline)),
         forward_end_(static_cast<std::size_t>(last_ + 1) * pipeline.micro_batches, kUnknown),
@@ -78,7 +78,8 @@ class Run {
   double arrival(const std::vector<double>& ends, int from, int to, int micro_batch) const {
     const double end = ends[index(from, micro_batch)];
     if (end == kUnknown) return kUnknown;
-    return end + (rank_of(from, micro_batch) == rank_of(to, micro_batch) ? 0 : hop_);
+    const int sender = rank_of(from, micro_batch), receiver = rank_of(to, micro_batch);
+    return end + (sender == receiver ? 0 : hops_.between(sender, receiver).value);
   }
 
   double inputs_ready(const PipelineOp& op) const {
@@ -107,7 +108,7 @@ class Run {
 
   const Pipeline& pipeline_;
   std::span<const StageTime> chunks_;
-  double hop_;
+  const Hops& hops_;
   int last_;
   std::vector<std::vector<PipelineOp>> order_;
   std::vector<double> forward_end_, backward_end_;  ///< by chunk and micro-batch
@@ -134,9 +135,9 @@ void count_held(PipelineRun& run, std::span<const double> held) {
 
 }  // namespace
 
-PipelineRun simulate_pipeline(const Pipeline& pipeline, std::span<const StageTime> chunks, Seconds hop,
+PipelineRun simulate_pipeline(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops,
                               std::span<const double> held) {
-  Run run(pipeline, chunks, hop.value);
+  Run run(pipeline, chunks, hops);
   PipelineRun out;
   std::vector<std::size_t> at;  // where each rank's next event goes
   std::size_t events = 0;
@@ -151,8 +152,8 @@ PipelineRun simulate_pipeline(const Pipeline& pipeline, std::span<const StageTim
   return out;
 }
 
-Seconds simulate_makespan(const Pipeline& pipeline, std::span<const StageTime> chunks, Seconds hop) {
-  Run run(pipeline, chunks, hop.value);
+Seconds simulate_makespan(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops) {
+  Run run(pipeline, chunks, hops);
   run.run([](int, const PipelineOp&, double, double) {});
   return Seconds(run.makespan());
 }

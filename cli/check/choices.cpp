@@ -35,7 +35,7 @@ template <class T>
 std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
   if (axis.key == "cp_kind" && layout.cp == 1) return "";
   if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return "";
-  if (axis.key == "schedule" && layout.pp == 1) return "";
+  if ((axis.key == "schedule" || axis.key == "order") && layout.pp == 1) return "";
   if (axis.key == "shard" && layout.shard == 0) return "all";
   return axis_text(layout.*axis.value);
 }

@@ -11,6 +11,7 @@
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
+#include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
@@ -124,7 +125,8 @@ Explanation explain_message(const Plan& plan, std::string name, Collective op, d
   const Cluster& cluster = plan.problem.cluster;
   const Tier& tier = group_tier(cluster, group);
   const bool ring = op == Collective::SendRecv;
-  const CollectiveLaw law = ring ? send_law(cluster, size, group.stride) : collective_law(cluster, op, size, group);
+  const CollectiveLaw law =
+      ring ? send_law(cluster, size, group.stride, group.size) : collective_law(cluster, op, size, group);
   Explanation out = by_law(fmt::format("one {} over {} ranks on {}", plan::name(op), group.size, tier.name), law, size,
                            ring ? 1 : wire_factor(op, group.size), seconds,
                            (ring ? cluster.calibration.scale_out : calibration_of(cluster, group)) / beside,
@@ -137,12 +139,16 @@ Explanation explain_hand_over(const Plan& plan, std::string name) {
   const Layout& layout = plan.best.layout;
   const Problem& problem = plan.problem;
   const double bytes = hand_over_bytes(problem, layout);
-  const int stride = layout.world() / layout.pp;
-  const double seconds =
-      send_time(problem.cluster, bytes, stride, layout.pp).value / problem.cluster.calibration.scale_out;
+  const std::vector<std::size_t> tiers = hop_tiers(problem.cluster, layout);
+  const Hops hops = hand_overs(problem, layout);
+  std::size_t slowest = 0;
+  for (std::size_t i = 1; i < tiers.size(); ++i)
+    if (tiers[i] > tiers[slowest]) slowest = i;
   Explanation out =
-      by_law("one hand-over between pipeline stages", send_law(problem.cluster, bytes, stride, layout.pp), bytes, 1,
-             seconds, problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
+      by_law(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
+             hop_law(problem.cluster, bytes, tiers[slowest]), bytes, 1, hops.slowest().value,
+             problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
+  if (!hops.alike()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
   out.name = std::move(name);
   return out;
 }
@@ -163,7 +169,7 @@ Result<Explanation> explain_pp(const Plan& plan, int) {
   Explanation hop = explain_hand_over(plan, "t");
   const double each = hop.value;
   return explained("pipeline communication that stays exposed", "n*t", exposed, "s",
-                   {{"n", each > 0 ? exposed / each : 0, "hand-overs that the pipeline waits for", "schedule"},
+                   {{"n", each > 0 ? exposed / each : 0, "hand-overs as slow that the pipeline waits for", "schedule"},
                     {"t", each, "seconds of one", {}}},
                    "closed form of the schedule, checked by simulation", {std::move(hop)});
 }

@@ -90,6 +90,7 @@ constexpr DialectKey kBridge[] = {
     {"lr-warmup-iters", "scheduler.lr_warmup_iters", Value},
     {"log-interval", "logger.log_interval", Value},
     {"log-throughput", "logger.log_throughput", Switch},
+    {"use-tp-pp-dp-mapping", "dist.use_tp_pp_dp_mapping", Switch},
     {"distributed-timeout-minutes", "dist.distributed_timeout_minutes", Value},
     {"data-path", "dataset.data_path", Value},
     {"tokenizer-model", "tokenizer.tokenizer_model", Value},

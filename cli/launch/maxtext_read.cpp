@@ -143,6 +143,10 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   builder.fix("ep", &Fixed::ep, d.ep, stated(builder.settings, "expert", key));
   builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() ? d.tp : 1, "");
   read_sharding(builder, mesh, d);
+  if (d.pp > 1 && !mesh.open) {  // its mesh: data, stage, fsdp
+    const AxisOrder order = builder.job.fixed.zero == 3 ? AxisOrder::PipelineOutermost : AxisOrder::DataOutermost;
+    builder.fix("order", &Fixed::order, order, name(order), "");
+  }
   return d;
 }
 

@@ -172,6 +172,15 @@ void sharding(Builder& builder) {
                                  "number of GPUs, which no file states"});
 }
 
+/// Without stages the flag orders nothing.
+void order(Builder& builder) {
+  LaunchJob& job = builder.job;
+  constexpr const char* kFlag = "use-tp-pp-dp-mapping";
+  const bool data = builder.args.has(kFlag) && job.fixed.pp.value_or(1) > 1;
+  job.fixed.order = data ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost;
+  if (data) state(job, "order", std::string(name(*job.fixed.order)), builder.args.where(kFlag));
+}
+
 void context(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Fixed& fixed = builder.job.fixed;
@@ -338,6 +347,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   else
     assume(job, "sp", "off", "Megatron-LM");
   megatron::stages(builder);
+  order(builder);
   context(builder);
   experts(builder);
   sharding(builder);

@@ -124,8 +124,9 @@ constexpr Mistake kMistakes[] = {
      "drop `--no-overlap-p2p-communication`"},
     {"rank_order", "use-tp-pp-dp-mapping",  // 3
      [](const Args& a, const Job& j) {
-       const int grid = tp(j) * cp(j), expert = j.fixed.etp.value_or(1) * j.fixed.ep.value_or(1);
-       return a.has("use-tp-pp-dp-mapping") && j.model->moe() && pp(j) > 1 && grid != expert;
+       // Without experts, too: their grid is as wide as tp then.
+       const int etp = j.model->moe() ? j.fixed.etp.value_or(1) : tp(j), expert = etp * j.fixed.ep.value_or(1);
+       return a.has("use-tp-pp-dp-mapping") && pp(j) > 1 && tp(j) * cp(j) != expert;
      },
      "with `--use-tp-pp-dp-mapping` on a pipeline, tp x cp must equal etp x ep", "drop the flag"},
     {"experts_missing", "expert-model-parallel-size",  // 26

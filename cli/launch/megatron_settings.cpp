@@ -202,6 +202,7 @@ MegatronGroup parallel_arguments(const Plan& plan) {
   if (layout.sequence_parallel) put(out, "sequence-parallel");
   put(out, "pipeline-model-parallel-size", layout.pp);
   if (layout.pp > 1) stages(out, plan);
+  if (layout.pp > 1 && layout.order == AxisOrder::DataOutermost) put(out, "use-tp-pp-dp-mapping");
   context(out, layout);
   if (plan.problem.model.moe()) {
     put(out, "expert-model-parallel-size", layout.ep);

@@ -41,6 +41,7 @@ constexpr Choice kChoices[] = {
     {"schedule", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.schedule)) : ""; }},
     {"recompute", [](const Estimate& e) { return recompute_text(e.layout.recompute); }},
     {"sequence_parallel", [](const Estimate& e) { return on_off(e.layout.sequence_parallel); }},
+    {"order", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.order)) : ""; }},
     {"stage_layers", [](const Estimate& e) { return stage_layers_text(e.stage_layers); }},
 };
 

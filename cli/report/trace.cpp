@@ -266,12 +266,13 @@ class Writer {
 
   /// Transfers to other ranks, each as long as a hand-over takes.
   void sends(std::size_t begin, std::size_t end) {
-    if (!(step_.hop.value > 0)) return;
+    if (!(step_.hops.slowest().value > 0)) return;
     std::vector<Seconds> busy;
     const int last = model_chunks(step_.pipeline) - 1, rank = step_.ops[begin].rank;
     const auto send = [&](const ReplayedOp& op, int to_chunk, int micro_batch, const char* what) {
-      if (pipeline_rank(step_.pipeline, to_chunk, micro_batch) == rank) return;
-      const Seconds arrival = op.end + step_.hop;
+      const int to = pipeline_rank(step_.pipeline, to_chunk, micro_batch);
+      if (to == rank) return;
+      const Seconds arrival = op.end + step_.hops.between(rank, to) * step_.scale;
       slice(rank, lane(busy, op.end, arrival, rank), fmt::format("send {} {}", what, micro_batch), op.end, arrival);
     };
     for (std::size_t i = begin; i < end; ++i) {

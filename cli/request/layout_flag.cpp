@@ -99,6 +99,9 @@ Result<bool> read_value(const LayoutAxis<CpKind>& axis, const std::string& text,
 Result<bool> read_value(const LayoutAxis<Schedule>& axis, const std::string& text, std::optional<Schedule>& out) {
   return read_word(axis.word, text, kScheduleNames, out);
 }
+Result<bool> read_value(const LayoutAxis<AxisOrder>& axis, const std::string& text, std::optional<AxisOrder>& out) {
+  return read_word(axis.word, text, kAxisOrderNames, out);
+}
 Result<bool> read_value(const LayoutAxis<bool>& axis, const std::string& text, std::optional<bool>& out) {
   if (text.empty() || text == "on" || text == "1" || text == "true")
     out = true;

@@ -59,6 +59,7 @@ void read_layout_fields(const JsonFields& fields, Estimate& e) {
   l.schedule = word(fields, "schedule", kScheduleNames);
   l.recompute = recompute(fields);
   l.sequence_parallel = fields.boolean("sequence_parallel");
+  if (fields.has("order")) l.order = word(fields, "order", kAxisOrderNames);  // plans of earlier versions have none
   e.stage_layers = fields.integers("stage_layers");
   if (!fields.present() || !fields.has("stage_layers")) return;
   if (e.stage_layers.size() != static_cast<std::size_t>(l.pp))

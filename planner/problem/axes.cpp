@@ -37,6 +37,7 @@ std::string axis_text(int value) { return fmt::format("{}", value); }
 std::string axis_text(bool value) { return value ? "on" : "off"; }
 std::string axis_text(CpKind value) { return std::string(name(value)); }
 std::string axis_text(Schedule value) { return std::string(name(value)); }
+std::string axis_text(AxisOrder value) { return std::string(name(value)); }
 std::string axis_text(const Recompute& value) { return recompute_text(value); }
 std::string axis_text(const std::vector<int>& value) { return stage_layers_text(value); }
 

@@ -44,6 +44,7 @@ inline constexpr std::tuple kAxes{
     LayoutAxis<Schedule>{"schedule", "schedule", &Layout::schedule, &Fixed::schedule},
     LayoutAxis<Recompute>{"recompute", "recompute", &Layout::recompute, &Fixed::recompute},
     LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel},
+    LayoutAxis<AxisOrder>{"order", "order", &Layout::order, &Fixed::order},
     LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers},
 };
 
@@ -63,6 +64,7 @@ constexpr void each_axis(const Visit& visit) {
 [[nodiscard]] std::string axis_text(bool value);
 [[nodiscard]] std::string axis_text(CpKind value);
 [[nodiscard]] std::string axis_text(Schedule value);
+[[nodiscard]] std::string axis_text(AxisOrder value);
 [[nodiscard]] std::string axis_text(const Recompute& value);
 [[nodiscard]] std::string axis_text(const std::vector<int>& value);
 

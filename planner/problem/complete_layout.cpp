@@ -29,6 +29,7 @@ Layout complete_layout(const Problem& problem) {
   layout.schedule = fixed.schedule.value_or(layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
   layout.recompute = fixed.recompute.value_or(Recompute{});
   layout.sequence_parallel = fixed.sequence_parallel.value_or(layout.tp > 1);
+  layout.order = fixed.order.value_or(AxisOrder::PipelineOutermost);
   layout.chunk_layers = fixed.chunk_layers.value_or(std::vector<int>{});
   return layout;
 }

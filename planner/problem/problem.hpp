@@ -35,6 +35,7 @@ struct Fixed {
   std::optional<Schedule> schedule;
   std::optional<Recompute> recompute;
   std::optional<bool> sequence_parallel;
+  std::optional<AxisOrder> order;
   std::optional<std::vector<int>> chunk_layers;
   bool operator==(const Fixed&) const = default;
 };

@@ -182,6 +182,7 @@ FrameworkDefaults meta() {
   stack.tp_overlap = false;  // its tensor parallelism stays inside a node because it is exposed
   FrameworkDefaults row{"Meta", stack, 2, 4, true, true, CpKind::AllGather};
   row.interleaves = true;
+  row.order = AxisOrder::DataOutermost;  // [TP, CP, PP, DP], section 3.3.2
   return row;
 }
 

@@ -46,6 +46,7 @@ struct FrameworkDefaults {
   bool accumulates = true;         ///< micro-batches of one sequence unless stated; false: the whole batch in one
   std::uint16_t recomputes = 0;    ///< RecomputeModule bits of what is recomputed unless stated
   bool recomputes_to_fit = false;  ///< unless stated, as many layers are recomputed as memory demands
+  AxisOrder order = AxisOrder::PipelineOutermost;
 };
 
 /// The first row whose keyword stands in `framework`; Megatron-LM's if none does.

@@ -187,6 +187,13 @@ constexpr Rule kRules[] = {
        return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
      }},
 
+    {"order_keeps_stages", "with dp outermost every rank's experts belong to its own stage: etp * ep is tp * cp",
+     Level::Schedule, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return l.order == AxisOrder::PipelineOutermost || l.pp == 1 || !p.model.moe() ||
+              static_cast<std::int64_t>(l.etp) * l.ep == static_cast<std::int64_t>(l.tp) * l.cp;
+     },
+     0, [](const Problem&, const Layout& l) { return fmt::format("{} * {} and {} * {}", l.etp, l.ep, l.tp, l.cp); }},
     {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,

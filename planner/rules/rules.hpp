@@ -16,7 +16,7 @@ enum class Level : std::uint8_t {
   Experts,     ///< ep, etp
   MicroBatch,  ///< micro_batch
   Context,     ///< cp_kind, cp_ulysses
-  Schedule,    ///< schedule, vp
+  Schedule,    ///< schedule, vp, order
   Sharding,    ///< zero, shard
   Recompute,
 };

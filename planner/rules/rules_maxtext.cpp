@@ -1,6 +1,7 @@
 // What MaxText accepts. Sources: MaxText e591f30c src/maxtext/configs/types.py (validators), configs/base.yml
 // (logical_axis_rules: which weights and activations each mesh axis splits), layers/pipeline.py.
 // Tested by tests/planner/framework_rules_test.cpp and by MaxText itself, tests/validators/.
+#include "formulas/rank_grid.hpp"
 #include "planner/rules/rule_tables.hpp"
 
 namespace plan {
@@ -66,6 +67,14 @@ constexpr Rule kRules[] = {
     {"maxtext_micro_batches", "pp divides MaxText's micro-batches", Level::Schedule, kMaxtext,
      [](const Problem& p, const Layout& l) { return l.pp == 1 || rule::divides(l.pp, rule::micro_batches_of(p, l)); }},
 
+    // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone stand outside the stages. With replicas of
+    // shard groups some stand outside and some inside; they are counted as inside.
+    {"maxtext_order", "MaxText's data axis stands outside the pipeline, its fsdp axis inside", Level::Sharding,
+     kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       const bool outside = l.order == AxisOrder::DataOutermost;
+       return outside == (l.zero != 3) || !order_matters(p.cluster, l);
+     }},
     {"maxtext_zero", "MaxText shards everything (zero 3), the optimizer (zero 1) or nothing; cp and ep shard weights",
      Level::Sharding, kMaxtext,
      [](const Problem&, const Layout& l) {

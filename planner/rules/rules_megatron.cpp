@@ -33,6 +33,8 @@ bool recomputes(const Layout& layout, std::uint16_t modules) {
   return layout.recompute.kind == RecomputeKind::Selective && (layout.recompute.modules & modules) != 0;
 }
 
+bool pipeline_outermost(const Layout& l) { return l.order == AxisOrder::PipelineOutermost || l.pp == 1; }
+
 constexpr Rule kRules[] = {
     {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
@@ -62,6 +64,12 @@ constexpr Rule kRules[] = {
        const int away = p.training.offload.layers;
        return away == 0 || (l.pp == 1 && away < p.model.depth());
      }},
+    // Of a dense model, too: its experts' grid is tp wide then.
+    {"order_keeps_copies",
+     "with dp outermost Megatron wants as many copies of experts as of the rest: cp 1 without "
+     "experts",
+     Level::Schedule, kMegatron,
+     [](const Problem& p, const Layout& l) { return pipeline_outermost(l) || p.model.moe() || l.cp == 1; }},
     {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
      [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
     {"interleaving_needs_overlap", "interleaved stages on pp 2 need overlapped point-to-point communication",
@@ -75,6 +83,8 @@ constexpr Rule kRules[] = {
     // Its code lets Megatron-FSDP stand on a pipeline, but no published run does: only where the user asks for it.
     {"zero_needs_pp_1", "Megatron-FSDP stands without pipeline stages, unless zero is fixed", Level::Sharding,
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},
+    {"fsdp_order", "Megatron-FSDP keeps the pipeline outermost", Level::Sharding, kMegatron,
+     [](const Problem&, const Layout& l) { return l.zero <= 1 || pipeline_outermost(l); }},
     {"fsdp_optimizer", "Megatron-FSDP needs adam or sgd", Level::Sharding, kMegatron,
      [](const Problem& p, const Layout& l) { return l.zero <= 1 || p.training.optimizer != Optimizer::Muon; }},
     {"precision_aware_shards", "optimizer states that are offloaded or narrower than fp32 are sharded", Level::Sharding,

@@ -80,6 +80,8 @@ constexpr Rule kRules[] = {
        return l.cp == 1 || l.cp_kind == CpKind::AllGather || l.cp_kind == CpKind::Ring;
      }},
 
+    {"torchtitan_order", "torchtitan's mesh has the pipeline outermost", Level::Schedule, kTorchtitan,
+     [](const Problem&, const Layout& l) { return l.pp == 1 || l.order == AxisOrder::PipelineOutermost; }},
     {"torchtitan_schedule", "torchtitan runs GPipe, 1F1B, interleaved, breadth-first, ZB-V and DualPipeV",
      Level::Schedule, kTorchtitan, [](const Problem&, const Layout& l) { return known_schedule(l.schedule); }},
     {"torchtitan_micro_batches", "1F1B needs pp micro-batches, interleaved 1F1B rounds of equal length",

@@ -238,6 +238,7 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.sequence_parallel =
       layout.tp > 1 && (run.sequence_parallel ? *run.sequence_parallel != 0 : defaults.sequence_parallel);
   layout.cp_kind = defaults.cp_kind;
+  layout.order = defaults.order;
   const bool named = run.schedule == "interleaved", stated_in_full = run.task.starts_with("functional-test");
   if (!run.vp && (named || (run.schedule.empty() && defaults.interleaves && !stated_in_full)))
     layout.vp = unstated_chunks(problem, layout, defaults.interleaves);

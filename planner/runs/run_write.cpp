@@ -55,6 +55,7 @@ std::string differs(const Layout& a, const Layout& b) {
                                                {"micro_batch", a.micro_batch == b.micro_batch},
                                                {"schedule", a.schedule == b.schedule || a.pp == 1},
                                                {"sequence_parallel", a.sequence_parallel == b.sequence_parallel},
+                                               {"order", a.order == b.order || a.pp == 1},
                                                {"recompute", a.recompute == b.recompute}};
   for (const auto& [what, equal] : same)
     if (!equal) return what;

@@ -98,6 +98,8 @@ Layout random_layout(std::mt19937& random, const Problem& problem) {
                                          Schedule::BreadthFirst, Schedule::ZbV, Schedule::DualPipeV});
     const bool single = l.schedule == Schedule::GPipe || l.schedule == Schedule::OneFOneB;
     l.vp = single ? 1 : 2 + static_cast<int>(random() % 3);
+    const bool outside = problem.framework == Framework::Maxtext ? l.zero != 3 : random() % 3 == 0;
+    if (outside) l.order = AxisOrder::DataOutermost;
   }
   const std::vector<Recompute> recomputes = enumerate_recomputes(problem, 4);
   l.recompute = pick(random, recomputes);

@@ -69,10 +69,17 @@ struct Collector {
   }
 
   void schedules(Layout layout) {
-    if (layout.pp == 1) return layout.schedule = Schedule::OneFOneB, shardings(layout);
+    if (layout.pp == 1) {
+      layout.schedule = Schedule::OneFOneB, layout.order = problem.fixed.order.value_or(layout.order);
+      return shardings(layout);
+    }
     for (int i = 0; i < kSchedules; ++i) {
       layout.schedule = static_cast<Schedule>(i);
-      for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp) shardings(layout);
+      for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp)
+        for (const AxisOrder order : {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost}) {
+          layout.order = order;
+          shardings(layout);
+        }
     }
   }
 

@@ -264,12 +264,12 @@ struct Finish {
 using Board = std::map<std::tuple<char, int, int, int>, Finish>;  // kind, micro-batch, stage, direction
 
 /// Earliest time at which `o` may start on `rank`; negative if an input is not there yet.
-double earliest(const Op& o, int rank, int stages, const Board& board, double hop) {
+double earliest(const Op& o, int rank, int stages, const Board& board, const Link& link) {
   double time = 0;
   const auto need = [&](char kind, int micro_batch, int stage, int direction) {
     const auto it = board.find({kind, micro_batch, stage, direction});
     if (it == board.end()) return time = -1, void();
-    if (time >= 0) time = std::max(time, it->second.time + (it->second.rank == rank ? 0 : hop));
+    if (time >= 0) time = std::max(time, it->second.time + (it->second.rank == rank ? 0 : link(it->second.rank, rank)));
   };
   const auto back_needs = [&](int micro_batch, int stage, int direction) {
     need('F', micro_batch, stage, direction);
@@ -325,6 +325,10 @@ std::vector<std::vector<Op>> orders(const Shape& s) {
 }
 
 Run replay(const Shape& s, const std::vector<Cost>& costs, double hop) {
+  return replay(s, costs, [hop](int, int) { return hop; });
+}
+
+Run replay(const Shape& s, const std::vector<Cost>& costs, const Link& link) {
   const std::vector<Order> todo = orders(s);
   const int stages = static_cast<int>(costs.size());
   Run run;
@@ -338,7 +342,7 @@ Run replay(const Shape& s, const std::vector<Cost>& costs, double hop) {
     for (int rank = 0; rank < s.pp; ++rank)
       while (at[rank] < todo[rank].size()) {
         const Op& o = todo[rank][at[rank]];
-        const double start = earliest(o, rank, stages, board, hop);
+        const double start = earliest(o, rank, stages, board, link);
         if (start < 0) break;
         const double took = duration(o, costs);
         now[rank] = std::max(now[rank], start) + took;

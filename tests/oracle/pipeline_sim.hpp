@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "formulas/layout.hpp"
@@ -47,5 +48,8 @@ struct Run {
 /// `costs` has one entry a stage of the model; handing over to another rank takes `hop` and no rank waits
 /// for it but the one that needs the data.
 Run replay(const Shape& shape, const std::vector<Cost>& costs, double hop);
+/// The same with a time for each pair of ranks.
+using Link = std::function<double(int from, int to)>;
+Run replay(const Shape& shape, const std::vector<Cost>& costs, const Link& link);
 
 }  // namespace plan::oracle
