@@ -33,6 +33,9 @@ void terminated() {
 
 int run(const std::vector<std::string>& words) {
   plan::Streams streams;
+  streams.write_now = [](std::string_view text) {
+    static_cast<void>(plan::write_all(STDOUT_FILENO, plan::as_utf8(std::string(text))));
+  };
   const int status = plan::run_command_line(words, streams);
   const bool ok = plan::write_all(STDOUT_FILENO, plan::as_utf8(std::move(streams.out)));
   if (!ok) streams.err += "error: cannot write to the standard output\n";

@@ -27,7 +27,7 @@ arrows(cli/launch cli/terminal ${domain})
 arrows(cli/logs cli/terminal ${domain})
 arrows(cli/request cli/launch cli/terminal ${domain})
 arrows(cli/explain cli/request cli/terminal ${domain})
-arrows(cli/check cli/request cli/launch cli/terminal ${domain})
+arrows(cli/check cli/request cli/launch cli/logs cli/terminal ${domain})
 arrows(cli/report cli/logs cli/check cli/explain cli/request cli/terminal ${domain})
 arrows(cli/commands cli/report cli/logs cli/check cli/explain cli/request cli/launch cli/terminal ${domain})
 arrows(cli cli/commands cli/terminal)  # main.cpp

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/check/budget_file.hpp"
+#include "cli/check/measured.hpp"
 #include "cli/request/args.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "formulas/result.hpp"
@@ -24,6 +25,7 @@ struct ResolvedJob {
   std::optional<Layout> layout{};  ///< empty: the best one is searched
   RunLength run{};
   std::vector<Note> notes{};
+  std::vector<std::string> logs{}, smi{};                   ///< of the job's run; empty: nothing was measured
   std::map<std::string, std::string, std::less<>> homes{};  ///< where what no launch file states would stand
 };
 
@@ -59,8 +61,10 @@ struct Finding {
   std::string rule{};  ///< stable: "memory.peak", "memory.peak.since_baseline", "layout", "profile"
   State state = State::Pass;
   bool at_risk = false;
+  bool measured = false;  ///< the run is judged, not the prediction
   MetricUnit unit = MetricUnit::Memory;
-  std::optional<Verdict> verdict{};                ///< none for `layout` and `profile`
+  std::optional<Verdict> verdict{};                ///< none for `layout`, `profile` and a run that just went on
+  std::optional<double> predicted{};               ///< of what was measured
   std::string now{}, limit{}, margin{}, change{};  ///< as the table shows them
   std::string message{};                           ///< what is broken, one sentence; empty for a pass
   Place place{};                                   ///< of the limit in the budget
@@ -76,6 +80,7 @@ struct CheckedJob {
   std::string budget{};        ///< file
   std::optional<Plan> plan{};  ///< none if the layout is not possible
   std::string baseline{};      ///< file it was compared with
+  std::optional<MeasuredJob> measured{};
   std::vector<Finding> findings{};
   std::vector<Suggestion> suggestions{};
   std::vector<Note> notes{};
@@ -89,8 +94,9 @@ struct CheckReport {
   int total() const;
 };
 
-/// Judges a job against its limits and, if one fails, looks for the smallest changes that would keep them all.
-[[nodiscard]] CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool require_profile);
+/// Judges a job against its limits and, if one fails, looks for the smallest changes that would keep them all. Where a
+/// run of the job was measured, limits that it shows are held against it. Errors are of the run's files.
+[[nodiscard]] Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool require_profile);
 
 /// "activations +8.5 GiB, transient -0.1 GiB", all in the unit of the first; what is too small to see there is left
 /// out.
@@ -121,6 +127,10 @@ struct CheckReport {
 /// Findings of a job that could be estimated.
 [[nodiscard]] std::vector<Finding> find_findings(const ResolvedJob& job, const Plan& now, const EarlierPlan* baseline,
                                                  const std::vector<Restoration>& restored);
+/// The same with what a run shows in the place of what was predicted of it; limits since a baseline stay between
+/// predictions.
+void judge_measured(const ResolvedJob& job, const Plan& now, const MeasuredJob& measured,
+                    std::vector<Finding>& findings);
 [[nodiscard]] std::vector<Suggestion> find_suggestions(const ResolvedJob& job, const Layout& layout,
                                                        const EarlierPlan* baseline,
                                                        const std::vector<Restoration>& restored);

@@ -1,5 +1,6 @@
 // One job of a budget: estimated, judged, explained. Tested by tests/cli/check_test.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -50,6 +51,17 @@ Finding unmeasured(const ResolvedJob& job, const std::vector<std::string>& missi
   return finding;
 }
 
+/// What was measured, and which limits were not.
+Note notes_of_run(const MeasuredJob& measured, const std::vector<Finding>& findings) {
+  std::vector<std::string> predicted;
+  for (const Finding& finding : findings)
+    if (!finding.measured) predicted.push_back(finding.rule);
+  std::string text = fmt::format("measured: {}", measured_text(measured));
+  if (!predicted.empty())
+    text += fmt::format("; predicted, since the run does not show it: {}", fmt::join(predicted, ", "));
+  return {"measured", text};
+}
+
 Result<Plan> estimated(const ResolvedJob& job) {
   if (job.layout) return plan_layout(job.problem, *job.layout);
   Problem problem = job.problem;
@@ -59,7 +71,7 @@ Result<Plan> estimated(const ResolvedJob& job) {
 
 }  // namespace
 
-CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool require_profile) {
+Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool require_profile) {
   CheckedJob out{
       .name = job.budget->name,
       .title = fmt::format("{} on {} x {}", job.problem.model.name, job.problem.gpus, job.problem.cluster.gpu.name),
@@ -75,12 +87,20 @@ CheckedJob check_job(const ResolvedJob& job, const EarlierPlan* baseline, bool r
     out.plan = *now;
     out.notes = now->notes;
     out.findings = find_findings(job, *now, baseline, restored);
+    if (!job.logs.empty()) {
+      Result<MeasuredJob> measured = measured_job(job.logs, job.smi, job.problem, now->best);
+      if (!measured) return fail(measured.error());
+      judge_measured(job, *now, *measured, out.findings);
+      out.notes.insert(out.notes.begin(), notes_of_run(*measured, out.findings));
+      out.measured = std::move(*measured);
+    }
   } else {
     out.findings.push_back(impossible(job, now.error()));
   }
   out.notes.insert(out.notes.begin(), job.notes.begin(), job.notes.end());  // what the verdict rests on comes first
   bool limits_failed = false;
-  for (const Finding& finding : out.findings) limits_failed = limits_failed || finding.state == State::Fail;
+  for (const Finding& finding : out.findings)  // a change that was estimated cures no run
+    limits_failed = limits_failed || (finding.state == State::Fail && !finding.measured);
   if (limits_failed && layout) out.suggestions = find_suggestions(job, *layout, baseline, restored);
   if (!require_profile) return out;
   if (const auto missing = out.plan ? unmeasured_parts(job, out.plan->best) : std::vector<std::string>{"all of it"};

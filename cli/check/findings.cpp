@@ -142,6 +142,61 @@ std::string loosened(const Verdict& v, MetricUnit unit) {
   return {};
 }
 
+/// The limit that would just hold.
+void allow(Finding& finding) {
+  const Verdict& v = *finding.verdict;
+  if (finding.state != State::Fail || v.limit.since_baseline || v.limit.metric == Metric::MemoryFit) return;
+  if (const std::string text = loosened(v, finding.unit); !text.empty())
+    finding.allow = fmt::format("{}: {}", metric_row(v.limit.metric).name, text);
+}
+
+/// A verdict as reports show it, not yet explained.
+Finding finding_of(const ResolvedJob& job, Verdict verdict) {
+  const MetricRow& row = metric_row(verdict.limit.metric);
+  Finding finding{.rule = rule_id(verdict.limit), .state = verdict.state, .at_risk = verdict.at_risk};
+  finding.unit = row.unit;
+  if (verdict.limit.place.line == 0) {
+    const auto gpus = job.budget->words.find("gpus");
+    verdict.limit.place = gpus == job.budget->words.end() ? job.budget->place : gpus->second.place;
+  }
+  finding.place = verdict.limit.place;
+  finding.now = verdict.limit.since_baseline ? moved_text(verdict, row.unit, verdict.bound.relative)
+                                             : now_text(verdict, row.unit);
+  finding.limit = limit_text(verdict, job.problem);
+  finding.margin = margin_text(verdict, row.unit);
+  finding.change = moved_text(verdict, row.unit, false);
+  finding.verdict = std::move(verdict);
+  return finding;
+}
+
+/// Why a run breaks a limit: what it showed, beside what was predicted, and what would tell more.
+void explain_run(Finding& finding, const Plan& now, const MeasuredJob& measured) {
+  const Verdict& v = *finding.verdict;
+  const MetricRow& row = metric_row(v.limit.metric);
+  if (about_memory(v.limit.metric) && measured.out_of_memory) {
+    const OutOfMemory& oom = *measured.out_of_memory;
+    finding.message = fmt::format("the run was out of memory at {}", oom.where);
+    if (oom.capacity > 0)
+      finding.facts.push_back(fmt::format("{} asked for, {} free of {}", memory_text(round_bytes(oom.asked)),
+                                          memory_text(round_bytes(oom.free)), memory_text(round_bytes(oom.capacity))));
+  } else {
+    const Texts texts = distinct_texts(row.unit, v.counted, v.bound.value);
+    const std::string allowed = v.limit.metric == Metric::MemoryFit
+                                    ? fmt::format("{} has {}", now.problem.cluster.gpu.name, texts.b)
+                                    : fmt::format("the budget allows {}", v.bound.text);
+    finding.message = fmt::format("{} was {} in {}, {}", row.name, texts.a, measured.files, allowed);
+  }
+  if (about_memory(v.limit.metric) && measured.unseen > 0)
+    finding.facts.push_back(fmt::format("{} of it {}, the rest predicted: what the allocator does not see",
+                                        memory_text(round_bytes(measured.peak - measured.unseen)), measured.peak_kind));
+  const double predicted = finding.predicted.value_or(0);
+  finding.facts.push_back(
+      fmt::format("predicted {}{}", figure_text(row.unit, predicted),
+                  predicted > 0 ? fmt::format(": measured {:+.1f} %", 100 * (v.now.value / predicted - 1)) : ""));
+  finding.help.push_back(fmt::format("`plan diagnose --log {}` with the same job says what makes the difference",
+                                     measured.files.substr(0, measured.files.find(", "))));
+}
+
 }  // namespace
 
 std::vector<Finding> find_findings(const ResolvedJob& job, const Plan& now, const EarlierPlan* baseline,
@@ -153,28 +208,36 @@ std::vector<Finding> find_findings(const ResolvedJob& job, const Plan& now, cons
   if (baseline == nullptr) std::erase_if(budget.limits, [](const Limit& limit) { return limit.since_baseline; });
   std::vector<Finding> findings;
   for (Verdict& verdict : judge_all(budget, now.best, job.problem.gpus, baseline == nullptr ? nullptr : &before)) {
-    const MetricRow& row = metric_row(verdict.limit.metric);
-    Finding finding{
-        .rule = rule_id(verdict.limit), .state = verdict.state, .at_risk = verdict.at_risk, .unit = row.unit};
-    if (verdict.limit.place.line == 0) {
-      const auto gpus = job.budget->words.find("gpus");
-      verdict.limit.place = gpus == job.budget->words.end() ? job.budget->place : gpus->second.place;
-    }
-    finding.place = verdict.limit.place;
-    finding.now = verdict.limit.since_baseline ? moved_text(verdict, row.unit, verdict.bound.relative)
-                                               : now_text(verdict, row.unit);
-    finding.limit = limit_text(verdict, job.problem);
-    finding.margin = margin_text(verdict, row.unit);
-    finding.change = moved_text(verdict, row.unit, false);
-    finding.verdict = std::move(verdict);
+    Finding finding = finding_of(job, std::move(verdict));
     if (finding.state != State::Pass) explain(finding, job, now, baseline, restored);
-    const Verdict& v = *finding.verdict;
-    if (finding.state == State::Fail && !v.limit.since_baseline && v.limit.metric != Metric::MemoryFit)
-      if (const std::string text = loosened(v, row.unit); !text.empty())
-        finding.allow = fmt::format("{}: {}", row.name, text);
+    allow(finding);
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+void judge_measured(const ResolvedJob& job, const Plan& now, const MeasuredJob& measured,
+                    std::vector<Finding>& findings) {
+  const Estimate run = as_measured(now.best, measured);
+  for (Finding& finding : findings) {
+    if (!finding.verdict || finding.verdict->limit.since_baseline) continue;
+    Limit limit = finding.verdict->limit;
+    if (!shows(measured, limit.metric)) continue;
+    const double predicted = finding.verdict->now.value;
+    const bool just_ran = limit.metric == Metric::MemoryFit && !(measured.peak > 0) && !measured.out_of_memory;
+    if (limit.metric == Metric::MemoryFit && limit.fail) limit.fail->value = static_cast<double>(run.capacity.value);
+    finding = finding_of(
+        job, judge(limit, measure(limit.metric, run, job.problem.gpus, job.run), {}, job.budget->budget.risk));
+    finding.measured = true, finding.predicted = predicted;
+    if (just_ran) {  // it did not run out, and nothing says how near it came
+      finding.verdict.reset(), finding.predicted.reset();
+      finding.state = State::Pass, finding.now = "it ran", finding.margin.clear();
+      continue;
+    }
+    finding.change = fmt::format("predicted {}", figure_text(finding.unit, predicted));
+    if (finding.state != State::Pass) explain_run(finding, now, measured);
+    allow(finding);
+  }
 }
 
 }  // namespace plan

@@ -6,6 +6,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/launch/megatron_log.hpp"
 #include "cli/report/check.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "presets/yaml.hpp"
@@ -50,6 +51,20 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
   return budgets;
 }
 
+/// A run is of one layout: where neither budget nor flags say which, a log that prints its job's arguments does.
+void name_job_of_log(BudgetJob& job, const Args& args, Errors& errors) {
+  for (const std::string& log : args.measured)
+    if (printed_arguments(log)) {
+      job.from.push_back({log, {log, 0, 0, 1, {}}});
+      return;
+    }
+  errors.push_back({"missing_key",
+                    "nothing says which layout ran",
+                    {"no log prints its job's arguments, as Megatron-LM's do"},
+                    {"write `layout: tp8,pp16` in the budget, or `--from train.sbatch`"},
+                    job.place});
+}
+
 /// What was typed beside the budgets holds for every job.
 void override_jobs(std::vector<BudgetFile>& budgets, const Args& args, Errors& errors) {
   std::size_t jobs = 0;
@@ -59,8 +74,18 @@ void override_jobs(std::vector<BudgetFile>& budgets, const Args& args, Errors& e
                       fmt::format("`--from` names the launch files of one job; the budget has {}", jobs),
                       {},
                       {"name them in the budget: `from: train.sh` in each job, or `each: configs/*.sh`"}});
+  if (!args.measured.empty() && jobs > 1)
+    errors.push_back({"conflicting_flags",
+                      fmt::format("`--measured` names the log of one run; the budget has {} jobs", jobs),
+                      {},
+                      {"keep the limits of runs that are measured in budgets of their own"}});
+  if (args.measured.empty() && !args.smi.empty())
+    errors.push_back(
+        {"missing_flag", "`--smi` stands beside a run's log", {}, {"name the log with `--measured out.log`"}});
   for (BudgetFile& budget : budgets)
     for (BudgetJob& job : budget.jobs) {
+      if (!args.measured.empty() && args.from.empty() && job.from.empty() && !job.words.contains("layout"))
+        name_job_of_log(job, args, errors);
       if (!args.from.empty()) job.from.clear();
       for (const std::string& file : args.from) job.from.push_back({file, {file, 0, 0, 1, {}}});
       if (args.risk) job.budget.risk = *args.risk == "at-risk" ? Risk::AtRisk : Risk::Yes;
@@ -117,6 +142,7 @@ int run_check(const Args& args, Streams& streams) {
     for (const BudgetFile& budget : budgets)
       for (const BudgetJob& job : budget.jobs)
         if (auto resolved = take(resolve_job(job, args), errors)) {
+          resolved->logs = args.measured, resolved->smi = args.smi;
           earlier.push_back(baseline_of(*resolved, args, baselines, resolved->notes, errors));
           jobs.push_back(std::move(*resolved));
         }
@@ -125,7 +151,9 @@ int run_check(const Args& args, Streams& streams) {
   CheckReport report{.warn_only = args.warn_only};
   for (const BudgetFile& budget : budgets) report.budgets.push_back(budget.file);
   for (std::size_t i = 0; i < jobs.size(); ++i)
-    report.jobs.push_back(check_job(jobs[i], earlier[i], args.require_profile));
+    if (auto checked = take(check_job(jobs[i], earlier[i], args.require_profile), errors))
+      report.jobs.push_back(std::move(*checked));
+  if (!errors.empty()) return report_errors(errors, streams, "checked");
   streams.out = report_text(report, args, streams.out_terminal);
   return report.count(State::Fail) > 0 && !args.warn_only ? kNo : kYes;
 }

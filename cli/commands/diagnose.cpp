@@ -7,8 +7,10 @@
 #include <filesystem>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/diagnose.hpp"
 #include "cli/commands/write_output.hpp"
 #include "cli/launch/megatron_log.hpp"
+#include "cli/logs/job_logs.hpp"
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"
@@ -52,35 +54,6 @@ Observable part_of_group(const TraceGroup& group, const Layout& layout) {
   if (group.ranks > 1 && group.ranks == layout.cp && layout.cp != layout.dense_group()) return Observable::Cp;
   if (group.ranks == 0 && layout.tp > 1 && layout.dense_group() == 1) return Observable::Tp;
   return Observable::Dp;
-}
-
-/// The time of a step from whatever the log prints of its speed.
-std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
-  if (const Series* times = log.find(LogFigure::StepTime)) return steady(*times);
-  const auto from_rate = [&](LogFigure figure, double work) -> std::optional<Steady> {
-    const Series* rates = log.find(figure);
-    if (rates == nullptr) return std::nullopt;
-    Steady rate = steady(*rates);
-    if (!(rate.median > 0)) return std::nullopt;
-    rate.median = work / rate.median;
-    return rate;
-  };
-  const double sequences = static_cast<double>(problem.training.global_batch);
-  const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  if (auto step = from_rate(LogFigure::TokensPerSecondGpu, tokens / problem.gpus)) return step;
-  if (auto step = from_rate(LogFigure::TokensPerSecond, tokens)) return step;
-  return from_rate(LogFigure::SamplesPerSecond, sequences);
-}
-
-/// A log of another job tells nothing about this one.
-std::optional<Error> other_job(const MeasuredLog& log, const Problem& problem) {
-  const Series* batches = log.find(LogFigure::GlobalBatch);
-  if (batches == nullptr || std::llround(batches->last()) == problem.training.global_batch) return std::nullopt;
-  return Error{"files_disagree",
-               fmt::format("{} is of steps of {:.0f} sequences, and the job has {}", log.file, batches->last(),
-                           problem.training.global_batch),
-               {},
-               {fmt::format("--global-batch {:.0f}", batches->last())}};
 }
 
 /// Switches that would make the prediction what was measured, to within a twentieth.
@@ -132,32 +105,15 @@ void take_snapshot(const MemorySnapshot& snapshot, DiagnosisReport& report) {
 }
 
 void compare_memory(DiagnosisReport& report) {
-  const std::pair<LogFigure, const char*> kinds[] = {{LogFigure::Allocated, "allocated"},
-                                                     {LogFigure::Reserved, "reserved"}};
-  for (const auto& [figure, kind] : kinds) {
-    double most = figure == LogFigure::Allocated ? report.snapshot_allocated : report.snapshot_reserved;
-    for (const MeasuredLog& log : report.logs)
-      if (const Series* series = log.find(figure)) most = std::max(most, series->largest());
+  const std::pair<double, const char*> kinds[] = {
+      {std::max(report.snapshot_allocated, largest_of(report.logs, LogFigure::Allocated)), "allocated"},
+      {std::max(report.snapshot_reserved, largest_of(report.logs, LogFigure::Reserved)), "reserved"},
+      {std::max(report.device_used, largest_of(report.logs, LogFigure::Device)), "device"}};
+  for (const auto& [most, kind] : kinds) {
     if (most > 0)
       report.memory.push_back({kind, most, predicted_memory(report.plan.best, kind),
                                memory_causes(report.plan.problem, report.plan.best, kind, most)});
   }
-}
-
-/// Ranks whose own steps take longer than the others' name the slow one.
-void compare_ranks(const std::vector<Steady>& steps, const std::vector<MeasuredLog>& logs,
-                   std::vector<Evidence>& evidence) {
-  constexpr double kSlower = 1.03;
-  if (steps.size() < 2) return;
-  std::vector<double> medians;
-  for (const Steady& step : steps) medians.push_back(step.median);
-  std::nth_element(medians.begin(), medians.begin() + static_cast<std::ptrdiff_t>(medians.size() / 2), medians.end());
-  const double usual = medians[medians.size() / 2];
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].median > kSlower * usual)
-      evidence.push_back(
-          {"slow_rank", true,
-           fmt::format("{} takes {:.3g} s a step, the others {:.3g} s", logs[i].file, steps[i].median, usual)});
 }
 
 /// A log that prints its job's arguments says by itself which job it is of.
@@ -171,21 +127,37 @@ Args with_job_of_log(Args args) {
   return args;
 }
 
-Errors missing_files(const Args& args) {
+/// Flags that do not go together, or are missing.
+Errors mistaken_flags(const Args& args) {
   Errors errors;
   if (args.log.empty() && args.trace.empty() && args.snapshot.empty())
     errors.push_back({"missing_flag",
                       "`plan diagnose` needs what was measured",
                       {},
                       {"write `--log out.log` or `--trace trace.json`"}});
-  if (!args.layout && args.from.empty())
-    errors.push_back({"missing_flag",
-                      "nothing says which layout ran",
-                      args.log.empty()
-                          ? std::vector<std::string>{}
-                          : std::vector<std::string>{"no log prints its job's arguments, as Megatron-LM's do"},
-                      {"write `--from train.sbatch`, or `--model`, `--gpus` and `--layout tp8,pp16`"}});
+  if (!args.follow && (args.duration || args.every))
+    errors.push_back({"missing_flag", "`--for` and `--every` go with `--follow`", {}, {"add `--follow`"}});
+  if (args.follow && args.log.size() > 1)
+    errors.push_back({"conflicting_flags",
+                      fmt::format("`--follow` reads one log, and {} are given", args.log.size()),
+                      {},
+                      {"name the log of one rank with `--log`"}});
+  if (args.follow && args.append)
+    errors.push_back({"conflicting_flags",
+                      "`--append` adds a run that is over, and `--follow` reads one that is not",
+                      {},
+                      {"run `plan diagnose --append` when the job has ended"}});
   return errors;
+}
+
+/// What keeps the layout from being known.
+std::optional<Error> no_layout(const Args& args) {
+  if (args.layout || !args.from.empty()) return std::nullopt;
+  return Error{"missing_flag",
+               "nothing says which layout ran",
+               args.log.empty() ? std::vector<std::string>{}
+                                : std::vector<std::string>{"no log prints its job's arguments, as Megatron-LM's do"},
+               {"write `--from train.sbatch`, or `--model`, `--gpus` and `--layout tp8,pp16`"}};
 }
 
 /// Reads all files into the report; `evidence` collects what speaks for faults.
@@ -197,19 +169,11 @@ Errors read_files(const Args& args, DiagnosisReport& report, std::vector<Evidenc
     else
       errors.insert(errors.end(), result.error().begin(), result.error().end());
   };
-  std::vector<Steady> steps;
-  for (const std::string& file : args.log)
-    take(read_log(file), [&](const MeasuredLog& log) {
-      if (auto error = other_job(log, report.plan.problem)) return errors.push_back(*error);
-      report.logs.push_back(log);
-      evidence.insert(evidence.end(), log.evidence.begin(), log.evidence.end());
-      if (auto step = step_of(log, report.plan.problem)) steps.push_back(*step);
-    });
-  compare_ranks(steps, report.logs, evidence);
-  if (!steps.empty()) report.step = steps.front();
   for (const std::string& file : args.smi)
-    take(read_smi(file),
-         [&](const std::vector<Evidence>& seen) { evidence.insert(evidence.end(), seen.begin(), seen.end()); });
+    take(read_smi(file), [&](const SmiSummary& seen) {
+      evidence.insert(evidence.end(), seen.evidence.begin(), seen.evidence.end());
+      report.device_used = std::max(report.device_used, seen.memory_used);
+    });
   for (const std::string& file : args.snapshot)
     take(read_snapshot(file), [&](const MemorySnapshot& snapshot) { take_snapshot(snapshot, report); });
   for (const std::string& file : args.trace)
@@ -264,36 +228,55 @@ Result<void> append_run(const Args& args, const DiagnosisReport& report) {
 
 }  // namespace
 
-int run_diagnose(const Args& given, Streams& streams) {
+Result<DiagnosisReport> planned_report(const Args& given) {
   const Args args = with_job_of_log(given);
-  Errors errors = missing_files(args);
-  if (!errors.empty()) return report_errors(errors, streams);
+  if (auto error = no_layout(args)) return fail(*error);
   const Result<Problem> problem = resolve_problem(args);
-  if (!problem) return report_errors(problem.error(), streams);
+  if (!problem) return fail(problem.error());
   Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
-  if (!plan) return report_errors(plan.error(), streams);
+  if (!plan) return fail(plan.error());
   add_launch_notes(*plan);
   DiagnosisReport report;
   report.plan = std::move(*plan);
   report.notes = report.plan.notes;
+  return report;
+}
+
+Errors measure_report(const Args& args, const Result<JobLogs>& logs, DiagnosisReport& report) {
+  Errors errors = logs ? Errors{} : logs.error();
   std::vector<Evidence> evidence;
-  errors = read_files(args, report, evidence);
-  if (!errors.empty()) return report_errors(errors, streams);
+  if (logs) report.logs = logs->logs, report.step = logs->step, evidence = logs->evidence;
+  const Errors of_files = read_files(args, report, evidence);
+  errors.insert(errors.end(), of_files.begin(), of_files.end());
+  if (!errors.empty()) return errors;
   measure(report);
   compare_memory(report);
   if (report.measured.seconds[0])
     report.diagnosis = diagnose(report.plan.problem, report.plan.best, report.measured, evidence);
+  return {};
+}
+
+std::string diagnosis_in_format(const Args& args, const DiagnosisReport& report, const Terminal& terminal) {
+  if (wants_json(args)) return diagnosis_json(report);
+  if (args.format == "markdown" || args.format == "github") return diagnosis_markdown(report);
+  if (args.format == "html") return diagnosis_html(report);
+  return diagnosis_text(report, terminal);
+}
+
+int run_diagnose(const Args& args, Streams& streams) {
+  Errors errors = mistaken_flags(args);
+  if (!args.follow)
+    if (auto error = no_layout(with_job_of_log(args))) errors.push_back(*error);
+  if (!errors.empty()) return report_errors(errors, streams);
+  if (args.follow) return follow_log(args, streams);
+  Result<DiagnosisReport> report = planned_report(args);
+  if (!report) return report_errors(report.error(), streams);
+  errors = measure_report(args, read_job_logs(args.log, report->plan.problem), *report);
+  if (!errors.empty()) return report_errors(errors, streams);
   if (args.append)
-    if (const Result<void> appended = append_run(args, report); !appended)
+    if (const Result<void> appended = append_run(args, *report); !appended)
       return report_errors(appended.error(), streams);
-  if (wants_json(args))
-    streams.out = diagnosis_json(report);
-  else if (args.format == "markdown" || args.format == "github")
-    streams.out = diagnosis_markdown(report);
-  else if (args.format == "html")
-    streams.out = diagnosis_html(report);
-  else
-    streams.out = diagnosis_text(report, streams.out_terminal);
+  streams.out = diagnosis_in_format(args, *report, streams.out_terminal);
   return kYes;
 }
 

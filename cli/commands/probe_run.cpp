@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/interrupts.hpp"
 #include "cli/terminal/output.hpp"
 #include "hwprobe/libraries.hpp"
 #include "hwprobe/visible.hpp"
@@ -24,25 +24,6 @@ namespace plan {
 namespace {
 
 constexpr double kJoinOverSilence = 12;
-
-volatile std::sig_atomic_t interrupted_by = 0;  // a signal handler can reach nothing else
-void note_signal(int signal) { interrupted_by = signal; }
-
-/// While it lives, an interrupt ends the probe at its next point instead of at once.
-class SignalWatch {
- public:
-  SignalWatch() : interrupt_(std::signal(SIGINT, note_signal)), terminate_(std::signal(SIGTERM, note_signal)) {}
-  ~SignalWatch() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
- private:
-  void (*interrupt_)(int);
-  void (*terminate_)(int);
-};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -150,7 +131,7 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
   session.rendezvous = args.rendezvous.value_or(variable("PLAN_RENDEZVOUS"));
   session.secret = variable("PLAN_PROBE_TOKEN");
   session.folder = folder_of(args);
-  session.times = {options.timeout_s, kJoinOverSilence * options.timeout_s, [] { return interrupted_by != 0; }};
+  session.times = {options.timeout_s, kJoinOverSilence * options.timeout_s, [] { return SignalWatch::interrupted(); }};
   session.different_gpus = args.allow_different;
   session.plugin = plugin;
   const int gpus = static_cast<int>(machine.gpus.size());
@@ -221,7 +202,7 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   }
   const Sweep sweep = plan_sweep(request);
   SessionOutcome measured =
-      session->measure(sweep, request.budget_s, progress_on(streams), [] { return interrupted_by != 0; });
+      session->measure(sweep, request.budget_s, progress_on(streams), [] { return SignalWatch::interrupted(); });
   if (streams.err_terminal.tty && !streams.quiet) static_cast<void>(write_all(STDERR_FILENO, progress_line("")));
   JobFacts facts = plain;
   // Links of idle GPUs fall back to an older generation: what counts is seen while they still are warm.
@@ -291,7 +272,7 @@ int run_member(const SessionOptions& session, Streams& streams) {
   const SignalWatch watch;  // rank 0 hears of an interrupt too, and ends the probe for all
   streams.leave_at_once = true;
   const Result<std::string> reason = serve_session(session);
-  if (interrupted_by != 0) return kInterrupted;
+  if (SignalWatch::interrupted()) return kInterrupted;
   if (reason) return reason->empty() ? kYes : kNotMeasured;
   if (session.identity.launcher != Launcher::Self) report_errors(reason.error(), streams);  // else rank 0 speaks
   return kNotMeasured;

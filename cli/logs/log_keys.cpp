@@ -13,7 +13,8 @@ constexpr LogKey kMegatron[] = {{"elapsed time per iteration (ms):", LogFigure::
                                 {"global batch size:", LogFigure::GlobalBatch},
                                 {"loss scale:", LogFigure::LossScale},
                                 {"number of skipped iterations:", LogFigure::Skipped},
-                                {"number of nan iterations:", LogFigure::NotNumber}};
+                                {"number of nan iterations:", LogFigure::NotNumber},
+                                {"hip mem usage/free/total/usage_ratio:", LogFigure::Device, kGiB}};  // Primus
 // Megatron-DeepSpeed before 2024 prints TFLOPs and samples in its own words.
 constexpr LogKey kMegatronDeepSpeed[] = {{"elapsed time per iteration (ms):", LogFigure::StepTime, 1e-3},
                                          {"TFLOPs:", LogFigure::TflopsPerGpu},
@@ -24,6 +25,9 @@ constexpr LogKey kMegatronDeepSpeed[] = {{"elapsed time per iteration (ms):", Lo
 // megatron/training/utils.py: report_memory(); its MB are 2^20 bytes.
 constexpr LogKey kMegatronMemory[] = {{"max allocated:", LogFigure::Allocated, kMiB},
                                       {"max reserved:", LogFigure::Reserved, kMiB}};
+// Megatron-Bridge and later Megatron-LM: report_memory() of training/utils; its gigabytes are 10^9 bytes.
+constexpr LogKey kMemoryGigabytes[] = {{"mem-max-allocated-gigabytes:", LogFigure::Allocated, 1e9},
+                                       {"mem-max-reserved-gigabytes:", LogFigure::Reserved, 1e9}};
 // Megatron-Bridge's perf line: "Step Time : 5.43s GPU utilization: 412.3MODEL_TFLOP/s/GPU".
 constexpr LogKey kBridge[] = {{"Step Time :", LogFigure::StepTime}, {"GPU utilization:", LogFigure::TflopsPerGpu}};
 // torchtitan/components/metrics.py: MetricsProcessor.log(); tps is of one device.
@@ -35,6 +39,10 @@ constexpr LogKey kTorchtitan[] = {{"memory:", LogFigure::Reserved, kGiB},
 // deepspeed/utils/timer.py: ThroughputTimer; GB are 2^30 bytes.
 constexpr LogKey kDeepSpeed[] = {{"CurrSamplesPerSec=", LogFigure::SamplesPerSecond},
                                  {"MaxMemAllocated=", LogFigure::Allocated, kGiB}};
+// deepspeed/runtime/engine.py: _report_progress(), counted from the start.
+constexpr LogKey kDeepSpeedSkipped[] = {{"skipped=", LogFigure::SkippedSoFar}};
+// deepspeed/runtime/utils.py: see_memory_usage().
+constexpr LogKey kDeepSpeedMemory[] = {{"Max_MA", LogFigure::Allocated, kGiB}, {"Max_CA", LogFigure::Reserved, kGiB}};
 // deepspeed/runtime/pipe/engine.py: train_batch().
 constexpr LogKey kDeepSpeedPipe[] = {{"iter time (s):", LogFigure::StepTime},
                                      {"samples/sec:", LogFigure::SamplesPerSecond}};
@@ -57,30 +65,50 @@ constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", LogFigure::St
                                 {"tokens_per_sec_per_gpu:", LogFigure::TokensPerSecondGpu},
                                 {"global_batch_size:", LogFigure::GlobalBatch},
                                 {"model_tflops_per_gpu:", LogFigure::TflopsPerGpu}};
-// transformers/trainer.py: speed_metrics(); one line at the end of a run.
+// nanotron/utils.py: log_memory().
+constexpr LogKey kNanotronMemory[] = {{"Peak allocated", LogFigure::Allocated, kMiB},
+                                      {"Peak reserved:", LogFigure::Reserved, kMiB}};
+// transformers/trainer.py: speed_metrics(); one line at the end of a run, and once more in a table.
 constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", LogFigure::SamplesPerSecond},
+                               {"train_samples_per_second  ", LogFigure::SamplesPerSecond},
                                {"'train_tokens_per_second':", LogFigure::TokensPerSecond}};
-// The progress bar of tqdm around the Trainer's steps: "[00:50<07:30,  5.00s/it]".
-constexpr LogKey kTqdm[] = {{"", LogFigure::StepTime}};
+// LLaMA-Factory, train/callbacks.py: LogCallback.on_log(); tokens of all ranks over the time since the start.
+constexpr LogKey kLlamaFactory[] = {{"'throughput':", LogFigure::TokensPerSecondSoFar}};
+// torchtune/training/metric_logging.py: its loggers write key:value pairs behind "Step N |".
+constexpr LogKey kTorchtune[] = {{"tokens_per_second_per_gpu:", LogFigure::TokensPerSecondGpu},
+                                 {"peak_memory_alloc:", LogFigure::Allocated, kGiB},
+                                 {"peak_memory_reserved:", LogFigure::Reserved, kGiB}};
 
 constexpr LogLine kLines[] = {
     {"Megatron-DeepSpeed", "| TFLOPs:", kMegatronDeepSpeed},
     {"Megatron-LM", "elapsed time per iteration (ms):", kMegatron},
+    {"Megatron-LM", "mem-max-allocated-gigabytes:", kMemoryGigabytes, false},
     {"Megatron-LM", "max allocated:", kMegatronMemory, false},
     {"Megatron-Bridge", "Step Time :", kBridge},
-    {"torchtitan", "tps:", kTorchtitan},
-    {"torchtitan", "wps:", kTorchtitan},
+    {"torchtitan", "tps:", kTorchtitan, true, "validate"},
+    {"torchtitan", "wps:", kTorchtitan, true, "validate"},
     {"DeepSpeed", "CurrSamplesPerSec=", kDeepSpeed},
     {"DeepSpeed", "iter time (s):", kDeepSpeedPipe},
-    {"MaxText", "TFLOP/s/device:", kMaxText},
+    {"DeepSpeed", ", skipped=", kDeepSpeedSkipped, false},
+    {"DeepSpeed", "Max_MA", kDeepSpeedMemory, false},
+    {"MaxText", "completed step:", kMaxText, true, "Rampup"},
     {"NeMo", "train_step_timing in s", kNemo},
     {"verl", "timing_s/update_actor:", kVerl},
     {"nanotron", "time_per_iteration_ms:", kNanotron},
-    {"Trainer", "'train_samples_per_second':", kTrainer},
-    {"Trainer", "s/it]", kTqdm},
+    {"nanotron", "Peak reserved:", kNanotronMemory, false},
+    {"torchtune", "tokens_per_second_per_gpu:", kTorchtune},
+    {"LLaMA-Factory", "'throughput':", kLlamaFactory},
+    {"Trainer", "train_samples_per_second", kTrainer},
 };
 
+// Megatron-LM: the last lines of pretrain(); Hugging Face's Trainer; torchtitan; Lightning; nanotron and MaxText end
+// without a word.
+constexpr std::string_view kEnds[] = {"[after training is done]", "Training completed",
+                                      "`Trainer.fit` stopped:", "'train_runtime':"};
+
 }  // namespace
+
+std::span<const std::string_view> end_words() { return kEnds; }
 
 std::span<const LogLine> log_lines() { return kLines; }
 

@@ -19,8 +19,12 @@ struct LogLine {
   std::string_view dialect;
   std::string_view anchor;
   std::span<const LogKey> keys;
-  bool is_step = true;  ///< false: printed beside steps, so it does not name the framework by itself
+  bool is_step = true;        ///< false: printed beside steps, so it does not name the framework by itself
+  std::string_view unless{};  ///< a line that holds this is of another kind: evaluation, growing batches
 };
+
+/// Words with which a framework says that training is over.
+[[nodiscard]] std::span<const std::string_view> end_words();
 
 /// All kinds of lines that are known. The first whose anchor a line holds reads it.
 [[nodiscard]] std::span<const LogLine> log_lines();

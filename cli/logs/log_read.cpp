@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include "cli/logs/log_keys.hpp"
 #include "formulas/units.hpp"
@@ -60,6 +61,7 @@ std::optional<double> number_at(std::string_view text) {
     if (letter == 'K') return value * 1e3;
     if (letter == 'M') return value * 1e6;
     if (letter == 'G') return value * 1e9;
+    if (letter == 'T') return value * 1e12;
   }
   return value;
 }
@@ -75,12 +77,37 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
   return std::nullopt;
 }
 
-/// "5.00" of tqdm's "[00:50<07:30,  5.00s/it]".
-std::optional<double> tqdm_seconds(std::string_view line) {
-  const std::size_t end = line.rfind("s/it]");
-  const std::size_t comma = line.rfind(',', end);
-  if (end == std::string_view::npos || comma == std::string_view::npos) return std::nullopt;
-  return number_at(line.substr(comma + 1, end - comma - 1));
+/// A progress bar of tqdm: " 50%|#####     | 10/20 [00:50<00:50,  5.00s/it]".
+struct Bar {
+  std::int64_t steps = 0;  ///< of the whole bar
+  double seconds = 0;      ///< a step
+};
+
+/// The bar on a line, if it has no description: the Trainer's own has none, those of loading, tokenizing and saving do.
+/// What a launcher puts before a line holds a digit or ends in a bracket: "[rank0]:", "12:", "node7:".
+std::optional<Bar> bar_on(std::string_view line) {
+  const std::size_t percent = line.find("%|");
+  const std::size_t end = line.rfind(']');
+  if (percent == std::string_view::npos || end == std::string_view::npos || end < percent) return std::nullopt;
+  std::string_view before = line.substr(0, percent);
+  while (!before.empty() && (std::isdigit(static_cast<unsigned char>(before.back())) || before.back() == ' '))
+    before.remove_suffix(1);
+  if (before.ends_with(':')) {
+    const std::string_view word = before.substr(before.find_last_of(' ', before.size()) + 1);
+    if (word.find_first_of("0123456789])") == std::string_view::npos) return std::nullopt;
+    if (before.find("poch") != std::string_view::npos) return std::nullopt;  // Lightning's bars count micro-batches
+  } else if (!before.empty() && before.back() != ')' && before.back() != ']') {
+    return std::nullopt;
+  }
+  const std::string_view bar = line.substr(percent, end - percent);
+  const std::size_t slash = bar.rfind('/', bar.find(" ["));
+  const std::size_t comma = bar.rfind(',');
+  if (slash == std::string_view::npos || comma == std::string_view::npos) return std::nullopt;
+  const std::optional<double> steps = number_at(bar.substr(slash + 1)), rate = number_at(bar.substr(comma + 1));
+  if (!steps || !rate || !(*rate > 0) || !(*steps >= 1 && *steps < 1e15)) return std::nullopt;
+  if (bar.ends_with("s/it")) return Bar{static_cast<std::int64_t>(*steps), *rate};
+  if (bar.ends_with("it/s")) return Bar{static_cast<std::int64_t>(*steps), 1 / *rate};
+  return std::nullopt;
 }
 
 /// "2.00 GiB", "512.00 MiB" behind `key`, in bytes; 0 where it is not said.
@@ -119,7 +146,7 @@ double bytes_before(std::string_view line, std::string_view words) {
 void Series::add(double value) {
   constexpr std::size_t kMost = 1 << 16;
   largest_ = count_ == 0 ? value : std::max(largest_, value);
-  last_ = value;
+  last_ = value, sum_ += value;
   if (count_++ % every_ != 0) return;
   kept_.push_back(value);
   if (kept_.size() < kMost) return;
@@ -160,6 +187,8 @@ void LogReader::take(std::string_view raw) {
   const std::string clean = coloured ? without_colours(raw) : std::string();
   const std::string_view line = coloured ? std::string_view(clean) : raw;
   if (line.find("NCCL") != std::string_view::npos) take_nccl(line);
+  for (const std::string_view words : end_words())
+    log_.ended = log_.ended || line.find(words) != std::string_view::npos;
   if (line.find("CUDA out of memory") != std::string_view::npos) take_out_of_memory(line);
   take_step(line);
 }
@@ -167,9 +196,10 @@ void LogReader::take(std::string_view raw) {
 void LogReader::take_step(std::string_view line) {
   for (const LogLine& kind : log_lines()) {
     if (line.find(kind.anchor) == std::string_view::npos) continue;
+    if (!kind.unless.empty() && line.find(kind.unless) != std::string_view::npos) return;
     bool found = false;
     for (const LogKey& key : kind.keys) {
-      const std::optional<double> value = key.key.empty() ? tqdm_seconds(line) : number_after(line, key.key);
+      const std::optional<double> value = number_after(line, key.key);
       if (!value || *value < 0) continue;
       log_.figures[key.figure].add(*value * key.scale);
       found = true;
@@ -177,6 +207,14 @@ void LogReader::take_step(std::string_view line) {
     if (found && kind.is_step && log_.dialect.empty()) log_.dialect = kind.dialect;
     return;
   }
+  if (line.find("%|") != std::string_view::npos) take_bar(line);
+}
+
+void LogReader::take_bar(std::string_view line) {
+  constexpr std::size_t kMostBars = 16;
+  const std::optional<Bar> bar = bar_on(line);
+  if (!bar || (bars_.size() >= kMostBars && !bars_.contains(bar->steps))) return;
+  bars_[bar->steps].add(bar->seconds);
 }
 
 void LogReader::take_nccl(std::string_view line) {
@@ -188,11 +226,18 @@ void LogReader::take_nccl(std::string_view line) {
     if (known.size() < kMostVersions && std::find(known.begin(), known.end(), version) == known.end())
       log_.nccl_versions.push_back(version);
   }
+  if (const std::size_t at = line.find(" coll channels"); at != std::string_view::npos) {
+    const std::size_t begin = line.find_last_not_of("0123456789", at - (at > 0)) + 1;
+    if (const auto channels = number_at(line.substr(begin, at - begin)); channels && *channels < 1e6)
+      log_.nccl_channels = std::max(log_.nccl_channels, static_cast<int>(*channels));
+  }
+  disabled_ += line.find("P2P is disabled between") != std::string_view::npos ||
+               line.find("NCCL_P2P_DISABLE set by environment to 1") != std::string_view::npos;
   const std::size_t via = line.find(" via ");
   if (via == std::string_view::npos) return;
   const std::string_view way = line.substr(via + 5);
   p2p_ += way.starts_with("P2P") ? 1 : 0;
-  shared_memory_ += way.starts_with("SHM") ? 1 : 0;
+  shared_memory_ += way.starts_with("SHM") || way.starts_with("direct shared memory") ? 1 : 0;
   sockets_ += way.starts_with("NET/Socket") ? 1 : 0;
   if (way.starts_with("NET/") && !way.starts_with("NET/Socket"))
     ++(way.find("GDRDMA") != std::string_view::npos ? rdma_ : staged_);
@@ -209,36 +254,55 @@ void LogReader::take_out_of_memory(std::string_view line) {
   oom.reserved_unused = bytes_before(line, " is reserved by PyTorch but unallocated");
 }
 
-MeasuredLog LogReader::finish() && {
+MeasuredLog LogReader::so_far() const {
+  MeasuredLog log = log_;
   const auto speak = [&](const char* fault, bool speaks_for, std::string text) {
-    log_.evidence.push_back({fault, speaks_for, std::move(text)});
+    log.evidence.push_back({fault, speaks_for, std::move(text)});
   };
   if (shared_memory_ > 0)
     speak("links_slow", true, fmt::format("NCCL went through host memory (SHM) on {} channels", shared_memory_));
+  else if (disabled_ > 0)
+    speak("links_slow", true, "NCCL says that P2P is disabled");
   else if (p2p_ > 0)
     speak("links_slow", false, "NCCL's channels inside nodes go directly between GPUs (P2P)");
   if (sockets_ > 0)
     speak("network_slow", true, fmt::format("NCCL went through TCP sockets (NET/Socket) on {} channels", sockets_));
   else if (staged_ > 0 && rdma_ == 0)
     speak("network_slow", true, fmt::format("NCCL's {} network channels lack GPUDirect RDMA (GDRDMA)", staged_));
-  return std::move(log_);
+  // Evaluation has bars of its own: training is the one that took longest.
+  const auto longest = std::max_element(bars_.begin(), bars_.end(),
+                                        [](const auto& a, const auto& b) { return a.second.sum() < b.second.sum(); });
+  if (longest != bars_.end() && (log.dialect.empty() || log.dialect == "Trainer" || log.dialect == "LLaMA-Factory") &&
+      log.find(LogFigure::StepTime) == nullptr) {
+    log.figures[LogFigure::StepTime] = longest->second;
+    if (log.dialect.empty()) log.dialect = "Trainer";
+  }
+  return log;
+}
+
+MeasuredLog LogReader::finish() && {
+  if (!line_.empty()) take(std::exchange(line_, {}));
+  return so_far();
+}
+
+void LogReader::take_bytes(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find_first_of("\n\r");  // progress bars rewrite their line
+    const std::string_view piece = bytes.substr(0, end);
+    if (end == std::string_view::npos || !line_.empty())
+      line_ += piece.substr(0, kLongestLine - std::min(kLongestLine, line_.size()));
+    if (end == std::string_view::npos) return;
+    take(line_.empty() ? piece : std::string_view(line_));
+    line_.clear();
+    bytes.remove_prefix(end + 1);
+  }
 }
 
 Result<MeasuredLog> read_log(std::istream& in, const std::string& file) {
   LogReader reader(file);
-  std::string line;
-  std::array<char, 16384> buffer{};
-  const auto take = [&] { reader.take(line), line.clear(); };
-  while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0) {
-    for (std::streamsize i = 0; i < in.gcount(); ++i) {
-      const char c = buffer[static_cast<std::size_t>(i)];
-      if (c == '\n' || c == '\r')  // progress bars rewrite their line
-        take();
-      else if (line.size() < kLongestLine)
-        line += c;
-    }
-  }
-  if (!line.empty()) take();
+  std::array<char, 1 << 16> buffer{};
+  while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0)
+    reader.take_bytes({buffer.data(), static_cast<std::size_t>(in.gcount())});
   MeasuredLog log = std::move(reader).finish();
   if (log.dialect.empty() && !log.out_of_memory) {
     std::string known;

@@ -14,15 +14,23 @@ class LogReader {
  public:
   explicit LogReader(std::string file) { log_.file = std::move(file); }
   void take(std::string_view line);
+  /// The next bytes of the log, lines cut anywhere.
+  void take_bytes(std::string_view bytes);
+  /// What was read so far; a line that has not ended yet is left out.
+  [[nodiscard]] MeasuredLog so_far() const;
   [[nodiscard]] MeasuredLog finish() &&;
 
  private:
   void take_step(std::string_view line);
+  void take_bar(std::string_view line);
   void take_nccl(std::string_view line);
   void take_out_of_memory(std::string_view line);
 
   MeasuredLog log_{};
-  int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0;  ///< NCCL's channels by transport
+  std::string line_{};                     ///< that has begun
+  std::map<std::int64_t, Series> bars_{};  ///< seconds a step of progress bars, by their number of steps
+  int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0,
+      disabled_ = 0;  ///< NCCL's channels by transport
 };
 
 /// The log of a file, or that it cannot be read, or that it holds no training step and no out-of-memory error.

@@ -12,20 +12,22 @@ namespace plan {
 
 /// Figures that logs print on every step, or now and then. In SI units and bytes, whatever the log prints.
 enum class LogFigure {
-  StepTime,            ///< s
-  TokensPerSecondGpu,  ///< tokens/s of one GPU
-  TokensPerSecond,     ///< of the job
-  SamplesPerSecond,    ///< sequences of the job
-  TflopsPerGpu,        ///< under the log's own convention
-  Mfu,                 ///< ratio, likewise
-  GlobalBatch,         ///< sequences a step
+  StepTime,              ///< s
+  TokensPerSecondGpu,    ///< tokens/s of one GPU
+  TokensPerSecond,       ///< of the job
+  TokensPerSecondSoFar,  ///< of the job, mean from its start on
+  SamplesPerSecond,      ///< sequences of the job
+  TflopsPerGpu,          ///< under the log's own convention
+  Mfu,                   ///< ratio, likewise
+  GlobalBatch,           ///< sequences a step
   LossScale,
-  Skipped,    ///< steps without an update so far, or of this line
-  NotNumber,  ///< steps whose loss was no number
-  Allocated,  ///< bytes, peak of the framework's allocator
-  Reserved    ///< bytes, peak that the allocator took from the device
+  Skipped,       ///< steps without an update since the line before
+  SkippedSoFar,  ///< the same since the start
+  NotNumber,     ///< steps whose loss was no number, since the line before
+  Allocated,     ///< bytes, peak of the framework's allocator
+  Reserved,      ///< bytes, peak that the allocator took from the device
+  Device         ///< bytes, taken of the device by everything
 };
-inline constexpr int kLogFigures = 12;
 
 /// Values of one figure in the order of the steps. A long run keeps every second, fourth, ... value, so that the memory
 /// it takes is bounded.
@@ -37,11 +39,12 @@ class Series {
   [[nodiscard]] const std::vector<double>& values() const { return kept_; }
   [[nodiscard]] double largest() const { return largest_; }
   [[nodiscard]] double last() const { return last_; }
+  [[nodiscard]] double sum() const { return sum_; }
 
  private:
   std::vector<double> kept_{};
   std::int64_t count_ = 0, every_ = 1;
-  double largest_ = 0, last_ = 0;
+  double largest_ = 0, last_ = 0, sum_ = 0;
 };
 
 /// A series without its warm-up.
@@ -69,11 +72,19 @@ struct MeasuredLog {
   std::optional<OutOfMemory> out_of_memory{};
   std::vector<Evidence> evidence{};          ///< of NCCL's lines
   std::vector<std::string> nccl_versions{};  ///< as printed
+  int nccl_channels = 0;                     ///< most of a communicator; 0: not printed
+  bool ended = false;                        ///< the framework said that training is over
   std::int64_t lines = 0;
 
   [[nodiscard]] const Series* find(LogFigure figure) const {
     const auto found = figures.find(figure);
     return found == figures.end() ? nullptr : &found->second;
+  }
+  /// Steps without an update; nothing where the log does not count them.
+  [[nodiscard]] std::optional<double> skipped() const {
+    if (const Series* so_far = find(LogFigure::SkippedSoFar)) return so_far->largest();
+    if (const Series* each = find(LogFigure::Skipped)) return each->sum();
+    return std::nullopt;
   }
 };
 

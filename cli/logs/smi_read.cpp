@@ -45,6 +45,7 @@ struct Samples {
   std::map<std::string, std::vector<double>> clocks{};  ///< MHz by GPU, while busy
   std::map<std::string, int> reasons{};                 ///< throttling, number of lines
   std::set<std::string> narrow_links{};                 ///< GPUs whose PCIe link runs below its maximum while busy
+  double memory_used = 0;                               ///< bytes, most of any GPU at any moment
   std::size_t lines = 0;
 };
 
@@ -70,6 +71,9 @@ void take(const Columns& columns, const std::vector<std::string_view>& cells, Sa
     const auto at = columns.find(words);
     return at && *at < cells.size() ? trimmed(cells[*at]) : std::string_view();
   };
+  constexpr double kMebi = 1048576;  // nvidia-smi's only unit of memory, also where `nounits` leaves it out
+  if (const auto used = number(cell({"memory.used"})))
+    samples.memory_used = std::max(samples.memory_used, *used * kMebi);
   const auto busy = number(cell({"utilization.gpu"}));
   if (busy && *busy < kBusyPercent) return;
   std::string gpu(cell({"uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id"}));
@@ -108,20 +112,21 @@ std::vector<Evidence> evidence_of(const Samples& samples) {
 
 }  // namespace
 
-Result<std::vector<Evidence>> read_smi(const std::string& path) {
+Result<SmiSummary> read_smi(const std::string& path) {
   const Place place{path, 1, 0, 1, {}};
   std::ifstream in(path);
   std::string line;
   if (!in || !std::getline(in, line)) return fail({"cannot_read", path + " cannot be read", {}, {}, place});
   const Columns columns(line);
   if (!columns.find({"clocks.current.sm", "clocks.sm", "clocks.gr", "clocks.current.graphics",
-                     "pcie.link.width.current", "clocks_event_reasons.sw_power_cap",
+                     "pcie.link.width.current", "memory.used", "clocks_event_reasons.sw_power_cap",
                      "clocks_throttle_reasons.sw_power_cap"}))
     return fail(
         {"bad_smi",
          path + ": no column that tells how the GPUs ran",
          {},
-         {"nvidia-smi --query-gpu=index,utilization.gpu,clocks.sm,clocks_event_reasons.sw_power_cap --format=csv -l 5"},
+         {"nvidia-smi --query-gpu=index,utilization.gpu,memory.used,clocks.sm,clocks_event_reasons.sw_power_cap "
+          "--format=csv -l 5"},
          place});
   Samples samples;
   while (samples.lines < kMostSamples && std::getline(in, line)) {
@@ -129,7 +134,7 @@ Result<std::vector<Evidence>> read_smi(const std::string& path) {
     ++samples.lines;
     take(columns, split(line, ","), samples);
   }
-  return evidence_of(samples);
+  return SmiSummary{evidence_of(samples), samples.memory_used};
 }
 
 }  // namespace plan

@@ -8,9 +8,15 @@
 
 namespace plan {
 
+/// What the lines of nvidia-smi add up to.
+struct SmiSummary {
+  std::vector<Evidence> evidence{};
+  double memory_used = 0;  ///< bytes of the fullest GPU at its peak; 0: no such column
+};
+
 /// What `nvidia-smi --query-gpu=... --format=csv -l` wrote while a job ran, as evidence: throttling, a GPU whose clock
 /// lies below the others', links of a lower generation than they can have. Columns are found by their names, in any
 /// order; a file without any that tells something is an error.
-[[nodiscard]] Result<std::vector<Evidence>> read_smi(const std::string& path);
+[[nodiscard]] Result<SmiSummary> read_smi(const std::string& path);
 
 }  // namespace plan

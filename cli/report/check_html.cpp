@@ -22,7 +22,7 @@ std::string state_cell(State state) {
 }
 
 std::string limits(const CheckedJob& job) {
-  const bool baseline = !job.baseline.empty();
+  const bool baseline = !job.baseline.empty() || job.measured;
   HtmlTable table{.head = {"limit", "now", "budget"}, .rows = {}, .text_columns = 1};
   if (baseline) table.head.emplace_back("change");
   table.head.insert(table.head.end(), {"margin", "verdict"});

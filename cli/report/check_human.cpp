@@ -127,7 +127,9 @@ std::string job_text(const CheckedJob& job, bool alone, const Terminal& terminal
   std::string out = paint(terminal, Style::Bold, title) + "\n";
   if (job.plan) {
     const Estimate& best = job.plan->best;
-    out += fmt::format("{}, {} a step\n", memory_text(best.peak), seconds_text(best.step_time));
+    out += fmt::format("{}{}, {} a step\n", job.measured ? "predicted " : "", memory_text(best.peak),
+                       seconds_text(best.step_time));
+    if (job.measured) out += fmt::format("measured in {}\n", measured_text(*job.measured));
   }
   if (!job.baseline.empty()) out += fmt::format("compared with {}\n", job.baseline);
   out += "\n" + table(job, terminal) + "\n";

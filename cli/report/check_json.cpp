@@ -52,6 +52,7 @@ Json bound_json(const Verdict& v) {
 
 Json finding_json(const Finding& f) {
   Json json = {{"rule", f.rule}, {"state", state_name(f.state)}, {"at_risk", f.at_risk}};
+  if (f.measured) json["measured"] = true;
   if (f.verdict) {
     const Verdict& v = *f.verdict;
     json["unit"] = unit_name(f.unit);
@@ -60,6 +61,7 @@ Json finding_json(const Finding& f) {
     json["bound"] = bound_json(v);
     json["counted"] = v.counted;
     json["margin"] = v.margin;
+    if (f.predicted) json["predicted"] = *f.predicted;
   }
   add_place(json, f.place);
   if (f.state == State::Pass) return json;
@@ -83,9 +85,19 @@ Json suggestion_json(const Suggestion& s) {
           {"restores_baseline", s.restores}};
 }
 
+Json measured_json(const MeasuredJob& m) {
+  Json json = {{"files", m.files}};
+  if (m.step)
+    json["step_time_s"] = m.step->median, json["steps"] = m.step->used, json["warm_up"] = m.step->left_out,
+    json["spread_ratio"] = m.step->spread;
+  if (m.peak > 0) json["peak_bytes"] = m.peak, json["peak_kind"] = m.peak_kind, json["unseen_bytes"] = m.unseen;
+  return json;
+}
+
 Json job_json(const CheckedJob& job) {
   Json json = {{"name", job.name}, {"budget", job.budget}, {"title", job.title}};
   if (!job.baseline.empty()) json["baseline"] = job.baseline;
+  if (job.measured) json["measured"] = measured_json(*job.measured);
   json["limits"] = Json::array();
   for (const Finding& finding : job.findings) json["limits"].push_back(finding_json(finding));
   json["suggestions"] = Json::array();

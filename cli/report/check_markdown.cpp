@@ -38,7 +38,8 @@ std::string row(const Finding& f, bool baseline) {
   const bool since = f.verdict && f.verdict->limit.since_baseline;
   std::string out = fmt::format("| {}{}{} | {}{}{} | {} |", bold, plain(f.rule), bold, bold, before_after(f), bold,
                                 plain(since ? f.limit + " since baseline" : f.limit));
-  if (baseline) out += fmt::format(" {} |", since ? "" : plain(f.change));
+  if (baseline)
+    out += fmt::format(" {} |", since ? "" : plain(f.predicted ? figure_text(f.unit, *f.predicted) : f.change));
   const std::string_view word = state_word(f.state);
   return out + fmt::format(" {}{}{}{}{} |\n", bold, word, bold, f.margin.empty() ? "" : ", ", plain(f.margin));
 }
@@ -55,13 +56,17 @@ std::string broken_text(const CheckedJob& job, const Finding& f) {
 }
 
 std::string job_text(const CheckedJob& job) {
-  const bool baseline = !job.baseline.empty();
+  const bool baseline = !job.baseline.empty() || job.measured;
+  const char* now = job.measured ? "now" : "before → now";
   const std::string title = job.name.empty() ? job.title : fmt::format("{}: {}", job.name, job.title);
   std::string out = fmt::format("#### {}\n\n", plain(title));
   for (const Note& note : job.notes) out += fmt::format("> {}\n>\n", plain(note.text));
   if (!job.notes.empty()) out += "\n";
-  out += fmt::format("| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", baseline ? "before → now" : "now",
-                     baseline ? " change |" : "", baseline ? "--:|" : "");
+  out += fmt::format("| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", baseline ? now : "now",
+                     job.measured ? " predicted |"
+                     : baseline   ? " change |"
+                                  : "",
+                     baseline ? "--:|" : "");
   for (const Finding& f : job.findings) out += row(f, baseline);
   std::string broken;
   for (const Finding& f : job.findings)

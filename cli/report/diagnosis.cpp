@@ -130,8 +130,10 @@ Json log_json(const MeasuredLog& log) {
   const auto last = [&](const char* key, LogFigure figure) {
     if (const Series* series = log.find(figure)) json[key] = series->last();
   };
-  last("skipped_steps", LogFigure::Skipped), last("nan_steps", LogFigure::NotNumber),
-      last("loss_scale", LogFigure::LossScale);
+  last("loss_scale", LogFigure::LossScale);
+  if (const auto skipped = log.skipped()) json["skipped_steps"] = *skipped;
+  if (const Series* not_number = log.find(LogFigure::NotNumber)) json["nan_steps"] = not_number->sum();
+  if (log.nccl_channels > 0) json["nccl_channels"] = log.nccl_channels;
   if (const Series* tflops = log.find(LogFigure::TflopsPerGpu)) json["tflops_per_gpu"] = steady(*tflops).median;
   if (log.out_of_memory)
     json["out_of_memory"] = {{"asked_bytes", log.out_of_memory->asked},
@@ -142,10 +144,32 @@ Json log_json(const MeasuredLog& log) {
   return json;
 }
 
+/// TFLOP/s of a GPU at the measured step, by each of our own countings: a log's figure is by one of its framework's.
+Json counted_json(const DiagnosisReport& report) {
+  const Estimate& planned = report.plan.best;
+  const double peak = mfu_peak(report.plan.problem.cluster.gpu).rate.value / 1e12;
+  const double faster = planned.step_time.value / report.step->median;
+  return {{"model_causal", planned.mfu.model_causal * faster * peak},
+          {"model_full", planned.mfu.model_full * faster * peak},
+          {"hardware", planned.mfu.hardware * faster * peak}};
+}
+
+/// "401.5 TFLOP/s a GPU as the log counts, 380.2 causal and 405.0 with full attention as plan does".
+std::string tflops_text(const DiagnosisReport& report) {
+  if (!report.step || report.logs.empty()) return "";
+  const Json counted = counted_json(report);
+  const Series* own = report.logs.front().find(LogFigure::TflopsPerGpu);
+  std::string out = own != nullptr ? fmt::format("{:.1f} TFLOP/s a GPU as the log counts, ", steady(*own).median) : "";
+  return fmt::format("  {}{:.1f}{} causal and {:.1f} with full attention as plan counts\n", out,
+                     counted["model_causal"].get<double>(), own != nullptr ? "" : " TFLOP/s a GPU",
+                     counted["model_full"].get<double>());
+}
+
 }  // namespace
 
 double predicted_memory(const Estimate& e, std::string_view kind) {
   const StageMemory& peak = e.stages[static_cast<std::size_t>(e.peak_stage)];
+  if (kind == "device") return static_cast<double>(peak.total().value);
   const Bytes reserved = peak.total() - peak.context - peak.communication;
   return static_cast<double>((kind == "allocated" ? reserved - peak.reserve : reserved).value);
 }
@@ -159,7 +183,8 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
   for (const MeasuredLog& log : report.logs)
     out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
-  out += "\n" + rows(report) + "\n" + families(report) + out_of_memory(report) + suspects(report, terminal);
+  out += tflops_text(report) + "\n" + rows(report) + "\n" + families(report) + out_of_memory(report) +
+         suspects(report, terminal);
   for (const Note& note : report.notes) out += fmt::format("note: {}\n", wrap(note.text, terminal.width, 6));
   return out;
 }
@@ -177,6 +202,7 @@ std::string diagnosis_json(const DiagnosisReport& report) {
                      {"spikes", report.step->spikes},
                      {"median_s", report.step->median},
                      {"spread_ratio", report.step->spread}};
+  if (report.step) json["counted_tflops_per_gpu"] = counted_json(report);
   json["parts"] = Json::array();
   for (const ComparedPart& part : report.diagnosis.parts) json["parts"].push_back(part_json(part));
   json["memory"] = Json::array();

@@ -14,7 +14,7 @@ namespace plan {
 
 /// Peak memory of the framework's allocator, beside what was predicted.
 struct MemoryCompared {
-  std::string kind{};                  ///< "allocated" or "reserved"
+  std::string kind{};                  ///< "allocated", "reserved" or "device"
   double measured = 0, predicted = 0;  ///< bytes
   /// Switches under which the prediction would meet the measurement: "the optimizer is not sharded".
   std::vector<std::string> would_explain{};
@@ -28,13 +28,14 @@ struct DiagnosisReport {
   MeasuredStep measured{};
   std::optional<TraceTimes> trace{};
   double snapshot_allocated = 0, snapshot_reserved = 0;  ///< bytes; 0: no snapshot
+  double device_used = 0;  ///< bytes of the fullest GPU, as nvidia-smi saw it; 0: not seen
   Diagnosis diagnosis{};
   std::vector<MemoryCompared> memory{};
   std::vector<Note> notes{};
 };
 
-/// Bytes of the allocator at the peak of the worst stage, as PyTorch counts them: allocated, or reserved with what the
-/// allocator holds and cannot hand out.
+/// Bytes at the peak of the worst stage: allocated, as PyTorch counts it, reserved with what its allocator holds and
+/// cannot hand out, or taken of the device by everything.
 [[nodiscard]] double predicted_memory(const Estimate& estimate, std::string_view kind);
 
 [[nodiscard]] std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal);

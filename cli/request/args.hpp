@@ -23,7 +23,9 @@ struct Args {
   Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version, release;
   std::vector<std::string> from{};
   Text diff, resume, ranks, op, append, tp, dtypes, nccl_lib, cudnn_lib, cublas_lib, rendezvous, timeout;
-  std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{}, snapshot{};
+  std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{}, snapshot{}, measured{};
+  Text duration, every;
+  bool follow = false;
   bool warn_only = false, require_profile = false;
   bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, look = false,
        allow_busy = false, allow_different = false;

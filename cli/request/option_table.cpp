@@ -101,7 +101,12 @@ constexpr Option kOptions[] = {
     from_file(
         repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
                  "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
-                 "nanotron and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
+                 "nanotron, torchtune, LLaMA-Factory and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
+    turn_on("--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
+            "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
+    take("--for", "10min", kRun, kNothing, kForDiagnose, &Args::duration, "how long to follow",
+         "Seconds, or 90s, 10min, 2h. Default: until the run ends."),
+    take("--every", "10", kRun, kNothing, kForDiagnose, &Args::every, "steps from one line of --follow to the next"),
     from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
                        "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
     from_file(repeated("--snapshot", "FILE", kRun, kForDiagnose, &Args::snapshot, "memory snapshot of a rank",
@@ -109,9 +114,12 @@ constexpr Option kOptions[] = {
     take("--append", "FILE", kRun, Complete::File, kForDiagnose, &Args::append, "add the run to this CSV file",
          "A row of plan-runs(5), for `plan validate` and `plan calibrate`; the file is made if there is none."),
     from_file(repeated(
-        "--smi", "FILE", kRun, kForDiagnose, &Args::smi, "CSV of nvidia-smi taken while it ran",
-        "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the clocks and "
-        "the reasons of clock events among the columns.")),
+        "--smi", "FILE", kRun, kForDiagnose | kForCheck, &Args::smi, "CSV of nvidia-smi taken while it ran",
+        "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the memory "
+        "used, the clocks and the reasons of clock events among the columns.")),
+    from_file(repeated("--measured", "LOG", kRun, kForCheck, &Args::measured, "hold the limits against a run's log",
+                       "Any log that `plan diagnose` reads; repeat for several ranks. What it does not show is judged "
+                       "as predicted.")),
 
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16, or fp16 on GPUs that have none. One that the GPU lacks is refused."),

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "cli/terminal/terminal.hpp"
 
@@ -13,6 +15,8 @@ struct Streams {
   std::string err{};
   Terminal out_terminal{};
   Terminal err_terminal{};
+  /// Where a command that goes on writes what it knows by now; without it that is collected in `out` too.
+  std::function<void(std::string_view)> write_now{};
   bool quiet = false;          ///< no progress either
   bool leave_at_once = false;  ///< threads that cannot be ended are left behind: no destructor may run under them
 };

@@ -107,6 +107,60 @@ const Dialect kDialects[] = {
            i, s);
      },
      LogFigure::StepTime, 0, false},
+    // Primus prints each figure beside its mean, and what is taken of an AMD device.
+    {"Megatron-LM",
+     [](int i, double s, double) {
+       return fmt::format(
+           " iteration {:8d}/{:8d} | consumed samples: {:12d} | elapsed time per iteration (ms): {:.1f}/{:.1f} | hip "
+           "mem usage/free/total/usage_ratio: {:.2f}GB/{:.2f}GB/{:.2f}GB/{:.2f}% | throughput per GPU (TFLOP/s/GPU): "
+           "{:.1f}/{:.1f} | tokens per GPU (tokens/s/GPU): {:.1f}/{:.1f} | global batch size: {:5d} |",
+           i, 100, i * 256, s * 1e3, 1e3, 150.25, 41.75, 192.0, 78.0, 500.0, 480.0, 9000.0, 8900.0, 256);
+     },
+     LogFigure::StepTime, 0, false},
+    {"Megatron-Bridge",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "Step Time : {:.2f}s GPU utilization: {:.1f}MODEL_TFLOP/s/GPU\np4/0 [Rank 1] (after {} iterations) memory "
+           "(GB) | mem-allocated-gigabytes: 1.5 | mem-max-allocated-gigabytes: 9.9 | mem-max-reserved-gigabytes: "
+           "{:.5g} | mem-alloc-retires: 0",
+           s, 412.3, i, g * 1.073741824);
+     },
+     LogFigure::StepTime, 0, true},
+    // Validation prints the same words of a step that is none, and ramp-up steps are of smaller batches.
+    {"torchtitan",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "step: {:2}  loss: {:7.4f}  grad_norm: {:7.4f}  memory: {:.5g}GiB({:.2f}%)  tps: {:d}  tflops: {:.2f}  mfu: "
+           "{:.2f}%\nvalidate step: {:2}  loss: {:7.4f}  memory: {:5.2f}GiB({:.2f}%)  tps: {:d}",
+           i, 5.0, 1.0, g, 70.0, static_cast<int>(16384 / s), 400.0, 40.0, i, 5.0, 1.0, 2.0, 99999);
+     },
+     LogFigure::TokensPerSecondGpu, 16384, true},
+    {"MaxText",
+     [](int i, double s, double) {
+       return fmt::format(
+           "[Rampup Batch Size Phase], completed step: {}, seconds: {:.3f}, total_weights: 1, loss: 9.1\ncompleted "
+           "step: "
+           "{}, seconds: {:.3f}, TFLOP/s/device: {:.3f}, Tokens/s/device: {:.3f}, total_weights: 65536, loss: 9.123",
+           i, 0.5, i, s, 201.3, 8192 / s);
+     },
+     LogFigure::StepTime, 0, false},
+    {"torchtune",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "Step {} | loss:{} lr:{} tokens_per_second_per_gpu:{} peak_memory_active:{} peak_memory_alloc:1.0 "
+           "peak_memory_reserved:{}",
+           i, 2.5, 2e-5, 4096 / s, 30.0, g);
+     },
+     LogFigure::TokensPerSecondGpu, 4096, true},
+    {"Trainer",  // with what is loaded before and evaluated between
+     [](int i, double s, double) {
+       return fmt::format(
+           "Loading checkpoint shards: 100%|##########| 4/4 [00:40<00:00, 10.00s/it]\rMap: 100%|##########| 500/500 "
+           "[00:01<00:00, 500.00 examples/s]\r {:3}%|#         | {}/100 [00:50<07:30,  {:.2f}s/it]\r 50%|#####     | "
+           "4/8 [00:00<00:01,  3.10it/s]",
+           i, i, s);
+     },
+     LogFigure::StepTime, 0, false},
     {"Trainer",
      [](int i, double s, double) {
        return fmt::format("\r {:3}%|#         | {}/100 [00:50<07:30,  {:.2f}s/it]", i, i, s);
@@ -149,6 +203,49 @@ TEST_CASE("every dialect's figures are read as they were written") {
       }
     }
   }
+}
+
+TEST_CASE("skipped steps are counted as each framework counts them, and memory in its own unit") {
+  const auto megatron = [](int skipped) {
+    return fmt::format(
+        " iteration {:8d}/{:8d} | elapsed time per iteration (ms): {:.1f} | loss scale: {:.1f} | number of skipped "
+        "iterations: {:3d} | number of nan iterations: {:3d} |\n",
+        1, 2, 5e3, 1.0, skipped, 0);
+  };
+  CHECK(must_read(megatron(1) + megatron(0) + megatron(2) + megatron(0)).skipped() == 3);  // since the line before
+  const auto deepspeed = [](int step, int skipped) {
+    return fmt::format(
+        "[2026-02-01 12:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[1e-4], "
+        "mom=[(0.9, 0.95)]\n[INFO] [timer.py:260:stop] epoch=0/micro_step=1/global_step=1, "
+        "RunningAvgSamplesPerSec=9.1, CurrSamplesPerSec=9.2, MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n",
+        step, skipped);
+  };
+  CHECK(must_read(deepspeed(10, 1) + deepspeed(20, 3)).skipped() == 3);  // since the start
+  CHECK(!must_read("completed step: 1, seconds: 5.0, TFLOP/s/device: 2\n").skipped().has_value());
+
+  const MeasuredLog log =
+      must_read(megatron(0) +
+                "[INFO] [utils.py:782:see_memory_usage] MA 20.5 GB         Max_MA 40.5 GB         CA 50.0 GB         "
+                "Max_CA 51 GB "
+                "\n Memory usage: 100.00MiB. Peak allocated 41984.00MiB. Peak reserved: 1024.00MiB\n");
+  CHECK(log.find(LogFigure::Allocated)->largest() == 41.0 * 1073741824.0);
+  CHECK(log.find(LogFigure::Reserved)->largest() == 51.0 * 1073741824.0);
+}
+
+TEST_CASE("the Trainer and LLaMA-Factory: bars faster than a second, means, totals at the end") {
+  std::string bars;
+  for (int i = 1; i <= 20; ++i) bars += fmt::format("\r{:3}%|##  | {}/20 [00:01<00:02, {:5.2f}it/s]", 5 * i, i, 4.0);
+  const MeasuredLog trained = must_read(
+      bars +
+      "\n{'train_runtime': 5.0, 'train_samples_per_second': 12.5, 'train_steps_per_second': 4.0, 'epoch': 1.0}\n");
+  CHECK(trained.dialect == "Trainer");
+  CHECK(steady(*trained.find(LogFigure::StepTime)).median == doctest::Approx(0.25));
+  CHECK(trained.find(LogFigure::SamplesPerSecond)->last() == 12.5);
+  CHECK(trained.ended);
+  const MeasuredLog factory = must_read(
+      "[INFO|2026-01-01 00:00:00] {'loss': 0.9, 'learning_rate': 1.0e-05, 'epoch': 0.1, 'throughput': 5000.5}\n");
+  CHECK(factory.dialect == "LLaMA-Factory");
+  CHECK(factory.find(LogFigure::TokensPerSecondSoFar)->last() == 5000.5);
 }
 
 TEST_CASE("a log may be cut anywhere") {
@@ -214,6 +311,19 @@ TEST_CASE("NCCL's channels speak for and against faults") {
   CHECK((direct[0].fault == "links_slow" && !direct[0].speaks_for));
   CHECK(evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n").empty());
   CHECK(evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n").size() == 1);
+  CHECK(
+      evidence("n0:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 9[1] [send] via NET/IB/0(1)/GDRDMA(PCI)/Shared\n").empty());
+  const auto off = evidence("n0:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n");
+  REQUIRE(off.size() == 1);
+  CHECK(off[0].fault == "links_slow");
+  const MeasuredLog log = must_read(step +
+                                    "n0:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\nn0:1:2 [0] NCCL INFO 16 coll "
+                                    "channels, 16 collnet channels, 0 "
+                                    "nvls channels, 32 p2p channels, 2 p2p channels per peer\nn0:1:2 [0] NCCL INFO 24 "
+                                    "coll channels, 32 p2p channels, 2 "
+                                    "p2p channels per peer\nNCCL INFO  coll channels\n coll channels NCCL\n");
+  CHECK(log.nccl_channels == 24);
+  CHECK(log.nccl_versions == std::vector<std::string>{"2.21.5+cuda12.4"});
 }
 
 TEST_CASE("nvidia-smi's lines: throttling and one slow GPU") {
@@ -226,12 +336,16 @@ TEST_CASE("nvidia-smi's lines: throttling and one slow GPU") {
       out << "2026/01/01, " << gpu << ", 99 %, " << (gpu == 5 ? 1200 : 1755) << " MHz, "
           << (gpu < 4 ? "Active" : "Not Active") << "\n";
   out.close();
-  const auto evidence = read_smi(path);
-  REQUIRE(evidence.has_value());
+  const auto summary = read_smi(path);
+  REQUIRE(summary.has_value());
+  CHECK(summary->memory_used == 0);
+  const std::vector<Evidence>* evidence = &summary->evidence;
   REQUIRE(evidence->size() == 2);
   CHECK((*evidence)[0].fault == "clocks_low");
   CHECK((*evidence)[1].fault == "slow_rank");
   CHECK((*evidence)[1].text.find("GPU 5") != std::string::npos);
+  std::ofstream(path) << "index, memory.used [MiB]\n0, 70000 MiB\n1, 71680 MiB\n0, 100 MiB\n";
+  CHECK(read_smi(path)->memory_used == 70 * 1073741824.0);
   std::ofstream(path) << "a,b\n1,2\n";
   CHECK(!read_smi(path).has_value());
 }

@@ -1,0 +1,103 @@
+// What several logs say of one job. Tested by tests/cli/diagnose_test.cpp and tests/cli/check_measured_test.cpp.
+#include "cli/logs/job_logs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/logs/log_read.hpp"
+
+namespace plan {
+namespace {
+
+/// A log of another job tells nothing about this one.
+std::optional<Error> other_job(const MeasuredLog& log, const Problem& problem) {
+  const Series* batches = log.find(LogFigure::GlobalBatch);
+  if (batches == nullptr || std::llround(batches->last()) == problem.training.global_batch) return std::nullopt;
+  return Error{"files_disagree",
+               fmt::format("{} is of steps of {:.0f} sequences, and the job has {}", log.file, batches->last(),
+                           problem.training.global_batch),
+               {},
+               {fmt::format("--global-batch {:.0f}", batches->last())}};
+}
+
+/// Ranks whose own steps take longer than the others' name the slow one.
+void compare_ranks(const std::vector<std::pair<std::string, double>>& medians, std::vector<Evidence>& evidence) {
+  constexpr double kSlower = 1.03;
+  if (medians.size() < 2) return;
+  std::vector<double> all;
+  for (const auto& [file, median] : medians) all.push_back(median);
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  const double usual = all[all.size() / 2];
+  for (const auto& [file, median] : medians)
+    if (median > kSlower * usual)
+      evidence.push_back(
+          {"slow_rank", true, fmt::format("{} takes {:.3g} s a step, the others {:.3g} s", file, median, usual)});
+}
+
+}  // namespace
+
+std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
+  if (const Series* times = log.find(LogFigure::StepTime)) return steady(*times);
+  const auto from_rate = [&](LogFigure figure, double work) -> std::optional<Steady> {
+    const Series* rates = log.find(figure);
+    if (rates == nullptr) return std::nullopt;
+    Steady rate = steady(*rates);
+    if (!(rate.median > 0)) return std::nullopt;
+    rate.median = work / rate.median;
+    return rate;
+  };
+  const double sequences = static_cast<double>(problem.training.global_batch);
+  const double tokens = static_cast<double>(problem.training.tokens_per_step());
+  if (auto step = from_rate(LogFigure::TokensPerSecondGpu, tokens / problem.gpus)) return step;
+  if (auto step = from_rate(LogFigure::TokensPerSecond, tokens)) return step;
+  if (auto step = from_rate(LogFigure::SamplesPerSecond, sequences)) return step;
+  const Series* mean = log.find(LogFigure::TokensPerSecondSoFar);  // the last one rests on the most steps
+  if (mean == nullptr || !(mean->last() > 0)) return std::nullopt;
+  return Steady{tokens / mean->last(), 0, 0, mean->count(), 0};
+}
+
+double largest_of(const std::vector<MeasuredLog>& logs, LogFigure figure) {
+  double most = 0;
+  for (const MeasuredLog& log : logs)
+    if (const Series* series = log.find(figure)) most = std::max(most, series->largest());
+  return most;
+}
+
+Result<JobLogs> job_logs(std::vector<MeasuredLog> logs, const Problem& problem) {
+  JobLogs read;
+  Errors errors;
+  std::vector<std::pair<std::string, double>> medians;
+  for (MeasuredLog& log : logs) {
+    if (auto error = other_job(log, problem)) {
+      errors.push_back(*error);
+      continue;
+    }
+    read.evidence.insert(read.evidence.end(), log.evidence.begin(), log.evidence.end());
+    if (const std::optional<Steady> step = step_of(log, problem); step && step->median > 0) {
+      medians.emplace_back(log.file, step->median);
+      if (!read.step) read.step = step;
+    }
+    read.logs.push_back(std::move(log));
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  compare_ranks(medians, read.evidence);
+  return read;
+}
+
+Result<JobLogs> read_job_logs(const std::vector<std::string>& files, const Problem& problem) {
+  std::vector<MeasuredLog> logs;
+  Errors errors;
+  for (const std::string& file : files)
+    if (Result<MeasuredLog> log = read_log(file))
+      logs.push_back(std::move(*log));
+    else
+      errors.insert(errors.end(), log.error().begin(), log.error().end());
+  Result<JobLogs> read = job_logs(std::move(logs), problem);
+  if (!read) errors.insert(errors.end(), read.error().begin(), read.error().end());
+  if (!errors.empty()) return fail(std::move(errors));
+  return read;
+}
+
+}  // namespace plan
