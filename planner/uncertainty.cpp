@@ -33,11 +33,7 @@ constexpr KindInterval kMemoryKinds[] = {
 
 constexpr Interval kProbedStepTime{0.92, 1.08};
 
-/// Of pairs of published layouts of one job (model, sequence, batch, GPUs, kernels, release): what is left where two
-/// steps consist of the same, and what each share of the step adds that they spend on different things.
-struct PairedSpread {
-  double same, different;
-};
+/// Of pairs of published layouts of one job (model, sequence, batch, GPUs, kernels, release).
 constexpr PairedSpread kPaired{0.06, 0.28};        // 4,130 pairs of 12 suites
 constexpr PairedSpread kProbedPaired{0.03, 0.14};  // half, as intervals of a step are on a probed cluster
 
@@ -82,10 +78,15 @@ double paired_spread(const Terms& a, const Terms& b, double measured_share) {
   for (const auto term : {&Terms::compute, &Terms::recompute, &Terms::tp, &Terms::cp, &Terms::ep, &Terms::pp,
                           &Terms::dp, &Terms::bubble, &Terms::optimizer, &Terms::straggler})
     moved += std::abs((a.*term - b.*term).value);
+  const PairedSpread parts = paired_parts(measured_share);
+  return std::hypot(parts.same, parts.different * moved / whole);
+}
+
+PairedSpread paired_parts(double measured_share) {
   const auto between = [&](double PairedSpread::*of) {
     return kPaired.*of + measured_share * (kProbedPaired.*of - kPaired.*of);
   };
-  return std::hypot(between(&PairedSpread::same), between(&PairedSpread::different) * moved / whole);
+  return {between(&PairedSpread::same), between(&PairedSpread::different)};
 }
 
 Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b) {

@@ -32,6 +32,13 @@ inline constexpr int kDoubts = 6;
 /// quantities measured here. Symmetric, and least for equal steps.
 [[nodiscard]] double paired_spread(const Terms& a, const Terms& b, double measured_share = 0);
 
+/// What that spread consists of: what is left where two steps consist of the same, and what each share of the step adds
+/// that they spend on different things.
+struct PairedSpread {
+  double same, different;
+};
+[[nodiscard]] PairedSpread paired_parts(double measured_share);
+
 /// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
 [[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);
 

@@ -55,7 +55,7 @@ constexpr Runner kRunners[] = {
     {kForPlan, run_plan},   {kForEstimate, run_estimate}, {kForExplain, run_explain},   {kForFormula, run_formula},
     {kForList, run_list},   {kForShow, run_show},         {kForValidate, run_validate}, {kForCalibrate, run_calibrate},
     {kForEmit, run_emit},   {kForProbe, run_probe},       {kForCompare, run_compare},   {kForSweep, run_sweep},
-    {kForCheck, run_check}, {kForDiagnose, run_diagnose}, {kForCapture, run_capture},
+    {kForCheck, run_check}, {kForDiagnose, run_diagnose}, {kForCapture, run_capture},   {kForNext, run_next},
 };
 static_assert(std::size(kRunners) == std::size(kCommands));
 

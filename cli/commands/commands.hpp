@@ -23,6 +23,7 @@ int run_compare(const Args& args, Streams& streams);
 int run_sweep(const Args& args, Streams& streams);
 int run_check(const Args& args, Streams& streams);
 int run_diagnose(const Args& args, Streams& streams);
+int run_next(const Args& args, Streams& streams);
 
 /// Parses, runs and returns the exit status. `words` are the arguments without the program's name.
 int run_command_line(const std::vector<std::string>& words, Streams& streams);

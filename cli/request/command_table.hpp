@@ -47,6 +47,8 @@ inline constexpr Command kCommands[] = {
      "human json", true},
     {"diagnose", "--log FILE --from FILE [flags]", "measured beside predicted: what is off, and why", kForDiagnose, 0,
      "human json markdown github html"},
+    {"next", "[FILE...] --model NAME|FILE --gpus N [flags]", "which short runs would tell most", kForNext, kAnyWords,
+     "human json markdown"},
     {"check", "--budget FILE... [--baseline FILE] [flags]", "hold jobs to their budgets, for CI", kForCheck, kAnyWords,
      "human json github markdown html junit sarif"}};
 

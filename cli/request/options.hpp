@@ -28,7 +28,9 @@ enum VerbBit : std::uint16_t {
   kForCompare = 4096,
   kForSweep = 8192,
   kForDiagnose = 16384,
-  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose,
+  kForNext = 32768,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose |
+                kForNext,
   kForAll = 0xffff,
 };
 

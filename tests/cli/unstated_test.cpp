@@ -77,6 +77,7 @@ const std::map<std::string_view, std::vector<std::string>>& asking() {
       {"sweep", {"sweep", "--gpus", "8..16", "--model", "8b"}},
       {"emit", {"emit", "torchtitan", "--model", "8b", "--gpus", "8", "-o", "files", "--force"}},
       {"check", {"check", "--budget", "budget.yaml"}},
+      {"next", {"next", "--model", "8b", "--gpus", "8"}},
   };
   return kAsking;
 }
