@@ -98,12 +98,13 @@ constexpr Option kOptions[] = {
             "Or on a fact of a launch file that has no meaning here. What the framework itself takes as its default "
             "is no guess."),
 
-    from_file(
-        repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
-                 "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
-                 "nanotron, torchtune, LLaMA-Factory and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
-    turn_on("--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
-            "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
+    from_file(repeated(
+        "--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
+        "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
+        "nanotron, torchtune, LLaMA-Factory and Hugging Face's Trainer, with what NCCL and PyTorch print among them.")),
+    turn_on(
+        "--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
+        "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
     take("--for", "10min", kRun, kNothing, kForDiagnose, &Args::duration, "how long to follow",
          "Seconds, or 90s, 10min, 2h. Default: until the run ends."),
     take("--every", "10", kRun, kNothing, kForDiagnose, &Args::every, "steps from one line of --follow to the next"),

@@ -29,8 +29,7 @@ enum VerbBit : std::uint16_t {
   kForSweep = 8192,
   kForDiagnose = 16384,
   kForNext = 32768,
-  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose |
-                kForNext,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose | kForNext,
   kForAll = 0xffff,
 };
 
