@@ -184,6 +184,9 @@ void read_batch(JobBuilder& builder) {
   const int micro = builder.degree(kMicro, hugging_face::tool_of(builder.settings).micro_batch);
   const int steps = builder.degree(kSteps, 1);
   builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+  constexpr std::string_view kGlobal = "args.global_batch_size";
+  if (builder.settings.states(kGlobal) && builder.settings.text("tool").value_or("") == "llama-factory-v1")
+    return builder.global_batch(builder.degree(kGlobal, 1), kGlobal);
   builder.origin("micro_batches", fmt::format("{}", steps), kSteps);
   builder.rank_batch(micro, steps, builder.settings.states(kSteps) ? kSteps : kMicro);
 }

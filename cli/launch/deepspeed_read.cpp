@@ -376,6 +376,7 @@ bool is_deepspeed(const LaunchSource& source) {
     case Kind::DeepSpeed: return true;
     case Kind::Trainer: return text.find("\"deepspeed\"") != std::string::npos || names("deepspeed:");
     case Kind::Axolotl: return names("deepspeed:");
+    case Kind::Factory: return text.find("name: deepspeed") != std::string::npos;
     case Kind::Accelerate: return text.find("distributed_type: DEEPSPEED") != std::string::npos;
     case Kind::Script: {
       const Result<Settings> settings = hugging_face::settings_of(std::span(&source, 1));

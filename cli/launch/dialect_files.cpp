@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -10,7 +11,9 @@
 #include "cli/launch/dialect_files.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/recipes.hpp"
 #include "planner/layout_text.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -219,6 +222,21 @@ bool is_bridge(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  constexpr std::array<std::string_view, 1> kFlags = {"--recipe"};
+  for (const LaunchSource& source : files) {
+    const auto recipe = is_shell(source) ? recipes::named_in(source, "run_recipe.py", kFlags) : std::nullopt;
+    if (!recipe || recipe->name.starts_with("vanilla_gpt")) continue;  // that one takes every dimension from overrides
+    DialectKeys keys;
+    for (const LaunchSource& file : files) {
+      Result<DialectKeys> own = is_shell(file) ? keys_of_overrides(file, "run_recipe.py") : keys_of_yaml(file);
+      if (!own) return fail(own.error());
+      keys.insert(own->begin(), own->end());
+    }
+    const std::string name = lowered(recipe->name);
+    if (keys.find("peft") == keys.end() && (name.find("peft") != std::string::npos || name.find("lora") != name.npos))
+      keys["peft"] = {{"lora"}, recipe->where};
+    return recipes::job_of(bridge_dialect(), keys, *recipe, facts);
+  }
   return read_all(bridge_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
     if (has(source, "run_recipe.py")) return keys_of_overrides(source, "run_recipe.py");
     return keys_of_yaml(source);

@@ -71,6 +71,15 @@ bool names_a_flag(std::string_view key) {
   return find_megatron_flag(name) != nullptr;
 }
 
+/// `min_seq_length` is no slip of `max_seq_length`, nor `first_` of `last_`.
+bool swapped(std::string_view known, std::string_view key) {
+  for (const auto& [a, b] : {std::pair{"min", "max"}, std::pair{"max", "min"}}) {
+    const std::size_t at = key.find(a);
+    if (at != std::string_view::npos && known.size() == key.size() && known.substr(at).starts_with(b)) return true;
+  }
+  return false;
+}
+
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
 void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& errors, std::vector<Note>& notes) {
   std::vector<std::string_view> known;
@@ -90,7 +99,7 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
     if (std::find(sections.begin(), sections.end(), section) == sections.end()) continue;
     const std::string near = nearest_name(key, known);
-    if (!near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key)) {
+    if (!near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key) && !swapped(near, key)) {
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
@@ -149,6 +158,22 @@ class OneOfThem {
 };
 
 }  // namespace
+
+Settings settings_of_keys(const DialectKeys& keys) {
+  Settings out;
+  for (const auto& [key, value] : keys) {
+    const std::size_t colon = value.where.rfind(':');
+    const std::string file = value.where.substr(0, colon);
+    const int line = colon == std::string::npos ? 1 : std::max(1, std::atoi(value.where.c_str() + colon + 1));
+    if (value.values.size() == 1 && (value.values.front() == "null" || value.values.front() == "~")) continue;
+    out.add({.key = key,
+             .value = value.values.empty() ? "" : value.values.front(),
+             .items = value.values.size() > 1 ? value.values : std::vector<std::string>{},
+             .list = value.values.size() > 1,
+             .place = {.file = file, .line = line, .column = 1, .length = 1, .text = {}}});
+  }
+  return out;
+}
 
 Error several_trainings(const std::string& path, const std::string& where) {
   return {"several_trainings",

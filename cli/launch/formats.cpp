@@ -9,6 +9,9 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_cousins.hpp"
 #include "cli/launch/megatron_log.hpp"
+#include "cli/launch/native_trainers.hpp"
+#include "cli/launch/primus.hpp"
+#include "cli/launch/recipes.hpp"
 #include "cli/launch/torchtitan.hpp"
 
 namespace plan {
@@ -21,10 +24,13 @@ constexpr LaunchFormat kFormats[] = {
      is_megatron_script, read_megatron_scripts},
     {"megatron-yaml", "Megatron-LM's arguments as YAML: MODEL_ARGS, Primus's experiments", Framework::Megatron, nullptr,
      is_megatron_yaml, read_megatron_yaml},
+    {"primus-torchtitan", "Primus's experiments on torchtitan", Framework::Torchtitan, nullptr, is_primus_torchtitan,
+     read_primus_torchtitan},
     {"gpt-neox", "GPT-NeoX: its YAML file", Framework::Megatron, nullptr, is_gpt_neox, read_gpt_neox},
     {"nemo", "NeMo's first generation: its YAML file", Framework::Megatron, nullptr, is_nemo, read_nemo},
     {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
      read_bridge},
+    {"nemo2", "NeMo 2: `nemo llm` with a recipe and its overrides", Framework::Megatron, nullptr, is_nemo2, read_nemo2},
     {"verl", "verl with Megatron actors: hydra overrides", Framework::Megatron, write_verl, is_verl, read_verl},
     {"verl-fsdp", "verl with FSDP actors: hydra overrides", Framework::Accelerate, nullptr, is_verl_fsdp,
      read_verl_fsdp},
@@ -42,6 +48,9 @@ constexpr LaunchFormat kFormats[] = {
      is_deepspeed, read_deepspeed},
     {"accelerate", "accelerate: its YAML file for FSDP2, with the Trainer's arguments", Framework::Accelerate,
      write_accelerate, is_accelerate, read_accelerate},
+    {"nanotron", "nanotron: its YAML file", Framework::Any, nullptr, is_nanotron, read_nanotron},
+    {"litgpt", "litgpt: its YAML file", Framework::Any, nullptr, is_litgpt, read_litgpt},
+    {"olmo", "OLMo before OLMo-core: its YAML file", Framework::Any, nullptr, is_olmo, read_olmo},
     {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
 };
 

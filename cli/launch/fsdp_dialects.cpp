@@ -109,21 +109,6 @@ constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
                               .nodes = "cluster.num_nodes",
                               .gpus = "cluster.gpus_per_node"};
 
-Settings settings_of(const DialectKeys& keys) {
-  Settings out;
-  for (const auto& [key, value] : keys) {
-    const std::size_t colon = value.where.rfind(':');
-    const std::string file = value.where.substr(0, colon);
-    const int line = colon == std::string::npos ? 1 : std::max(1, std::atoi(value.where.c_str() + colon + 1));
-    out.add({.key = key,
-             .value = value.values.empty() ? "" : value.values.front(),
-             .items = value.values.size() > 1 ? value.values : std::vector<std::string>{},
-             .list = value.values.size() > 1,
-             .place = {.file = file, .line = line, .column = 1, .length = 1, .text = {}}});
-  }
-  return out;
-}
-
 bool on(Settings& settings, std::string_view key, bool otherwise = false) {
   return key.empty() ? otherwise : settings.boolean(key).value_or(otherwise);
 }
@@ -218,7 +203,7 @@ void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
 }
 
 Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, const LaunchFacts& facts) {
-  Settings settings = settings_of(keys);
+  Settings settings = settings_of_keys(keys);
   JobBuilder builder(settings, dialect.format, Framework::Accelerate);
   read_model(builder, dialect, facts);
   read_axes(builder, dialect);

@@ -21,7 +21,7 @@ namespace plan {
 
 namespace hugging_face {
 
-enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Script, None };
+enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Factory, Script, None };
 [[nodiscard]] Kind kind_of(const LaunchSource& source);
 /// The settings of all files and of those that they name, with `ds.`, `acc.` or `args.` before each key; `tool` names
 /// whose arguments they are.

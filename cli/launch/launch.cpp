@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/other_tools.hpp"
@@ -132,7 +133,7 @@ std::optional<std::size_t> format_of(const LaunchSource& source) {
 /// What a command of no known tool says beside the file that it names: its words may lie over the file's.
 std::optional<std::string> unread_words(const ShellCommand& command, const ShellWord& file) {
   constexpr std::string_view kNaming[] = {"--config", "--job.config", "--deepspeed_config", "--include"};
-  constexpr std::size_t kMostShown = 8;
+  constexpr std::size_t kMostShown = 24;
   std::string shown;
   std::size_t count = 0;
   const std::vector<ShellWord>& words = command.words;
@@ -144,7 +145,8 @@ std::optional<std::string> unread_words(const ShellCommand& command, const Shell
     const bool flag = word.text.starts_with("--"), sets = word.text.find('=') != std::string::npos;
     const bool naming = std::any_of(std::begin(kNaming), std::end(kNaming),
                                     [&](std::string_view start) { return word.text.starts_with(start); });
-    if ((!flag && !sets) || naming || word.text == file.text || ++count > kMostShown) continue;
+    const bool harmless = flag && sounds_harmless(word.text.substr(2, word.text.find('=') - 2));
+    if ((!flag && !sets) || naming || harmless || word.text == file.text || ++count > kMostShown) continue;
     shown += fmt::format("{}`{}`", shown.empty() ? "" : ", ", yaml::printable(word.text));
   }
   if (count == 0) return std::nullopt;

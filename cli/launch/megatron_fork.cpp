@@ -99,6 +99,16 @@ void experts(MegatronArgs& args) {
   set(args, "num-layers", fmt::format("{}", depth - static_cast<std::int64_t>(idle.size())), "num-layers");
 }
 
+/// FlagScale: the gated layer's width as Llama's first code has it, two thirds of four times hidden, rounded up.
+void widths(MegatronArgs& args) {
+  if (args.has("apply-layernorm-rms")) set(args, "normalization", "RMSNorm", "apply-layernorm-rms");
+  const std::int64_t multiple = args.integer("multiple-of", 0), hidden = args.integer("hidden-size", 0);
+  if (multiple < 1 || hidden < 1 || multiple > 1 << 20 || hidden > 1 << 24 || args.has("ffn-hidden-size")) return;
+  const double factor = std::clamp(std::atof(args.text("hidden-dim-multiplier").c_str()), 0.0, 100.0);
+  const auto width = static_cast<std::int64_t>(static_cast<double>(4 * hidden * 2 / 3) * (factor > 0 ? factor : 1));
+  set(args, "ffn-hidden-size", fmt::format("{}", (width + multiple - 1) / multiple * multiple), "multiple-of");
+}
+
 void adapters(MegatronArgs& args) {
   if (const std::string stage = args.text("stage"); !stage.empty() && stage != "sft" && stage != "pt")
     unused(args, "stage", fmt::format("the models beside the trained one of `{}` are not counted", stage));
@@ -129,6 +139,7 @@ void settle_forks(MegatronArgs& args) {
   } else if (!method.empty() && method != "uniform" && method.find("type:transformer") == std::string::npos) {
     unused(args, "pp-partition-method", fmt::format("stages split by `{}` are counted as equal", method));
   }
+  widths(args);
   if (args.has("gelu-tanh")) set(args, "swiglu", "", "gelu-tanh");
   experts(args);
   adapters(args);

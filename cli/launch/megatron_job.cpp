@@ -213,8 +213,9 @@ void recompute(Builder& builder) {
   std::string granularity = args.text("recompute-granularity");
   if (args.has("recompute-activations") && granularity.empty()) granularity = "selective";
   if (granularity == "full") {
-    out.kind = RecomputeKind::Full;
     const int layers = static_cast<int>(args.integer("recompute-num-layers", 1));
+    const bool none = layers == 0 && args.text("recompute-method") == "block";  // a block of no layers
+    out.kind = none ? RecomputeKind::None : RecomputeKind::Full;
     if (args.text("recompute-method") == "block")
       out.layers = layers;
     else
@@ -287,15 +288,23 @@ void task(Builder& builder) {
 
 /// Flags that count something: a word, zero or less is Megatron-LM's mistake as well.
 void numbers(Builder& builder) {
-  constexpr const char* kCounts[] = {"num-layers",           "hidden-size",
-                                     "ffn-hidden-size",      "num-attention-heads",
-                                     "num-query-groups",     "kv-channels",
-                                     "kv-lora-rank",         "qk-head-dim",
-                                     "qk-pos-emb-head-dim",  "v-head-dim",
-                                     "num-experts",          "moe-router-topk",
-                                     "moe-ffn-hidden-size",  "moe-shared-expert-intermediate-size",
-                                     "vocab-size",           "padded-vocab-size",
-                                     "recompute-num-layers", "max-position-embeddings"};
+  constexpr const char* kCounts[] = {"num-layers",
+                                     "hidden-size",
+                                     "ffn-hidden-size",
+                                     "num-attention-heads",
+                                     "num-query-groups",
+                                     "kv-channels",
+                                     "kv-lora-rank",
+                                     "qk-head-dim",
+                                     "qk-pos-emb-head-dim",
+                                     "v-head-dim",
+                                     "num-experts",
+                                     "moe-router-topk",
+                                     "moe-ffn-hidden-size",
+                                     "moe-shared-expert-intermediate-size",
+                                     "vocab-size",
+                                     "padded-vocab-size",
+                                     "max-position-embeddings"};
   for (const char* flag : kCounts) {
     if (!builder.args.has(flag)) continue;
     const std::optional<std::int64_t> value = builder.args.integer(flag);
@@ -303,7 +312,7 @@ void numbers(Builder& builder) {
     if (none || (value && *value >= 1 && *value <= 1'000'000'000)) continue;
     builder.wrong(flag, fmt::format("takes a number of at least 1, not `{}`", builder.args.text(flag)));
   }
-  for (const char* flag : {"q-lora-rank", "mtp-num-layers", "cpu-offloading-num-layers"})
+  for (const char* flag : {"q-lora-rank", "mtp-num-layers", "recompute-num-layers", "cpu-offloading-num-layers"})
     if (builder.args.has(flag) && builder.args.text(flag) != "None" && builder.args.integer(flag).value_or(-1) < 0)
       builder.wrong(flag, fmt::format("takes a number of at least 0, not `{}`", builder.args.text(flag)));
 }

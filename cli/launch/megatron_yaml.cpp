@@ -7,12 +7,11 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/primus.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
-
-constexpr int kDeepest = 8;
 
 /// A key that says with `false` what a flag says by standing there.
 constexpr std::pair<std::string_view, std::string_view> kOff[] = {
@@ -68,57 +67,10 @@ Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const
   return job;
 }
 
-DialectKeys under(const DialectKeys& keys, std::string_view prefix) {
-  DialectKeys out;
-  for (const auto& [key, value] : keys)
-    if (key.starts_with(prefix)) out[key.substr(prefix.size())] = value;
-  return out;
-}
-
-Error missing(const std::string& where, const std::string& name) {
-  return {"missing_file",
-          fmt::format("{}: `{}` is not where Primus has it, and what it states is not known", where, name),
-          {},
-          {"read the file inside a checkout of Primus, or state the job with flags"}};
-}
-
-/// A file of Primus's with all that it extends; the file's own keys count.
-// Files extend as deep as kDeepest.
-// NOLINTNEXTLINE(misc-no-recursion)
-Result<DialectKeys> extended(const LaunchSource& from, const std::string& folder, const std::string& name,
-                             const std::string& where, int depth) {
-  const std::optional<LaunchSource> file = depth < kDeepest ? beside(from, folder + "/" + name) : std::nullopt;
-  if (!file) return fail(missing(where, folder + "/" + name));
-  Result<DialectKeys> keys = keys_of_yaml(*file);
-  if (!keys) return keys;
-  for (const char* link : {"extends", "bases", "includes"}) {
-    const auto named = keys->find(link);
-    if (named == keys->end()) continue;
-    const MegatronValue files = named->second;
-    keys->erase(named);
-    for (auto one = files.values.rbegin(); one != files.values.rend(); ++one) {
-      Result<DialectKeys> below = extended(from, folder, *one, files.where, depth + 1);
-      if (!below) return below;
-      keys->insert(below->begin(), below->end());
-    }
-  }
-  return keys;
-}
-
 bool is_of_other_models(std::string_view key) {
   for (const std::string_view part : {"encoder_", "decoder_seq", "decoder_num_layers", "bert_", "patch_dim", "img_"})
     if (key.starts_with(part)) return true;
   return false;
-}
-
-/// `${PRIMUS_MODEL:llama3.1_8B}.yaml` with the default that it states.
-std::string with_defaults(std::string text) {
-  for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at)) {
-    const std::size_t colon = text.find(':', at), end = text.find('}', at);
-    if (colon == std::string::npos || end == std::string::npos || colon > end) break;
-    text = text.substr(0, at) + text.substr(colon + 1, end - colon - 1) + text.substr(end + 1);
-  }
-  return text;
 }
 
 }  // namespace
@@ -135,30 +87,17 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
   const Result<DialectKeys> keys = keys_of_yaml(source);
   if (!keys) return fail(keys.error());
   if (source.text.find("MODEL_ARGS:") != std::string::npos)
-    return job_of(under(*keys, "MODEL_ARGS."), source.path, facts, true);
-  constexpr std::string_view kTrainer = "modules.pre_trainer.";
-  const DialectKeys own = under(*keys, kTrainer);
-  DialectKeys all = under(own, "overrides.");
-  for (const auto& [key, folder] :
-       {std::pair{"model", "primus/configs/models/megatron"}, std::pair{"config", "primus/configs/modules/megatron"}}) {
-    const auto named = own.find(key);
-    if (named == own.end() || named->second.values.empty()) continue;
-    const Result<DialectKeys> below =
-        extended(source, folder, with_defaults(named->second.values.front()), named->second.where, 0);
-    if (!below) return fail(below.error());
-    for (const auto& [name, value] : *below)  // Primus's defaults hold those of models that are no decoders, too
-      if (key != std::string_view("config") || !is_of_other_models(name)) all.emplace(name, value);
-  }
-  for (auto& [key, value] : all)
-    for (std::string& word : value.values) word = with_defaults(word);
-  LaunchFacts known = facts;
-  for (const char* kind : {"mi300x", "mi325x", "mi355x"})
-    if (lowered(source.path).find(kind) != std::string::npos && known.gpu.empty()) known.gpu = kind;
-  Result<LaunchJob> job = job_of(all, source.path, known, true);
+    return job_of(keys_under(*keys, "MODEL_ARGS."), source.path, facts, true);
+  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "megatron");
+  if (!experiment) return fail(experiment.error());
+  DialectKeys& all = experiment->keys;
+  for (const auto& [name, value] : experiment->defaults)  // those of models that are no decoders are among them
+    if (!is_of_other_models(name)) all.emplace(name, value);
+  Result<LaunchJob> job = job_of(all, source.path, primus::with_gpu(facts, source), true);
   if (!job) return job;
   job->format = "primus";
   std::string open;
-  for (const auto& [key, value] : under(own, "overrides.")) {
+  for (const auto& [key, value] : experiment->overrides) {
     const std::string flag = flag_of(key), word = value.values.size() == 1 ? lowered(value.values.front()) : "";
     const bool off = word == "false" || word == "null" || word == "0";
     const bool known_off =

@@ -15,12 +15,9 @@ constexpr std::string_view kState =
 
 constexpr OtherTool kTools[] = {
     {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
-    {"a nanotron configuration", kState, {"^parallelism:", "^tokens:"}, {"pp_engine:", "tp_mode:", "^model:"}},
     {"an OLMo-core configuration", kState, {"_CLASS_"}, {"olmo_core"}},
-    {"an OLMo configuration", kState, {"^fsdp:", "device_train_microbatch_size:"}, {}},
-    {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration"}, {}},
+    {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration", "^train_loader:"}, {}},
     {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "train_batch_size:"}},
-    {"a litgpt configuration", kState, {"^train:", "^eval:"}, {"^checkpoint_dir:", "^model_name:"}},
     {"an InternEvo configuration", kState, {"gradient_checkpointing", "HIDDEN_SIZE"}, {}},
     {"a verl configuration whose actor runs under FSDP", kState, {"actor_rollout_ref"}, {"fsdp_config", "ulysses"}},
     {"an experiment of torchforge", kState, {"^trainer:", "^policy:", "^ref_model:"}, {}},
@@ -32,6 +29,34 @@ constexpr OtherTool kTools[] = {
     {"a Composer configuration", kState, {"^max_duration:", "^train_loader:"}, {}},
 };
 
+/// Python programs that make their job themselves: the first of their names that stands in an import.
+constexpr std::pair<std::string_view, OtherTool> kPrograms[] = {
+    {"olmo_core", {"a training program of OLMo-core's in Python", kState, {}, {}}},
+    {"nemo.collections", {"a NeMo recipe in Python", kState, {}, {}}},
+    {"nemo_run", {"a NeMo-Run experiment in Python", kState, {}, {}}},
+    {"megatron.bridge", {"a Megatron-Bridge recipe in Python", kState, {}, {}}},
+    {"megatron",
+     {"a training program of Megatron-LM's in Python: its job stands in the flags of what starts it", kState, {}, {}}},
+    {"deepspeed", {"a training program in Python with DeepSpeed: give the JSON file beside it", kState, {}, {}}},
+    {"trl", {"a training program in Python with TRL", kState, {}, {}}},
+    {"transformers", {"a training program in Python with transformers", kState, {}, {}}},
+    {"lightning", {"a training program in Python with Lightning", kState, {}, {}}},
+    {"composer", {"a training program in Python with Composer", kState, {}, {}}},
+};
+
+/// Whether Python's text imports the module.
+bool imports(const std::string& text, std::string_view module) {
+  for (const std::string_view start : {"import ", "from "})
+    for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at + 1)) {
+      if (at > 0 && text[at - 1] != '\n' && text[at - 1] != ' ') continue;
+      const std::string_view rest = std::string_view(text).substr(at + start.size());
+      if (rest.starts_with(module) && (rest.size() == module.size() ||
+                                       std::string_view(". \n\r,").find(rest[module.size()]) != std::string_view::npos))
+        return true;
+    }
+  return false;
+}
+
 bool stands(const std::string& text, std::string_view word) {
   if (!word.starts_with('^')) return text.find(word) != std::string::npos;
   word.remove_prefix(1);
@@ -41,7 +66,7 @@ bool stands(const std::string& text, std::string_view word) {
   return false;
 }
 
-constexpr OtherTool kPrimus{"a Primus experiment of another back end than Megatron-LM", kState, {}, {}};
+constexpr OtherTool kPrimus{"a Primus experiment of another back end than Megatron-LM and torchtitan", kState, {}, {}};
 
 bool matches(const OtherTool& tool, const std::string& text) {
   const auto has = [&](std::string_view word) { return !word.empty() && stands(text, word); };
@@ -53,9 +78,12 @@ bool matches(const OtherTool& tool, const std::string& text) {
 }  // namespace
 
 const OtherTool* other_tool(const LaunchSource& source) {
+  if (source.path.ends_with(".py") && source.text.find("torchtitan") == std::string::npos)
+    for (const auto& [module, tool] : kPrograms)
+      if (imports(source.text, module)) return &tool;
   if (is_shell(source) || source.path.ends_with(".py")) return nullptr;
   if (stands(source.text, "^work_group:") && stands(source.text, "^modules:") &&
-      !stands(source.text, "framework: megatron\n"))
+      !stands(source.text, "framework: megatron\n") && !stands(source.text, "framework: torchtitan"))
     return &kPrimus;
   if (hugging_face::kind_of(source) == hugging_face::Kind::Torchtune) return nullptr;  // a training of torchtune's
   for (const OtherTool& tool : kTools)

@@ -38,9 +38,28 @@ Truth Follower::test(std::vector<Token> words) {
   return negate ? negated(value) : value;
 }
 
+namespace {
+
+/// `-z "$X"`, `! -f FILE`, `$# -lt 2`: does the test ask whether something was given?
+bool asks_for_presence(const std::vector<Token>& words) {
+  bool inverted = false;
+  for (const Token& word : words) {
+    const std::string& text = word.raw.chars;
+    inverted |= text == "!";
+    if (text == "-z" || text.find("$#") != std::string::npos) return true;
+    if (inverted && (text == "-f" || text == "-d" || text == "-e" || text == "-s" || text == "-n")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Truth Follower::plain_test(const std::vector<Token>& words) {
   const std::string& first = words.front().raw.chars;
-  if (first == "[" || first == "[[" || first == "test") return comparison(words);
+  if (first == "[" || first == "[[" || first == "test") {
+    guards_ = asks_for_presence(words);
+    return comparison(words);
+  }
   if (first.starts_with("((")) {
     const std::optional<long long> value = arithmetic(std::string_view(first).substr(2, first.size() - 4), scope);
     return value ? truth(*value != 0) : Truth::Unknown;
@@ -98,6 +117,12 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
     for (Text& text : expand(token.raw, scope)) words.push_back(std::move(text));
   if (words.empty()) return Truth::Yes;
   const std::string& name = words.front().chars;
+  // `if [ -z "$DATA" ]; then exit 1; fi`: whoever starts the job has set it.
+  if (name == "exit" && guards_ && words.size() == 2 && words[1].chars != "0" &&
+      (in(Block::Kind::If) || joined_ == "&&")) {
+    note(raw.front().line, "what the script stops without is taken to be there");
+    return Truth::No;
+  }
   if (name == "exit" || name == "return") {
     (name == "exit" ? exited_ : returned_) = true;
     if (words.size() > 1 && words[1].chars.find('$') != std::string::npos) return Truth::Unknown;

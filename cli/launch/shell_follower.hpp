@@ -124,6 +124,7 @@ class Follower {
   std::map<std::string, Function> functions_{};
   std::string joined_{};
   bool condition_ = false;
+  bool guards_ = false;  ///< the last test asked whether something was given
   int condition_line_ = 0;
   bool stopped_ = false, exited_ = false, returned_ = false;
   int depth_ = 0;

@@ -135,7 +135,8 @@ void read_precision(JobBuilder& builder) {
   Precision precision = dtype == "float32" ? Precision::Fp32 : Precision::Bf16;
   std::string_view key = kParam;
   if (const Setting* converters = settings.get(kConverters))
-    for (const std::string& name : converters->items) {
+    for (const std::string& name :
+         converters->items.empty() ? std::vector<std::string>{converters->value} : converters->items) {
       if (name == "quantize.linear.float8" || name == "quantize.linear.mx") {
         precision = name == "quantize.linear.mx" ? Precision::Mxfp8 : Precision::Fp8Tensorwise;
         key = kConverters;
@@ -252,6 +253,25 @@ void read_experts(JobBuilder& builder, const Degrees& d) {
 
 }  // namespace torchtitan
 
+Result<LaunchJob> torchtitan::job_of(Settings& settings, std::string_view format, const LaunchFacts& facts) {
+  JobBuilder builder(settings, format, Framework::Torchtitan);
+  read_model(builder, settings.text("model.name").value_or("llama3"),
+             settings.text("model.flavor").value_or("debugmodel"), "model.flavor");
+  const Degrees degrees = read_degrees(builder, facts);
+  builder.fix("sp", &Fixed::sequence_parallel, degrees.tp > 1, degrees.tp > 1 ? "on" : "off", "");
+  const std::string rotate = settings.text("parallelism.context_parallel_rotate_method").value_or("allgather");
+  if (degrees.cp > 1)
+    builder.fix("cp_kind", &Fixed::cp_kind, rotate == "alltoall" ? CpKind::Ring : CpKind::AllGather,
+                rotate == "alltoall" ? "ring" : "all-gather", "parallelism.context_parallel_rotate_method");
+  read_experts(builder, degrees);
+  read_pipeline(builder, degrees);
+  read_batch(builder, degrees);
+  read_precision(builder);
+  read_recompute(builder);
+  if (format == "torchtitan") builder.unknown(kKeys, "is unknown to torchtitan 0.2.2, which stops there");
+  return builder.finish();
+}
+
 Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Settings settings;
   for (const LaunchSource& file : files) {
@@ -259,22 +279,7 @@ Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const Lau
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }
-  JobBuilder builder(settings, "torchtitan", Framework::Torchtitan);
-  torchtitan::read_model(builder, settings.text("model.name").value_or("llama3"),
-                         settings.text("model.flavor").value_or("debugmodel"), "model.flavor");
-  const torchtitan::Degrees degrees = torchtitan::read_degrees(builder, facts);
-  builder.fix("sp", &Fixed::sequence_parallel, degrees.tp > 1, degrees.tp > 1 ? "on" : "off", "");
-  const std::string rotate = settings.text("parallelism.context_parallel_rotate_method").value_or("allgather");
-  if (degrees.cp > 1)
-    builder.fix("cp_kind", &Fixed::cp_kind, rotate == "alltoall" ? CpKind::Ring : CpKind::AllGather,
-                rotate == "alltoall" ? "ring" : "all-gather", "parallelism.context_parallel_rotate_method");
-  torchtitan::read_experts(builder, degrees);
-  torchtitan::read_pipeline(builder, degrees);
-  torchtitan::read_batch(builder, degrees);
-  torchtitan::read_precision(builder);
-  torchtitan::read_recompute(builder);
-  builder.unknown(torchtitan::kKeys, "is unknown to torchtitan 0.2.2, which stops there");
-  return builder.finish();
+  return torchtitan::job_of(settings, "torchtitan", facts);
 }
 
 bool is_torchtitan(const LaunchSource& source) {

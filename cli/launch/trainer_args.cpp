@@ -39,7 +39,8 @@ constexpr OptimizerName kOptimizers[] = {
 
 /// The keys that trainers and their front ends have for the length of a sequence.
 constexpr std::string_view kLengths[] = {"args.block_size", "args.max_length",   "args.max_seq_length",
-                                         "args.cutoff_len", "args.sequence_len", "args.model_max_length"};
+                                         "args.cutoff_len", "args.sequence_len", "args.model_max_length",
+                                         "args.max_seq_len"};
 
 std::string_view length_key(const Settings& settings) {
   for (const std::string_view key : kLengths)

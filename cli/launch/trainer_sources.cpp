@@ -248,6 +248,31 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
   }
 }
 
+/// LLaMA-Factory's second generation, src/llamafactory/v1/config: plugins for sharding and adapters.
+void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  constexpr Renamed kFactory[] = {
+      {"model", "args.model_name_or_path"},
+      {"micro_batch_size", "args.per_device_train_batch_size"},
+      {"enable_activation_checkpointing", "args.gradient_checkpointing"},
+      {"peft_config.name", "args.finetuning_type"},
+      {"peft_config.r", "args.lora_rank"},
+      {"peft_config.target_modules", "args.lora_target"},
+      {"quant_config.quantization_bit", "args.quantization_bit"},
+      {"cp_size", "acc.parallelism_config.parallelism_config_sp_size"},
+      {"mp_replicate_size", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+  };
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, "tool", "llama-factory-v1", none);
+  for (const Setting& setting : keys.all()) {
+    set(all, renamed(kFactory, setting.key), setting);
+    if (setting.key == "dist_config.config_file" && follow) follow_deepspeed(source, setting, all);
+    if (setting.key != "dist_config.name" || !setting.value.starts_with("fsdp")) continue;
+    set(all, "acc.distributed_type", "FSDP", setting);
+    set(all, "acc.fsdp_config.fsdp_version", "2", setting);
+    if (setting.value != "fsdp2") set(all, "args.dist_plugin", setting);
+  }
+}
+
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   for (const Setting& setting : keys.all()) {
     set(all, "args." + setting.key, setting);
@@ -270,6 +295,29 @@ bool trains(const ShellCommand& command) {
     }
   }
   return false;
+}
+
+/// DeepSpeed-Chat's `--zero_stage 3 --offload --dtype bf16 --lora_dim 64 --only_optimize_lora`, from which its script
+/// makes DeepSpeed's file.
+void take_zero_flags(Settings& all) {
+  const Setting* stage = all.get("args.zero_stage");
+  if (stage == nullptr || all.has_section("ds.")) return;
+  const Setting from = *stage;
+  set(all, "ds.zero_optimization.stage", from);
+  const bool offload = all.states("args.offload") && lowered(all.text("args.offload").value_or("")) == "true";
+  for (const char* key : {"ds.zero_optimization.offload_optimizer.device", "ds.zero_optimization.offload_param.device"})
+    if (offload) set(all, key, "cpu", *all.get("args.offload"));
+  const std::string type = lowered(all.text("args.dtype").value_or("fp16"));
+  set(all, type == "bf16" ? "ds.bf16.enabled" : "ds.fp16.enabled", "true", from);
+  const Setting* rank = all.get("args.lora_dim");
+  if (rank == nullptr || rank->value == "0") return;
+  const Setting rows = *rank;
+  if (all.text("args.only_optimize_lora").value_or("false") == "true") {
+    set(all, "args.finetuning_type", "lora", rows);
+    set(all, "args.lora_rank", rows);
+  } else {
+    set(all, "args.adapters_beside", rows);
+  }
 }
 
 /// The Trainer's flags of a command, and the files that it names.
@@ -296,9 +344,11 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     std::replace(key.begin(), key.end(), '-', '_');
     const std::string name = swift ? renamed(kSwift, key) : "args." + key;
     set(all, name, setting);
-    if (key == "deepspeed" && follow) follow_deepspeed(source, setting, all);
+    const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
+    if (file && follow) follow_deepspeed(source, setting, all);
     if (key == "config_file") follow_accelerate(source, setting, all, follow);
   }
+  take_zero_flags(all);
   const Setting none{
       .key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, command.words.front().line, 1, 1, {}}};
   set(all, "args.launched", none);
@@ -352,6 +402,9 @@ Kind kind_of(const LaunchSource& source) {
   if (has_key(text, "base_model:") &&
       (has_key(text, "datasets:") || has_key(text, "micro_batch_size:") || has_key(text, "sequence_len:")))
     return Kind::Axolotl;
+  if (has_key(text, "model:") && has_key(text, "micro_batch_size:") &&
+      (has_key(text, "model_class:") || has_key(text, "dist_config:")))
+    return Kind::Factory;
   if (has(text, "_component_: torchtune.models.") && has_key(text, "batch_size:") && has_key(text, "optimizer:"))
     return Kind::Torchtune;
   if (has_key(text, "do_predict:") && !has_key(text, "do_train:")) return Kind::None;  // nothing is trained
@@ -380,6 +433,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
     if (kind == Kind::Accelerate) take_accelerate(file, *one, all, !own_deepspeed);
     if (kind == Kind::Axolotl) take_axolotl(file, *one, all, !own_deepspeed);
     if (kind == Kind::Torchtune) take_torchtune(file, *one, all);
+    if (kind == Kind::Factory) take_factory(file, *one, all, !own_deepspeed);
     if (kind == Kind::Trainer) take_trainer(file, *one, all, !own_deepspeed);
     if (kind == Kind::DeepSpeed)
       for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);

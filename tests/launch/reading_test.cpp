@@ -287,9 +287,7 @@ TEST_CASE("GPT-NeoX, NeMo and Megatron-LM's arguments as YAML are read by their 
 TEST_CASE("files of tools without a reader are named by their own keys") {
   const std::pair<const char*, const char*> files[] = {
       {"tune.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\nbatch_size: 2\n"},
-      {"nanotron.yaml",
-       "general:\n  run: x\nmodel:\n  dtype: bfloat16\nparallelism:\n  dp: 2\n  pp_engine: 1f1b\n"
-       "tokens:\n  micro_batch_size: 2\n"},
+      {"foundry.yaml", "max_duration: 1ba\ndevice_train_microbatch_size: 2\ntrain_loader:\n  name: text\n"},
       {"primus.yaml",
        "work_group: x\nmodules:\n  pre_trainer:\n    framework: maxtext\n    overrides:\n"
        "      per_device_batch_size: 2\n"}};

@@ -27,17 +27,18 @@ SCRIPTS = (".sh", ".slurm", ".sbatch")
 CONFIGS = (".yaml", ".yml", ".toml", ".json")
 # Names of a field among flags and keys of all tools, the last part of a dotted key, with `_` for `-`.
 NAMES = {
-    "tp": "tensor_model_parallel_size tensor_parallel_degree tensor_parallel_size model_parallel_size autotp_size",
-    "pp": "pipeline_model_parallel_size pipeline_parallel_degree pipe_parallel_size",
-    "cp": "context_parallel_size context_parallel_degree",
+    "tp": "tensor_model_parallel_size tensor_parallel_degree tensor_parallel_size model_parallel_size autotp_size tp "
+    "tensor_parallel_dim",
+    "pp": "pipeline_model_parallel_size pipeline_parallel_degree pipe_parallel_size pp",
+    "cp": "context_parallel_size context_parallel_degree context_parallel_dim",
     "ep": "expert_model_parallel_size expert_parallel_degree moe_expert_parallel_size",
     "etp": "expert_tensor_parallel_size",
     "vp": "virtual_pipeline_model_parallel_size num_virtual_stages_per_pipeline_rank",
     "seq": "seq_length encoder_seq_length seq_len max_length max_seq_length cutoff_len sequence_len max_target_length "
-    "max_total_sequence_length max_seq_len sequence_length",
+    "max_total_sequence_length max_seq_len sequence_length max_sequence_length",
     "micro_batch": "micro_batch_size per_device_train_batch_size local_batch_size train_micro_batch_size_per_gpu "
-    "train_micro_batch_size ppo_micro_batch_size_per_gpu",
-    "global_batch": "global_batch_size train_batch_size train_global_batch_size",
+    "train_micro_batch_size ppo_micro_batch_size_per_gpu device_train_microbatch_size",
+    "global_batch": "global_batch_size train_batch_size train_global_batch_size global_train_batch_size",
     "recompute": "recompute_granularity",
     "lora_rank": "lora_rank lora_r",
     "lora": "tuner_type train_type sft_type finetuning_type adapter",
@@ -84,12 +85,19 @@ def flatten(tree, prefix=""):
 
 def expected(keys):
     """Fields that the keys state with one value; several keys with different values state none."""
+    # Sections and options that are there and switched off: NeMo-RL's Megatron and its recomputation, axolotl's adapter.
+    off = [k[:-len("enabled")] for k, v in keys.items() if k.endswith(("megatron_cfg.enabled", "dtensor_cfg.enabled")) and v in (False, "false", "False")]
+    keys = {k: v for k, v in keys.items() if not k.startswith(tuple(off))} if off else keys
+    whole = keys.get("policy.megatron_cfg.activation_checkpointing", True) in (False, "false", "False") or (
+        "adapter" in keys and "base_model" in keys and not keys["adapter"])
     seen = collections.defaultdict(set)
     for key, value in keys.items():
         path = key.split(".")
         name = path[-1]
         # A rollout's or generator's degrees, a critic's, a validation's batch: other jobs than the training.
         if re.search(r"_ref\.rollout|_ref\.ref|^ref_|\.rollout\.|critic|generation|vllm|eval|valid|val_|infer|sglang|reward|teacher|draft|value\.", key):
+            continue
+        if whole and FIELD.get(name) in ("recompute", "lora", "lora_rank"):
             continue
         if name not in FIELD or value in (None, "", "None", "none", "auto", "null", "-1", -1):
             continue
@@ -100,7 +108,7 @@ def expected(keys):
             seen[field].add("core_attn" if value == "selective" and "recompute_modules" not in keys else str(value))
         elif number(value) is not None:
             seen[field].add(max(1, number(value)))  # 0 stages or ranks are one
-    if any(re.fullmatch(r"(lora_r|lora_rank|lora\.rank|peft\.dim)", k) and (number(v) or 0) > 0 for k, v in keys.items()):
+    if not whole and any(re.fullmatch(r"(lora_r|lora_rank|lora\.rank|peft\.dim)", k) and (number(v) or 0) > 0 for k, v in keys.items()):
         seen["lora"].add(True)
     out = {field: next(iter(values)) for field, values in seen.items() if len(values) == 1}
     if "use_distributed_optimizer" in keys and not any("fsdp" in key or "zero" in key for key in keys):
@@ -115,6 +123,10 @@ def expected(keys):
     lengths = [number(keys.get(f"data.max_{part}_length")) for part in ("prompt", "response")]
     if all(lengths):
         out["seq"] = sum(lengths)
+    if "torchtune.models" in str(keys.get("model._component_")) and number(keys.get("batch_size")):
+        out["micro_batch"] = number(keys["batch_size"])
+    if "parallelism.dp" in keys and {"tp", "pp"} <= out.keys():  # nanotron's ranks are what its degrees multiply to
+        out["gpus"] = out["tp"] * out["pp"] * out.get("cp", 1) * (number(keys["parallelism.dp"]) or 1)
     mini = number(keys.get("actor_rollout_ref.actor.ppo_mini_batch_size"))
     if mini:  # verl steps on a mini-batch of prompts with as many responses each
         out["global_batch"] = mini * (number(keys.get("actor_rollout_ref.rollout.n")) or 1)
@@ -130,7 +142,7 @@ def parameters(flags):
     h, heads = shape["hidden_size"], shape["num_attention_heads"]
     head = number(flags.get("kv_channels")) or h / heads
     groups = shape["num_query_groups"] if "group_query_attention" in flags else heads
-    f = shape["ffn_hidden_size"] or 4 * h
+    f = shape["ffn_hidden_size"] or (8 * h / 3 * 0.97 if "swiglu" in flags else 4 * h)
     layer = h * head * (2 * heads + 2 * (groups or heads)) + h * f * (3 if "swiglu" in flags else 2)
     layers = shape["num_layers"] * layer
     return layers, layers * 1.01 + 2 * 300_000 * h  # no vocabulary and positions take more than so much beside them
@@ -169,12 +181,37 @@ def captured(plan, path):
 TRAINS = re.compile(r"torchrun|deepspeed|accelerate|python|megatron|swift|llamafactory|axolotl|tune|msrun|composer")
 
 
+# Commands that train nothing, and models that are no decoders: what plan refuses of these is no job that it should read.
+NO_TRAINING = re.compile(r"generat|inference|infer\b|server|serve\b|ptq|quantiz|export|convert|evaluat|eval_harness|tasks/main|prune|"
+                         r"check_metrics|decode\b|logit_check|gather_|preprocess|merge|download|pytest|tokenize|split_")
+NO_DECODER = re.compile(r"bert|t5\b|_t5|\bretro|multimodal|vision|clip\.|_clip\b|llava|neva|flux|diffusion|imagen|squad|glue|cifar|resnet|_vit\b|"
+                        r"whisper|audio|encoder_decoder|decoder.seq.length|encoder.seq.length|ddpm|blip|_vlm|stable_diff|recomm|avlm", re.I)
+
+
+def program_of(words):
+    return " ".join(w for w in words[:12] if not w.startswith("--") and "=" not in w)
+
+
+def kind_of(words, path):
+    """Why a refusal may be due: `words` are those of the last command, or the keys of a file."""
+    text = " ".join(words)
+    program = program_of(words) if path.suffix in SCRIPTS else ""
+    if NO_TRAINING.search(program):
+        return "no training"
+    if NO_DECODER.search(f"{text} {path.parent.name}/{path.name}"):
+        return "no decoder"
+    if path.suffix in SCRIPTS and re.search(r"\$\{?[1-9]\d?\b(?!:?-)", path.read_text(errors="replace")):
+        return "needs arguments"
+    return ""
+
+
 def of_script(plan, path):
     record = captured(plan, path)
     if record is None:
         return None
     calls = [c["words"] for c in record["started"] if TRAINS.search(c["words"][0])]
     calls = [c for c in calls if len(flags_of(c)) >= 3] or calls
+    calls = [c for c in calls if not NO_TRAINING.search(program_of(c))] or calls
     if not calls:
         return None
     sets = {json.dumps(want, sort_keys=True) for want in (expected(flags_of(c)) for c in calls if not re.search(
@@ -189,6 +226,7 @@ def of_script(plan, path):
     flags = flags_of(calls[-1])
     keys.update(flags)
     out = expected(keys)
+    out["kind"] = kind_of(calls[-1], path)
     size = parameters(flags)
     if size:
         out["parameters"] = size
@@ -212,21 +250,28 @@ def of_text(name, text):
 def answer_of(plan, path):
     """What plan reads, with what it asks for added as a user would."""
     more = []
-    for _ in range(4):
+    counts = [["--gpus", n] for n in ("8", "64", "256", "1024", "2048")]
+    for _ in range(9):
         run = subprocess.run([plan, "estimate", "--from", str(path), "--json", "--color", "never", *more],
                              capture_output=True, text=True, timeout=60, check=False)
         if run.returncode in (0, 1) and run.stdout.startswith("{"):
             return json.loads(run.stdout), more
         err = run.stderr
+        if "has no matrix units" in err and "h100-sxm" in more:
+            more[more.index("h100-sxm")] = "b200-sxm"
+            continue
+        if "--gpus" in more and re.search(r"no layout uses all|to each of \d+ ranks", err) and counts:  # whoever asks knows how many there are
+            more[more.index("--gpus"):more.index("--gpus") + 2] = counts.pop(0)
+            continue
         for flag, value in (("--gpus", "512"), ("--model", "llama3-8b"), ("--gpu", "h100-sxm"), ("--global-batch", "1024")):
             if re.search(rf"`{flag}` is missing|{flag} is missing|(with|add|name|write) (it with |the \w+ with )?`{flag}[ `]", err) and flag not in more:
                 more += [flag, value]
                 break
         else:
             twins = re.search(r"layers of the same shape: ([\w.-]+)", err)
-            if not twins or "--model" in more:
+            if "--model" in more or not (twins or "vocabulary is not stated" in err):
                 break
-            more += ["--model", twins[1]]
+            more += ["--model", twins[1] if twins else "llama3-8b"]
     return " ".join(err.split())[:600] or "no answer", more
 
 
@@ -267,10 +312,11 @@ def judge(plan, path):
     want = of_script(plan, path) if path.suffix in SCRIPTS else expected(of_text(path.name, path.read_text(errors="replace")) or {})
     if want is None:
         return "not run", {}, None
+    kind = want.pop("kind", "") if path.suffix in SCRIPTS else kind_of([*want], path)
     states = "several" in want or len([f for f in want if f in ("seq", "micro_batch", "global_batch", "tp", "parameters")]) >= 2
     answer, more = answer_of(plan, path)
     if isinstance(answer, str):
-        return ("refused" if states else "no job, refused"), {}, answer
+        return (kind if kind and states else "refused" if states else "no job, refused"), {}, answer
     if "several" in want:
         return "silently wrong", {"job": ("several trainings", "one")}, None
     wrong, silent = compare(want, answer, more)

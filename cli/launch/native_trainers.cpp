@@ -1,0 +1,73 @@
+// What the readers of nanotron's, litgpt's and OLMo's configurations share. Tested by tests/launch/native_test.cpp.
+#include "cli/launch/native_trainers.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "presets/config_json.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan::native_trainers {
+
+Result<Settings> settings_of(std::span<const LaunchSource> files) {
+  Settings all;
+  for (const LaunchSource& file : files) {
+    const std::size_t start = file.text.find_first_not_of(" \t\r\n");
+    const bool json = start != std::string::npos && file.text[start] == '{';
+    const Result<Settings> one = json ? settings_of_json(file) : settings_of_yaml(file);
+    if (!one) return tl::unexpected(one.error());
+    all.append(*one);
+  }
+  return all;
+}
+
+bool has_lines(const LaunchSource& source, std::initializer_list<std::string_view> starts) {
+  const std::string& text = source.text;
+  return std::all_of(starts.begin(), starts.end(), [&](std::string_view start) {
+    for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at + 1))
+      if (at == 0 || text[at - 1] == '\n') return true;
+    return false;
+  });
+}
+
+void describe_model(JobBuilder& builder, std::string_view type, std::string_view from,
+                    std::initializer_list<std::pair<std::string_view, std::int64_t>> numbers,
+                    std::initializer_list<std::pair<std::string_view, bool>> switches) {
+  const std::string where = builder.settings.where(from);
+  nlohmann::json config{{"model_type", std::string(type)}};
+  for (const auto& [key, value] : numbers) config[std::string(key)] = value;
+  for (const auto& [key, value] : switches) config[std::string(key)] = value;
+  Result<Model> model = read_config_json(config.dump(), where.substr(0, where.rfind(':')));
+  if (!model) {
+    for (const Error& error : model.error())
+      builder.errors.push_back({error.code, fmt::format("{}: {}", where, error.message), error.facts, error.help});
+    return;
+  }
+  builder.job.model = std::move(*model);
+  state(builder.job, "model", builder.job.model->name, where);
+}
+
+void pure_bf16(Training& training) {
+  training.grad_bytes = 2;
+  training.master_bytes = 0;
+  training.moment1_bytes = training.moment2_bytes = 2;
+}
+
+void tell_the_rest(JobBuilder& builder, std::span<const std::string_view> irrelevant, std::string_view tool) {
+  for (const Setting& setting : builder.settings.all()) {
+    const bool empty = setting.value.empty() && setting.items.empty();
+    if (empty || builder.settings.asked(setting)) continue;
+    if (std::any_of(irrelevant.begin(), irrelevant.end(), [&](std::string_view section) {
+          return setting.key == section ||
+                 ((section.ends_with('.') || section.ends_with('[')) && setting.key.starts_with(section));
+        }))
+      continue;
+    builder.unknown_key(setting, std::string_view(setting.key).substr(0, setting.key.find('[')), {},
+                        fmt::format("of {} has no meaning here", tool));
+  }
+}
+
+}  // namespace plan::native_trainers

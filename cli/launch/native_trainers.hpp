@@ -1,0 +1,42 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/job_builder.hpp"
+
+/// Trainers with a configuration of their own that describes the whole job: nanotron, litgpt, OLMo.
+namespace plan {
+
+[[nodiscard]] bool is_nanotron(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_nanotron(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_litgpt(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_litgpt(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_olmo(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFacts& facts);
+
+namespace native_trainers {
+
+/// The settings of all files, each YAML or JSON.
+[[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
+
+/// Does a line of the file start with each of the words?
+[[nodiscard]] bool has_lines(const LaunchSource& source, std::initializer_list<std::string_view> starts);
+
+/// The model that keys of a file describe, as the Hugging Face family `type` has them; or its mistakes.
+/// @param from,keys where the description starts, and its fields as JSON (`"vocab_size": 32000`)
+void describe_model(JobBuilder& builder, std::string_view type, std::string_view from,
+                    std::initializer_list<std::pair<std::string_view, std::int64_t>> numbers,
+                    std::initializer_list<std::pair<std::string_view, bool>> switches = {});
+
+/// Weights, gradients and states all in bf16, without master weights.
+void pure_bf16(Training& training);
+
+/// Every key that nobody asked for, but for those under the sections that say nothing of memory or time.
+void tell_the_rest(JobBuilder& builder, std::span<const std::string_view> irrelevant, std::string_view tool);
+
+}  // namespace native_trainers
+}  // namespace plan

@@ -1,0 +1,213 @@
+// OLMo's YAML (the trainer before OLMo-core): a model in its own words, one micro-batch a device, FSDP or DDP. Keys and
+// defaults: OLMo 0.6 olmo/config.py. Tested by tests/launch/native_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/native_trainers.hpp"
+#include "formulas/names.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using namespace native_trainers;
+
+constexpr std::string_view kStrategy = "fsdp.sharding_strategy", kDistributed = "distributed_strategy";
+constexpr std::string_view kCheckpointing = "activation_checkpointing", kSeq = "model.max_sequence_length";
+constexpr std::string_view kIrrelevant[] = {"run_name",
+                                            "seed",
+                                            "epoch",
+                                            "dry_run",
+                                            "wandb.",
+                                            "optimizer.",
+                                            "scheduler.",
+                                            "tokenizer.",
+                                            "compile.",
+                                            "save_folder",
+                                            "remote_save_folder",
+                                            "save_overwrite",
+                                            "save_interval",
+                                            "save_interval_ephemeral",
+                                            "save_num_checkpoints_to_keep",
+                                            "save_interval_unsharded",
+                                            "save_num_unsharded_checkpoints_to_keep",
+                                            "load_path",
+                                            "restore_dataloader",
+                                            "reset_optimizer_state",
+                                            "reset_trainer_state",
+                                            "sharded_checkpointer",
+                                            "no_pre_train_checkpoint",
+                                            "max_duration",
+                                            "stop_at",
+                                            "stop_after",
+                                            "time_limit",
+                                            "max_grad_norm",
+                                            "max_grad_norm_ratio",
+                                            "speed_monitor.",
+                                            "eval_interval",
+                                            "eval_subset_num_batches",
+                                            "device_eval_batch_size",
+                                            "eval_on_load",
+                                            "evaluators",
+                                            "evaluators[",
+                                            "data.",
+                                            "data[",
+                                            "console_log_interval",
+                                            "gen1_gc_interval",
+                                            "softmax_auxiliary_loss",
+                                            "auxiliary_loss_multiplier",
+                                            "fused_loss",
+                                            "ddp.",
+                                            "fsdp.wrapping_strategy",
+                                            "fsdp.use_orig_params",
+                                            "model.eos_token_id",
+                                            "model.pad_token_id",
+                                            "model.init_device",
+                                            "model.init_fn",
+                                            "model.init_std",
+                                            "model.init_cutoff_factor",
+                                            "model.rope",
+                                            "model.rope_full_precision",
+                                            "model.rope_theta",
+                                            "model.clip_qkv",
+                                            "model.layer_norm_eps",
+                                            "model.norm_after",
+                                            "model.attention_dropout",
+                                            "model.embedding_dropout",
+                                            "model.residual_dropout",
+                                            "model.bias_for_layer_norm",
+                                            "model.attention_layer_norm_with_affine",
+                                            "model.block_type",
+                                            "model.scale_emb_init",
+                                            "model.emb_init_std",
+                                            "model.vocab_size",
+                                            "model.scale_logits",
+                                            "canceled_check_interval",
+                                            "python_profiling",
+                                            "torch_profiling",
+                                            "try_load_latest_save",
+                                            "extra_steps_after_cancel",
+                                            "early_stopping_factor",
+                                            "save_data_indices",
+                                            "force_save_unsharded",
+                                            "load_path_sharded_checkpointer",
+                                            "model.flash_attention",
+                                            "hf_datasets_cache_dir",
+                                            "module_outputs_save_steps",
+                                            "model.layer_norm_with_affine",
+                                            "load_path_unsharded"};
+
+/// The family whose layers OLMo's switches make: norms of queries and keys over all heads, norms without weights.
+std::string_view family(Settings& settings) {
+  if (settings.boolean("model.attention_layer_norm").value_or(false)) return "olmo2";
+  const bool layer = settings.text("model.layer_norm_type").value_or("default") != "rms";
+  return layer && !settings.boolean("model.layer_norm_with_affine").value_or(true) ? "olmo" : "llama";
+}
+
+void read_model(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const auto size = [&](std::string_view key, int otherwise) { return builder.degree(key, otherwise); };
+  const auto on = [&](std::string_view key, bool otherwise) { return settings.boolean(key).value_or(otherwise); };
+  const int hidden = size("model.d_model", 768), heads = size("model.n_heads", 12);
+  const std::int64_t inner = settings.states("model.mlp_hidden_size")
+                                 ? size("model.mlp_hidden_size", 1)
+                                 : builder.product({hidden, size("model.mlp_ratio", 4)});
+  const std::string activation = settings.text("model.activation_type").value_or("swiglu");
+  const bool single = on("model.multi_query_attention", false);
+  if (activation != "swiglu" || on("model.include_bias", true) || on("model.alibi", false))
+    return builder.note("unknown_model",
+                        fmt::format("{}: a model with biases, ALiBi or without SwiGLU: name it with `--model`",
+                                    settings.where("model.d_model")));
+  // OLMo's width counts both halves of the gated layer.
+  describe_model(builder, family(settings), "model.d_model",
+                 {{"hidden_size", hidden},
+                  {"intermediate_size", inner / 2},
+                  {"num_hidden_layers", size("model.n_layers", 12)},
+                  {"num_attention_heads", heads},
+                  {"num_key_value_heads", size("model.n_kv_heads", single ? 1 : heads)},
+                  {"vocab_size", size("model.embedding_size", size("model.vocab_size", 50304))}},
+                 {{"tie_word_embeddings", on("model.weight_tying", true)}});
+}
+
+void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
+  Settings& settings = builder.settings;
+  const bool replicated = lowered(settings.text(kDistributed).value_or("fsdp")) == "ddp";
+  const std::string word = settings.text(kStrategy).value_or("FULL_SHARD");
+  const bool half = word.find("GRAD_OP") != std::string::npos || word.find("ZERO2") != std::string::npos;
+  const bool none = replicated || word == "NO_SHARD" || builder.job.gpus == 1;
+  builder.fix("zero", &Fixed::zero, none ? 0 : half ? 2 : 3, replicated ? kDistributed : kStrategy);
+  constexpr std::string_view kReplicas = "fsdp.hybrid_sharding_num_model_replicas";
+  const bool hybrid = word.find("HYBRID") != std::string::npos && !none;
+  const int replicas = builder.degree(kReplicas, std::max(1, facts.nodes));
+  const int gpus = builder.job.gpus;
+  const bool groups = hybrid && replicas > 1 && gpus > replicas && gpus % replicas == 0;
+  builder.fix("shard", &Fixed::shard, groups ? gpus / replicas : 0, kReplicas);
+}
+
+void read_recompute(JobBuilder& builder) {
+  constexpr std::pair<std::string_view, std::pair<int, int>> kShares[] = {
+      {"whole_layer", {1, 1}},  {"one_in_two", {1, 2}},   {"one_in_three", {1, 3}}, {"one_in_four", {1, 4}},
+      {"one_in_eight", {1, 8}}, {"two_in_three", {2, 3}}, {"three_in_four", {3, 4}}};
+  Settings& settings = builder.settings;
+  const std::string word = settings.text(kCheckpointing).value_or("");
+  Recompute recompute{};
+  if (word == "fine_grained")
+    builder.unused(kCheckpointing, "`fine_grained` rebuilds norms and activations: counted as nothing rebuilt");
+  for (const auto& [strategy, share] : kShares)
+    if (word == strategy) {
+      const int depth = builder.job.model ? static_cast<int>(builder.job.model->layers.size()) : 0;
+      recompute.kind = RecomputeKind::Full;
+      recompute.layers = share.second == 1 ? 0 : std::max(1, depth * share.first / share.second);
+    }
+  if (!word.empty() && word != "fine_grained" && recompute.kind == RecomputeKind::None)
+    settings.refuse(*settings.get(kCheckpointing), "whole_layer, one_in_two, ..., three_in_four or fine_grained");
+  const bool full = recompute.kind == RecomputeKind::Full;
+  builder.fix("recompute", &Fixed::recompute, recompute, full ? "full" : "none", kCheckpointing);
+}
+
+void read_precision(JobBuilder& builder) {
+  constexpr std::string_view kKey = "precision";
+  const std::string word = lowered(builder.settings.text(kKey).value_or("fp32"));
+  if (word == "amp_bf16") return builder.precision(Precision::Bf16, kKey);
+  if (word == "amp_fp16") return builder.precision(Precision::Fp16, kKey);
+  if (word == "fp32") return builder.precision(Precision::Fp32, kKey);
+  builder.settings.refuse(*builder.settings.get(kKey), "amp_bf16, amp_fp16 or fp32");
+}
+
+}  // namespace
+
+bool is_olmo(const LaunchSource& source) {
+  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
+  return has_lines(source, {"model:", "device_train_microbatch_size:"}) &&
+         source.text.find("d_model:") != std::string::npos;
+}
+
+Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Result<Settings> settings = settings_of(files);
+  if (!settings) return tl::unexpected(settings.error());
+  JobBuilder builder(*settings, "olmo", Framework::Any);
+  builder.launcher(facts);
+  if (!facts.asked) {
+    builder.job.model.reset();
+    read_model(builder);
+  }
+  for (const auto& [axis, member] :
+       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
+        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
+    builder.fix(axis, member, 1, "");
+  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  read_sharding(builder, facts);
+  read_recompute(builder);
+  read_precision(builder);
+  if (settings->text("fsdp.precision").value_or("pure") == "pure" && settings->states("fsdp.precision"))
+    builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
+  builder.fix("micro_batch", &Fixed::micro_batch, builder.degree("device_train_microbatch_size", 16),
+              "device_train_microbatch_size");
+  builder.global_batch(builder.degree("global_train_batch_size", 512), "global_train_batch_size");
+  builder.sequence(builder.degree(kSeq, 1024), kSeq);
+  tell_the_rest(builder, kIrrelevant, "OLMo");
+  return builder.finish();
+}
+
+}  // namespace plan

@@ -1,0 +1,189 @@
+// Recipes of Megatron-Bridge (`run_recipe.py --recipe llama3_8b_pretrain_config train.global_batch_size=64`) and NeMo 2
+// (`nemo llm pretrain --factory llama3_8b trainer.num_nodes=2`). A recipe is a Python function: its name says the model
+// and the command its overrides; what it states itself is not known here, and each such value is named as a guess.
+// Keys: NeMo 2.7 nemo/collections/llm/recipes. Tested by tests/launch/native_test.cpp.
+#include "cli/launch/recipes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/launch/shell.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using enum KeyKind;
+
+constexpr DialectKey kNemo2[] = {
+    {"num-layers", "model.config.num_layers", Value},
+    {"hidden-size", "model.config.hidden_size", Value},
+    {"ffn-hidden-size", "model.config.ffn_hidden_size", Value},
+    {"num-attention-heads", "model.config.num_attention_heads", Value},
+    {"num-query-groups", "model.config.num_query_groups", Value},
+    {"num-experts", "model.config.num_moe_experts", Value},
+    {"recompute-granularity", "model.config.recompute_granularity", Value, "null"},
+    {"recompute-method", "model.config.recompute_method", Value, "null"},
+    {"recompute-num-layers", "model.config.recompute_num_layers", Value, "null"},
+    {"recompute-modules", "model.config.recompute_modules", List},
+    {"seq-length", "data.seq_length", Value},
+    {"seq-length", "model.config.seq_length", Value},
+    {"micro-batch-size", "data.micro_batch_size", Value},
+    {"global-batch-size", "data.global_batch_size", Value},
+    {"tensor-model-parallel-size", "trainer.strategy.tensor_model_parallel_size", Value},
+    {"pipeline-model-parallel-size", "trainer.strategy.pipeline_model_parallel_size", Value},
+    {"num-virtual-stages-per-pipeline-rank", "trainer.strategy.virtual_pipeline_model_parallel_size", Value, "null"},
+    {"context-parallel-size", "trainer.strategy.context_parallel_size", Value},
+    {"expert-model-parallel-size", "trainer.strategy.expert_model_parallel_size", Value},
+    {"expert-tensor-parallel-size", "trainer.strategy.expert_tensor_parallel_size", Value},
+    {"sequence-parallel", "trainer.strategy.sequence_parallel", Switch},
+    {"use-distributed-optimizer", "trainer.strategy.ddp.use_distributed_optimizer", On},
+    {"overlap-grad-reduce", "trainer.strategy.ddp.overlap_grad_reduce", Switch},
+    {"overlap-param-gather", "trainer.strategy.ddp.overlap_param_gather", Switch},
+    {"use-megatron-fsdp", "trainer.strategy.fsdp", Switch},
+    {"train-iters", "trainer.max_steps", Value},
+};
+constexpr std::string_view kNemo2Derived[] = {"peft", "peft.dim", "trainer.plugins.precision"};
+
+void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  args.fork = true;
+  const auto word = [&](std::string_view key) {
+    const auto found = keys.find(key);
+    return found == keys.end() || found->second.values.empty() ? std::string() : lowered(found->second.values.front());
+  };
+  const std::string scheme = word("peft");
+  const bool tunes = word("verb") == "finetune";
+  // A recipe for fine-tuning trains adapters unless its command says otherwise.
+  if (scheme.find("lora") != std::string::npos || (tunes && scheme.empty()) || !word("peft.dim").empty()) {
+    args.task = Task::Lora;
+    const auto found = keys.find(scheme.empty() ? "verb" : "peft");
+    args.task_where = found == keys.end() ? "" : found->second.where;
+    args.lora_rank = number_of(keys, "peft.dim");
+  }
+}
+
+constexpr Dialect kNemo2Dialect{
+    "nemo2",       kNemo2,      {}, "", "trainer.num_nodes", "trainer.devices", "trainer.plugins.precision",
+    kNemo2Derived, derive_nemo2};
+
+/// `31` of `llama31_8b` as `3.1`: models of NVIDIA's names that have no dot.
+std::string with_dots(std::string name) {
+  for (const std::string_view family : {"llama", "qwen"}) {
+    const std::size_t at = name.find(family);
+    if (at == std::string::npos) continue;
+    const std::size_t first = at + family.size();
+    const auto digit = [&](std::size_t i) { return i < name.size() && name[i] >= '0' && name[i] <= '9'; };
+    if (digit(first) && digit(first + 1) && !digit(first + 2)) name.insert(first + 1, ".");
+    if (digit(first) && first + 2 < name.size() && name[first + 1] == '-' && digit(first + 2) &&
+        (first + 3 == name.size() || name[first + 3] == '-'))
+      name[first + 1] = '.';
+  }
+  return name;
+}
+
+bool is_size(std::string_view word) {
+  return word.size() > 1 && word.back() == 'b' && word.find_first_not_of("0123456789.") == word.size() - 1;
+}
+
+}  // namespace
+
+namespace recipes {
+
+std::optional<Named> named_in(const LaunchSource& source, std::string_view program,
+                              std::span<const std::string_view> flags) {
+  std::optional<Named> out;
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const std::vector<ShellWord>& words = command.words;
+    const bool starts = std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
+      return word.text == program || word.text.ends_with("/" + std::string(program));
+    });
+    for (std::size_t i = 0; starts && i < words.size(); ++i)
+      for (const std::string_view flag : flags) {
+        const std::string where = fmt::format("{}:{}", source.path, words[i].line);
+        if (words[i].text == flag && i + 1 < words.size()) out = Named{words[i + 1].text, where};
+        if (words[i].text.starts_with(flag) && words[i].text.size() > flag.size() + 1 &&
+            words[i].text[flag.size()] == '=')
+          out = Named{words[i].text.substr(flag.size() + 1), where};
+      }
+  }
+  return out;
+}
+
+std::optional<Model> model_of(std::string_view recipe) {
+  std::string name = lowered(std::string(recipe));
+  std::replace(name.begin(), name.end(), '_', '-');
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find('-', at), name.size());
+    parts.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  // The longest start that a preset is called: behind it stand the recipe's purpose, GPU and number format.
+  for (std::size_t count = parts.size(); count > 0; --count) {
+    std::string start;
+    bool sized = false;
+    for (std::size_t i = 0; i < count; ++i) start += (i > 0 ? "-" : "") + parts[i], sized |= is_size(parts[i]);
+    const bool active = count < parts.size() && parts[count].size() > 2 && parts[count][0] == 'a' &&
+                        is_size(std::string_view(parts[count]).substr(1));
+    if (active || (!sized && count < parts.size() && is_size(parts[count]))) continue;  // not the whole name
+    for (const std::string& word : {start, with_dots(start)})
+      if (std::optional<NamedModel> found = model_named(word)) return std::move(found->model);
+  }
+  return std::nullopt;
+}
+
+Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const Named& recipe, LaunchFacts facts) {
+  const bool overridden = std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
+    return !row.key.empty() && keys.find(row.key) != keys.end();
+  });
+  if (!overridden)
+    return fail({"recipe_decides",
+                 fmt::format("{}: the recipe `{}` decides layout, batch and sequence, and no override states them",
+                             recipe.where, recipe.name),
+                 {"a recipe is a Python function, which plan does not run"},
+                 {"state the job with `--model`, `--gpus`, `--seq`, `--global-batch` and `--layout`, or give the log "
+                  "in which the job prints its arguments"}});
+  if (!facts.model)
+    if (std::optional<Model> model = model_of(recipe.name)) {
+      facts.model = std::move(model);
+      facts.model_where = recipe.where;
+    }
+  Result<LaunchJob> job = dialect_job(dialect, keys, facts);
+  if (!job) return job;
+  if (!job->model) job->model_name = recipe.name;
+  for (Input& input : job->inputs)
+    if (input.origin == Origin::Default) {
+      input.guessed = true;
+      input.where = fmt::format("the recipe `{}` decides it", recipe.name);
+    }
+  return job;
+}
+
+}  // namespace recipes
+
+bool is_nemo2(const LaunchSource& source) {
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  return is_shell(source) && has("nemo llm ") && has("--factory");
+}
+
+Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const LaunchSource& source = files.front();
+  constexpr std::array<std::string_view, 2> kFlags = {"--factory", "-f"};
+  const std::optional<recipes::Named> recipe = recipes::named_in(source, "nemo", kFlags);
+  Result<DialectKeys> keys = keys_of_overrides(source, "nemo");
+  if (!keys) return fail(keys.error());
+  if (!recipe)
+    return fail({"training_not_understood",
+                 fmt::format("{}: no `nemo llm` command with a `--factory` was found", source.path),
+                 {},
+                 {"state the job with `--model`, `--gpus` and `--layout`"}});
+  for (const ShellCommand& command : follow_script(source).commands)
+    for (std::size_t i = 0; i + 1 < command.words.size(); ++i)
+      if (command.words[i].text == "llm")
+        (*keys)["verb"] = {{command.words[i + 1].text}, fmt::format("{}:{}", source.path, command.words[i].line)};
+  return recipes::job_of(kNemo2Dialect, *keys, *recipe, facts);
+}
+
+}  // namespace plan

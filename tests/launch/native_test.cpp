@@ -1,0 +1,283 @@
+// Configurations that describe a whole job in a trainer's own words (nanotron, litgpt, OLMo, Primus on torchtitan,
+// LLaMA-Factory's second generation), recipes of NeMo 2 and Megatron-Bridge, and DeepSpeed-Chat's flags: each construct
+// in a file of our own, with values and sizes worked out by hand.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/launch/launch.hpp"
+#include "formulas/parameters.hpp"
+#include "temporary_folder.hpp"
+
+namespace plan {
+namespace {
+
+struct Files {
+  TemporaryFolder folder{};
+  Result<LaunchJob> read(const std::string& name, const std::string& text, const LaunchContext& context = {}) const {
+    return read_launch_files({folder.write(name, text)}, context);
+  }
+};
+
+LaunchJob job_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
+  const Files files;
+  const Result<LaunchJob> job = files.read(name, text, context);
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  return *job;
+}
+
+std::string error_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
+  const Files files;
+  const Result<LaunchJob> job = files.read(name, text, context);
+  REQUIRE_FALSE(job);
+  return job.error().front().code;
+}
+
+bool names(const std::vector<Note>& notes, const std::string& word) {
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](const Note& note) { return note.text.find(word) != std::string::npos; });
+}
+
+bool guesses(const LaunchJob& job, const std::string& key) {
+  return std::any_of(job.inputs.begin(), job.inputs.end(),
+                     [&](const Input& input) { return input.key == key && input.guessed; });
+}
+
+LaunchContext on(int gpus) { return {.model = {}, .gpus = gpus, .gpus_per_node = 8, .arguments = {}}; }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+const std::string kNanotron =
+    "general:\n  run: x\nmodel:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 1\n  model_config:\n"
+    "    is_llama_config: true\n    hidden_size: 1024\n    intermediate_size: 4096\n    num_hidden_layers: 8\n"
+    "    num_attention_heads: 16\n    num_key_value_heads: 4\n    vocab_size: 32001\n"
+    "    tie_word_embeddings: false\noptimizer:\n  accumulate_grad_in_fp32: true\n  zero_stage: 1\n"
+    "parallelism:\n  dp: 4\n  tp: 2\n  pp: 2\n  pp_engine: 1f1b\n  tp_mode: REDUCE_SCATTER\n"
+    "  recompute_layer: true\ntokens:\n  sequence_length: 2048\n  micro_batch_size: 3\n"
+    "  batch_accumulation_per_replica: 5\n";
+
+const std::string kLitgpt =
+    "checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\nprecision: bf16-true\ndevices: 4\nnum_nodes: 1\n"
+    "lora_r: 32\nlora_query: true\nlora_mlp: true\ntrain:\n  global_batch_size: 16\n  micro_batch_size: 2\n"
+    "  max_seq_length: 512\neval:\n  interval: 10\n";
+
+const std::string kOlmo =
+    "run_name: x\nmodel:\n  d_model: 1024\n  n_heads: 16\n  n_layers: 8\n  mlp_hidden_size: 8192\n"
+    "  weight_tying: false\n  rope: true\n  include_bias: false\n  layer_norm_type: rms\n  activation_type: swiglu\n"
+    "  max_sequence_length: 4096\n  vocab_size: 50280\n  embedding_size: 50304\nfsdp:\n"
+    "  sharding_strategy: SHARD_GRAD_OP\n  precision: mixed\nglobal_train_batch_size: 512\n"
+    "device_train_microbatch_size: 4\nprecision: amp_bf16\nactivation_checkpointing: one_in_two\n";
+
+}  // namespace
+
+TEST_CASE("nanotron's YAML states every degree and its model") {
+  const LaunchJob job = job_of("nano.yaml", kNanotron);
+  CHECK(job.format == "nanotron");
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.tp == 2);
+  CHECK(job.fixed.pp == 2);
+  CHECK(job.fixed.dp == 4);
+  CHECK(job.fixed.zero == 1);
+  CHECK(job.fixed.sequence_parallel == true);
+  CHECK(job.fixed.schedule == Schedule::OneFOneB);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(job.fixed.micro_batch == 3);
+  CHECK(job.training->global_batch == 3 * 5 * 4);
+  CHECK(job.training->seq == 2048);
+  CHECK(job.training->master_bytes == 4);
+  REQUIRE(job.model);
+  // A layer: queries and output 1024^2 each, keys and values 1024 x 256 each, three 1024 x 4096, two norms; 32,002
+  // words of two matrices (a multiple of tp) and the last norm.
+  const std::int64_t layer = 2 * 1024 * 1024 + 2 * 1024 * 256 + 3 * 1024 * 4096 + 2 * 1024;
+  CHECK(model_parameters(*job.model).total == 8 * layer + 2 * 32002 * 1024 + 1024);
+  CHECK(job.unused.empty());
+}
+
+TEST_CASE("nanotron's defaults are its own, and what it cannot mean is refused") {
+  std::string text = replaced(kNanotron, "  tp_mode: REDUCE_SCATTER\n", "");
+  text = replaced(text, "  pp_engine: 1f1b\n", "");
+  text = replaced(text, "  accumulate_grad_in_fp32: true\n", "  accumulate_grad_in_fp32: false\n");
+  const LaunchJob job = job_of("nano.yaml", text);
+  CHECK(job.fixed.sequence_parallel == false);
+  CHECK(job.fixed.schedule == Schedule::GPipe);
+  CHECK(job.training->master_bytes == 0);
+  CHECK(job.training->grad_bytes == 2);
+  CHECK(names(job_of("n.yaml", kNanotron + "  frobnicate: 3\n").notes, "frobnicate"));
+  CHECK(error_of("nano.yaml", replaced(kNanotron, "pp_engine: 1f1b", "pp_engine: 2f2b")) != "");
+  CHECK(error_of("nano.yaml", replaced(kNanotron, "dp: 4", "dp: 99999999")) != "");
+  const LaunchJob other = job_of("nano.yaml", replaced(kNanotron, "is_llama_config", "is_starcoder2_config"));
+  CHECK_FALSE(other.model);
+  CHECK(names(other.notes, "--model"));
+  const std::string experts = replaced(kNanotron, "    tie_word_embeddings: false\n",
+                                       "    moe_config:\n      num_experts: 8\n      top_k: 2\n"
+                                       "      moe_intermediate_size: 512\n");
+  const LaunchJob moe = job_of("nano.yaml", replaced(experts, "is_llama_config", "is_qwen2_config"));
+  REQUIRE(moe.model);
+  CHECK(moe.model->moe());
+}
+
+TEST_CASE("litgpt's YAML: adapters on four GPUs, one GPU, and pre-training inside nodes") {
+  const LaunchJob lora = job_of("lora.yaml", kLitgpt);
+  CHECK(lora.format == "litgpt");
+  CHECK(lora.gpus == 4);
+  CHECK(lora.training->task == Task::Lora);
+  CHECK(lora.training->lora.rank == 32);
+  CHECK(lora.training->lora.ffn);
+  CHECK(lora.fixed.zero == 3);
+  CHECK(lora.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(lora.training->global_batch == 16);
+  CHECK(lora.training->master_bytes == 0);
+  REQUIRE(lora.model);
+  CHECK(lora.model->name == "llama3-8b");
+  const LaunchJob one = job_of("q.yaml", replaced(kLitgpt, "devices: 4", "quantize: bnb.nf4\ndevices: 1"));
+  CHECK(one.training->task == Task::Qlora);
+  CHECK(one.fixed.zero == 0);
+  CHECK(one.fixed.recompute->kind == RecomputeKind::None);
+  const std::string pretrain = replaced(
+      replaced(kLitgpt, "checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\n", "model_name: Llama-3-8B\n"),
+      "lora_r: 32\nlora_query: true\nlora_mlp: true\n", "");
+  const LaunchJob nodes = job_of("p.yaml", replaced(pretrain, "num_nodes: 1", "num_nodes: 2"));
+  CHECK(nodes.gpus == 8);
+  CHECK(nodes.training->task == Task::Pretrain);
+  CHECK(nodes.fixed.shard == 4);
+  // 16 samples for 8 ranks are 2 each: one micro-batch. 17 lose one, and the answer says so.
+  const LaunchJob uneven = job_of("u.yaml", replaced(kLitgpt, "global_batch_size: 16", "global_batch_size: 17"));
+  CHECK(uneven.training->global_batch == 16);
+  CHECK(names(uneven.unused, "global_batch_size"));
+  CHECK(error_of("few.yaml", replaced(kLitgpt, "global_batch_size: 16", "global_batch_size: 4")) == "does_not_divide");
+}
+
+TEST_CASE("OLMo's YAML: its widths, shards and checkpoints") {
+  const LaunchJob job = job_of("olmo.yaml", kOlmo, on(64));
+  CHECK(job.format == "olmo");
+  CHECK(job.gpus == 64);
+  CHECK(job.fixed.zero == 2);
+  CHECK(job.fixed.micro_batch == 4);
+  CHECK(job.training->global_batch == 512);
+  CHECK(job.training->seq == 4096);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(job.fixed.recompute->layers == 4);
+  REQUIRE(job.model);
+  const std::int64_t layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
+  CHECK(model_parameters(*job.model).total == 8 * layer + 2 * 50304 * 1024 + 1024);
+  CHECK(job_of("ddp.yaml", kOlmo + "distributed_strategy: ddp\n", on(8)).fixed.zero == 0);
+  const LaunchJob fine = job_of("f.yaml", replaced(kOlmo, "one_in_two", "fine_grained"), on(8));
+  CHECK(names(fine.unused, "fine_grained"));
+  CHECK_FALSE(job_of("b.yaml", replaced(kOlmo, "include_bias: false", "include_bias: true"), on(8)).model);
+}
+
+TEST_CASE("an experiment of Primus's on torchtitan lies over the files that it names") {
+  const Files files;
+  std::filesystem::create_directories(files.folder.at("primus/configs/models/torchtitan"));
+  std::filesystem::create_directories(files.folder.at("primus/configs/modules/torchtitan"));
+  files.folder.write("primus/configs/models/torchtitan/llama3.1_8B-fp8.yaml",
+                     "model:\n  name: llama3\n  flavor: 8B\n  converters:\n    - quantize.linear.float8\n");
+  files.folder.write("primus/configs/modules/torchtitan/pre_trainer.yaml",
+                     "training:\n  local_batch_size: 8\n  seq_len: 2048\n  global_batch_size: -1\n"
+                     "parallelism:\n  tensor_parallel_degree: 1\n  pipeline_parallel_layers_per_stage: null\n"
+                     "activation_checkpoint:\n  mode: none\n");
+  const Result<LaunchJob> job = files.read("exp.yaml",
+                                           "work_group: x\nmodules:\n  pre_trainer:\n    framework: torchtitan\n"
+                                           "    config: pre_trainer.yaml\n    model: llama3.1_8B-fp8.yaml\n"
+                                           "    overrides:\n      training:\n        local_batch_size: 4\n"
+                                           "        seq_len: 8192\n      parallelism:\n"
+                                           "        tensor_parallel_degree: 2\n      primus_turbo:\n"
+                                           "        enable_attention_float8: true\n",
+                                           on(8));
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->format == "primus-torchtitan");
+  CHECK(job->fixed.tp == 2);
+  CHECK(job->fixed.micro_batch == 4);
+  CHECK(job->training->seq == 8192);
+  CHECK(job->training->global_batch == 16);
+  CHECK(job->training->precision == Precision::Fp8Tensorwise);
+  CHECK(names(job->unused, "enable_attention_float8"));
+  REQUIRE(job->model);
+  CHECK(job->model->name == "llama3-8b");
+}
+
+TEST_CASE("a recipe's overrides count, and what it decides itself is named as a guess") {
+  const std::string nemo =
+      "#!/bin/bash\nnemo llm pretrain --factory llama3_70b trainer.num_nodes=2 trainer.devices=8 "
+      "trainer.strategy.tensor_model_parallel_size=4 data.global_batch_size=64 data.seq_length=4096\n";
+  const LaunchJob job = job_of("nemo.sh", nemo);
+  CHECK(job.format == "nemo2");
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.training->global_batch == 64);
+  CHECK_FALSE(guesses(job, "tp"));
+  CHECK(guesses(job, "cp"));
+  CHECK(guesses(job, "recompute"));
+  REQUIRE(job.model);
+  CHECK(job.model->name == "llama3-70b");
+  CHECK(job_of("ft.sh", replaced(nemo, "llm pretrain", "llm finetune")).training->task == Task::Lora);
+  CHECK(job_of("full.sh", replaced(nemo, "llm pretrain", "llm finetune peft=none")).training->task != Task::Lora);
+  CHECK(error_of("bare.sh", "#!/bin/bash\nnemo llm pretrain --factory llama3_8b\n") == "recipe_decides");
+  const std::string bridge =
+      "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 scripts/training/run_recipe.py "
+      "--recipe llama31_8b_peft_config train.global_batch_size=32 model.tensor_model_parallel_size=2\n";
+  const LaunchJob tuned = job_of("bridge.sh", bridge);
+  CHECK(tuned.fixed.tp == 2);
+  CHECK(tuned.training->task == Task::Lora);
+  CHECK(guesses(tuned, "pp"));
+  REQUIRE(tuned.model);
+  CHECK(tuned.model->name == "llama3-8b");
+  CHECK(error_of("b.sh", "#!/bin/bash\ntorchrun scripts/training/run_recipe.py --recipe llama3_8b_pretrain_config\n") ==
+        "recipe_decides");
+  const LaunchJob active = job_of("moe.sh", replaced(bridge, "llama31_8b_peft_config", "qwen3_30b_a3b_sft_config"));
+  REQUIRE(active.model);
+  CHECK(active.model->name == "qwen3-30b-a3b");
+  CHECK_FALSE(job_of("no.sh", replaced(bridge, "llama31_8b_peft_config", "qwen3_31b_a3b_sft_config")).model);
+}
+
+TEST_CASE("LLaMA-Factory's second generation and DeepSpeed-Chat's flags") {
+  const std::string factory =
+      "model: Qwen/Qwen3-4B\nmodel_class: llm\npeft_config:\n  name: lora\n  r: 16\ndist_config:\n  name: fsdp2\n"
+      "micro_batch_size: 2\ncutoff_len: 1024\n";
+  const LaunchJob job = job_of("v1.yaml", factory, on(8));
+  CHECK(job.training->task == Task::Lora);
+  CHECK(job.training->lora.rank == 16);
+  CHECK(job.fixed.zero == 3);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.training->global_batch == 16);
+  CHECK(job.training->precision == Precision::Bf16);
+  CHECK(job_of("v1.yaml", factory + "global_batch_size: 64\n", on(8)).training->global_batch == 64);
+  const std::string chat =
+      "#!/bin/bash\nZERO=$1\nif [ -z \"$ZERO\" ]; then ZERO=3; fi\ndeepspeed --num_gpus 8 main.py "
+      "--model_name_or_path meta-llama/Llama-2-7b-hf --per_device_train_batch_size 4 --max_seq_len 512 "
+      "--gradient_accumulation_steps 2 --gradient_checkpointing --zero_stage $ZERO --offload --dtype bf16 "
+      "--lora_dim 64 --only_optimize_lora --deepspeed --output_dir out\n";
+  const LaunchJob deep = job_of("chat.sh", chat, on(8));
+  CHECK(deep.format == "deepspeed");
+  CHECK(deep.fixed.zero == 3);
+  CHECK(deep.training->offload.parameters);
+  CHECK(deep.training->precision == Precision::Bf16);
+  CHECK(deep.training->task == Task::Lora);
+  CHECK(deep.training->lora.rank == 64);
+  CHECK(deep.training->seq == 512);
+  CHECK(deep.training->global_batch == 4 * 2 * 8);
+  CHECK(names(job_of("c.sh", replaced(chat, "--only_optimize_lora ", ""), on(8)).unused, "adapters beside"));
+}
+
+TEST_CASE("programs in Python are named by what they import") {
+  const std::pair<const char*, const char*> programs[] = {{"from olmo_core.config import DType\n", "OLMo-core"},
+                                                          {"from nemo.collections import llm\n", "NeMo recipe"},
+                                                          {"import megatron.bridge.recipes\n", "Megatron-Bridge"},
+                                                          {"import torch\nfrom trl import SFTTrainer\n", "TRL"}};
+  for (const auto& program : programs) {
+    const std::string text = program.first, what = program.second;
+    CAPTURE(what);
+    const Files files;
+    const Result<LaunchJob> job = files.read("train.py", text);
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find(what) != std::string::npos);
+    CHECK(job.error().front().help.front().find("plan capture") != std::string::npos);
+  }
+}
+
+}  // namespace plan
