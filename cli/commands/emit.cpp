@@ -109,6 +109,35 @@ std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchF
   return out;
 }
 
+/// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.
+/// `plan` holds the layout that is written, and a note says what was passed over.
+Result<std::vector<LaunchFile>> write_best(const Args& args, Plan& plan, Streams& streams) {
+  constexpr int kMostTried = 400;
+  const auto written = [&](const Plan& candidate) {
+    return write_launch(args.words[0], candidate, emit_options(args, candidate.problem));
+  };
+  Result<std::vector<LaunchFile>> files = written(plan);
+  if (files || files.error().front().code != "not_expressible") return files;
+  Problem wide = plan.problem;
+  wide.top = kMostTried;
+  const Result<Plan> more = search_with_progress(wide, streams);
+  if (!more) return files;
+  for (const RunnerUp& next : more->runners_up) {
+    Plan candidate = plan;
+    candidate.best = next.estimate;
+    Result<std::vector<LaunchFile>> other = written(candidate);
+    if (!other) continue;
+    candidate.notes.push_back(
+        {"next_best",
+         fmt::format("{}: `{}` is the best that it has words for; `{}` is passed over, {:.1f} % faster",
+                     files.error().front().message, layout_flag(next.estimate.layout), layout_flag(plan.best.layout),
+                     100 * (next.estimate.step_time.value / plan.best.step_time.value - 1))});
+    plan = std::move(candidate);
+    return other;
+  }
+  return files;
+}
+
 }  // namespace
 
 int run_emit(const Args& args, Streams& streams) {
@@ -119,7 +148,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!plan) return report_errors(plan.error(), streams);
   plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
   add_launch_notes(*plan);
-  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], *plan, emit_options(args, plan->problem));
+  const Result<std::vector<LaunchFile>> files = write_best(args, *plan, streams);
   if (!files) return report_errors(files.error(), streams);
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);

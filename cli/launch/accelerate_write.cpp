@@ -100,7 +100,18 @@ Result<LaunchFile> script(const Plan& plan, const EmitOptions& options, const Ma
 LaunchFile hugging_face::accelerate_for_deepspeed(const Plan& plan) {
   std::string out = head(plan, machines_of(plan), "DEEPSPEED");
   out += "deepspeed_config:\n  deepspeed_config_file: ds_config.json\n  deepspeed_multinode_launcher: standard\n";
-  out += fmt::format("  zero3_init_flag: {}\n", plan.best.layout.zero == 3);
+  const Layout& l = plan.best.layout;
+  out += fmt::format("  zero3_init_flag: {}\n", l.zero == 3);
+  // DeepSpeed's own key for sequence parallelism only counts the batch: accelerate is what splits the sequences and
+  // registers Ulysses with transformers.
+  if (l.cp > 1)
+    out += fmt::format(
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: 1\n  parallelism_config_dp_shard_size: {}\n"
+        "  parallelism_config_tp_size: 1\n  parallelism_config_cp_size: 1\n  parallelism_config_sp_size: {}\n"
+        "  parallelism_config_sp_backend: deepspeed\n  parallelism_config_sp_seq_length: {}\n"
+        "  parallelism_config_sp_seq_length_is_variable: false\n"
+        "  parallelism_config_sp_attn_implementation: flash_attention_2\n",
+        l.dp, l.cp, plan.problem.training.seq);
   return {"accelerate.yaml", out, false};
 }
 

@@ -189,20 +189,28 @@ Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions
   const Result<std::vector<DialectSetting>> settings = dialect_settings(bridge_dialect(), plan, options);
   if (!settings) return fail(settings.error());
   const std::string stem = recipe_stem(plan.problem.model.name);
+  const bool adapters = plan.problem.training.adapters();
+  if (adapters && stem == "vanilla_gpt")
+    return fail(
+        {"not_expressible",
+         fmt::format("megatron-bridge has no recipe for {} that adapters could go into", plan.problem.model.name),
+         {},
+         {"write `plan emit ms-swift`, `nemo-rl`, `verl` or `llama-factory`"}});
   LaunchCommand launch;
   launch.title =
       fmt::format("{} on {} GPUs ({})", plan.problem.model.name, plan.problem.gpus, plan.problem.cluster.gpu.name);
   launch.comments = {axes_text(plan.best, plan.problem.model.moe()),
                      "Written by plan for Megatron-Bridge 0.6 or newer; the same keys stand in overrides.yaml.",
                      "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
+  if (adapters) launch.comments.emplace_back("Name the weights that are tuned: checkpoint.pretrained_checkpoint=PATH.");
   launch.environment = megatron_environment(plan);
   launch.setup = {"BRIDGE_PATH=\"${BRIDGE_PATH:?set BRIDGE_PATH to a Megatron-Bridge checkout}\""};
   launch.program = "\"$BRIDGE_PATH/scripts/training/run_recipe.py\"";
   launch.plain_program = "scripts/training/run_recipe.py";
-  launch.groups = {
-      {"RECIPE_ARGS",
-       {fmt::format("--model {} --mode pretrain{}", stem, options.data_path.empty() ? " --dataset mock" : "")}},
-      {"OVERRIDES", words_of(*settings)}};
+  launch.groups = {{"RECIPE_ARGS",
+                    {fmt::format("--model {} --mode {}{}", stem, adapters ? "lora" : "pretrain",
+                                 options.data_path.empty() ? " --dataset mock" : "")}},
+                   {"OVERRIDES", words_of(*settings)}};
   launch.stem = job_name(plan, options);
   Result<std::vector<LaunchFile>> files = write_launcher(launch, plan, options);
   if (!files) return files;
@@ -222,10 +230,14 @@ bool is_bridge(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  constexpr std::array<std::string_view, 1> kFlags = {"--recipe"};
+  constexpr std::array<std::string_view, 1> kFlags = {"--recipe"}, kModel = {"--model"}, kMode = {"--mode"};
   for (const LaunchSource& source : files) {
-    const auto recipe = is_shell(source) ? recipes::named_in(source, "run_recipe.py", kFlags) : std::nullopt;
+    if (!is_shell(source)) continue;
+    auto recipe = recipes::named_in(source, "run_recipe.py", kFlags);
+    // A script that states every dimension needs none of the recipe's.
+    if (!recipe && !has(source, "model.num_layers=")) recipe = recipes::named_in(source, "run_recipe.py", kModel);
     if (!recipe || recipe->name.starts_with("vanilla_gpt")) continue;  // that one takes every dimension from overrides
+    if (const auto mode = recipes::named_in(source, "run_recipe.py", kMode)) recipe->name += "_" + mode->name;
     DialectKeys keys;
     for (const LaunchSource& file : files) {
       Result<DialectKeys> own = is_shell(file) ? keys_of_overrides(file, "run_recipe.py") : keys_of_yaml(file);
@@ -233,7 +245,8 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
       keys.insert(own->begin(), own->end());
     }
     const std::string name = lowered(recipe->name);
-    if (keys.find("peft") == keys.end() && (name.find("peft") != std::string::npos || name.find("lora") != name.npos))
+    if (keys.find("peft") == keys.end() && keys.find("peft.dim") == keys.end() &&
+        (name.find("peft") != std::string::npos || name.find("lora") != name.npos))
       keys["peft"] = {{"lora"}, recipe->where};
     return recipes::job_of(bridge_dialect(), keys, *recipe, facts);
   }
@@ -299,7 +312,8 @@ Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOption
   return std::vector<LaunchFile>{{stem + ".yaml", text, false}};
 }
 bool is_nemo_rl(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".json")) return false;
+  if (is_shell(source)) return has(source, "examples/run_") && has(source, "policy.") && has(source, "cluster.");
+  if (source.path.ends_with(".json")) return false;
   const bool policy = has(source, "\npolicy:") || source.text.starts_with("policy:");
   const bool lies_over = has(source, "\ndefaults:") || source.text.starts_with("defaults:");
   if (lies_over)
@@ -348,7 +362,7 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
   std::string text = "#!/bin/bash\n" + header(plan, lines);
   text += "set -euo pipefail\n\n" + environment(plan);
   if (plan.best.layout.zero >= 2) text += "export CUDA_DEVICE_MAX_CONNECTIONS=32\n";  // unset, ms-swift makes it 1
-  text += node_variables(plan) + command("megatron pt", words);
+  text += node_variables(plan) + command(plan.problem.training.adapters() ? "megatron sft" : "megatron pt", words);
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_swift(const LaunchSource& source) {
@@ -377,9 +391,9 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
   settings->push_back({plan.problem.training.precision == Precision::Fp16 ? "fp16" : "bf16", "true"});
   fold_extra_config(*settings);
   settings->insert(settings->begin() + 1,
-                   {{"stage", "pt"},
+                   {{"stage", plan.problem.training.adapters() ? "sft" : "pt"},
                     {"do_train", "true"},
-                    {"finetuning_type", "full"},
+                    {"finetuning_type", plan.problem.training.adapters() ? "lora" : "full"},
                     {"dataset", options.data_path.empty() ? "c4_demo" : string_quoted(options.data_path)},
                     {"output_dir", options.checkpoint_dir.empty() ? "output" : string_quoted(options.checkpoint_dir)}});
   const std::string stem = job_name(plan, options);

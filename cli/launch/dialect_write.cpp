@@ -79,6 +79,50 @@ Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& g
   return errors;
 }
 
+struct AdapterKey {
+  std::string_view format;
+  std::string_view key;
+  std::string_view value;  ///< R: the rank, A: what it is scaled by
+};
+/// verl 0.7 model config, NeMo-RL 0.7 policy config, ms-swift 4 and LLaMA-Factory 0.9.5 arguments, Megatron-Bridge 0.6
+/// peft/lora.py. All scale by twice the rank here, as the papers' examples do; it moves no byte.
+constexpr AdapterKey kAdapters[] = {
+    {"verl", "actor_rollout_ref.model.lora.rank", "R"},
+    {"verl", "actor_rollout_ref.model.lora.alpha", "A"},
+    {"nemo-rl", "policy.megatron_cfg.peft.enabled", "true"},
+    {"nemo-rl", "policy.megatron_cfg.peft.dim", "R"},
+    {"nemo-rl", "policy.megatron_cfg.peft.alpha", "A"},
+    {"ms-swift", "tuner_type", "lora"},
+    {"ms-swift", "lora_rank", "R"},
+    {"ms-swift", "lora_alpha", "A"},
+    {"ms-swift", "target_modules", "all-linear"},
+    {"llama-factory", "lora_rank", "R"},
+    {"llama-factory", "lora_alpha", "A"},
+    {"llama-factory", "lora_target", "all"},
+    {"megatron-bridge", "peft.dim", "R"},
+    {"megatron-bridge", "peft.alpha", "A"},
+};
+
+/// Adapters under the dialect's keys, on every linear layer; or why it has none such.
+Errors add_adapters(const Dialect& dialect, const Training& training, std::vector<DialectSetting>& out) {
+  if (training.task == Task::Qlora)
+    return {{"not_expressible",
+             fmt::format("{} trains adapters on weights of 16 bits here", dialect.format),
+             {},
+             {"plan with `--task lora`"}}};
+  if (!training.lora.attention || !training.lora.ffn)
+    return {{"not_expressible",
+             fmt::format("{} is written with adapters on every linear layer", dialect.format),
+             {},
+             {"leave `--lora-target` out"}}};
+  for (const AdapterKey& row : kAdapters)
+    if (row.format == dialect.format)
+      out.push_back({std::string(row.key), row.value == "R"   ? fmt::format("{}", training.lora.rank)
+                                           : row.value == "A" ? fmt::format("{}", 2 * training.lora.rank)
+                                                              : std::string(row.value)});
+  return {};
+}
+
 /// Keys in the order of first appearance, one level of nesting at a time.
 void nest(const std::vector<DialectSetting>& settings, std::size_t prefix, int indent, std::string& out) {
   std::vector<std::string> seen;
@@ -114,9 +158,14 @@ std::string published_name(const Model& model) {
 
 Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, const Plan& plan,
                                                      const EmitOptions& options) {
-  const Result<std::vector<MegatronGroup>> groups = megatron_settings(plan, options);
+  Plan whole = plan;  // Megatron-LM's own flags know no adapters: each dialect has its keys for them
+  if (plan.problem.training.adapters()) whole.problem.training.task = Task::FullFinetune;
+  const Result<std::vector<MegatronGroup>> groups = megatron_settings(whole, options);
   if (!groups) return fail(groups.error());
   Errors errors = inexpressible(dialect, *groups);
+  std::vector<DialectSetting> adapters;
+  if (plan.problem.training.adapters())
+    for (Error& error : add_adapters(dialect, plan.problem.training, adapters)) errors.push_back(std::move(error));
   const Precision precision = plan.problem.training.precision;
   const bool fp16 = precision == Precision::Fp16;
   if (precision == Precision::Fp32 || (fp16 && dialect.precision == "bf16"))
@@ -144,6 +193,7 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
   if (!dialect.nodes.empty())
     out.push_back({std::string(dialect.nodes), fmt::format("{}", std::max(1, plan.problem.gpus / each))});
   if (!dialect.gpus.empty()) out.push_back({std::string(dialect.gpus), fmt::format("{}", each)});
+  out.insert(out.end(), adapters.begin(), adapters.end());
   return out;
 }
 

@@ -144,8 +144,10 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   builder.fix("ep", &Fixed::ep, ep, dialect.ep);
   builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() && ep == 1 ? tp : 1, "");
   builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
-  builder.fix("zero", &Fixed::zero, builder.job.gpus == 1 ? 0 : 3, "");
-  if (cp > 1 && ulysses) builder.job.framework = Framework::Any;  // accelerate's rules know no such split
+  const bool alone = builder.job.gpus > 0 && builder.job.gpus <= tp * cp;  // nobody to share the weights with
+  builder.fix("zero", &Fixed::zero, builder.job.gpus == 1 || alone ? 0 : 3, "");
+  // accelerate's rules know neither such splits nor experts of a rank.
+  if ((cp > 1 && ulysses) || ep > 1 || alone) builder.job.framework = Framework::Any;
   const std::int64_t ranks = builder.job.gpus / std::max(1, tp);
   const bool hybrid = replicate > 1 && ranks % replicate == 0;
   builder.fix("shard", &Fixed::shard, hybrid ? static_cast<int>(ranks / replicate) : 0, dialect.replicate);

@@ -210,6 +210,33 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
   return keys;
 }
 
+/// The launcher's `main.py training=gpt3/5b training.trainer.num_nodes=8`: overrides over the file of that name.
+Result<DialectKeys> keys_of_launcher(const LaunchSource& source) {
+  const Result<DialectKeys> words = keys_of_overrides(source, "launcher_scripts/main.py");
+  if (!words) return words;
+  for (const std::string stage : {"training", "fine_tuning", "peft"}) {
+    const auto chosen = words->find(stage);
+    if (chosen == words->end() || chosen->second.values.size() != 1) continue;
+    const std::string name = fmt::format("launcher_scripts/conf/{}/{}.yaml", stage, chosen->second.values.front());
+    const std::optional<LaunchSource> file = beside(source, name);
+    if (!file)
+      return fail(
+          {"missing_file",
+           fmt::format("{}: `{}` is not in a folder above, and the job stands there", chosen->second.where, name),
+           {},
+           {"read the script inside a checkout of the launcher"}});
+    Result<DialectKeys> keys = keys_of_yaml(*file);
+    if (!keys) return keys;
+    for (const auto& [key, value] : *words)
+      if (key.starts_with(stage + ".")) (*keys)[key.substr(stage.size() + 1)] = value;
+    return keys;
+  }
+  return fail({"training_not_understood",
+               fmt::format("{}: the launcher's command names no training, fine_tuning or peft", source.path),
+               {},
+               {"state the job with `--model`, `--gpus` and `--layout`"}});
+}
+
 }  // namespace
 
 bool is_gpt_neox(const LaunchSource& source) {
@@ -236,14 +263,16 @@ Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const Launc
 }
 
 bool is_nemo(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".json")) return false;
+  if (is_shell(source)) return has(source, "launcher_scripts/main.py") && has(source, "stages=");
+  if (source.path.ends_with(".json")) return false;
   return has(source, "trainer:") && has(source, "exp_manager:") && has(source, "model:") &&
          (has(source, "tensor_model_parallel_size:"));
 }
 
 Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<DialectKeys> keys = keys_of(files, false);
+  Result<DialectKeys> keys = is_shell(files.front()) ? keys_of_launcher(files.front()) : keys_of(files, false);
   if (!keys) return fail(keys.error());
+  interpolate(*keys);
   for (const auto& [key, value] : *keys)
     if (key.starts_with("model.encoder.") || key.starts_with("model.decoder.") || key == "model.bert_binary_head" ||
         key.starts_with("model.vision") || key.starts_with("model.mm_cfg") || key.starts_with("model.unet_config"))

@@ -1,51 +1,17 @@
-// NeMo-RL's YAML with what it inherits: `defaults:` names the files that it lies over, `${policy.x}` another key.
+// NeMo-RL's YAML with what it inherits: `defaults:` names the files that it lies over, and the overrides of a command
+// that starts one of its programs lie over both.
 // Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/launch/shell.hpp"
 
 namespace plan {
 namespace {
 
 constexpr int kDeepest = 8;
-
-/// `${mul:${a}, ${b}}`: the product of two keys or numbers; nothing for other texts.
-std::optional<std::string> product(const DialectKeys& keys, const std::string& text) {
-  constexpr std::string_view kMul = "${mul:";
-  if (!text.starts_with(kMul) || !text.ends_with('}')) return std::nullopt;
-  const std::string inside = text.substr(kMul.size(), text.size() - kMul.size() - 1);
-  std::int64_t all = 1;
-  for (std::size_t at = 0; at <= inside.size();) {
-    const std::size_t end = std::min(inside.find(',', at), inside.size());
-    std::string term = inside.substr(at, end - at);
-    std::erase(term, ' ');
-    if (term.starts_with("${") && term.ends_with('}')) {
-      const auto named = keys.find(term.substr(2, term.size() - 3));
-      if (named == keys.end() || named->second.values.size() != 1) return std::nullopt;
-      term = named->second.values.front();
-    }
-    const std::optional<std::int64_t> value = to_integer(term);
-    if (!value || *value < 0 || *value > 1 << 30 || all > 1 << 30) return std::nullopt;
-    all *= *value;
-    at = end + 1;
-  }
-  return std::to_string(all);
-}
-
-/// `${policy.max_total_sequence_length}` as what that key holds; other interpolations stay as they are.
-void interpolate(DialectKeys& keys) {
-  for (auto& [key, value] : keys)
-    for (std::string& word : value.values)
-      if (const std::optional<std::string> number = product(keys, word)) word = *number;
-  for (auto& [key, value] : keys)
-    for (std::string& word : value.values)
-      for (int again = 0; again < kDeepest && word.starts_with("${") && word.ends_with("}"); ++again) {
-        const auto named = keys.find(word.substr(2, word.size() - 3));
-        if (named == keys.end() || named->second.values.size() != 1 || named->first == key) break;
-        word = std::string(named->second.values.front());
-      }
-}
 
 // Files inherit as deep as kDeepest.
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -69,10 +35,65 @@ Result<DialectKeys> inherited(const LaunchSource& source, int depth) {
   return keys;
 }
 
+/// What `examples/run_NAME.py` reads where its command names no file, NeMo-RL 0.7.
+struct Program {
+  std::string_view name;
+  std::string_view config;
+};
+constexpr Program kPrograms[] = {{"run_grpo.py", "grpo_math_1B.yaml"},
+                                 {"run_sft.py", "sft.yaml"},
+                                 {"run_dpo.py", "dpo.yaml"},
+                                 {"run_rm.py", "rm.yaml"},
+                                 {"run_distillation.py", "distillation_math.yaml"},
+                                 {"run_vlm_grpo.py", "vlm_grpo_3B.yaml"}};
+
+bool open_substitution(const std::string& text) {
+  return std::count(text.begin(), text.end(), '(') > std::count(text.begin(), text.end(), ')');
+}
+
+/// The file that the command reads: behind `--config`, or its program's own.
+std::string config_of(const ShellCommand& command) {
+  std::string config;
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].text;
+    for (const Program& program : kPrograms)
+      if (word.ends_with(program.name) && config.empty())
+        config = fmt::format("{}configs/{}", word.substr(0, word.size() - program.name.size()), program.config);
+    if (word == "--config" && i + 1 < command.words.size()) {
+      config = command.words[i + 1].text;
+      // `$(realpath $DIR/../..)/x.yaml`: what the shell alone knows, and its blanks, stand in front of the name.
+      for (std::size_t j = i + 2; j < command.words.size() && open_substitution(config); ++j)
+        config += " " + command.words[j].text;
+    }
+    if (word.starts_with("--config=")) config = word.substr(std::string_view("--config=").size());
+  }
+  return config;
+}
+
+/// A script's command: its overrides over the file that it names.
+Result<DialectKeys> started(const LaunchSource& source) {
+  Result<DialectKeys> keys = keys_of_overrides(source, "examples/run_");
+  if (!keys) return keys;
+  std::string config;
+  int line = 1;
+  for (const ShellCommand& command : follow_script(source).commands)
+    for (const ShellWord& word : command.words)
+      if (word.text.find("examples/run_") != std::string::npos) config = config_of(command), line = word.line;
+  const std::optional<LaunchSource> file = config.empty() ? std::nullopt : beside(source, config);
+  if (!file) {
+    (*keys)[std::string(kMissingBase)] = {{config}, fmt::format("{}:{}", source.path, line)};
+    return keys;
+  }
+  Result<DialectKeys> below = inherited(*file, 0);
+  if (!below) return below;
+  keys->insert(below->begin(), below->end());
+  return keys;
+}
+
 }  // namespace
 
 Result<DialectKeys> keys_of_nemo_rl(const LaunchSource& source) {
-  Result<DialectKeys> keys = inherited(source, 0);
+  Result<DialectKeys> keys = is_shell(source) ? started(source) : inherited(source, 0);
   if (keys) interpolate(*keys);
   return keys;
 }

@@ -68,6 +68,11 @@ bool stands(const std::string& text, std::string_view word) {
 
 constexpr OtherTool kPrimus{"a Primus experiment of another back end than Megatron-LM and torchtitan", kState, {}, {}};
 
+constexpr OtherTool kRecipe{"overrides of a Megatron-Bridge recipe, which decides the layout that they leave out",
+                            kState,
+                            {"^model:", "^train:", "train_iters:"},
+                            {"^checkpoint:", "^scheduler:", "^dist:"}};
+
 bool matches(const OtherTool& tool, const std::string& text) {
   const auto has = [&](std::string_view word) { return !word.empty() && stands(text, word); };
   const bool all = std::all_of(std::begin(tool.all), std::end(tool.all),
@@ -86,6 +91,8 @@ const OtherTool* other_tool(const LaunchSource& source) {
       !stands(source.text, "framework: megatron\n") && !stands(source.text, "framework: torchtitan"))
     return &kPrimus;
   if (hugging_face::kind_of(source) == hugging_face::Kind::Torchtune) return nullptr;  // a training of torchtune's
+  if (matches(kRecipe, source.text) && source.text.find("tensor_model_parallel_size") == std::string::npos)
+    return &kRecipe;
   for (const OtherTool& tool : kTools)
     if (matches(tool, source.text)) return &tool;
   return nullptr;

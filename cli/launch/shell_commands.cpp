@@ -168,6 +168,8 @@ Truth Follower::sourced(const std::vector<Text>& words, int line) {
     note(line, fmt::format("`{}` is not followed: there is no such file beside the script", name));
     return Truth::Unknown;
   }
+  if (name.starts_with('/') && file->path != name)
+    note(line, fmt::format("`{}` is not there: `{}`, which ends alike, is followed in its place", name, file->path));
   if (!affords(file->text.size(), line)) return Truth::Unknown;
   Text text;
   text.add(file->text, line);  // its words stand where it is sourced

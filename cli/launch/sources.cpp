@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/launch/capture.hpp"
 #include "cli/launch/format.hpp"
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostAbove = 8;                    // folders above a file in which what it names is looked for
+constexpr int kFewestParts = 2;                  // of an absolute path that is looked for by its end
 constexpr std::uintmax_t kMostBytes = 1U << 20;  // of a file that another one names
 
 /// `$SCRIPT_DIR/conf.sh`, `$(dirname "$0")/conf.sh`: the folder is not known, the rest is.
@@ -39,12 +41,24 @@ std::optional<LaunchSource> opened(const fs::path& path) {
 
 void let_open(LaunchSource& source);
 
+// An absolute path that is not there is looked for by its end, once.
+// NOLINTNEXTLINE(misc-no-recursion)
 std::optional<LaunchSource> look_for(const std::string& base, std::string_view name) {
   const fs::path wanted = without_variables(name);
   if (wanted.empty()) return std::nullopt;
   std::optional<LaunchSource> found;
   if (wanted.is_absolute()) {
     found = opened(wanted);
+    // `/root/slime/scripts/models/x.sh` of another machine: the same end of the path in a folder above.
+    fs::path rest = wanted.relative_path();
+    for (int parts = static_cast<int>(std::distance(rest.begin(), rest.end())); parts > kFewestParts && !found;
+         --parts) {
+      fs::path shorter;
+      for (auto part = std::next(rest.begin()); part != rest.end(); ++part) shorter /= *part;
+      rest = shorter;
+      found = look_for(base, rest.string());
+    }
+    if (found) return found;
   } else {
     std::error_code failed;
     fs::path folder = fs::path(base).parent_path();
