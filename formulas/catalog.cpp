@@ -8,6 +8,7 @@
 #include "formulas/batch.hpp"
 #include "formulas/cost.hpp"
 #include "formulas/efficiency_laws.hpp"
+#include "formulas/loss.hpp"
 #include "formulas/reliability.hpp"
 #include "formulas/rules_of_thumb.hpp"
 #include "formulas/textbook_activations.hpp"
@@ -84,6 +85,7 @@ std::span<const CatalogGroup> catalog_groups() {
       {"reliability", "Stragglers, failures and checkpoints", reliability_formulas()},
       {"cost", "Cost and energy", cost_formulas()},
       {"batch", "Batch size", batch_formulas()},
+      {"loss", "Expected loss", loss_formulas()},
       {"rules", "Rules of thumb as limits", rule_formulas()},
   };
   return groups;

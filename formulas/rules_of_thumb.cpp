@@ -82,6 +82,15 @@ constexpr RuleOfThumb kRules[] = {
      "beyond that it only costs micro-batches, and so bubble", "micro-batches-for-bubble"},
     {"critical-batch", "no batch beyond the critical one", "twice the examples for ever fewer steps",
      "a deadline worth the extra tokens", "critical-batch"},
+    {"bubble-share", "a bubble of at most a fifth of the step", "a stage that waits trains nothing",
+     "a batch too small for more micro-batches", "bubble-fraction"},
+    {"filled-stages", "no fewer micro-batches than pipeline stages", "with fewer some stage idles at every moment",
+     "a batch too small for its replicas", "bubble-fraction"},
+    {"fsdp-thousand", "no weights sharded over more than a thousand GPUs, and nothing else",
+     "every gather waits for the slowest of all, and latency grows with the ring",
+     "batches large enough to hide the gathers", "fsdp-min-tokens"},
+    {"ep-domain", "experts spread inside the NVLink domain", "every token crosses the network several times a layer",
+     "dispatch that sends a token once to a node, under compute of another micro-batch", "ep-traffic"},
 };
 
 }  // namespace
