@@ -17,6 +17,7 @@
 #include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
+#include "planner/switches.hpp"
 
 namespace plan {
 namespace {
@@ -24,12 +25,6 @@ namespace {
 constexpr std::size_t kSuggestions = 3;
 
 std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGiB); }
-
-/// One changed input, as the user would type it, and the problem it makes.
-struct Change {
-  std::string flag;
-  Problem problem;
-};
 
 /// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
 /// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
@@ -63,8 +58,14 @@ bool has_legal(const Problem& problem, Work& work) {
   return has_legal(problem, tally, work);
 }
 
-/// The suggestion as one line, if the changed problem has a layout.
-std::optional<std::string> tried(const Change& change, Work& work) {
+/// A changed job that has a layout: as one line, and what a token of it takes.
+struct Suggestion {
+  std::string line;
+  double gpu_seconds = 0;
+  double price = 0;  ///< of a GPU-hour; 0: not known
+};
+
+std::optional<Suggestion> tried(const Change& change, Work& work) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
@@ -73,8 +74,10 @@ std::optional<std::string> tried(const Change& change, Work& work) {
   const std::vector<Candidate>& ranked = found.result.ranking.best();
   if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
   const Candidate& best = ranked.front();
-  return fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout), best.score.peak / kGiB,
-                     gib(static_cast<double>(problem.cluster.gpu.memory.value)));
+  const double seconds = problem.gpus * best.score.step_time / static_cast<double>(problem.training.tokens_per_step());
+  return Suggestion{fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout),
+                                best.score.peak / kGiB, gib(static_cast<double>(problem.cluster.gpu.memory.value))),
+                    seconds, problem.cluster.gpu.price_per_hour};
 }
 
 /// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.
@@ -128,7 +131,7 @@ std::vector<Change> other_gpu_counts(const Problem& problem, Work& work) {
 }
 
 /// Too big: more GPUs, doubling until something fits.
-std::optional<std::string> more_gpus(const Problem& problem, Work& work) {
+std::optional<Suggestion> more_gpus(const Problem& problem, Work& work) {
   std::int64_t gpus = problem.gpus;
   for (int i = 0; i < 12 && gpus <= 1 << 21 && work.left > 0; ++i)
     if (auto line = tried(with_gpus(problem, static_cast<int>(gpus *= 2)), work)) return line;
@@ -176,8 +179,33 @@ std::vector<Change> other_gpus(const Problem& problem) {
 void suggest(Error& error, const std::vector<Change>& changes, Work& work) {
   for (const Change& change : changes) {
     if (error.help.size() >= kSuggestions || work.left <= 0) return;
-    if (auto line = tried(change, work)) error.help.push_back(std::move(*line));
+    if (auto found = tried(change, work)) error.help.push_back(std::move(found->line));
   }
+}
+
+/// Too big: what makes it smaller or gives it more room, the cheapest first.
+void suggest_room(Error& error, const Problem& problem, Work& work) {
+  std::vector<Suggestion> found;
+  const auto offer = [&](std::optional<Suggestion> one) {
+    if (one) found.push_back(std::move(*one));
+  };
+  const auto first = [&](const std::vector<Change>& changes) {  // of one kind, the first that fits
+    for (const Change& change : changes) {
+      if (work.left <= 0) return;
+      std::optional<Suggestion> one = tried(change, work);
+      if (one) return offer(std::move(one));
+    }
+  };
+  offer(more_gpus(problem, work));
+  for (const auto& changes : {offloads(problem), adapter_tasks(problem), narrower_states(problem),
+                              other_precisions(problem), other_gpus(problem)})
+    first(changes);
+  const bool priced = std::all_of(found.begin(), found.end(), [](const Suggestion& one) { return one.price > 0; });
+  const auto cost = [&](const Suggestion& one) { return one.gpu_seconds * (priced ? one.price : 1); };
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const Suggestion& a, const Suggestion& b) { return cost(a) < cost(b); });
+  for (Suggestion& one : found)
+    if (error.help.size() < kSuggestions) error.help.push_back(std::move(one.line));
 }
 
 /// "2^3 * 5^3"
@@ -332,9 +360,7 @@ Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   }
   suggest(error, freed_axes(problem), work);
   if (divides) {
-    if (error.help.size() < kSuggestions)
-      if (auto line = more_gpus(problem, work)) error.help.push_back(std::move(*line));
-    suggest(error, other_gpus(problem), work);
+    if (error.help.size() < kSuggestions) suggest_room(error, problem, work);
   } else {
     suggest(error, other_gpu_counts(problem, work), work);
     suggest(error, other_batches(problem, work), work);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "formulas/names.hpp"
+#include "planner/advice.hpp"
 #include "planner/choice.hpp"
 #include "planner/memory.hpp"
 #include "planner/nearest.hpp"
@@ -82,6 +83,26 @@ void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found
   plan.notes.push_back({"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why)});
 }
 
+/// Says so where the batch keeps the GPUs from dividing, and the nearest other one would be worth something.
+void add_batch_note(Plan& plan, const Problem& asked) {
+  constexpr double kWorthANote = 0.03;
+  if (asked.objective != Objective::StepTime) return;
+  const std::vector<Change> near = near_batches(asked);
+  if (near.empty()) return;
+  Problem other = near.front().problem;
+  other.top = 1, other.pareto = false, other.framework = plan.problem.framework;
+  other.training.stack = plan.problem.training.stack;
+  const SearchResult found = find_layouts(other);
+  if (found.ranking.best().empty() || found.at_risk) return;
+  const double tokens = static_cast<double>(other.training.tokens_per_step());
+  const double gain = tokens / found.ranking.best().front().score.step_time / plan.fastest->tokens_per_s - 1;
+  if (gain >= kWorthANote)
+    plan.notes.push_back(
+        {"other_batch", fmt::format("a global batch of {} instead of {} would train {:.0f} % more "
+                                    "tokens/s on {} GPUs",
+                                    other.training.global_batch, asked.training.global_batch, 100 * gain, asked.gpus)});
+}
+
 /// How sure the choice is: the errors of the model drawn over all layouts that may be the fastest.
 void weigh(Plan& plan, const SearchResult& result) {
   std::vector<Layout> layouts{plan.best.layout};
@@ -118,6 +139,7 @@ Result<Plan> search(const Problem& problem) {
   plan.best = estimate(found.problem, chosen);
   plan.fastest = estimate(found.problem, result.ranking.best().front().layout);
   plan.fastest_on_paper = estimate(found.problem, result.paper.best().front().layout);
+  add_batch_note(plan, problem);
   for (const Estimate* estimated : {&plan.best, &*plan.fastest, &*plan.fastest_on_paper})
     if (std::optional<Error> error = beyond_physics(found.problem, *estimated)) return fail(*std::move(error));
   plan.paper_lacks = found.nothing_runs ? "" : what_it_lacks(found.problem, plan.fastest_on_paper->layout);

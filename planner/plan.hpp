@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formulas/result.hpp"
@@ -56,6 +57,24 @@ struct Certainty {
   Bytes headroom{};                   ///< memory that it leaves free
 };
 
+/// A rule of thumb (formulas/rules_of_thumb.hpp) that the layout breaks.
+struct BrokenThumb {
+  std::string_view rule;  ///< its name
+  double value = 0;       ///< of the layout
+  double limit = 0;       ///< that the value should be on the other side of
+  std::string text{};     ///< what it says and what the layout has instead
+  std::string why{};
+};
+
+/// What one change of the job is worth: its own search against the job's.
+struct Advice {
+  std::string change;  ///< as it is typed, or a GiB of memory
+  Problem problem{};
+  Estimate fastest{};               ///< that a framework runs
+  double faster = 0;                ///< tokens/s more, as a share
+  std::optional<double> cheaper{};  ///< USD of a token less, as a share; where both prices are known
+};
+
 struct Plan {
   Problem problem{};
   Estimate best{};                             ///< the recommended layout
@@ -70,6 +89,8 @@ struct Plan {
   SearchStats search{};
   std::vector<std::string> why{};  ///< sentences: what separates the winner from its neighbours
   std::vector<Note> notes{};
+  std::vector<BrokenThumb> thumbs{};            ///< the furthest from its limit first
+  std::optional<std::vector<Advice>> advice{};  ///< when asked for (planner/advice.hpp)
 };
 
 /// Finds the best layout. Errors carry the smallest changes that would make the request feasible,

@@ -1,0 +1,150 @@
+// Shadow prices: the same search on the job with one input changed. Nothing is canned, and a change that was not
+// computed is not offered. Assumes that all but the changed input stay as they are, the learning rate with the batch
+// among them. Tested by tests/planner/advice_test.cpp.
+#include "planner/advice.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "planner/choice.hpp"
+#include "planner/fewer_gpus.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/rules/words.hpp"
+#include "planner/switches.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kNearBatch = 4, kTriedBatches = 3;  // a batch moves by a quarter at most
+constexpr std::size_t kNextKinds = 2;
+constexpr double kOneMore = kGiB;
+
+using Changes = std::vector<Change>;
+
+Change with_batch(const Problem& problem, std::int64_t batch) {
+  Change change{fmt::format("--global-batch {}", batch), problem};
+  change.problem.training.global_batch = batch;
+  return change;
+}
+
+}  // namespace
+
+std::vector<Change> near_batches(const Problem& problem) {
+  const std::int64_t batch = problem.training.global_batch;
+  std::int64_t odd = problem.gpus / std::gcd(std::int64_t{problem.gpus}, batch);
+  while (odd % 2 == 0) odd /= 2;
+  Changes changes;
+  if (odd == 1 || odd > batch / kNearBatch) return changes;
+  std::int64_t unit = odd;
+  while (2 * unit <= batch / kNearBatch) unit *= 2;
+  std::vector<std::int64_t> tried;
+  for (int i = 0; i < kTriedBatches && unit % odd == 0; ++i, unit /= 2) {
+    const std::int64_t below = batch / unit * unit, above = below + unit;
+    const bool nearer = batch - below <= above - batch;
+    for (const std::int64_t near : {nearer ? below : above, nearer ? above : below})
+      if (near > 0 && near != batch && std::find(tried.begin(), tried.end(), near) == tried.end()) {
+        tried.push_back(near);
+        changes.push_back(with_batch(problem, near));
+      }
+  }
+  return changes;
+}
+
+namespace {
+
+/// The next whole number of nodes that divides well, if the job's does not.
+Changes better_numbers(const Problem& problem) {
+  if (divides_well(problem, problem.gpus)) return {};
+  const int node = std::max(1, problem.cluster.gpus_per_node);
+  for (int gpus = problem.gpus / node * node + node; gpus < 2 * problem.gpus; gpus += node)
+    if (divides_well(problem, gpus)) {
+      Change change{fmt::format("--gpus {}", gpus), problem};
+      change.problem.gpus = gpus;
+      return {std::move(change)};
+    }
+  return {};
+}
+
+Changes more_memory(const Problem& problem) {
+  Change change{"1 GiB more memory", problem};
+  Bytes& memory = change.problem.cluster.gpu.memory;
+  memory = round_bytes(static_cast<double>(memory.value) + kOneMore);
+  return {std::move(change)};
+}
+
+Changes freed_words(const Problem& problem) {
+  Changes changes;
+  each_axis([&](const auto& axis) {
+    if (!(problem.fixed.*axis.fixed)) return;
+    Change change{fmt::format("leave {} free", axis.key), problem};
+    (change.problem.fixed.*axis.fixed).reset();
+    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") change.problem.fixed.chunk_layers.reset();
+    changes.push_back(std::move(change));
+  });
+  return changes;
+}
+
+/// Those of the same maker with the next more memory.
+Changes next_kinds(const Problem& problem) {
+  Changes changes;
+  const std::vector<Cluster> larger = problem.alternatives.empty() && problem.more_alternatives
+                                          ? problem.more_alternatives(problem.cluster)
+                                          : problem.alternatives;
+  for (const Cluster& cluster : larger) {
+    if (changes.size() == kNextKinds || cluster.gpu.vendor != problem.cluster.gpu.vendor) continue;
+    Change change{"--gpu " + cluster.gpu.name, problem};
+    change.problem.cluster = cluster;
+    const bool known =
+        std::any_of(changes.begin(), changes.end(), [&](const Change& c) { return c.flag == change.flag; });
+    if (!known && unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+double usd_per_token(const Problem& problem, const Estimate& e) {
+  return e.tokens_per_s > 0 ? problem.cluster.gpu.price_per_hour * problem.gpus / e.tokens_per_s : 0;
+}
+
+/// One change searched; nothing where it has no layout that fits for certain.
+std::optional<Advice> worth(const Change& change, const Problem& asked, const Plan& plan) {
+  Problem problem = change.problem;
+  problem.top = 1, problem.pareto = false;
+  const RunnableSearch found = find_runnable(problem);
+  if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
+  const Estimate& own = plan.fastest ? *plan.fastest : plan.best;
+  Advice out{change.flag, found.problem, estimate(found.problem, found.result.ranking.best().front().layout), 0, {}};
+  out.faster = out.fastest.tokens_per_s / own.tokens_per_s - 1;
+  Problem paid = plan.problem;
+  paid.gpus = asked.gpus;
+  const double before = usd_per_token(paid, own), after = usd_per_token(found.problem, out.fastest);
+  if (before > 0 && after > 0) out.cheaper = 1 - after / before;
+  return out;
+}
+
+/// The best of changes of one kind, if it is worth saying: sooner, or cheaper.
+void offer(std::vector<Advice>& all, const Changes& changes, const Problem& asked, const Plan& plan) {
+  std::optional<Advice> best;
+  for (const Change& change : changes) {
+    std::optional<Advice> one = worth(change, asked, plan);
+    if (one && one->faster >= kWorthSaying && (!best || one->faster > best->faster)) best = std::move(one);
+  }
+  if (best) all.push_back(std::move(*best));
+}
+
+}  // namespace
+
+std::vector<Advice> advice(const Problem& asked, const Plan& plan) {
+  std::vector<Advice> all;
+  for (const Changes& changes :
+       {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)}, better_numbers(asked),
+        more_memory(asked), other_precisions(asked), narrower_states(asked), offloads(asked), graph_launches(asked)})
+    offer(all, changes, asked, plan);
+  for (const Changes& each : {freed_words(asked), next_kinds(asked)})
+    for (const Change& change : each) offer(all, {change}, asked, plan);
+  std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) { return a.faster > b.faster; });
+  return all;
+}
+
+}  // namespace plan

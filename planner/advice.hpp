@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "planner/switches.hpp"
+
+namespace plan {
+
+/// Batches within a quarter of the job's that share with its GPUs the odd factor that its own batch lacks: those that
+/// share the most twos first, of two alike the nearer; none if it lacks none.
+[[nodiscard]] std::vector<Change> near_batches(const Problem& problem);
+
+/// Changes that bring something, the most valuable first: another global batch near the job's and twice it, more GPUs
+/// that divide better, a GiB more memory, one switch (precision, narrower states, offload, CUDA graphs), a word of
+/// `--layout` left free, the next kinds of GPU. Each takes as long as the search of the job; none is worth less than
+/// `kWorthSaying`.
+inline constexpr double kWorthSaying = 0.005;
+[[nodiscard]] std::vector<Advice> advice(const Problem& asked, const Plan& plan);
+
+}  // namespace plan

@@ -1,0 +1,108 @@
+// Switches that a user may set otherwise, one at a time: what the search does not vary. Tested by
+// tests/planner/advice_test.cpp and tests/planner/nearest_test.cpp.
+#include "planner/switches.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formulas/names.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/words.hpp"
+
+namespace plan {
+namespace {
+
+bool may_be_megatron(const Problem& problem) {
+  return (problem.framework == Framework::Any || problem.framework == Framework::Megatron) &&
+         runs_on(framework_row(Framework::Megatron), problem.cluster.gpu.vendor);
+}
+
+/// The job under Megatron, which has words of its own.
+Change under_megatron(const Problem& problem, const std::string& words) {
+  Change change{words, problem};
+  if (problem.framework == Framework::Megatron) return change;
+  change.flag = "--framework megatron " + words;
+  change.problem.framework = Framework::Megatron;
+  return change;
+}
+
+}  // namespace
+
+std::vector<Change> other_precisions(const Problem& problem) {
+  std::vector<Change> changes;
+  for (const auto& row : kPrecisionNames) {
+    if (row.value == problem.training.precision || row.value == Precision::Fp32) continue;
+    if (!multiplies(problem.cluster.gpu, row.value)) continue;
+    Change change{fmt::format("--precision {}", row.name), problem};
+    change.problem.training.precision = row.value;
+    if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+std::vector<Change> offloads(const Problem& problem) {
+  if (problem.training.offload.optimizer > 0 || problem.cluster.gpu.host_link.value <= 0) return {};
+  Change change{"--offload optimizer", problem};
+  change.problem.training.offload.optimizer = 1;
+  return {std::move(change)};
+}
+
+std::vector<Change> narrower_states(const Problem& problem) {
+  std::vector<Change> changes;
+  const Training& training = problem.training;
+  if (training.optimizer == Optimizer::Adam && training.moment1_bytes > 2) {
+    changes.push_back({"--optimizer adam8bit", problem});
+    changes.back().problem.training.optimizer = Optimizer::Adam8bit;
+  }
+  if (!may_be_megatron(problem)) return changes;
+  if (training.grad_bytes > 2) {
+    changes.push_back(under_megatron(problem, "--state-formats grads=bf16"));
+    changes.back().problem.training.grad_bytes = 2;
+  }
+  if (training.optimizer == Optimizer::Adam && training.moment1_bytes > 2) {
+    changes.push_back(under_megatron(problem, "--state-formats moments=bf16"));
+    Training& narrow = changes.back().problem.training;
+    narrow.moment1_bytes = narrow.moment2_bytes = 2, narrow.precision_aware = true;
+  }
+  return changes;
+}
+
+std::vector<Change> adapter_tasks(const Problem& problem) {
+  std::vector<Change> changes;
+  const Task task = problem.training.task;
+  for (const Task other : {Task::Lora, Task::Qlora}) {
+    if (task == Task::Pretrain || task == other || task == Task::Qlora) continue;
+    changes.push_back({fmt::format("--task {}", name(other)), problem});
+    changes.back().problem.training.task = other;
+  }
+  return changes;
+}
+
+std::vector<Change> graph_launches(const Problem& problem) {
+  const Stack& stack = problem.training.stack;
+  if (!may_be_megatron(problem) || stack.cuda_graphs || stack.graph_scopes != 0) return {};
+  struct Scope {
+    std::uint16_t bits;
+    const char* words;
+    bool (*in)(const Layer&);
+  };
+  static constexpr Scope kScopes[] = {
+      {kGraphAttention, "attn", [](const Layer& l) { return l.mixer == Mixer::Attention || l.mixer == Mixer::Latent; }},
+      {kGraphMamba, "mamba", [](const Layer& l) { return l.mixer == Mixer::Mamba2; }},
+      {kGraphMlp, "mlp", [](const Layer& l) { return l.ffn == Ffn::Dense; }},
+      {kGraphRouter | kGraphPreprocess, "moe_router+moe_preprocess", [](const Layer& l) { return l.ffn == Ffn::Moe; }}};
+  std::uint16_t scopes = 0;
+  std::string words;
+  for (const Scope& scope : kScopes) {
+    if (!std::any_of(problem.model.kinds.begin(), problem.model.kinds.end(), scope.in)) continue;
+    scopes = static_cast<std::uint16_t>(scopes | scope.bits);
+    words += fmt::format("{}{}", words.empty() ? "" : "+", scope.words);
+  }
+  if (scopes == 0) return {};
+  std::vector<Change> changes = {under_megatron(problem, "--cuda-graphs " + words)};
+  changes.back().problem.training.stack.graph_scopes = scopes;
+  return changes;
+}
+
+}  // namespace plan

@@ -1,0 +1,108 @@
+// Shadow prices: what is offered is what the changed job's own search says.
+#include "planner/advice.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "oracle/random_problem.hpp"
+#include "planner/choice.hpp"
+#include "planner/nearest.hpp"
+
+using namespace plan;
+
+namespace {
+
+Problem llama_8b(int gpus, std::int64_t batch) {
+  Problem problem;
+  problem.model = oracle::dense_model(32, 4096, 32, 8, 14336, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.cluster.gpu.price_per_hour = 2;
+  problem.cluster.gpu.host_link = BytesPerSecond(63e9);
+  problem.gpus = gpus;
+  problem.training.seq = 8192, problem.training.global_batch = batch;
+  problem.framework = Framework::Megatron;
+  return problem;
+}
+
+double fastest_rate(const Problem& problem) {
+  const RunnableSearch found = find_runnable(problem);
+  REQUIRE_FALSE(found.result.ranking.best().empty());
+  return static_cast<double>(found.problem.training.tokens_per_step()) /
+         found.result.ranking.best().front().score.step_time;
+}
+
+}  // namespace
+
+TEST_CASE("what a change brings is what a search of the changed job brings") {
+  Problem problem = llama_8b(24, 128);
+  problem.fixed.tp = 2;
+  const Plan plan = search(problem).value();
+  const std::vector<Advice> all = advice(problem, plan);
+  REQUIRE_FALSE(all.empty());
+  double last = 1e9;
+  for (const Advice& one : all) {
+    CAPTURE(one.change);
+    CHECK(one.faster >= kWorthSaying);
+    CHECK(one.faster <= last);
+    last = one.faster;
+    const double rate = fastest_rate(one.problem), base = plan.fastest->tokens_per_s;
+    CHECK(one.faster == doctest::Approx(rate / base - 1).epsilon(1e-9));
+    const double price = one.problem.cluster.gpu.price_per_hour;
+    if (one.cheaper)
+      CHECK(*one.cheaper == doctest::Approx(1 - price * one.problem.gpus / rate / (2.0 * 24 / base)).epsilon(1e-9));
+  }
+  CHECK(std::any_of(all.begin(), all.end(), [](const Advice& one) { return one.change == "leave tp free"; }));
+  CHECK(std::any_of(all.begin(), all.end(), [](const Advice& one) { return one.change.find("--global-batch ") == 0; }));
+}
+
+TEST_CASE("batches near the job's have the odd factor of its GPUs") {
+  const std::vector<Change> near = near_batches(llama_8b(12288, 2048));
+  REQUIRE_FALSE(near.empty());
+  for (const Change& change : near) {
+    const std::int64_t batch = change.problem.training.global_batch;
+    CAPTURE(batch);
+    CHECK(batch % 3 == 0);
+    CHECK(batch != 2048);
+    CHECK(batch >= 1536);
+    CHECK(batch <= 2560);
+    CHECK(change.flag == "--global-batch " + std::to_string(batch));
+  }
+  CHECK(std::any_of(near.begin(), near.end(), [](const Change& c) { return c.problem.training.global_batch == 2304; }));
+  CHECK(near_batches(llama_8b(4096, 2048)).empty());
+  CHECK(near_batches(llama_8b(12288, 3072)).empty());
+}
+
+TEST_CASE("a plan says that another batch would suit its GPUs") {
+  const auto said = [](const Plan& plan) {
+    return std::any_of(plan.notes.begin(), plan.notes.end(), [](const Note& n) { return n.code == "other_batch"; });
+  };
+  Problem problem = llama_8b(24, 128);
+  const Plan plan = search(problem).value();
+  problem.training.global_batch = near_batches(problem).front().problem.training.global_batch;
+  const double gain = fastest_rate(problem) / plan.fastest->tokens_per_s - 1;
+  CHECK(said(plan) == (gain >= 0.03));
+  CHECK_FALSE(said(search(llama_8b(32, 128)).value()));
+}
+
+TEST_CASE("what does not fit is offered more room, the cheapest first") {
+  Problem problem = llama_8b(1, 64);
+  problem.training.task = Task::FullFinetune;
+  const auto plan = search(problem);
+  REQUIRE_FALSE(plan.has_value());
+  const std::vector<std::string>& help = plan.error().front().help;
+  REQUIRE_FALSE(help.empty());
+  CHECK(help.size() <= 3);
+  const auto offers = [&](const char* words) {
+    return std::any_of(help.begin(), help.end(), [&](const std::string& line) { return line.find(words) == 0; });
+  };
+  CHECK(offers("--task lora"));
+  Problem adapters = problem;
+  adapters.training.task = Task::Lora;
+  CHECK(search(adapters).has_value());
+  problem.training.task = Task::Pretrain;
+  const auto trained = search(problem);
+  REQUIRE_FALSE(trained.has_value());
+  for (const std::string& line : trained.error().front().help) CHECK(line.find("--task") == std::string::npos);
+}
