@@ -11,6 +11,7 @@
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/thumb.hpp"
 
 namespace plan {
 namespace {
@@ -38,6 +39,7 @@ int run_estimate(const Args& args, Streams& streams) {
   Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
   if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
   add_launch_notes(*plan);
+  plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

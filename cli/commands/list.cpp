@@ -11,6 +11,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "formulas/catalog.hpp"
+#include "formulas/rules_of_thumb.hpp"
 #include "planner/budget.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/suggest.hpp"
@@ -43,13 +44,25 @@ std::vector<Listed> list_limits() {
   return rows;
 }
 
+std::vector<Listed> list_rules() {
+  std::vector<Listed> rows;
+  for (const RuleOfThumb& rule : rules_of_thumb()) {
+    const CatalogEntry* entry = find_formula(rule.formula);
+    rows.push_back({std::string(rule.name),
+                    fmt::format("{}: {}. Exception: {}. `plan show formula {}`", rule.rule, rule.why, rule.when_false,
+                                rule.formula),
+                    entry == nullptr ? "" : std::string(entry->formula.source)});
+  }
+  return rows;
+}
+
 struct Listing {
   std::string_view name;
   std::vector<Listed> (*rows)();
 };
 constexpr Listing kListings[] = {
     {"models", list_models},     {"gpus", list_gpus},   {"clusters", list_clusters}, {"frameworks", list_frameworks},
-    {"formulas", list_formulas}, {"terms", list_terms}, {"limits", list_limits}};
+    {"formulas", list_formulas}, {"rules", list_rules}, {"terms", list_terms},       {"limits", list_limits}};
 
 std::string names_text(const std::vector<Listed>& rows) {
   std::string out;

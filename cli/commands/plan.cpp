@@ -6,7 +6,9 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/advice.hpp"
 #include "planner/memory_front.hpp"
+#include "planner/thumb.hpp"
 
 namespace plan {
 
@@ -29,6 +31,8 @@ int run_plan(const Args& args, Streams& streams) {
   if (!plan) return report_errors(plan.error(), streams);
   if (args.format == "html" && plan->front.empty()) plan->front = memory_front(plan->problem, kFrontPoints);
   add_launch_notes(*plan);
+  plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
+  if (args.advice) plan->advice = advice(*problem, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -34,12 +34,25 @@ Result<Problem> problem_at(const Args& args) {
   return problem;
 }
 
+/// GPUs of so many nodes. A number that is none was told by sweep_axes().
+std::int64_t lost_gpus(const std::string& nodes, const Cluster& cluster) {
+  return parse_integer(nodes).value_or(0) * std::max(1, cluster.gpus_per_node);
+}
+
 /// A point where nothing is possible is an answer; a mistake in the flags is not.
 Result<SweptPlan> plan_at(const SweepQuestion& point, const RunOptions& run) {
   Result<Problem> problem = problem_at(point.args);
   if (!problem) return fail(problem.error());
   problem->top = 1;
   SweptPlan out{.at = point.at};
+  if (point.args.lose) {
+    const std::int64_t left = problem->gpus - lost_gpus(*point.args.lose, problem->cluster);
+    if (left <= 0) {
+      out.errors = {{"no_layout", "no GPU is left"}};
+      return out;
+    }
+    problem->gpus = static_cast<int>(left);
+  }
   Result<Plan> plan = search(*problem);
   if (!plan) {
     out.errors = plan.error();
@@ -120,8 +133,30 @@ void find_sensitivity(PlanSweep& sweep) {
   sweep.sensitivity.front() = fmt::format("At {}: {}", label(sweep, *last), sweep.sensitivity.front());
 }
 
+/// Every point with nodes lost against the one of the same other values that has them all.
+void find_losses(PlanSweep& sweep) {
+  if (sweep.axes.back().key != "lose") return;
+  const std::size_t series = sweep.axes.back().values.size();
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const std::size_t first = i / series * series;
+    if (i == first || !sweep.points[i].plan || !sweep.points[first].plan) continue;
+    const Plan &whole = *sweep.points[first].plan, &left = *sweep.points[i].plan;
+    const auto lost = [&](const Estimate& e) { return 1 - e.tokens_per_s / whole.best.tokens_per_s; };
+    const std::string& nodes = sweep.axes.back().values[i - first].text;
+    Loss loss{.whole = first, .point = i, .nodes = static_cast<int>(parse_integer(nodes).value_or(0))};
+    loss.slower = lost(left.best);
+    const int gpus = static_cast<int>(whole.problem.gpus + whole.idle_gpus - lost_gpus(nodes, whole.problem.cluster));
+    if (const auto fewer = with_fewer_replicas(whole.problem, whole.best.layout, gpus)) {
+      loss.replicas = estimate(fewer->problem, fewer->layout);
+      loss.replicas_batch = fewer->problem.training.global_batch;
+      loss.replicas_slower = lost(*loss.replicas);
+    }
+    sweep.losses.push_back(std::move(loss));
+  }
+}
+
 double usd(const PlanSweep& sweep, const Plan& plan) {
-  return gpu_hours(plan.best, plan.problem.gpus, 1e12) * price_of(sweep, plan);
+  return gpu_hours(plan.best, paid_gpus(sweep, plan), 1e12) * price_of(sweep, plan);
 }
 
 void mark_front(PlanSweep& sweep) {
@@ -219,7 +254,7 @@ Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progre
   const Result<std::optional<double>> days = deadline_of(args, *axes, *run);
   if (!days) return fail(days.error());
   PlanSweep sweep{.axes = std::move(*axes)};
-  sweep.price = run->price_per_hour.value_or(0);
+  sweep.price = run->price_per_hour.value_or(0), sweep.spares = run->spares;
   const std::vector<SweepQuestion> points = sweep_points(args, sweep.axes);
   for (const SweepQuestion& point : points) {
     progress(static_cast<int>(sweep.points.size()), static_cast<int>(points.size()));
@@ -228,6 +263,7 @@ Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progre
     sweep.points.push_back(std::move(*swept));
   }
   find_changes(sweep);
+  find_losses(sweep);
   find_sensitivity(sweep);
   mark_front(sweep);
   if (*days)

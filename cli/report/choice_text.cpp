@@ -16,7 +16,8 @@
 namespace plan {
 namespace {
 
-constexpr double kTera = 1e12;
+constexpr double kTera = 1e12, kDay = 86400;
+constexpr double kHardlyLess = 0.99;  // goodput that nobody asks about
 
 double trainable(const Model& model, const Lora& lora) {
   double sum = 0;
@@ -115,9 +116,40 @@ std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
       {"framework", framework_text(problem), problem.framework == Framework::Any && problem.release == 0}};
   const double price = options.price_per_hour.value_or(problem.cluster.gpu.price_per_hour);
   if (price > 0)
-    facts.push_back({"cost", fmt::format("{:.3g} USD a GPU-hour, {} USD per T tokens", price,
-                                         count_text(price * gpu_hours(plan.best, problem.gpus, kTera)))});
+    facts.push_back(
+        {"cost", fmt::format("{:.3g} USD a GPU-hour, {} USD per T tokens", price,
+                             count_text(price * gpu_hours(plan.best, problem.gpus + options.spares, kTera)))});
   return facts;
+}
+
+std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options) {
+  const FailureFacts& stated = options.failures;
+  const std::optional<Goodput> found = goodput_of(plan.problem, stated);
+  const bool asked =
+      options.tokens || options.spares > 0 || stated.gpu_mtbf_hours || stated.storage_bytes_per_s || stated.restart;
+  if (!found) {
+    if (!asked) return {};
+    return {{"failures", fmt::format("not counted: {} does not say how often its GPUs fail, `--gpu-mtbf` does",
+                                     plan.problem.cluster.name)}};
+  }
+  std::string text;
+  if (const std::optional<RunCost> run = run_cost(plan, options)) {
+    text = fmt::format("{:.1f} days, {} GPU-hours", run->expected_time().value / kDay,
+                       count_text(run->expected_gpu_hours()));
+    if (const auto usd = run->expected_usd()) text += fmt::format(", {} USD", count_text(*usd));
+    text += " with them; ";
+  }
+  text += fmt::format("goodput {}: one in {}, checkpoint {} every {}, restart {}", percent(found->ratio),
+                      duration_text(found->interruption), duration_text(found->checkpoint_time),
+                      duration_text(found->interval), duration_text(found->restart));
+  std::vector<std::string> guessed;
+  if (!stated.storage_bytes_per_s) guessed.emplace_back("storage");
+  if (!stated.restart) guessed.emplace_back("restart");
+  if (!guessed.empty()) text += fmt::format(" ({} not stated)", fmt::join(guessed, ", "));
+  return {
+      {"failures", std::move(text), !asked && found->ratio >= kHardlyLess},
+      {"checkpoint",
+       fmt::format("{} at {}/s", traffic_text(found->checkpoint), traffic_text(round_bytes(found->storage))), true}};
 }
 
 std::vector<Fact> choice_facts(const Plan& plan) {

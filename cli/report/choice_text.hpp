@@ -20,6 +20,10 @@ struct Fact {
 /// free, framework and release, price.
 [[nodiscard]] std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options);
 
+/// What failures leave of the run, and with --tokens what it then takes. Nothing where nobody says how often GPUs fail
+/// and nobody asks; `usual` where they hardly matter.
+[[nodiscard]] std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options);
+
 /// How the layout was chosen: who runs it, the fastest that a framework runs, the fastest on paper with what it lacks,
 /// how sure the choice is. Of an estimate: who runs it.
 [[nodiscard]] std::vector<Fact> choice_facts(const Plan& plan);

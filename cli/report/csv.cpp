@@ -33,7 +33,7 @@ std::string csv_cell(std::string_view text) {
 
 std::string csv_layout_head() { return std::string(kHead); }
 
-std::string csv_layout(const Problem& problem, const Estimate& e, double price) {
+std::string csv_layout(const Problem& problem, const Estimate& e, double price, int spares) {
   const Layout& l = e.layout;
   std::vector<std::string> cells;
   const auto add = [&](const auto& value) { cells.push_back(fmt::format("{}", value)); };
@@ -50,7 +50,7 @@ std::string csv_layout(const Problem& problem, const Estimate& e, double price) 
     add(term.value);
   add(name(e.fits)), add(e.capacity.value), add(e.peak.value), add(e.peak_low.value), add(e.peak_high.value);
   add(e.peak_stage);
-  const double hours = gpu_hours(e, problem.gpus, kTrillion);
+  const double hours = gpu_hours(e, problem.gpus + spares, kTrillion);
   add(hours);
   cells.push_back(price > 0 ? fmt::format("{}", hours * price) : "");
   cells.push_back(csv_cell(layout_flag(l)));
@@ -62,7 +62,7 @@ std::string csv_report(const Plan& plan, const RunOptions& options) {
   std::string out = "role,rank," + csv_layout_head() + "\n";
   int rank = 0;
   const auto line = [&](const char* role, const Estimate& e) {
-    out += fmt::format("{},{},{}\n", role, ++rank, csv_layout(plan.problem, e, price));
+    out += fmt::format("{},{},{}\n", role, ++rank, csv_layout(plan.problem, e, price, options.spares));
   };
   line("best", plan.best);
   rank = 0;

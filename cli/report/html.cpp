@@ -92,9 +92,17 @@ std::string pipeline(const Plan& plan) {
 
 std::string facts(const Plan& plan, const RunOptions& options) {
   HtmlTable table{.head = {"", ""}, .rows = {}, .text_columns = 9};
-  for (const auto& list : {choice_facts(plan), subject_facts(plan, options)})
+  for (const auto& list : {choice_facts(plan), failure_facts(plan, options), subject_facts(plan, options)})
     for (const Fact& fact : list) table.rows.push_back({fact.name, escape_html(fact.text)});
+  if (options.spares > 0) table.rows.push_back({"spare GPUs", fmt::format("{}", options.spares)});
   return html_table(table);
+}
+
+std::string advised(const Plan& plan) {
+  HtmlTable table{.head = {"change", "tokens/s", "USD a token", "layout"}, .rows = {}, .text_columns = 1};
+  for (const ShownAdvice& row : shown_advice(plan))
+    table.rows.push_back({escape_html(row.change), row.faster, row.cheaper, escape_html(row.layout)});
+  return table.rows.empty() ? "" : html_table(table);
 }
 
 std::string why(const Plan& plan) {
@@ -113,11 +121,14 @@ std::string html_report(const Plan& plan, const RunOptions& options) {
   body += html_section("communication", "Communication", communication_html(plan));
   body += html_section("pipeline", "Pipeline", pipeline(plan));
   body += html_section("next", "Other ideas", runners_up_html(plan));
+  body += html_section("advice", "One change at a time", advised(plan));
   body += html_section("search", "Search", search_html(plan));
   body += html_section("inputs", "Inputs", inputs_html(plan));
   std::string notes;
   for (const Note& note : plan.notes)
     if (!stands_above(note)) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
+  for (const BrokenThumb& broken : plan.thumbs)
+    notes += fmt::format("<p>rule: {}; {}</p>\n", escape_html(broken.text), escape_html(broken.why));
   return html_page("plan: " + title_of(plan.problem), kStyle, body + notes);
 }
 

@@ -18,10 +18,12 @@ namespace {
 constexpr int kLines = 40;
 constexpr int kFewestStages = 3, kMostStages = 8;
 constexpr int kFewestTerms = 4, kMostTerms = 10;
+constexpr std::size_t kMostRules = 2;
+constexpr int kFewestOthers = 2;  // lines, the title among them
 /// MFU conventions further apart than this are both printed.
 constexpr double kMfuApart = 0.03;
 
-std::string header(const Plan& plan, const Terminal& terminal) {
+std::string header(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const Problem& problem = plan.problem;
   const ModelParameters parameters = model_parameters(problem.model);
   std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
@@ -32,6 +34,7 @@ std::string header(const Plan& plan, const Terminal& terminal) {
   const int node = std::max(problem.cluster.gpus_per_node, 1);
   if (problem.gpus > node && problem.gpus % node == 0)
     hardware += fmt::format(", {} nodes of {}", problem.gpus / node, node);
+  if (options.spares > 0) hardware += fmt::format(", {} spare", options.spares);
   const bool one_line = display_width(model) + 1 + display_width(hardware) <= terminal.width;
   return model + (one_line ? " " : "\n") + hardware;
 }
@@ -52,10 +55,13 @@ std::string subject(const Plan& plan, const RunOptions& options, const Terminal&
   return wrap(fmt::format("{}", fmt::join(items, "; ")), terminal.width, 0) + "\n";
 }
 
+std::string fact_line(const Fact& fact, const Terminal& terminal) {
+  return fmt::format("  {:<10} {}\n", fact.name, wrap(fact.text, terminal.width, 13));
+}
+
 std::string chosen(const Plan& plan, const Terminal& terminal) {
   std::string out;
-  for (const Fact& fact : choice_facts(plan))
-    out += fmt::format("  {:<10} {}\n", fact.name, wrap(fact.text, terminal.width, 13));
+  for (const Fact& fact : choice_facts(plan)) out += fact_line(fact, terminal);
   return out;
 }
 
@@ -110,6 +116,13 @@ std::string run_line(const Plan& plan, const RunOptions& options) {
   return out + "\n";
 }
 
+std::string failures(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
+  std::string out;
+  for (const Fact& fact : failure_facts(plan, options))
+    if (!fact.usual) out += fact_line(fact, terminal);
+  return out;
+}
+
 std::string summary(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const Estimate& best = plan.best;
   const bool one_mfu = std::fabs(best.mfu.model_full - best.mfu.model_causal) < kMfuApart;
@@ -119,7 +132,8 @@ std::string summary(const Plan& plan, const RunOptions& options, const Terminal&
   if (!one_mfu)
     out += fmt::format("  MFU        {} counting causal attention, {} counting it in full\n",
                        percent(best.mfu.model_causal), percent(best.mfu.model_full));
-  return out + memory_line(best, terminal) + run_line(plan, options) + chosen(plan, terminal);
+  return out + memory_line(best, terminal) + run_line(plan, options) + failures(plan, options, terminal) +
+         chosen(plan, terminal);
 }
 
 std::string why(const Plan& plan, const Terminal& terminal) {
@@ -136,12 +150,20 @@ std::string notes(const Plan& plan, const Terminal& terminal) {
   return out;
 }
 
+/// The rules of thumb furthest from their limits; `plan list rules` says why they hold, JSON has the rest.
+std::string rules_of_thumb_lines(const Plan& plan, std::size_t most, const Terminal& terminal) {
+  std::string out;
+  for (std::size_t i = 0; i < plan.thumbs.size() && i < most; ++i)
+    out += paint(terminal, Style::Dim, fmt::format("rule: {}", wrap(plan.thumbs[i].text, terminal.width, 6))) + "\n";
+  return out;
+}
+
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
-  const std::string top = header(plan, terminal) + "\n" + batch(plan.problem.training) + "\n" +
+  const std::string top = header(plan, options, terminal) + "\n" + batch(plan.problem.training) + "\n" +
                           dim_lines(unstated_lines(plan.problem), terminal) + subject(plan, options, terminal) +
                           searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n";
   const std::string memory_title =
@@ -149,22 +171,31 @@ std::string human_report(const Plan& plan, const RunOptions& options, const Term
                   plan.best.peak_instant.empty()
                       ? ""
                       : fmt::format("; highest in stage {}: {}", plan.best.peak_stage, plan.best.peak_instant));
-  std::string bottom;
-  const std::string others = runners_up_table(plan, terminal), front = front_table(plan, terminal);
-  if (!others.empty()) bottom += "\n" + others;
-  if (!front.empty()) bottom += "\n" + front;
+  const std::string front = front_table(plan, terminal);
+  std::string others = runners_up_table(plan, terminal);
+  const auto tables = [&] { return (others.empty() ? "" : "\n" + others) + (front.empty() ? "" : "\n" + front); };
+  std::string bottom = tables();
   // What is left of the screen goes to the terms of the step, then to the stages; 3 lines are titles and a blank.
   const auto room_beside = [&](const std::string& reasons) {
     return kLines - lines(top) - lines(memory_title) - lines(bottom) - 3 - lines(reasons) - (reasons.empty() ? 0 : 1);
   };
-  std::string reasons = why(plan, terminal) + notes(plan, terminal);
-  if (room_beside(reasons) < kFewestStages + kFewestTerms) reasons = notes(plan, terminal);
+  std::string reasons;
+  for (std::size_t said = kMostRules + 1; said-- > 0;) {  // rules of thumb give way first, then the reasons
+    reasons = why(plan, terminal) + notes(plan, terminal) + rules_of_thumb_lines(plan, said, terminal);
+    if (room_beside(reasons) >= kFewestStages + kFewestTerms) break;
+    if (said == 0) reasons = notes(plan, terminal);
+  }
+  while (room_beside(reasons) < kFewestStages + kFewestTerms && lines(others) > kFewestOthers) {
+    others.erase(others.rfind('\n', others.size() - 2) + 1);
+    bottom = tables();
+  }
   const int room = room_beside(reasons);
   if (!reasons.empty()) bottom += "\n" + reasons;
   const std::string times = time_table(plan.best, std::clamp(room - kFewestStages, kFewestTerms, kMostTerms), terminal);
   const int stages = room - (lines(times) - 1);
+  const std::string better = advice_table(plan, terminal);
   return top + memory_title + memory_table(plan.best, std::clamp(stages, kFewestStages, kMostStages), terminal) + "\n" +
-         times + bottom;
+         times + bottom + (better.empty() ? "" : "\n" + better);
 }
 
 }  // namespace plan

@@ -20,8 +20,8 @@ namespace plan {
 namespace {
 
 /// Inputs that are numbers; every other value is a word.
-constexpr std::array<std::string_view, 8> kNumbers = {"gpus",      "seq",    "global_batch", "top",
-                                                      "lora_rank", "pareto", "tokens",       "price_per_hour"};
+constexpr std::array<std::string_view, 9> kNumbers = {"gpus",   "seq",    "global_batch",   "top",   "lora_rank",
+                                                      "pareto", "tokens", "price_per_hour", "spares"};
 
 Json input_value(const Input& input) {
   if (std::find(kNumbers.begin(), kNumbers.end(), input.key) == kNumbers.end()) return input.value;
@@ -108,6 +108,40 @@ Json model_json(const Model& model) {
 Json run_json(const RunCost& run) {
   Json json = {{"tokens", run.tokens}, {"time_s", run.time.value}, {"gpu_hours", run.gpu_hours}};
   if (run.usd) json["cost_usd"] = *run.usd;
+  if (!run.goodput) return json;
+  json["expected_time_s"] = run.expected_time().value;
+  json["expected_gpu_hours"] = run.expected_gpu_hours();
+  if (run.usd) json["expected_cost_usd"] = *run.expected_usd();
+  return json;
+}
+
+Json failures_json(const Goodput& g, const FailureFacts& stated) {
+  const auto origin = [](bool flag) { return flag ? "flag" : "default"; };
+  return {{"goodput_ratio", g.ratio},
+          {"gpu_mtbf_s", g.gpu_mtbf_hours * 3600},
+          {"interruption_s", g.interruption.value},
+          {"checkpoint_bytes", g.checkpoint.value},
+          {"checkpoint_time_s", g.checkpoint_time.value},
+          {"checkpoint_interval_s", g.interval.value},
+          {"storage_bytes_per_s", g.storage},
+          {"storage_origin", origin(stated.storage_bytes_per_s.has_value())},
+          {"restart_s", g.restart.value},
+          {"restart_origin", origin(stated.restart.has_value())}};
+}
+
+Json thumb_json(const BrokenThumb& broken) {
+  return {{"code", "rule_of_thumb"}, {"text", broken.text},   {"rule", broken.rule},
+          {"value", broken.value},   {"limit", broken.limit}, {"why", broken.why}};
+}
+
+Json advice_json(const Advice& one) {
+  Json json = {{"change", one.change}, {"tokens_per_s_ratio", one.faster}};
+  if (one.cheaper) json["usd_per_token_ratio"] = -*one.cheaper;
+  json["gpus"] = one.problem.gpus;
+  json["global_batch"] = one.problem.training.global_batch;
+  json["layout"] = layout_json(one.fastest);
+  json["step_time_s"] = one.fastest.step_time.value;
+  json["tokens_per_s"] = one.fastest.tokens_per_s;
   return json;
 }
 
@@ -195,11 +229,19 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
     for (const Estimate& estimate : plan.front) json["front"].push_back(estimate_json(estimate));
   }
   if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
+  if (const std::optional<Goodput> goodput = goodput_of(plan.problem, options.failures))
+    json["failures"] = failures_json(*goodput, options.failures);
+  if (options.spares > 0) json["spare_gpus"] = options.spares;
   json["search"] = search_json(plan.search);
   json["why"] = plan.why;
   json["unstated"] = unstated_json(plan.problem.inputs);
   json["unused"] = notes_json(plan.problem.unused);
   json["notes"] = notes_json(plan.notes);
+  for (const BrokenThumb& broken : plan.thumbs) json["notes"].push_back(thumb_json(broken));
+  if (plan.advice) {
+    json["advice"] = Json::array();
+    for (const Advice& one : *plan.advice) json["advice"].push_back(advice_json(one));
+  }
   return json;
 }
 

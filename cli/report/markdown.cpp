@@ -49,8 +49,9 @@ std::string answer(const Plan& plan, const RunOptions& options) {
     out += fmt::format("| whole run | {:.1f} days | {} tokens, {} GPU-hours{} |\n", run->time.value / 86400,
                        count_text(run->tokens), count_text(run->gpu_hours),
                        run->usd ? ", " + count_text(*run->usd) + " USD" : "");
-  for (const auto& facts : {subject_facts(plan, options), choice_facts(plan)})
+  for (const auto& facts : {subject_facts(plan, options), failure_facts(plan, options), choice_facts(plan)})
     for (const Fact& fact : facts) out += fmt::format("| {} | {} | |\n", fact.name, fact.text);
+  if (options.spares > 0) out += fmt::format("| spare GPUs | {} | |\n", options.spares);
   return out + "\n";
 }
 
@@ -112,6 +113,14 @@ std::string others(const Plan& plan) {
   return out + "\n";
 }
 
+std::string advised(const Plan& plan) {
+  if (!plan.advice) return "";
+  std::string out = "\n### One change at a time\n\n| change | tokens/s | USD a token | layout |\n|---|--:|--:|---|\n";
+  for (const ShownAdvice& row : shown_advice(plan))
+    out += fmt::format("| {} | {} | {} | {} |\n", row.change, row.faster, row.cheaper, row.layout);
+  return out;
+}
+
 }  // namespace
 
 std::string markdown_report(const Plan& plan, const RunOptions& options) {
@@ -120,7 +129,8 @@ std::string markdown_report(const Plan& plan, const RunOptions& options) {
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
   for (const Note& note : plan.notes)
     if (!stands_above(note)) out += fmt::format("> note: {}\n", note.text);
-  return out;
+  for (const BrokenThumb& broken : plan.thumbs) out += fmt::format("> rule: {}\n", broken.text);
+  return out + advised(plan);
 }
 
 }  // namespace plan

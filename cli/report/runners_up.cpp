@@ -118,4 +118,32 @@ std::string front_table(const Plan& plan, const Terminal& terminal) {
   return out;
 }
 
+std::vector<ShownAdvice> shown_advice(const Plan& plan) {
+  std::vector<ShownAdvice> rows;
+  if (!plan.advice) return rows;
+  for (const Advice& one : *plan.advice) {
+    std::string layout = axis_columns({&one.fastest.layout}, one.problem.model.moe())[0];
+    layout.erase(std::unique(layout.begin(), layout.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+                 layout.end());
+    rows.push_back({one.change, fmt::format("{:+.1f} %", 100 * one.faster),
+                    one.cheaper ? fmt::format("{:+.1f} %", -100 * *one.cheaper) : "", std::move(layout)});
+  }
+  return rows;
+}
+
+std::string advice_table(const Plan& plan, const Terminal& terminal) {
+  if (!plan.advice) return "";
+  const std::vector<ShownAdvice> rows = shown_advice(plan);
+  if (rows.empty()) return "No single change of the job is worth half a percent\n";
+  std::string out = fmt::format("{}\n", paint(terminal, Style::Bold, "One change at a time"));
+  out += fmt::format("  {:<44} {:>9} {:>9}\n", "", "tokens/s", "USD/token");
+  for (const ShownAdvice& row : rows) {
+    if (row.change.size() > 44) out += fmt::format("  {}\n", row.change);
+    out += fmt::format("  {:<44} {:>9} {:>9}", row.change.size() > 44 ? "" : row.change, row.faster, row.cheaper);
+    while (out.back() == ' ') out.pop_back();
+    out += fmt::format("\n    {}\n", row.layout);
+  }
+  return out;
+}
+
 }  // namespace plan

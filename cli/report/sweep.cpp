@@ -37,7 +37,7 @@ std::string axes_title(const PlanSweep& sweep) {
 }
 
 double usd_per_trillion(const PlanSweep& sweep, const Plan& plan) {
-  return gpu_hours(plan.best, plan.problem.gpus, kTrillion) * price_of(sweep, plan);
+  return gpu_hours(plan.best, paid_gpus(sweep, plan), kTrillion) * price_of(sweep, plan);
 }
 
 std::string degrees(const Plan& plan) {
@@ -90,9 +90,20 @@ std::string deadline_text(const PlanSweep& sweep) {
   return out;
 }
 
+std::string loss_text(const PlanSweep& sweep, const Loss& loss) {
+  const Plan& left = *sweep.points[loss.point].plan;
+  std::string out = fmt::format("{} node{} lost: {:.1f} % fewer tokens/s on {} GPUs", loss.nodes,
+                                loss.nodes == 1 ? "" : "s", 100 * loss.slower, left.problem.gpus);
+  if (loss.replicas)
+    out += fmt::format("; {:.1f} % fewer with the layout of all, dp {} and global batch {}", 100 * loss.replicas_slower,
+                       loss.replicas->layout.dp, loss.replicas_batch);
+  return out;
+}
+
 /// Sentences below the table.
 std::vector<std::string> sentences(const PlanSweep& sweep) {
   std::vector<std::string> out;
+  for (const Loss& loss : sweep.losses) out.push_back(loss_text(sweep, loss));
   if (const std::string deadline = deadline_text(sweep); !deadline.empty()) out.push_back(deadline);
   if (!sweep.sensitivity.empty()) out.push_back(fmt::format("{}", fmt::join(sweep.sensitivity, "; ")));
   return out;
@@ -129,6 +140,16 @@ std::vector<std::string> not_stated(const PlanSweep& sweep) {
   return unstated_lines(inputs, unused);
 }
 
+Json loss_json(const Loss& loss) {
+  Json json = {{"from", loss.whole}, {"to", loss.point}, {"nodes", loss.nodes}, {"tokens_lost_ratio", loss.slower}};
+  if (loss.replicas)
+    json["fewer_replicas"] = {{"layout", layout_json(*loss.replicas)},
+                              {"global_batch", loss.replicas_batch},
+                              {"step_time_s", loss.replicas->step_time.value},
+                              {"tokens_lost_ratio", loss.replicas_slower}};
+  return json;
+}
+
 std::string rate_text(double rate) { return rate >= 1000 ? fmt::format("{:.0f}", rate) : number_text(rate, 4); }
 
 std::string chart(const PlanSweep& sweep, const Terminal& terminal) {
@@ -151,6 +172,8 @@ std::string chart(const PlanSweep& sweep, const Terminal& terminal) {
 }
 
 }  // namespace
+
+int paid_gpus(const PlanSweep& sweep, const Plan& plan) { return plan.problem.gpus + sweep.spares; }
 
 double price_of(const PlanSweep& sweep, const Plan& plan) {
   return sweep.price > 0 ? sweep.price : plan.problem.cluster.gpu.price_per_hour;
@@ -204,7 +227,7 @@ std::string sweep_csv(const PlanSweep& sweep) {
     out +=
         fmt::format("{},{},", point.pareto ? 1 : 0, point.run ? fmt::format("{}", point.run->time.value / 86400) : "");
     if (point.plan)
-      out += csv_layout(point.plan->problem, point.plan->best, price_of(sweep, *point.plan));
+      out += csv_layout(point.plan->problem, point.plan->best, price_of(sweep, *point.plan), sweep.spares);
     else
       out += std::string(commas, ',');
     out += "\n";
@@ -289,9 +312,10 @@ std::string sweep_json(const PlanSweep& sweep) {
     if (p.plan) {
       json["gpus"] = p.plan->problem.gpus;
       json["best"] = estimate_json(p.plan->best);
-      json["gpu_hours_per_T_tokens"] = gpu_hours(p.plan->best, p.plan->problem.gpus, kTrillion);
+      json["gpu_hours_per_T_tokens"] = gpu_hours(p.plan->best, paid_gpus(sweep, *p.plan), kTrillion);
       if (const double usd = usd_per_trillion(sweep, *p.plan); usd > 0) json["usd_per_T_tokens"] = usd;
       if (p.run) json["days"] = p.run->time.value / 86400;
+      if (p.run && p.run->goodput) json["expected_days"] = p.run->expected_time().value / 86400;
       json["pareto"] = p.pareto;
     } else if (!p.errors.empty()) {
       json["error"] = {{"code", p.errors[0].code}, {"text", p.errors[0].message}};
@@ -308,6 +332,10 @@ std::string sweep_json(const PlanSweep& sweep) {
   const auto [inputs, unused] = common_inputs(sweep);
   json["unstated"] = unstated_json(inputs);
   json["unused"] = notes_json(unused);
+  if (!sweep.losses.empty()) {
+    json["losses"] = Json::array();
+    for (const Loss& loss : sweep.losses) json["losses"].push_back(loss_json(loss));
+  }
   if (sweep.deadline) {
     Json found = {{"days", sweep.deadline->days}, {"tokens", sweep.deadline->tokens}};
     if (sweep.deadline->fewest) found["fewest_gpus"] = sweep.deadline->fewest->plan->problem.gpus;

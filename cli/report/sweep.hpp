@@ -23,6 +23,16 @@ struct LayoutChange {
   std::string text{};
 };
 
+/// What losing nodes costs: with the best layout of what is left, and with the one that ran, less a replica or more.
+struct Loss {
+  std::size_t whole = 0, point = 0;  ///< indices into points
+  int nodes = 0;
+  double slower = 0;                   ///< tokens/s lost, as a share of the whole job's; of its own best layout
+  std::optional<Estimate> replicas{};  ///< the whole job's layout with fewer replicas, its batch smaller by as many
+  std::int64_t replicas_batch = 0;
+  double replicas_slower = 0;
+};
+
 /// The fewest GPUs that make a deadline.
 struct Deadline {
   double days = 0;
@@ -38,8 +48,13 @@ struct PlanSweep {
   std::vector<LayoutChange> changes{};
   std::vector<std::string> sensitivity{};
   std::optional<Deadline> deadline{};
+  std::vector<Loss> losses{};
   double price = 0;  ///< USD per GPU-hour if one was typed; 0: each GPU's own
+  int spares = 0;    ///< GPUs held back at every point
 };
+
+/// GPUs of a point that are paid for.
+[[nodiscard]] int paid_gpus(const PlanSweep& sweep, const Plan& plan);
 
 /// USD per GPU-hour at a point; 0 if unknown.
 [[nodiscard]] double price_of(const PlanSweep& sweep, const Plan& plan);

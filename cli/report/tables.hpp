@@ -57,6 +57,13 @@ struct ShownTerm {
 
 [[nodiscard]] std::string runners_up_table(const Plan& plan, const Terminal& terminal);
 
+/// What changes of the job are worth, in the units of the screen.
+struct ShownAdvice {
+  std::string change, faster, cheaper, layout;
+};
+[[nodiscard]] std::vector<ShownAdvice> shown_advice(const Plan& plan);
+[[nodiscard]] std::string advice_table(const Plan& plan, const Terminal& terminal);
+
 /// The front of memory against step time.
 [[nodiscard]] std::string front_table(const Plan& plan, const Terminal& terminal);
 

@@ -17,6 +17,7 @@ struct Args {
   Text precision, optimizer, framework, layout;
   Text state_formats, cuda_graphs;
   Text objective, top, stage, price, headroom;
+  Text spares, gpu_mtbf, storage, restart, lose;
   Text rows;
   Text baseline, risk;
   Text format, output, color, threads, completion, list;
@@ -30,7 +31,7 @@ struct Args {
   bool dry_run = false, standard = false, thorough = false, quick = false, transport_check = false, look = false,
        allow_busy = false, allow_different = false;
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
-  bool timeline = false, all = false;
+  bool timeline = false, all = false, advice = false;
   Text arguments;
   bool accept_risk = false, force = false, strict = false, pareto = false, names = false, rough = false, json = false,
        ascii = false, quiet = false;

@@ -22,7 +22,7 @@ Words format_words() { return words_of(kFormatNames); }
 Words color_words() { return {"auto", "always", "never"}; }
 Words shell_words() { return {"bash", "zsh", "fish"}; }
 Words risk_words() { return {"yes", "at-risk"}; }
-Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "terms", "limits"}; }
+Words list_words() { return {"models", "gpus", "clusters", "frameworks", "formulas", "rules", "terms", "limits"}; }
 
 constexpr std::string_view kTrain = "What to train", kOn = "On what", kHow = "How", kFiles = "The files",
                            kAnswer = "The answer", kPrint = "Printing", kMore = "More";
@@ -158,6 +158,18 @@ constexpr Option kOptions[] = {
     take("--memory", "0.5x..2x", kOn, kNothing, kForSweep, &Args::memory, "factors of the GPU's memory"),
     take("--price", "USD", kOn, kNothing, kReport | kForSweep, &Args::price, "price of a GPU-hour",
          "Default: the preset's, where it has one."),
+    take("--spares", "N", kOn, kNothing, kReport | kForSweep | kForEmit, &Args::spares,
+         "GPUs of --gpus held back to replace broken ones", "They are paid for and train nothing. Default: 0."),
+    take("--gpu-mtbf", "HOURS", kOn, kNothing, kReport | kForSweep, &Args::gpu_mtbf,
+         "mean time between failures of one GPU", "50700h. Default: the cluster preset's, where it has one."),
+    take("--storage", "2TB/s", kOn, kNothing, kReport | kForSweep, &Args::storage,
+         "bandwidth of the job to where checkpoints go",
+         "Default: 81 MB/s a GPU, what Llama 3's cluster of 24,576 had."),
+    take("--restart", "10min", kOn, kNothing, kReport | kForSweep, &Args::restart,
+         "from an interruption to training again",
+         "Default: 10 minutes, below which MegaScale stayed on average, and reading the checkpoint."),
+    take("--lose", "1..4", kOn, kNothing, kForSweep, &Args::lose, "nodes lost: the layout without them, and its price",
+         "Every number from the first to the last, beside the whole job."),
 
     pick("--framework", "NAME", kHow, framework_words, kForProblem, &Args::framework,
          "only what this framework accepts",
@@ -194,6 +206,8 @@ constexpr Option kOptions[] = {
 
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
+    turn_on("--advice", kAnswer, kForPlan, &Args::advice, "add what another batch, switch, GPU or GiB would bring",
+            "Each is a search of its own with one thing changed."),
     take("--deadline", "60d", kAnswer, kNothing, kForSweep, &Args::deadline,
          "find the fewest GPUs that train --tokens in so many days"),
     turn_on("--all", kAnswer, kForExplain, &Args::all, "explain every term that a report prints"),

@@ -81,6 +81,7 @@ struct Request {
   std::optional<Stated<Fixed>> layout{};  ///< axes that a person fixed
   std::optional<Stated<int>> top{};
   std::optional<Stated<int>> threads{};
+  std::optional<Stated<int>> spares{};  ///< of `gpus`, held back
 
   /// The GPU of the cluster as reports print it.
   Input gpu{};
@@ -114,7 +115,8 @@ inline constexpr std::tuple kRequestFields{RequestField<Model>{"model", &Request
                                            RequestField<Headroom>{"headroom", &Request::headroom},
                                            RequestField<Fixed>{"layout", &Request::layout},
                                            RequestField<int>{"top", &Request::top},
-                                           RequestField<int>{"threads", &Request::threads}};
+                                           RequestField<int>{"threads", &Request::threads},
+                                           RequestField<int>{"spares", &Request::spares}};
 
 /// Calls `visit` with each field in turn.
 template <class Visit>

@@ -50,7 +50,8 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"headroom", &Args::headroom, true},
                               {"objective", &Args::objective, false},
                               {"top", &Args::top, false},
-                              {"threads", &Args::threads, false}};
+                              {"threads", &Args::threads, false},
+                              {"spares", &Args::spares, false}};
 
 /// A mistake without a place of its own stands where its word does.
 void add_errors(const Errors& found, const Word& word, Errors& errors) {
@@ -213,6 +214,8 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("layout", &Request::layout, read_layout);
   reading.count("top", "--top", &Request::top, kMostTop);
   reading.count("threads", "--threads", &Request::threads, kMostThreads);
+  reading.take("spares", &Request::spares,
+               [](const std::string& text) { return read_count("--spares", text, 0, kMostRanks); });
   return std::move(reading.request);
 }
 

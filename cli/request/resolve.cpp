@@ -83,6 +83,15 @@ void resolve_gpus(Draft& draft) {
   if (!draft.request.gpus) return missing(draft, "gpus", "16384");
   draft.problem.gpus = draft.request.gpus->value;
   draft.problem.inputs.push_back(draft.request.gpus->input);
+  if (!draft.request.spares) return;
+  if (draft.request.spares->value >= draft.problem.gpus)
+    return draft.errors.push_back(
+        {"out_of_range",
+         fmt::format("{} of {} GPUs are held back, and none is left", draft.request.spares->value, draft.problem.gpus),
+         {},
+         {"give more with `--gpus`, or fewer with `--spares`"}});
+  draft.problem.gpus -= draft.request.spares->value;
+  draft.problem.inputs.push_back(draft.request.spares->input);
 }
 
 void resolve_cluster(Draft& draft) {

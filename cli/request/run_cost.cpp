@@ -1,37 +1,85 @@
-// What the whole training run takes and costs at the speed of a plan. Tested by tests/cli/human_test.cpp.
+// What the whole training run takes and costs at the speed of a plan. Tested by tests/cli/human_test.cpp and
+// tests/cli/failures_test.cpp.
 #include "cli/request/run_cost.hpp"
 
+#include <fmt/core.h>
+
 #include "cli/terminal/numbers.hpp"
+#include "formulas/cost.hpp"
+#include "presets/quantity.hpp"
 
 namespace plan {
+namespace {
+
+constexpr std::int64_t kMostSpares = 1 << 24;
+constexpr double kMostHours = 1e9, kMostStorage = 1e18, kMostRestart = 1e8, kHour = 3600;
+
+/// A number with a unit, above nothing and at most `most`.
+Result<double> read_quantity(const char* flag, const std::string& text, Dimension dimension, double most,
+                             const char* example) {
+  const ParsedQuantity read = parse_quantity(text, dimension);
+  if (read && read.value > 0 && read.value <= most) return read.value;
+  return fail(
+      {"bad_value",
+       fmt::format("`{}` takes {}, not `{}`", flag, dimension == Dimension::Time ? "a time" : "a bandwidth", text),
+       {},
+       {fmt::format("write `{} {}`", flag, example)}});
+}
+
+}  // namespace
 
 Result<RunOptions> resolve_run(const Args& args) {
   RunOptions options;
   Errors errors;
-  if (args.tokens) {
-    const Result<double> tokens = read_amount("--tokens", *args.tokens);
-    if (tokens)
-      options.tokens = *tokens;
+  const auto take = [&](const Args::Text& typed, auto read, auto store) {
+    if (!typed) return;
+    const auto value = read(*typed);
+    if (value)
+      store(*value);
     else
-      errors = tokens.error();
-  }
-  if (args.price) {
-    const Result<double> price = read_amount("--price", *args.price, 1e6);
-    if (price)
-      options.price_per_hour = *price;
-    else
-      errors.insert(errors.end(), price.error().begin(), price.error().end());
-  }
+      errors.insert(errors.end(), value.error().begin(), value.error().end());
+  };
+  take(
+      args.tokens, [](const std::string& text) { return read_amount("--tokens", text); },
+      [&](double tokens) { options.tokens = tokens; });
+  take(
+      args.price, [](const std::string& text) { return read_amount("--price", text, 1e6); },
+      [&](double price) { options.price_per_hour = price; });
+  if (args.spares)  // a mistake in it is told with the problem's, which knows how many GPUs there are
+    if (const auto spares = read_count("--spares", *args.spares, 0, kMostSpares))
+      options.spares = static_cast<int>(*spares);
+  take(
+      args.gpu_mtbf,
+      [](const std::string& text) {
+        return read_quantity("--gpu-mtbf", text, Dimension::Time, kMostHours * kHour, "50700h");
+      },
+      [&](double seconds) { options.failures.gpu_mtbf_hours = seconds / kHour; });
+  take(
+      args.storage,
+      [](const std::string& text) {
+        return read_quantity("--storage", text, Dimension::ByteRate, kMostStorage, "2TB/s");
+      },
+      [&](double rate) { options.failures.storage_bytes_per_s = rate; });
+  take(
+      args.restart,
+      [](const std::string& text) { return read_quantity("--restart", text, Dimension::Time, kMostRestart, "10min"); },
+      [&](double seconds) { options.failures.restart = Seconds(seconds); });
   if (!errors.empty()) return fail(std::move(errors));
   return options;
 }
 
+std::optional<double> RunCost::expected_usd() const {
+  if (!usd) return std::nullopt;
+  return *usd / goodput.value_or(1);
+}
+
 std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options) {
   if (!options.tokens || !(plan.best.tokens_per_s > 0)) return std::nullopt;
-  RunCost run{*options.tokens, Seconds(*options.tokens / plan.best.tokens_per_s), 0, std::nullopt};
-  run.gpu_hours = run.time.value / 3600 * plan.problem.gpus;
+  RunCost run{*options.tokens, Seconds(*options.tokens / plan.best.tokens_per_s), 0, std::nullopt, std::nullopt};
+  run.gpu_hours = run.time.value / kHour * (plan.problem.gpus + options.spares);
   const double price = options.price_per_hour.value_or(plan.problem.cluster.gpu.price_per_hour);
-  if (price > 0) run.usd = run.gpu_hours * price;
+  if (price > 0) run.usd = run_cost(CostInput{run.gpu_hours, price, 1});
+  if (const std::optional<Goodput> goodput = goodput_of(plan.problem, options.failures)) run.goodput = goodput->ratio;
   return run;
 }
 

@@ -24,6 +24,7 @@ struct SweptFlag {
   const char* flag;
   Args::Text Args::*value;
   bool factors, names;
+  bool nodes = false;  ///< lost: every whole number of the range, and none
 };
 constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"gpu", "--gpu", &Args::gpu, false, true},
@@ -32,7 +33,8 @@ constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"global_batch", "--global-batch", &Args::global_batch, false, false},
                                 {"inter_bandwidth", "--inter-bandwidth", &Args::inter_bandwidth, true, false},
                                 {"intra_bandwidth", "--intra-bandwidth", &Args::intra_bandwidth, true, false},
-                                {"memory", "--memory", &Args::memory, true, false}};
+                                {"memory", "--memory", &Args::memory, true, false},
+                                {"lose", "--lose", &Args::lose, false, false, true}};
 
 /// "0.5x" or "0.5".
 Result<double> read_factor(const std::string& flag, std::string text) {
@@ -56,6 +58,36 @@ SweepValue value_of(double number, bool factors) {
 
 bool is_swept(const SweptFlag& flag, const std::string& text) {
   return text.find(',') != std::string::npos || (!flag.names && text.find("..") != std::string::npos);
+}
+
+/// In order, each once.
+void sort_values(std::vector<SweepValue>& values) {
+  std::stable_sort(values.begin(), values.end(),
+                   [](const SweepValue& a, const SweepValue& b) { return a.number < b.number; });
+  values.erase(std::unique(values.begin(), values.end(),
+                           [](const SweepValue& a, const SweepValue& b) { return a.number == b.number; }),
+               values.end());
+}
+
+/// "1..4" or "1,8": nodes lost, after 0.
+Result<std::vector<SweepValue>> lost_nodes(const std::string& text) {
+  std::vector<SweepValue> out = {value_of(0, false)};
+  for (const std::string_view part : split(text, ",")) {
+    const std::vector<std::string_view> ends = split(part, "..");
+    const Result<std::int64_t> first = read_count("--lose", std::string(ends.front()), 0, kMostCount);
+    const Result<std::int64_t> last = read_count("--lose", std::string(ends.back()), 0, kMostCount);
+    if (!first) return fail(first.error());
+    if (!last) return fail(last.error());
+    if (ends.size() > 2 || *last < *first)
+      return fail({"bad_value",
+                   fmt::format("`--lose` takes nodes from fewer to more, not `{}`", part),
+                   {},
+                   {"write `--lose 1..4`"}});
+    for (std::int64_t nodes = *first; nodes <= *last && out.size() <= kMostPoints; ++nodes)
+      out.push_back(value_of(static_cast<double>(nodes), false));
+  }
+  sort_values(out);
+  return out;
 }
 
 std::vector<SweepValue> names(const std::string& text) {
@@ -83,11 +115,7 @@ Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const
       out.push_back(value_of(value, factors));
     out.push_back(value_of(*last, factors));
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const SweepValue& a, const SweepValue& b) { return a.number < b.number; });
-  out.erase(std::unique(out.begin(), out.end(),
-                        [](const SweepValue& a, const SweepValue& b) { return a.number == b.number; }),
-            out.end());
+  sort_values(out);
   return out;
 }
 
@@ -97,12 +125,13 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
   std::size_t points = 1;
   for (const SweptFlag& flag : kFlags) {
     const Args::Text& typed = args.*flag.value;
-    if (!typed || (!flag.factors && !is_swept(flag, *typed))) continue;
+    if (!typed || (!flag.factors && !flag.nodes && !is_swept(flag, *typed))) continue;
     SweepAxis axis{flag.key, {}, !flag.names};
     if (flag.names) {
       axis.values = names(*typed);
     } else {
-      Result<std::vector<SweepValue>> values = read_sweep_values(flag.flag, *typed, flag.factors);
+      Result<std::vector<SweepValue>> values =
+          flag.nodes ? lost_nodes(*typed) : read_sweep_values(flag.flag, *typed, flag.factors);
       if (!values) {
         errors.insert(errors.end(), values.error().begin(), values.error().end());
         continue;
@@ -114,10 +143,11 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
     axes.push_back(std::move(axis));
   }
   if (errors.empty() && axes.empty())
-    errors.push_back({"nothing_to_sweep",
-                      "no flag has more than one value",
-                      {},
-                      {"write `--gpus 256..65536`, `--gpu h100-sxm,b200-sxm` or `--inter-bandwidth 0.5x..4x`"}});
+    errors.push_back(
+        {"nothing_to_sweep",
+         "no flag has more than one value",
+         {},
+         {"write `--gpus 256..65536`, `--gpu h100-sxm,b200-sxm`, `--inter-bandwidth 0.5x..4x` or `--lose 1..4`"}});
   if (errors.empty() && points > kMostPoints)
     errors.push_back({"too_many_points", fmt::format("the sweep has {} points, at most {}", points, kMostPoints)});
   if (!errors.empty()) return fail(std::move(errors));

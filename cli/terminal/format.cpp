@@ -57,6 +57,18 @@ std::string seconds_text(Seconds time) {
   return with_prefix(time.value, kTime);
 }
 
+std::string duration_text(Seconds time) {
+  struct Step {
+    double seconds, below;
+    const char* unit;
+  };
+  constexpr Step kSteps[] = {{60, 6000, "min"}, {3600, 360'000, "h"}};
+  if (time.value < 100) return seconds_text(time);
+  for (const Step& step : kSteps)
+    if (time.value < step.below) return fmt::format("{:.1f} {}", time.value / step.seconds, step.unit);
+  return fmt::format("{:.1f} days", time.value / 86400);
+}
+
 std::string count_text(double count) {
   if (std::fabs(count) < 1e5 && count == std::floor(count)) return fmt::format("{:.0f}", count);
   static constexpr std::array<Prefix, 5> kCount = {{{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}};

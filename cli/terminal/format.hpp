@@ -18,6 +18,8 @@ namespace plan {
 [[nodiscard]] std::string traffic_text(Bytes bytes);
 /// "6.31 s", "43.1 ms", "1234 s": three digits.
 [[nodiscard]] std::string seconds_text(Seconds time);
+/// "45 s", "5.1 min", "3.1 h", "12.4 days": what people say of a wait.
+[[nodiscard]] std::string duration_text(Seconds time);
 /// Three digits and a decimal letter: "405.9 B", "16.8 M", "15.6 T"; whole numbers below 100 000 in full.
 [[nodiscard]] std::string count_text(double count);
 /// "41.4 %".
