@@ -21,17 +21,17 @@ constexpr int kNearBatch = 4, kTriedBatches = 3;  // a batch moves by a quarter 
 constexpr std::size_t kNextKinds = 2;
 constexpr double kOneMore = kGiB;
 
-using Changes = std::vector<Change>;
+using Changes = std::vector<ChangedJob>;
 
-Change with_batch(const Problem& problem, std::int64_t batch) {
-  Change change{fmt::format("--global-batch {}", batch), problem};
+ChangedJob with_batch(const Problem& problem, std::int64_t batch) {
+  ChangedJob change{fmt::format("--global-batch {}", batch), problem};
   change.problem.training.global_batch = batch;
   return change;
 }
 
 }  // namespace
 
-std::vector<Change> near_batches(const Problem& problem) {
+std::vector<ChangedJob> near_batches(const Problem& problem) {
   const std::int64_t batch = problem.training.global_batch;
   std::int64_t odd = problem.gpus / std::gcd(std::int64_t{problem.gpus}, batch);
   while (odd % 2 == 0) odd /= 2;
@@ -60,7 +60,7 @@ Changes better_numbers(const Problem& problem) {
   const int node = std::max(1, problem.cluster.gpus_per_node);
   for (int gpus = problem.gpus / node * node + node; gpus < 2 * problem.gpus; gpus += node)
     if (divides_well(problem, gpus)) {
-      Change change{fmt::format("--gpus {}", gpus), problem};
+      ChangedJob change{fmt::format("--gpus {}", gpus), problem};
       change.problem.gpus = gpus;
       return {std::move(change)};
     }
@@ -68,7 +68,7 @@ Changes better_numbers(const Problem& problem) {
 }
 
 Changes more_memory(const Problem& problem) {
-  Change change{"1 GiB more memory", problem};
+  ChangedJob change{"1 GiB more memory", problem};
   Bytes& memory = change.problem.cluster.gpu.memory;
   memory = round_bytes(static_cast<double>(memory.value) + kOneMore);
   return {std::move(change)};
@@ -78,7 +78,7 @@ Changes freed_words(const Problem& problem) {
   Changes changes;
   each_axis([&](const auto& axis) {
     if (!(problem.fixed.*axis.fixed)) return;
-    Change change{fmt::format("leave {} free", axis.key), problem};
+    ChangedJob change{fmt::format("leave {} free", axis.key), problem};
     (change.problem.fixed.*axis.fixed).reset();
     if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") change.problem.fixed.chunk_layers.reset();
     changes.push_back(std::move(change));
@@ -94,10 +94,10 @@ Changes next_kinds(const Problem& problem) {
                                           : problem.alternatives;
   for (const Cluster& cluster : larger) {
     if (changes.size() == kNextKinds || cluster.gpu.vendor != problem.cluster.gpu.vendor) continue;
-    Change change{"--gpu " + cluster.gpu.name, problem};
+    ChangedJob change{"--gpu " + cluster.gpu.name, problem};
     change.problem.cluster = cluster;
     const bool known =
-        std::any_of(changes.begin(), changes.end(), [&](const Change& c) { return c.flag == change.flag; });
+        std::any_of(changes.begin(), changes.end(), [&](const ChangedJob& c) { return c.flag == change.flag; });
     if (!known && unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;
@@ -108,7 +108,7 @@ double usd_per_token(const Problem& problem, const Estimate& e) {
 }
 
 /// One change searched; nothing where it has no layout that fits for certain.
-std::optional<Advice> worth(const Change& change, const Problem& asked, const Plan& plan) {
+std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan) {
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
   const RunnableSearch found = find_runnable(problem);
@@ -126,7 +126,7 @@ std::optional<Advice> worth(const Change& change, const Problem& asked, const Pl
 /// The best of changes of one kind, if it is worth saying: sooner, or cheaper.
 void offer(std::vector<Advice>& all, const Changes& changes, const Problem& asked, const Plan& plan) {
   std::optional<Advice> best;
-  for (const Change& change : changes) {
+  for (const ChangedJob& change : changes) {
     std::optional<Advice> one = worth(change, asked, plan);
     if (one && one->faster >= kWorthSaying && (!best || one->faster > best->faster)) best = std::move(one);
   }
@@ -142,7 +142,7 @@ std::vector<Advice> advice(const Problem& asked, const Plan& plan) {
         more_memory(asked), other_precisions(asked), narrower_states(asked), offloads(asked), graph_launches(asked)})
     offer(all, changes, asked, plan);
   for (const Changes& each : {freed_words(asked), next_kinds(asked)})
-    for (const Change& change : each) offer(all, {change}, asked, plan);
+    for (const ChangedJob& change : each) offer(all, {change}, asked, plan);
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) { return a.faster > b.faster; });
   return all;
 }

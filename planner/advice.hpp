@@ -9,7 +9,7 @@ namespace plan {
 
 /// Batches within a quarter of the job's that share with its GPUs the odd factor that its own batch lacks: those that
 /// share the most twos first, of two alike the nearer; none if it lacks none.
-[[nodiscard]] std::vector<Change> near_batches(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> near_batches(const Problem& problem);
 
 /// Changes that bring something, the most valuable first: another global batch near the job's and twice it, more GPUs
 /// that divide better, a GiB more memory, one switch (precision, narrower states, offload, CUDA graphs), a word of

@@ -65,7 +65,7 @@ struct Suggestion {
   double price = 0;  ///< of a GPU-hour; 0: not known
 };
 
-std::optional<Suggestion> tried(const Change& change, Work& work) {
+std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
@@ -81,11 +81,11 @@ std::optional<Suggestion> tried(const Change& change, Work& work) {
 }
 
 /// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.
-std::vector<Change> freed_axes(const Problem& problem) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> freed_axes(const Problem& problem) {
+  std::vector<ChangedJob> changes;
   each_axis([&](const auto& axis) {
     if (!(problem.fixed.*axis.fixed)) return;
-    Change change{fmt::format("leave {} free", axis.key), problem};
+    ChangedJob change{fmt::format("leave {} free", axis.key), problem};
     Fixed& fixed = change.problem.fixed;
     (fixed.*axis.fixed).reset();
     if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
@@ -94,8 +94,8 @@ std::vector<Change> freed_axes(const Problem& problem) {
   return changes;
 }
 
-Change with_gpus(const Problem& problem, int gpus) {
-  Change change{"--gpus " + std::to_string(gpus), problem};
+ChangedJob with_gpus(const Problem& problem, int gpus) {
+  ChangedJob change{"--gpus " + std::to_string(gpus), problem};
   change.problem.gpus = gpus;
   return change;
 }
@@ -120,8 +120,8 @@ std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, 
   return found;
 }
 
-std::vector<Change> other_gpu_counts(const Problem& problem, Work& work) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Work& work) {
+  std::vector<ChangedJob> changes;
   const auto legal = [&](std::int64_t gpus) {
     return work.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, work);
   };
@@ -138,10 +138,10 @@ std::optional<Suggestion> more_gpus(const Problem& problem, Work& work) {
   return std::nullopt;
 }
 
-std::vector<Change> other_batches(const Problem& problem, Work& work) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> other_batches(const Problem& problem, Work& work) {
+  std::vector<ChangedJob> changes;
   const auto with_batch = [&](std::int64_t batch) {
-    Change change{"--global-batch " + std::to_string(batch), problem};
+    ChangedJob change{"--global-batch " + std::to_string(batch), problem};
     change.problem.training.global_batch = batch;
     return change;
   };
@@ -151,11 +151,11 @@ std::vector<Change> other_batches(const Problem& problem, Work& work) {
   return changes;
 }
 
-std::vector<Change> other_sequences(const Problem& problem, Work& work) {
+std::vector<ChangedJob> other_sequences(const Problem& problem, Work& work) {
   const std::int64_t step = 2ll * problem.fixed.cp.value_or(1) * problem.fixed.tp.value_or(1);
-  std::vector<Change> changes;
+  std::vector<ChangedJob> changes;
   const auto with_seq = [&](std::int64_t seq) {
-    Change change{"--seq " + std::to_string(seq), problem};
+    ChangedJob change{"--seq " + std::to_string(seq), problem};
     change.problem.training.seq = seq;
     return change;
   };
@@ -164,20 +164,20 @@ std::vector<Change> other_sequences(const Problem& problem, Work& work) {
   return changes;
 }
 
-std::vector<Change> other_gpus(const Problem& problem) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> other_gpus(const Problem& problem) {
+  std::vector<ChangedJob> changes;
   for (const Cluster& cluster : problem.alternatives.empty() && problem.more_alternatives
                                     ? problem.more_alternatives(problem.cluster)
                                     : problem.alternatives) {
-    Change change{"--gpu " + cluster.gpu.name, problem};
+    ChangedJob change{"--gpu " + cluster.gpu.name, problem};
     change.problem.cluster = cluster;
     if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;
 }
 
-void suggest(Error& error, const std::vector<Change>& changes, Work& work) {
-  for (const Change& change : changes) {
+void suggest(Error& error, const std::vector<ChangedJob>& changes, Work& work) {
+  for (const ChangedJob& change : changes) {
     if (error.help.size() >= kSuggestions || work.left <= 0) return;
     if (auto found = tried(change, work)) error.help.push_back(std::move(found->line));
   }
@@ -189,8 +189,8 @@ void suggest_room(Error& error, const Problem& problem, Work& work) {
   const auto offer = [&](std::optional<Suggestion> one) {
     if (one) found.push_back(std::move(*one));
   };
-  const auto first = [&](const std::vector<Change>& changes) {  // of one kind, the first that fits
-    for (const Change& change : changes) {
+  const auto first = [&](const std::vector<ChangedJob>& changes) {  // of one kind, the first that fits
+    for (const ChangedJob& change : changes) {
       if (work.left <= 0) return;
       std::optional<Suggestion> one = tried(change, work);
       if (one) return offer(std::move(one));

@@ -87,7 +87,7 @@ void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found
 void add_batch_note(Plan& plan, const Problem& asked) {
   constexpr double kWorthANote = 0.03;
   if (asked.objective != Objective::StepTime) return;
-  const std::vector<Change> near = near_batches(asked);
+  const std::vector<ChangedJob> near = near_batches(asked);
   if (near.empty()) return;
   Problem other = near.front().problem;
   other.top = 1, other.pareto = false, other.framework = plan.problem.framework;

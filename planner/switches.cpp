@@ -19,8 +19,8 @@ bool may_be_megatron(const Problem& problem) {
 }
 
 /// The job under Megatron, which has words of its own.
-Change under_megatron(const Problem& problem, const std::string& words) {
-  Change change{words, problem};
+ChangedJob under_megatron(const Problem& problem, const std::string& words) {
+  ChangedJob change{words, problem};
   if (problem.framework == Framework::Megatron) return change;
   change.flag = "--framework megatron " + words;
   change.problem.framework = Framework::Megatron;
@@ -29,27 +29,27 @@ Change under_megatron(const Problem& problem, const std::string& words) {
 
 }  // namespace
 
-std::vector<Change> other_precisions(const Problem& problem) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> other_precisions(const Problem& problem) {
+  std::vector<ChangedJob> changes;
   for (const auto& row : kPrecisionNames) {
     if (row.value == problem.training.precision || row.value == Precision::Fp32) continue;
     if (!multiplies(problem.cluster.gpu, row.value)) continue;
-    Change change{fmt::format("--precision {}", row.name), problem};
+    ChangedJob change{fmt::format("--precision {}", row.name), problem};
     change.problem.training.precision = row.value;
     if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;
 }
 
-std::vector<Change> offloads(const Problem& problem) {
+std::vector<ChangedJob> offloads(const Problem& problem) {
   if (problem.training.offload.optimizer > 0 || problem.cluster.gpu.host_link.value <= 0) return {};
-  Change change{"--offload optimizer", problem};
+  ChangedJob change{"--offload optimizer", problem};
   change.problem.training.offload.optimizer = 1;
   return {std::move(change)};
 }
 
-std::vector<Change> narrower_states(const Problem& problem) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> narrower_states(const Problem& problem) {
+  std::vector<ChangedJob> changes;
   const Training& training = problem.training;
   if (training.optimizer == Optimizer::Adam && training.moment1_bytes > 2) {
     changes.push_back({"--optimizer adam8bit", problem});
@@ -68,8 +68,8 @@ std::vector<Change> narrower_states(const Problem& problem) {
   return changes;
 }
 
-std::vector<Change> adapter_tasks(const Problem& problem) {
-  std::vector<Change> changes;
+std::vector<ChangedJob> adapter_tasks(const Problem& problem) {
+  std::vector<ChangedJob> changes;
   const Task task = problem.training.task;
   for (const Task other : {Task::Lora, Task::Qlora}) {
     if (task == Task::Pretrain || task == other || task == Task::Qlora) continue;
@@ -79,7 +79,7 @@ std::vector<Change> adapter_tasks(const Problem& problem) {
   return changes;
 }
 
-std::vector<Change> graph_launches(const Problem& problem) {
+std::vector<ChangedJob> graph_launches(const Problem& problem) {
   const Stack& stack = problem.training.stack;
   if (!may_be_megatron(problem) || stack.cuda_graphs || stack.graph_scopes != 0) return {};
   struct Scope {
@@ -100,7 +100,7 @@ std::vector<Change> graph_launches(const Problem& problem) {
     words += fmt::format("{}{}", words.empty() ? "" : "+", scope.words);
   }
   if (scopes == 0) return {};
-  std::vector<Change> changes = {under_megatron(problem, "--cuda-graphs " + words)};
+  std::vector<ChangedJob> changes = {under_megatron(problem, "--cuda-graphs " + words)};
   changes.back().problem.training.stack.graph_scopes = scopes;
   return changes;
 }

@@ -8,20 +8,20 @@
 namespace plan {
 
 /// One input of a job changed: as the user would type it, and the job that it makes.
-struct Change {
+struct ChangedJob {
   std::string flag;
   Problem problem;
 };
 
 /// One switch of the training or its software changed at a time, whether or not that helps. Only what the GPU can
 /// multiply and what the job's framework has a word for; Megatron's own words where the framework is left open.
-[[nodiscard]] std::vector<Change> other_precisions(const Problem& problem);
-[[nodiscard]] std::vector<Change> offloads(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> other_precisions(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> offloads(const Problem& problem);
 /// Gradients and moments narrower than fp32, an optimizer with 8-bit states.
-[[nodiscard]] std::vector<Change> narrower_states(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> narrower_states(const Problem& problem);
 /// Of a fine-tuning: adapters in place of all weights, a quantised base in place of a 16-bit one.
-[[nodiscard]] std::vector<Change> adapter_tasks(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> adapter_tasks(const Problem& problem);
 /// CUDA graphs of the parts of a layer.
-[[nodiscard]] std::vector<Change> graph_launches(const Problem& problem);
+[[nodiscard]] std::vector<ChangedJob> graph_launches(const Problem& problem);
 
 }  // namespace plan

@@ -254,7 +254,8 @@ std::string sweep_markdown(const PlanSweep& sweep) {
 std::string sweep_html(const PlanSweep& sweep) {
   const SweepAxis& axis = sweep.axes.back();
   const auto plot_of = [&](const char* what, auto value, bool log_y) {
-    Plot plot{.x = {axis.key, true}, .y = {what, log_y, !log_y}, .points = {}};
+    const bool from_zero = axis.numeric && axis.values.front().number <= 0;
+    Plot plot{.x = {axis.key, !from_zero, from_zero}, .y = {what, log_y, !log_y}, .points = {}};
     const std::size_t series = axis.values.size();
     for (std::size_t i = 0; i < sweep.points.size(); ++i) {
       const SweptPlan& p = sweep.points[i];

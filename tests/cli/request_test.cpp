@@ -158,7 +158,7 @@ TEST_CASE("what is stated lies over what was stated before, field by field") {
   Errors errors;
   Asked asked;
   for (const auto& [key, word] : words_with("gpu")) asked.words[key] = {word, {}};
-  for (const auto& [key, word] : {std::pair{"objective", "memory"}, {"top", "2"}, {"threads", "1"}})
+  for (const auto& [key, word] : {std::pair{"objective", "memory"}, {"top", "2"}, {"threads", "1"}, {"spares", "1"}})
     asked.words[key] = {word, {}};
   const Request all = read_words(asked, errors);
   REQUIRE(errors.empty());

@@ -58,9 +58,9 @@ TEST_CASE("what a change brings is what a search of the changed job brings") {
 }
 
 TEST_CASE("batches near the job's have the odd factor of its GPUs") {
-  const std::vector<Change> near = near_batches(llama_8b(12288, 2048));
+  const std::vector<ChangedJob> near = near_batches(llama_8b(12288, 2048));
   REQUIRE_FALSE(near.empty());
-  for (const Change& change : near) {
+  for (const ChangedJob& change : near) {
     const std::int64_t batch = change.problem.training.global_batch;
     CAPTURE(batch);
     CHECK(batch % 3 == 0);
@@ -69,7 +69,8 @@ TEST_CASE("batches near the job's have the odd factor of its GPUs") {
     CHECK(batch <= 2560);
     CHECK(change.flag == "--global-batch " + std::to_string(batch));
   }
-  CHECK(std::any_of(near.begin(), near.end(), [](const Change& c) { return c.problem.training.global_batch == 2304; }));
+  CHECK(std::any_of(near.begin(), near.end(),
+                    [](const ChangedJob& c) { return c.problem.training.global_batch == 2304; }));
   CHECK(near_batches(llama_8b(4096, 2048)).empty());
   CHECK(near_batches(llama_8b(12288, 3072)).empty());
 }
