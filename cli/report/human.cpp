@@ -185,7 +185,7 @@ std::string human_report(const Plan& plan, const RunOptions& options, const Term
     if (room_beside(reasons) >= kFewestStages + kFewestTerms) break;
     if (said == 0) reasons = notes(plan, terminal);
   }
-  while (room_beside(reasons) < kFewestStages + kFewestTerms && lines(others) > kFewestOthers) {
+  while (front.empty() && room_beside(reasons) < kFewestStages + kFewestTerms && lines(others) > kFewestOthers) {
     others.erase(others.rfind('\n', others.size() - 2) + 1);
     bottom = tables();
   }
