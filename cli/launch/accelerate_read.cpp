@@ -107,8 +107,9 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   }
   const bool grid = settings.has_section("acc.parallelism_config.");
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
+  const std::string tool = settings.text("tool").value_or("");  // these shard over what the other degrees leave
   if (!settings.states(kShard) && builder.job.gpus > 0 && builder.job.gpus % (inner * d.replicate) == 0 &&
-      settings.text("tool").value_or("") == "axolotl")
+      (tool == "axolotl" || tool == "torchtune" || tool == "llama-factory-v1"))
     d.shard = static_cast<int>(builder.job.gpus / (inner * d.replicate));
   const std::int64_t product = inner * d.replicate * d.shard;
   if (grid && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/launch/primus.hpp"
 #include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
 
@@ -165,11 +166,17 @@ Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const 
 
 bool is_nemo2(const LaunchSource& source) {
   const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return is_shell(source) && has("nemo llm ") && has("--factory");
+  if (!is_shell(source)) return has("MODEL_ARGS:") && has("trainer.strategy.");  // NeMo's functional tests
+  return has("nemo llm ") && has("--factory");
 }
 
 Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
+  if (!is_shell(source)) {
+    const Result<DialectKeys> all = keys_of_yaml(source);
+    if (!all) return fail(all.error());
+    return recipes::job_of(kNemo2Dialect, keys_under(*all, "MODEL_ARGS."), {"MODEL_ARGS", source.path}, facts);
+  }
   constexpr std::array<std::string_view, 2> kFlags = {"--factory", "-f"};
   const std::optional<recipes::Named> recipe = recipes::named_in(source, "nemo", kFlags);
   Result<DialectKeys> keys = keys_of_overrides(source, "nemo");

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "cli/launch/launch.hpp"
+#include "cli/request/resolve.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/plan.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {
@@ -233,6 +235,108 @@ TEST_CASE("a recipe's overrides count, and what it decides itself is named as a 
   REQUIRE(active.model);
   CHECK(active.model->name == "qwen3-30b-a3b");
   CHECK_FALSE(job_of("no.sh", replaced(bridge, "llama31_8b_peft_config", "qwen3_31b_a3b_sft_config")).model);
+}
+
+TEST_CASE("NeMo's launcher and NeMo-RL's scripts lie over the files that they name") {
+  const Files files;
+  std::filesystem::create_directories(files.folder.at("launcher_scripts/conf/training/gpt3"));
+  std::filesystem::create_directories(files.folder.at("examples/configs"));
+  std::filesystem::create_directories(files.folder.at("tests"));
+  files.folder.write("launcher_scripts/conf/training/gpt3/tiny.yaml",
+                     "trainer:\n  num_nodes: 1\n  devices: 8\n  precision: bf16\nexp_manager:\n  name: x\nmodel:\n"
+                     "  micro_batch_size: 2\n  global_batch_size: 64\n  tensor_model_parallel_size: 2\n"
+                     "  pipeline_model_parallel_size: 1\n  encoder_seq_length: 2048\n"
+                     "  max_position_embeddings: ${.encoder_seq_length}\n  num_layers: 24\n  hidden_size: 2048\n"
+                     "  ffn_hidden_size: ${multiply:4, ${.hidden_size}}\n  num_attention_heads: 16\n"
+                     "  make_vocab_size_divisible_by: 128\n  optim:\n    name: distributed_fused_adam\n");
+  const LaunchContext named{.model = {}, .gpus = 0, .gpus_per_node = 0, .arguments = {}};
+  const Result<LaunchJob> nemo =
+      files.read("run.sh",
+                 "#!/bin/bash\npython3 /opt/launcher_scripts/main.py training=gpt3/tiny stages=[training] "
+                 "training.trainer.num_nodes=2 training.model.tensor_model_parallel_size=4\n",
+                 named);
+  // Everything is stated but the vocabulary, which is a tokenizer's: that one error, and no other.
+  if (nemo) {
+    CHECK(nemo->fixed.tp == 4);
+    CHECK(nemo->gpus == 16);
+  } else {
+    CHECK(nemo.error().size() == 1);
+    CHECK(nemo.error().front().code == "vocabulary_not_stated");
+  }
+  files.folder.write("examples/configs/base.yaml",
+                     "policy:\n  model_name: meta-llama/Llama-3.1-8B\n  train_global_batch_size: 32\n"
+                     "  train_micro_batch_size: 1\n  max_total_sequence_length: 1024\n  megatron_cfg:\n"
+                     "    enabled: true\n    tensor_model_parallel_size: 1\ncluster:\n  gpus_per_node: 8\n"
+                     "  num_nodes: 1\n");
+  const Result<LaunchJob> rl =
+      files.read("tests/grpo.sh",
+                 "#!/bin/bash\nROOT=$(realpath $(dirname $0)/..)\nuv run $ROOT/examples/run_grpo.py "
+                 "--config $ROOT/examples/configs/base.yaml policy.train_global_batch_size=64 cluster.num_nodes=2\n");
+  REQUIRE_MESSAGE(rl, (rl ? "" : rl.error().front().message));
+  CHECK(rl->gpus == 16);
+  CHECK(rl->training->global_batch == 64);
+  CHECK(rl->training->seq == 1024);
+  CHECK(rl->unused.empty());
+}
+
+TEST_CASE("adapters are written to the tools that train them, and read back as the same job") {
+  TemporaryFolder folder;
+  for (const char* format : {"verl", "nemo-rl", "ms-swift", "llama-factory", "megatron-bridge"}) {
+    CAPTURE(std::string(format));
+    Args args;
+    args.model = "llama3-8b";
+    args.gpus = "16";
+    args.task = "lora";
+    args.lora_rank = "24";
+    args.global_batch = "64";
+    args.seq = "4096";
+    args.layout = "tp2,mb1";
+    args.framework = "megatron";
+    const Result<Problem> problem = resolve_problem(args);
+    REQUIRE_MESSAGE(problem, (problem ? "" : problem.error().front().message));
+    const Result<Plan> plan = search(*problem);
+    REQUIRE(plan);
+    const Result<std::vector<LaunchFile>> files = write_launch(format, *plan, {});
+    REQUIRE_MESSAGE(files, (files ? "" : files.error().front().message));
+    std::vector<std::string> paths;
+    for (const LaunchFile& file : *files)
+      if (file.name != "overrides.yaml") paths.push_back(folder.write(file.name, file.text));
+    const Result<LaunchJob> job = read_launch_files({paths.front()}, on(16));
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    CHECK(job->training->task == Task::Lora);
+    CHECK(job->training->lora.rank == 24);
+    CHECK(job->training->lora.attention);
+    CHECK(job->training->lora.ffn);
+    CHECK(job->fixed.tp == 2);
+    Plan narrow = *plan;
+    narrow.problem.training.task = Task::Qlora;
+    CHECK_FALSE(write_launch(format, narrow, {}));
+    narrow = *plan;
+    narrow.problem.training.lora.ffn = false;
+    CHECK_FALSE(write_launch(format, narrow, {}));
+  }
+}
+
+TEST_CASE("DeepSpeed's sequences are split by accelerate, which registers Ulysses") {
+  Args args;
+  args.model = "llama3-8b";
+  args.gpus = "64";
+  args.global_batch = "64";
+  args.seq = "65536";
+  args.layout = "cp8";
+  args.framework = "deepspeed";
+  const Result<Problem> problem = resolve_problem(args);
+  REQUIRE(problem);
+  const Result<Plan> plan = search(*problem);
+  REQUIRE(plan);
+  const Result<std::vector<LaunchFile>> files = write_launch("deepspeed", *plan, {});
+  REQUIRE(files);
+  const auto file =
+      std::find_if(files->begin(), files->end(), [](const LaunchFile& one) { return one.name == "accelerate.yaml"; });
+  REQUIRE(file != files->end());
+  for (const char* line : {"parallelism_config_sp_size: 8\n", "parallelism_config_sp_backend: deepspeed\n",
+                           "parallelism_config_sp_seq_length: 65536\n", "parallelism_config_dp_shard_size: 8\n"})
+    CHECK(file->text.find(line) != std::string::npos);
 }
 
 TEST_CASE("LLaMA-Factory's second generation and DeepSpeed-Chat's flags") {
