@@ -48,7 +48,7 @@ TEST_CASE("what was decided differently, in the order of the layout") {
   CHECK(c.layout[0].b == "full");
   CHECK(c.inputs.empty());
   CHECK(c.same_inputs == 2);
-  CHECK(same_text(c) == "2 inputs and 13 layout choices are the same");
+  CHECK(same_text(c) == "2 inputs and 14 layout choices are the same");
   CHECK(side_names(c).a == "a");
 }
 

@@ -124,6 +124,29 @@ TEST_CASE("an unknown flag of a fork is a note, a slip is a mistake with the fla
   CHECK(wrong.error().front().help.front().find("--context-parallel-size") != std::string::npos);
 }
 
+TEST_CASE("Megatron's flag for the order of the axes is read, and refused where its grids do not agree") {
+  const std::string start =
+      "#!/bin/bash\ntorchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+      "--eval-interval 100 --vocab-size 50257 --bf16 ";
+  const auto read = [&](const std::string& more) {
+    const Temporary file("a.sh", start + more + "\n");
+    return read_launch_files({file.path()});
+  };
+  CHECK(read("--pipeline-model-parallel-size 4")->fixed.order == AxisOrder::PipelineOutermost);
+  const Result<LaunchJob> other = read("--pipeline-model-parallel-size 4 --use-tp-pp-dp-mapping");
+  REQUIRE(other);
+  CHECK(other->fixed.order == AxisOrder::DataOutermost);
+  REQUIRE(find(*other, "order") != nullptr);
+  CHECK(find(*other, "order")->where.ends_with(".sh:2"));
+  // Nothing to order without stages.
+  CHECK(read("--context-parallel-size 2 --use-tp-pp-dp-mapping")->fixed.order == AxisOrder::PipelineOutermost);
+  const Result<LaunchJob> wide =
+      read("--pipeline-model-parallel-size 4 --context-parallel-size 2 --use-tp-pp-dp-mapping");
+  REQUIRE_FALSE(wide);
+  CHECK(wide.error().front().message.find("tp x cp must equal etp x ep") != std::string::npos);
+}
+
 TEST_CASE("the optimizer's formats are counted in the bytes that their words say") {
   struct Row {
     const char* word;

@@ -1,6 +1,7 @@
 #include "oracle/brute_search.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "planner/enumerate.hpp"
@@ -16,6 +17,7 @@ struct Collector {
   const Problem& problem;
   double capacity;
   std::vector<Candidate>& found;
+  std::map<Split, CostModel> known{};
 
   /// Exactly what was fixed, whatever the axis.
   bool wanted(const Layout& l) const {
@@ -45,7 +47,8 @@ struct Collector {
     if (!wanted(layout)) return;
     layout.chunk_layers = problem.fixed.chunk_layers.value_or(std::vector<int>{});
     if (!legal(layout)) return;
-    const CostModel costs(problem, split_of(layout));
+    const Split split = split_of(layout);
+    const CostModel& costs = known.try_emplace(split, problem, split).first->second;
     Evaluator evaluator(problem, costs);
     evaluator.place(layout);
     for (const Recompute& recompute : enumerate_recomputes(problem, least_deepest(problem, layout))) {
@@ -78,7 +81,7 @@ struct Collector {
       for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp)
         for (const AxisOrder order : {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost}) {
           layout.order = order;
-          shardings(layout);
+          if (layout.dp > 1 || order == problem.fixed.order.value_or(AxisOrder::PipelineOutermost)) shardings(layout);
         }
     }
   }

@@ -17,13 +17,24 @@ struct World {
 
   int size() const { return layout.tp * layout.cp * layout.dp * layout.pp; }
   int per_stage() const { return size() / layout.pp; }
+  bool data_outside() const { return layout.order == AxisOrder::DataOutermost; }
+  int first_of(int stage) const { return stage * (data_outside() ? layout.tp * layout.cp : per_stage()); }
+  /// The rank's number among those of its stage.
+  int in_stage(int rank) const { return tp(rank) + layout.tp * data(rank); }
+  int dp(int rank) const {
+    const int inside = layout.tp * layout.cp;
+    return data_outside() ? rank / (inside * layout.pp) : rank % per_stage() / inside;
+  }
   int tp(int rank) const { return rank % layout.tp; }
-  int data(int rank) const { return rank % per_stage() / layout.tp; }  ///< cp fastest, then dp
-  int cp(int rank) const { return data(rank) % layout.cp; }
-  int pp(int rank) const { return rank / per_stage(); }
+  int data(int rank) const { return cp(rank) + layout.cp * dp(rank); }  ///< cp fastest, then dp
+  int cp(int rank) const { return rank / layout.tp % layout.cp; }
+  int pp(int rank) const { return rank / first_of(1) % layout.pp; }
   int etp(int rank) const { return rank % layout.etp; }
   int ep(int rank) const { return rank / layout.etp % layout.ep; }
-  int copy(int rank) const { return rank % per_stage() / (layout.etp * layout.ep); }
+  int copy(int rank) const {
+    const int experts = layout.etp * layout.ep;
+    return data_outside() ? rank / (experts * layout.pp) : rank % per_stage() / experts;
+  }
   int copies() const { return per_stage() / (layout.etp * layout.ep); }
 };
 
@@ -383,7 +394,7 @@ class LayerMessages {
 
 std::vector<CountedRow> count_layers(const TrafficCase& job, int stage) {
   Counter out(job);
-  const int rank = stage * out.world_.per_stage();
+  const int rank = out.world_.first_of(stage);
   for (const auto& [chunk, share] : chunks_of(job.layout, stage)) {
     LayerMessages messages(out, job, rank, share * micro_batches_of(job));
     for (const int kind : layers_of(job, chunk)) messages.layer(job.model.kinds[static_cast<std::size_t>(kind)]);
@@ -402,7 +413,7 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
   Counter out(job);
   const World& world = out.world_;
   const Layout& l = job.layout;
-  const int rank = stage * world.per_stage();
+  const int rank = world.first_of(stage);
   const Holding held = holding_of(job, stage);
   // Under DualPipe the opposite pipeline rank holds the same layers; the pair that stands farthest apart counts.
   const bool both = l.schedule == Schedule::DualPipe;
@@ -436,9 +447,7 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
       [&](int r) { return world.ep(r) * l.etp + world.etp(r); }, l.etp * l.ep, held.routed);
   const bool twice = job.model.tied || job.model.mtp.depth > 0;
   if (twice && l.pp > 1 && held.first != held.last) {
-    const auto ends = [&](int r) {
-      return world.pp(r) == 0 || world.pp(r) == l.pp - 1 ? r % world.per_stage() : -1 - r;
-    };
+    const auto ends = [&](int r) { return world.pp(r) == 0 || world.pp(r) == l.pp - 1 ? world.in_stage(r) : -1 - r; };
     out.add("dp", Collective::AllReduce, table_of(job) * job.training.grad_bytes, 1, rank, ends);
   }
   return out.rows;
@@ -464,8 +473,7 @@ std::vector<CountedRow> count_hand_overs(const TrafficCase& job) {
   const double most = *std::max_element(sends.begin(), sends.end()) * micro_batches_of(job);
   const bool shares = l.sequence_parallel || job.training.stack.scatters_hand_overs;
   const double bytes = 2 * ints(job.training.seq) * l.micro_batch / l.cp * ints(job.model.hidden) / (shares ? l.tp : 1);
-  const int per_stage = out.world_.per_stage();
-  out.add("pp", Collective::SendRecv, bytes, most, 0, [per_stage](int r) { return r % per_stage; });
+  out.add("pp", Collective::SendRecv, bytes, most, 0, [&](int r) { return out.world_.in_stage(r); });
   return out.rows;
 }
 

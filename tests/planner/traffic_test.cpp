@@ -107,6 +107,8 @@ Layout random_layout(std::mt19937& random, const Model& model) {
   if (layout.pp > 1) {
     layout.schedule = static_cast<Schedule>(random() % kSchedules);
     layout.vp = pick(random, {1, 2, 2, 4});
+    const bool whole = !model.moe() || layout.etp * layout.ep == layout.tp * layout.cp;
+    if (whole && chance(random, 40)) layout.order = AxisOrder::DataOutermost;
   }
   return layout;
 }
@@ -184,6 +186,7 @@ TEST_CASE("every message is what an independent count finds") {
     CAPTURE(layout.shard);
     CAPTURE(static_cast<int>(layout.schedule));
     CAPTURE(static_cast<int>(layout.cp_kind));
+    CAPTURE(static_cast<int>(layout.order));
     CHECK(difference_from_stages(rows_of(e, {Axis::Tp, Axis::Cp, Axis::Ep}), layout.pp,
                                  [&](int stage) { return count_layers(job, stage); }) == "");
     CHECK(difference_from_stages(rows_of(e, {Axis::Dp}), layout.pp,
