@@ -67,14 +67,6 @@ constexpr Rule kRules[] = {
     {"maxtext_micro_batches", "pp divides MaxText's micro-batches", Level::Schedule, kMaxtext,
      [](const Problem& p, const Layout& l) { return l.pp == 1 || rule::divides(l.pp, rule::micro_batches_of(p, l)); }},
 
-    // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone stand outside the stages. With replicas of
-    // shard groups some stand outside and some inside; they are counted as inside.
-    {"maxtext_order", "MaxText's data axis stands outside the pipeline, its fsdp axis inside", Level::Sharding,
-     kMaxtext,
-     [](const Problem& p, const Layout& l) {
-       const bool outside = l.order == AxisOrder::DataOutermost;
-       return outside == (l.zero != 3) || !order_matters(p.cluster, l);
-     }},
     {"maxtext_zero", "MaxText shards everything (zero 3), the optimizer (zero 1) or nothing; cp and ep shard weights",
      Level::Sharding, kMaxtext,
      [](const Problem&, const Layout& l) {
@@ -84,6 +76,14 @@ constexpr Rule kRules[] = {
     {"maxtext_shard", "MaxText's shard group holds whole context and expert groups", Level::Sharding, kMaxtext,
      [](const Problem&, const Layout& l) {
        return l.zero != 3 || rule::divides(static_cast<std::int64_t>(l.cp) * l.ep, l.shard_group());
+     }},
+    // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone stand outside the stages. With replicas of
+    // shard groups some stand outside and some inside; they are counted as inside.
+    {"maxtext_order", "MaxText's data axis stands outside the pipeline, its fsdp axis inside", Level::Sharding,
+     kMaxtext,
+     [](const Problem& p, const Layout& l) {
+       const bool outside = l.order == AxisOrder::DataOutermost;
+       return outside == (l.zero != 3) || !order_matters(p.cluster, l);
      }},
 
     {"maxtext_recompute", "MaxText rebuilds whole layers (full) or all but matmuls and attention (layernorm)",

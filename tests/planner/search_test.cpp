@@ -227,12 +227,17 @@ std::int64_t count_space(const Problem& problem) {
               std::max<std::size_t>(1, enumerate_recomputes(problem, least_deepest(problem, layout)).size()));
   };
   const auto runs = [&](Layout layout) {
+    // Two orders of the axes, where a pipeline with replicas meets a tier between its inner block and the job.
+    const bool both = layout.pp > 1 && layout.dp > 1 &&
+                      std::any_of(problem.cluster.tiers.begin(), problem.cluster.tiers.end(), [&](const Tier& tier) {
+                        return tier.size > layout.tp * layout.cp && tier.size < gpus;
+                      });
     for (int schedule = 0; schedule < (layout.pp > 1 ? kSchedules : 1); ++schedule) {
       layout.schedule = layout.pp > 1 ? static_cast<Schedule>(schedule) : Schedule::OneFOneB;
       const bool chunks = layout.schedule == Schedule::Interleaved || layout.schedule == Schedule::BreadthFirst;
       const int first = chunks || v_shaped(layout.schedule) ? 2 : 1;
       const int last = chunks ? (depth + 2) / layout.pp : first;
-      for (int vp = first; vp <= last; ++vp) inner(layout);
+      for (int run = 0; run < (both ? 2 : 1) * (last - first + 1); ++run) inner(layout);
     }
   };
   const auto contexts = [&](const Layout& layout) {
