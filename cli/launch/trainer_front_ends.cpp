@@ -1,0 +1,153 @@
+// Front ends of the Trainer with configurations of their own: axolotl's, torchtune's and those of LLaMA-Factory's
+// second generation, brought to the Trainer's keys. Tested by tests/launch/reading_test.cpp and native_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/trainer_sources.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+/// axolotl 0.13, src/axolotl/utils/schemas.
+constexpr Renamed kAxolotl[] = {
+    {"base_model", "args.model_name_or_path"},
+    {"sequence_len", "args.max_seq_length"},
+    {"micro_batch_size", "args.per_device_train_batch_size"},
+    {"optimizer", "args.optim"},
+    {"lora_target_modules", "args.lora_target"},
+    {"dp_shard_size", "acc.parallelism_config.parallelism_config_dp_shard_size"},
+    {"dp_replicate_size", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+    {"tensor_parallel_size", "acc.parallelism_config.parallelism_config_tp_size"},
+    {"context_parallel_size", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"sequence_parallel_degree", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"fsdp_version", "acc.fsdp_config.fsdp_version"},
+};
+
+/// torchtune 0.6, recipes/configs.
+constexpr Renamed kTorchtune[] = {
+    {"batch_size", "args.per_device_train_batch_size"},
+    {"tokenizer.max_seq_len", "args.max_seq_length"},
+    {"enable_activation_checkpointing", "args.gradient_checkpointing"},
+    {"model.lora_rank", "args.lora_rank"},
+    {"model.use_dora", "args.use_dora"},
+    {"tensor_parallel_dim", "acc.parallelism_config.parallelism_config_tp_size"},
+    {"context_parallel_dim", "acc.parallelism_config.parallelism_config_cp_size"},
+    {"data_parallel_replicate_dim", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+    {"fsdp_cpu_offload", "acc.fsdp_config.fsdp_offload_params"},
+    {"fsdp_reshard_after_forward", "acc.fsdp_config.fsdp_reshard_after_forward"},
+};
+
+bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+
+/// `torchtune.models.llama3_1.qlora_llama3_1_8b`: its adapters, and `llama3.1-8b`.
+std::pair<std::string, std::string> torchtune_model(std::string name) {
+  name = name.substr(name.rfind('.') + 1);
+  std::string adapter = "full";
+  for (const std::string_view word : {"lora_", "qlora_"})
+    if (name.starts_with(word)) {
+      adapter = word.substr(0, word.size() - 1);
+      name.erase(0, word.size());
+    }
+  for (std::size_t i = 1; i + 1 < name.size(); ++i) {
+    if (name[i] != '_') continue;
+    const auto digit = [&](std::size_t at) { return at < name.size() && name[at] >= '0' && name[at] <= '9'; };
+    // A version's parts are single digits (`qwen2_5`); a size goes on with `b` or another digit (`llama3_8b`).
+    name[i] = digit(i - 1) && digit(i + 1) && (i + 2 == name.size() || name[i + 2] == '_') ? '.' : '-';
+  }
+  return {adapter, name};
+}
+
+}  // namespace
+
+/// axolotl's `fsdp:` and `fsdp_config:` as accelerate's; names may lack the `fsdp_` that accelerate has.
+void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  constexpr std::string_view kFsdp = "fsdp_config.";
+  bool fsdp = false;
+  for (const Setting& setting : keys.all()) {
+    const std::string_view key = setting.key;
+    if (key.starts_with(kFsdp)) {
+      const std::string_view field = key.substr(kFsdp.size());
+      set(all, fmt::format("acc.fsdp_config.{}{}", field.starts_with("fsdp_") ? "" : "fsdp_", field), setting);
+      fsdp = true;
+    } else {
+      set(all, renamed(kAxolotl, key), setting);
+      if (key == "fsdp" && (!setting.items.empty() || !setting.value.empty())) fsdp = true;
+    }
+    if (key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
+  }
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, "tool", "axolotl", none);
+  if (fsdp) set(all, "acc.distributed_type", "FSDP", none);
+}
+
+/// torchtune's keys as the Trainer's; its distributed recipes shard everything with FSDP2.
+void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all) {
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  const bool one_device = has(source.text, "single_device") && !has(source.text, "_distributed");
+  set(all, "tool", "torchtune", none);
+  if (!one_device) {
+    set(all, "acc.distributed_type", "FSDP", none);
+    set(all, "acc.fsdp_config.fsdp_version", "2", none);
+  } else {
+    set(all, "acc.distributed_type", "NO", none);
+    set(all, "acc.num_processes", "1", none);
+  }
+  const bool ffn = std::any_of(keys.all().begin(), keys.all().end(), [](const Setting& setting) {
+    return setting.key == "model.apply_lora_to_mlp" && lowered(setting.value) == "true";
+  });
+  for (const Setting& setting : keys.all()) {
+    const std::string_view key = setting.key;
+    if (!setting.list && (setting.value.empty() || setting.value == "null")) continue;
+    if (key == "model._component_") {
+      const auto [adapter, model] = torchtune_model(setting.value);
+      set(all, "args.model_name_or_path", model, setting);
+      set(all, "args.finetuning_type", adapter, setting);
+    } else if (key == "optimizer._component_") {
+      set(all, "args.optim", setting.value.substr(setting.value.rfind('.') + 1), setting);
+    } else if (key == "model.lora_attn_modules") {
+      Setting modules = setting;
+      if (ffn) modules.items.emplace_back("mlp");
+      set(all, "args.lora_target", modules);
+    } else if (key.starts_with("quantizer.")) {
+      set(all, "args.quantizer", setting);
+    } else if (key == "loss._component_" && has(lowered(setting.value), "dpo")) {
+      set(all, "args.rl", "dpo", setting);
+    } else if (key.starts_with("teacher_model.") || key.starts_with("ref_") || key.starts_with("reward_and_value") ||
+               key.starts_with("policy_model.")) {
+      set(all, "args.stage", "another model beside the trained one", setting);
+    } else if (one_device && key.find("parallel_dim") != std::string_view::npos) {
+      continue;
+    } else {
+      set(all, renamed(kTorchtune, key), setting);
+    }
+  }
+}
+
+/// LLaMA-Factory's second generation, src/llamafactory/v1/config: plugins for sharding and adapters.
+void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  constexpr Renamed kFactory[] = {
+      {"model", "args.model_name_or_path"},
+      {"micro_batch_size", "args.per_device_train_batch_size"},
+      {"enable_activation_checkpointing", "args.gradient_checkpointing"},
+      {"peft_config.name", "args.finetuning_type"},
+      {"peft_config.r", "args.lora_rank"},
+      {"peft_config.target_modules", "args.lora_target"},
+      {"quant_config.quantization_bit", "args.quantization_bit"},
+      {"cp_size", "acc.parallelism_config.parallelism_config_sp_size"},
+      {"mp_replicate_size", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
+  };
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, "tool", "llama-factory-v1", none);
+  for (const Setting& setting : keys.all()) {
+    set(all, renamed(kFactory, setting.key), setting);
+    if (setting.key == "dist_config.config_file" && follow) follow_deepspeed(source, setting, all);
+    if (setting.key != "dist_config.name" || !setting.value.starts_with("fsdp")) continue;
+    set(all, "acc.distributed_type", "FSDP", setting);
+    set(all, "acc.fsdp_config.fsdp_version", "2", setting);
+    if (setting.value != "fsdp2") set(all, "args.dist_plugin", setting);
+  }
+}
+
+}  // namespace plan::hugging_face

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/launch/hugging_face.hpp"
+
+/// Between the readers of files around the Trainer: one set of keys, `args.`, `acc.` and `ds.` (trainer_sources.cpp).
+namespace plan::hugging_face {
+
+struct Renamed {
+  std::string_view from;
+  std::string_view to;
+};
+
+/// Takes a setting over under another key, or with another value.
+void set(Settings& all, std::string key, const Setting& from);
+void set(Settings& all, std::string key, std::string value, const Setting& from);
+/// The Trainer's key for a tool's own; `args.` and the same word where the table has none.
+[[nodiscard]] std::string renamed(std::span<const Renamed> table, std::string_view key);
+/// `deepspeed: path`, `deepspeed_config_file: path`: the file's keys as DeepSpeed's, or an error that names it.
+void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all);
+
+void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
+void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all);
+void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
+
+}  // namespace plan::hugging_face
