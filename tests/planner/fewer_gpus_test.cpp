@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 
 #include "oracle/random_problem.hpp"
 #include "planner/choice.hpp"
@@ -84,6 +85,46 @@ TEST_CASE("nothing is looked for where all GPUs can be busy") {
   for (const int gpus : {1, 8, 64, 512, 16384})
     CHECK(fewer_but_busier(on(problem, gpus), busy_gpus(problem, gpus), 3).empty());
   CHECK(busy_gpus(problem, 1009) == 0);
+}
+
+TEST_CASE("more bandwidth, FLOP/s or memory bandwidth is never slower") {
+  struct Lever {
+    const char* what;
+    void (*turn)(Cluster&, double);
+  };
+  const Lever levers[] = {
+      {"network",
+       [](Cluster& c, double times) {
+         c.gpu.nic = c.gpu.nic * times;
+         for (std::size_t i = 1; i < c.tiers.size(); ++i) c.tiers[i].bandwidth = c.tiers[i].bandwidth * times;
+       }},
+      {"scale-up",
+       [](Cluster& c, double times) {
+         c.gpu.scale_up = c.gpu.scale_up * times;
+         c.tiers[0].bandwidth = c.tiers[0].bandwidth * times;
+       }},
+      {"FLOP/s",
+       [](Cluster& c, double times) {
+         for (FlopsPerSecond& peak : c.gpu.peak) peak = peak * times;
+       }},
+      {"memory bandwidth", [](Cluster& c, double times) { c.gpu.memory_bandwidth = c.gpu.memory_bandwidth * times; }}};
+  std::mt19937 random(20261125);
+  int moved = 0;
+  for (int i = 0; i < oracle::rounds(40); ++i) {
+    const Problem problem = free_problem(random);
+    const SearchResult base = find_layouts(problem);
+    if (base.ranking.best().empty() || base.at_risk) continue;
+    for (const Lever& lever : levers) {
+      Problem faster = problem;
+      lever.turn(faster.cluster, 1.7);
+      const SearchResult more = find_layouts(faster);
+      CAPTURE(i);
+      CAPTURE(std::string(lever.what));
+      CHECK(fastest(more) <= fastest(base) * (1 + 1e-9));
+      moved += fastest(more) < fastest(base) * (1 - 1e-6);
+    }
+  }
+  CHECK(moved >= oracle::at_least(40));
 }
 
 TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
