@@ -14,12 +14,12 @@ namespace {
 constexpr double kTop = 28, kHeight = 320, kBottom = kTop + kHeight;  ///< px
 constexpr double kLeft = 9, kRight = 96;                              ///< % of the width
 
-/// Values mapped to 0..1.
+/// Values mapped to 0..1; linearly where one of them has no logarithm.
 struct Scale {
   double low = 0, high = 1;
   bool logarithmic = false;
 
-  Scale(double from, double to, bool log) : low(from), high(to), logarithmic(log) {
+  Scale(double from, double to, bool log) : low(from), high(to), logarithmic(log && from > 0) {
     if (logarithmic) low = std::log10(low), high = std::log10(high);
     const double room = std::max(0.04 * (high - low), 1e-9 + 0.02 * std::fabs(high));
     low -= room, high += room;
@@ -56,7 +56,7 @@ std::string frame(const Plot& plot, const Scale& x, const Scale& y) {
 std::vector<double> axis_ticks(double low, double high, bool logarithmic, int most) {
   std::vector<double> out;
   if (!(high > low)) return {low};
-  if (logarithmic && high / low > 5) {
+  if (logarithmic && low > 0 && high / low > 5) {
     const double decades = std::log10(high / low);
     for (int power = static_cast<int>(std::floor(std::log10(low))); power <= std::log10(high); ++power)
       for (const int digit : {1, 2, 5}) {

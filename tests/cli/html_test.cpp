@@ -118,6 +118,7 @@ TEST_CASE("the page has the numbers of the screen's tables") {
 TEST_CASE("ticks are round and inside") {
   CHECK(axis_ticks(0, 10, false, 6) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(axis_ticks(200, 70000, true) == std::vector<double>{1000, 10000});
+  CHECK(axis_ticks(0, 8, true) == axis_ticks(0, 8, false));  // nought has no logarithm
   CHECK(axis_ticks(5, 5, false) == std::vector<double>{5});
   for (const double high : {1.0, 7.3, 80.0, 123456.0}) {
     const std::vector<double> ticks = axis_ticks(0, high, false, 7);
