@@ -179,6 +179,9 @@ Errors read_files(const Args& args, DiagnosisReport& report, std::vector<Evidenc
   for (const std::string& file : args.trace)
     take(read_trace(file), [&](const Trace& trace) {
       const auto part_of = [&](const TraceGroup& group) { return part_of_group(group, report.plan.best.layout); };
+      if (trace.of_cpu)
+        report.notes.push_back(
+            {"cpu_trace", trace.file + " has no kernel of a GPU: the times are of operators on the CPU"});
       report.trace = trace_times(trace, part_of, report.step ? report.step->median : 0);
     });
   return errors;

@@ -1,149 +1,176 @@
 // Traces of PyTorch's profiler: Chrome's trace format, where every kernel is one complete event ("ph": "X") with its
-// start and duration in microseconds. Parsed as a stream of tokens, because whole traces are larger than memory should
-// be. Tested by tests/logs/trace_test.cpp.
-#include <zlib.h>
-
+// start and duration in microseconds. Read as a stream, because whole traces are larger than memory should be. A trace
+// without a GPU has operators in the place of kernels: each moment of a thread belongs to the innermost one that runs.
+// Tested by tests/logs/trace_test.cpp.
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <streambuf>
+#include <cmath>
+#include <map>
 
+#include "cli/logs/json_stream.hpp"
 #include "cli/logs/trace.hpp"
 
 namespace plan {
 namespace {
 
-/// A file read through zlib, which also passes on what is not compressed.
-class GzipBuffer : public std::streambuf {
- public:
-  explicit GzipBuffer(const std::string& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {}
-  [[nodiscard]] bool open() const { return file_ != nullptr; }
-
- protected:
-  int_type underflow() override {
-    const int n = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
-    if (n <= 0) return traits_type::eof();
-    setg(buffer_.data(), buffer_.data(), buffer_.data() + n);
-    return traits_type::to_int_type(*gptr());
-  }
-
- private:
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-  std::array<char, 1 << 16> buffer_{};
-};
+constexpr double kMicro = 1e-6;
 
 /// One event, as far as it matters here.
 struct Event {
   std::string phase{}, category{}, name{}, group{}, collective{};
-  double start = 0, duration = -1;
-  int ranks = 0;
+  double start = 0, duration = -1, thread = 0, ranks = 0;
 };
 
-using Json = nlohmann::json;
+/// An operator on a thread of the CPU.
+struct Operator {
+  double start = 0, end = 0;
+  KernelFamily family = KernelFamily::Other;
+  int group = -1;  ///< of communication
+};
 
-/// Collects the events of `traceEvents` and drops everything else unread.
-class Handler : public nlohmann::json_sax<Json> {
+/// What an operator of PyTorch does, by its name.
+KernelFamily family_of_operator(std::string_view name) {
+  constexpr std::string_view kProducts[] = {"aten::mm",     "aten::addmm",  "aten::bmm",        "aten::baddbmm",
+                                            "aten::linear", "aten::matmul", "aten::_scaled_mm", "aten::_grouped_mm"};
+  if (name.starts_with("gloo:") || name.starts_with("c10d::") || name.starts_with("nccl:"))
+    return KernelFamily::Communication;
+  if (std::find(std::begin(kProducts), std::end(kProducts), name) != std::end(kProducts)) return KernelFamily::Gemm;
+  if (name.find("attention") != std::string_view::npos) return KernelFamily::Attention;
+  if (name.find("copy") != std::string_view::npos) return KernelFamily::Copy;
+  return name.starts_with("aten::") ? KernelFamily::Pointwise : KernelFamily::Other;
+}
+
+/// Collects kernels, and operators as long as there is no kernel.
+class Collector {
  public:
-  explicit Handler(Trace& trace) : trace_(trace) {}
-  std::string error{};
+  explicit Collector(Trace& trace) : trace_(trace) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t v) override { return number(static_cast<double>(v)); }
-  bool number_unsigned(number_unsigned_t v) override { return number(static_cast<double>(v)); }
-  bool number_float(number_float_t v, const string_t&) override { return number(v); }
-  bool binary(binary_t&) override { return true; }
-  bool string(string_t& text) override {
-    if (depth_ == event_depth_) {
-      if (key_ == "ph") event_.phase = text;
-      if (key_ == "cat") event_.category = text;
-      if (key_ == "name") event_.name = text;
-    } else if (event_depth_ > 0 && depth_ == event_depth_ + 1) {
-      if (key_ == "Process Group Description") event_.group = text;
-      if (key_ == "Collective name") event_.collective = text;
-    }
-    return true;
+  void take(const Event& event) {
+    if (event.phase != "X" || !(event.duration >= 0) || !std::isfinite(event.start + event.duration)) return;
+    const double start = event.start * kMicro, end = (event.start + event.duration) * kMicro;
+    if (event.name.starts_with("ProfilerStep#") && event.category != "gpu_user_annotation")
+      trace_.steps.emplace_back(start, end);
+    if (event.category == "kernel" || event.category == "gpu_memcpy" || event.category == "gpu_memset")
+      take_kernel(event, start, end);
+    else if (trace_.kernels.empty())
+      take_operator(event, start, end);
   }
-  bool key(string_t& name) override {
-    key_ = name;
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    ++depth_;
-    if (in_events_ && depth_ == events_depth_ + 1) event_ = {}, event_depth_ = depth_;
-    return nested();
-  }
-  bool end_object() override {
-    if (event_depth_ > 0 && depth_ == event_depth_) take(), event_depth_ = 0;
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    ++depth_;
-    if ((depth_ == 1 || key_ == "traceEvents") && !in_events_) in_events_ = true, events_depth_ = depth_;
-    return nested();
-  }
-  bool end_array() override {
-    if (in_events_ && depth_ == events_depth_) in_events_ = false;
-    --depth_;
-    return true;
-  }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& problem) override {
-    // A profiler that was killed leaves a trace without its end: what stands before it is good.
-    error = "byte " + std::to_string(at) + ": " + problem.what();
-    return false;
+
+  /// Operators stand for kernels where there are none.
+  void finish() {
+    if (!trace_.kernels.empty() || threads_.empty()) return;
+    trace_.of_cpu = true;
+    for (auto& [thread, operators] : threads_) split(operators);
   }
 
  private:
-  bool nested() {
-    constexpr int kDeepest = 64;
-    if (depth_ <= kDeepest) return true;
-    error = "nested too deeply";
-    return false;
-  }
-  bool number(double value) {
-    if (event_depth_ > 0 && depth_ == event_depth_) {
-      if (key_ == "ts") event_.start = value;
-      if (key_ == "dur") event_.duration = value;
-    } else if (event_depth_ > 0 && depth_ == event_depth_ + 1 && key_ == "Group size") {
-      event_.ranks = static_cast<int>(std::clamp(value, 0.0, 1e9));
-    }
-    return true;
-  }
-  void take() {
-    constexpr double kMicro = 1e-6;
-    if (event_.phase != "X" || !(event_.duration >= 0)) return;
-    const double start = event_.start * kMicro, end = (event_.start + event_.duration) * kMicro;
-    if (event_.name.starts_with("ProfilerStep#") && event_.category != "gpu_user_annotation")
-      trace_.steps.emplace_back(start, end);
-    if (event_.category != "kernel" && event_.category != "gpu_memcpy" && event_.category != "gpu_memset") return;
-    TraceKernel kernel{start, end, event_.category == "kernel" ? family_of(event_.name) : KernelFamily::Copy};
+  static constexpr std::size_t kMostOperators = 4'000'000;
+
+  void take_kernel(const Event& event, double start, double end) {
+    TraceKernel kernel{start, end, event.category == "kernel" ? family_of(event.name) : KernelFamily::Copy, -1};
     if (kernel.family == KernelFamily::Communication)
-      kernel.group = group_index(trace_, event_.name, {event_.collective, event_.group, event_.ranks});
+      kernel.group = group_index(trace_, event.name,
+                                 {event.collective, event.group, static_cast<int>(std::clamp(event.ranks, 0.0, 1e9))});
     trace_.kernels.push_back(kernel);
+    threads_.clear();
+  }
+
+  void take_operator(const Event& event, double start, double end) {
+    const bool updates = event.name.starts_with("Optimizer.step#");
+    if (event.category != "cpu_op" && !event.name.starts_with("gloo:") && !updates) return;
+    if (++operators_ > kMostOperators) return;
+    Operator one{start, end, updates ? KernelFamily::Optimizer : family_of_operator(event.name), -1};
+    if (one.family == KernelFamily::Communication)
+      one.group = group_index(trace_, {}, {event.name.substr(event.name.find_last_of(':') + 1), {}, 0});
+    threads_[event.thread].push_back(one);
+  }
+
+  /// Gives every moment of a thread to the innermost operator; within an update all of them are the optimizer's.
+  void split(std::vector<Operator>& operators) {
+    std::stable_sort(operators.begin(), operators.end(), [](const Operator& a, const Operator& b) {
+      return a.start != b.start ? a.start < b.start : a.end > b.end;
+    });
+    std::vector<Operator> running;
+    double now = 0;
+    const auto pass_to = [&](double to) {
+      if (!running.empty() && to > now)
+        trace_.kernels.push_back({now, to, running.back().family, running.back().group});
+      now = std::max(now, to);
+    };
+    const auto retire = [&](double until) {
+      while (!running.empty() && running.back().end <= until) pass_to(running.back().end), running.pop_back();
+    };
+    for (Operator one : operators) {
+      retire(one.start);
+      pass_to(one.start);
+      if (!running.empty()) {
+        one.end = std::min(one.end, running.back().end);
+        if (running.back().family == KernelFamily::Optimizer) one.family = KernelFamily::Optimizer, one.group = -1;
+      }
+      running.push_back(one);
+    }
+    retire(HUGE_VAL);
   }
 
   Trace& trace_;
-  Event event_{};
-  std::string key_{};
-  int depth_ = 0, events_depth_ = 0, event_depth_ = 0;
-  bool in_events_ = false;
+  std::map<double, std::vector<Operator>> threads_{};
+  std::size_t operators_ = 0;
 };
+
+bool read_arguments(JsonStream& in, Event& event) {
+  return in.object([&](std::string_view key) {
+    if (key == "Process Group Description" && in.peek() == '"') return in.text(event.group);
+    if (key == "Collective name" && in.peek() == '"') return in.text(event.collective);
+    if (key == "Group size" && in.peek() != '"') return in.number(event.ranks);
+    return in.skip();
+  });
+}
+
+bool read_event(JsonStream& in, Event& event) {
+  return in.object([&](std::string_view key) {
+    const char first = in.peek();
+    if (first == '"') {
+      if (key == "ph") return in.text(event.phase);
+      if (key == "cat") return in.text(event.category);
+      if (key == "name") return in.text(event.name);
+    } else if (first == '{') {
+      if (key == "args") return read_arguments(in, event);
+    } else if (first == '-' || (first >= '0' && first <= '9')) {
+      if (key == "ts") return in.number(event.start);
+      if (key == "dur") return in.number(event.duration);
+      if (key == "tid") return in.number(event.thread);
+    }
+    return in.skip();
+  });
+}
+
+bool read_events(JsonStream& in, Collector& collector) {
+  Event event;
+  return in.array([&] {
+    if (in.peek() != '{') return in.skip();
+    for (std::string* text : {&event.phase, &event.category, &event.name, &event.group, &event.collective})
+      text->clear();
+    event.start = event.thread = event.ranks = 0, event.duration = -1;
+    if (!read_event(in, event)) return false;
+    collector.take(event);
+    return true;
+  });
+}
 
 }  // namespace
 
 Result<Trace> read_kineto(const std::string& path) {
-  GzipBuffer buffer(path);
+  JsonStream in(path);
   const Place place{path, 0, 0, 1, {}};
-  if (!buffer.open()) return fail({"cannot_read", path + " cannot be opened", {}, {}, place});
-  std::istream in(&buffer);
+  if (!in.open()) return fail({"cannot_read", path + " cannot be opened", {}, {}, place});
   Trace trace;
   trace.file = path;
-  Handler handler(trace);
-  const bool whole = Json::sax_parse(in, &handler);
-  if (!whole && trace.kernels.empty()) return fail({"bad_trace", path + ": no trace: " + handler.error, {}, {}, place});
+  Collector collector(trace);
+  // A profiler that was killed leaves a trace without its end: what stands before it is good.
+  const bool whole = in.peek() == '[' ? read_events(in, collector) : in.object([&](std::string_view key) {
+    return key == "traceEvents" && in.peek() == '[' ? read_events(in, collector) : in.skip();
+  });
+  collector.finish();
+  if (!whole && trace.kernels.empty()) return fail({"bad_trace", path + ": no trace: " + in.error(), {}, {}, place});
   if (trace.kernels.empty())
     return fail({"no_kernels",
                  path + ": no kernel of a GPU in it",

@@ -37,6 +37,7 @@ struct TraceKernel {
 /// What one rank's GPU did, from a profiler.
 struct Trace {
   std::string file{};
+  bool of_cpu = false;                 ///< of a machine without a GPU: operators of the CPU stand for kernels
   std::vector<TraceKernel> kernels{};  ///< by start
   std::vector<TraceGroup> groups{};
   std::vector<std::pair<double, double>> steps{};  ///< marks of whole steps, seconds; empty: none
