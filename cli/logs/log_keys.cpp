@@ -27,7 +27,8 @@ constexpr LogKey kMegatronMemory[] = {{"max allocated:", LogFigure::Allocated, k
                                       {"max reserved:", LogFigure::Reserved, kMiB}};
 // Megatron-Bridge and later Megatron-LM: report_memory() of training/utils; its gigabytes are 10^9 bytes.
 constexpr LogKey kMemoryGigabytes[] = {{"mem-max-allocated-gigabytes:", LogFigure::Allocated, 1e9},
-                                       {"mem-max-reserved-gigabytes:", LogFigure::Reserved, 1e9}};
+                                       {"mem-max-reserved-gigabytes:", LogFigure::Reserved, 1e9},
+                                       {"mem-alloc-retires:", LogFigure::AllocatorRetries}};
 // Megatron-Bridge's perf line: "Step Time : 5.43s GPU utilization: 412.3MODEL_TFLOP/s/GPU".
 constexpr LogKey kBridge[] = {{"Step Time :", LogFigure::StepTime}, {"GPU utilization:", LogFigure::TflopsPerGpu}};
 // torchtitan/components/metrics.py: MetricsProcessor.log(); tps is of one device.

@@ -104,7 +104,7 @@ std::optional<Bar> bar_on(std::string_view line) {
   const std::size_t comma = bar.rfind(',');
   if (slash == std::string_view::npos || comma == std::string_view::npos) return std::nullopt;
   const std::optional<double> steps = number_at(bar.substr(slash + 1)), rate = number_at(bar.substr(comma + 1));
-  if (!steps || !rate || !(*rate > 0) || !(*steps >= 1 && *steps < 1e15)) return std::nullopt;
+  if (!steps || !rate || !(*rate > 1e-9 && *rate < 1e9) || !(*steps >= 1 && *steps < 1e15)) return std::nullopt;
   if (bar.ends_with("s/it")) return Bar{static_cast<std::int64_t>(*steps), *rate};
   if (bar.ends_with("it/s")) return Bar{static_cast<std::int64_t>(*steps), 1 / *rate};
   return std::nullopt;
@@ -200,7 +200,7 @@ void LogReader::take_step(std::string_view line) {
     bool found = false;
     for (const LogKey& key : kind.keys) {
       const std::optional<double> value = number_after(line, key.key);
-      if (!value || *value < 0) continue;
+      if (!value || *value < 0 || !std::isfinite(*value * key.scale)) continue;
       log_.figures[key.figure].add(*value * key.scale);
       found = true;
     }
@@ -269,6 +269,9 @@ MeasuredLog LogReader::so_far() const {
     speak("network_slow", true, fmt::format("NCCL went through TCP sockets (NET/Socket) on {} channels", sockets_));
   else if (staged_ > 0 && rdma_ == 0)
     speak("network_slow", true, fmt::format("NCCL's {} network channels lack GPUDirect RDMA (GDRDMA)", staged_));
+  if (const Series* retries = log.find(LogFigure::AllocatorRetries); retries != nullptr && retries->largest() > 0)
+    speak("fragmentation", true,
+          fmt::format("the allocator gave everything back and began anew {:.0f} times", retries->largest()));
   // Evaluation has bars of its own: training is the one that took longest.
   const auto longest = std::max_element(bars_.begin(), bars_.end(),
                                         [](const auto& a, const auto& b) { return a.second.sum() < b.second.sum(); });

@@ -21,12 +21,13 @@ enum class LogFigure {
   Mfu,                   ///< ratio, likewise
   GlobalBatch,           ///< sequences a step
   LossScale,
-  Skipped,       ///< steps without an update since the line before
-  SkippedSoFar,  ///< the same since the start
-  NotNumber,     ///< steps whose loss was no number, since the line before
-  Allocated,     ///< bytes, peak of the framework's allocator
-  Reserved,      ///< bytes, peak that the allocator took from the device
-  Device         ///< bytes, taken of the device by everything
+  Skipped,          ///< steps without an update since the line before
+  SkippedSoFar,     ///< the same since the start
+  NotNumber,        ///< steps whose loss was no number, since the line before
+  Allocated,        ///< bytes, peak of the framework's allocator
+  Reserved,         ///< bytes, peak that the allocator took from the device
+  Device,           ///< bytes, taken of the device by everything
+  AllocatorRetries  ///< times that the allocator freed all it held to find room, since the start
 };
 
 /// Values of one figure in the order of the steps. A long run keeps every second, fourth, ... value, so that the memory

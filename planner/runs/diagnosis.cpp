@@ -186,8 +186,11 @@ Diagnosis diagnose(const Problem& problem, const Estimate& estimate, const Measu
   for (const Fault& fault : faults()) {
     if (!fault.possible(problem, estimate)) continue;
     Suspect suspect = fit(fault, problem, estimate, diagnosis.parts);
-    for (const Evidence& seen : evidence)
-      if (seen.fault == fault.code) suspect.evidence.push_back(seen);
+    for (const Evidence& one : evidence)
+      if (one.fault == fault.code) suspect.evidence.push_back(one);
+    const bool seen = std::any_of(suspect.evidence.begin(), suspect.evidence.end(),
+                                  [](const Evidence& evidence) { return evidence.speaks_for; });
+    if (fault.needs_evidence && !seen) continue;
     if (suspect.misfit < diagnosis.misfit) diagnosis.suspects.push_back(std::move(suspect));
   }
   std::stable_sort(diagnosis.suspects.begin(), diagnosis.suspects.end(),

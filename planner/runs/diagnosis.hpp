@@ -47,6 +47,8 @@ struct Fault {
   bool (*possible)(const Problem&, const Estimate&);
   /// The parts of a step with the fault at `factor`.
   StepParts (*parts)(const Problem&, const Estimate&, double factor);
+  /// Looks in the times like another fault that is likelier: only what is seen besides makes it a suspect.
+  bool needs_evidence = false;
 };
 
 /// The table of faults; `plan diagnose` tests each of them.

@@ -138,6 +138,9 @@ const std::vector<Fault>& faults() {
        "a trace: names of GEMM kernels", 1, 1, narrow, bf16},
       {"data_loading", "the GPUs wait for data or for the host", "workers of the data loader, storage, logging, Python",
        "a trace: gaps between steps with no kernel", 1.03, 10, always, data_loading},
+      {"fragmentation", "memory is in pieces: the allocator gives it back and takes it anew, and the GPU waits",
+       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, a smaller micro-batch",
+       "num_alloc_retries of torch.cuda.memory_stats(), which should be 0", 1.03, 10, always, data_loading, true},
   };
   return kFaults;
 }

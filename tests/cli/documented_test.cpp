@@ -186,6 +186,10 @@ void furnish(const Folder& folder) {
   for (int step = 1; step <= 20; ++step)
     log += " iteration " + std::to_string(step) + "/ 100 | elapsed time per iteration (ms): 6500.0 | lm loss: 1.0 |\n";
   folder.write("out.log", log);
+  const fs::path tutorial = fs::path("/tmp/plan-tutorial");  // what its blocks make that are no commands of plan's
+  fs::create_directories(tutorial);
+  std::ofstream(tutorial / "out.log") << log;
+  std::ofstream(tutorial / "budget.yaml") << "budget: 1\ngpus: 256 x h100-sxm\nlimits:\n  step_time: at most 40 s\n";
   folder.write("all_reduce.txt", kNcclTests);
   folder.write("all_gather.txt", replaced(replaced(kNcclTests, "all_reduce", "all_gather"), "   sum", "  none"));
   for (const char* set :

@@ -4,15 +4,22 @@
 
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "cli/check/budget_file.hpp"
 #include "cli/check/limit_text.hpp"
 #include "cli/launch/format.hpp"
+#include "cli/logs/log_read.hpp"
+#include "cli/logs/smi_read.hpp"
+#include "cli/logs/snapshot_read.hpp"
+#include "cli/logs/trace.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/plan_json_read.hpp"
@@ -225,6 +232,48 @@ void typed_words(std::string_view bytes) {
       must(std::isfinite(value.value), "a quantity that is no number");
 }
 
+void training_log(std::string_view bytes) {
+  std::istringstream in{std::string(bytes)};
+  const Result<MeasuredLog> log = read_log(in, "out.log");
+  if (!good(log)) return;
+  for (const auto& [figure, series] : log->figures) {
+    must(!series.empty() && std::isfinite(series.last()) && series.largest() >= 0, "a figure that is no number");
+    must(std::isfinite(steady(series).median), "a median that is no number");
+  }
+  must(log->evidence.size() <= 8, "more evidence than there are faults");
+}
+
+/// Readers that take a name: the bytes lie in a file for as long as that takes.
+template <class Read>
+void as_file(std::string_view bytes, const Read& read) {
+  std::string path = (fs::temp_directory_path() / "plan-fuzz-XXXXXX").string();
+  const int file = ::mkstemp(path.data());
+  must(file >= 0 && ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "no scratch file");
+  ::close(file);
+  read(path);
+  ::unlink(path.c_str());
+}
+
+void kineto_trace(std::string_view bytes) {
+  as_file(bytes, [](const std::string& path) {
+    const Result<Trace> trace = read_kineto(path);
+    if (!good(trace)) return;
+    const TraceTimes times = trace_times(
+        *trace, [](const TraceGroup&) { return Observable::Dp; }, 1);
+    double sum = 0;
+    for (std::size_t i = 1; i < times.parts.size(); ++i) sum += times.parts[i];
+    must(std::fabs(sum - times.parts[0]) <= 1e-6 * (1 + times.parts[0]), "parts that do not add up to the step");
+  });
+}
+
+void memory_snapshot(std::string_view bytes) {
+  as_file(bytes, [](const std::string& path) { (void)good(read_snapshot(path)); });
+}
+
+void smi_csv(std::string_view bytes) {
+  as_file(bytes, [](const std::string& path) { (void)good(read_smi(path)); });
+}
+
 /// Words of a command, one a line.
 void command_line(std::string_view bytes) {
   std::vector<std::string> words;
@@ -251,6 +300,10 @@ const Target kTargets[] = {
     {"deepspeed_json", deepspeed_json, {"tests/published/launch/deepspeed_z3_tp4_64gpu.json"}},
     {"launch_yaml", launch_yaml, {"tests/published/launch"}},
     {"measurements", measurements, {"tests/golden/probe-import"}},
+    {"training_log", training_log, {}},
+    {"kineto_trace", kineto_trace, {"tests/logs/traces"}},
+    {"memory_snapshot", memory_snapshot, {}},
+    {"smi_csv", smi_csv, {}},
     {"wire_frames", wire_frames, {}},
     {"node_list", node_list, {}},
     {"typed_words", typed_words, {}},
