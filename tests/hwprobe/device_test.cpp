@@ -325,8 +325,12 @@ TEST_CASE("a lost GPU, a rank that ends while another's abort hangs, an interrup
   CHECK(hangs.ledger.find("an abort hangs") != std::string::npos);
   CHECK(hangs.seconds < 200);
   fs::remove(bench.folder / "out.yaml");
-  const Outcome told = bench.run(
-      "", "timeout --preserve-status -s INT 5 " + Bench::probe() + "--dtypes bf16 --budget 200s --standard", gpus(2));
+  const Outcome told = bench.run("",
+                                 Bench::probe() +
+                                     "--dtypes bf16 --budget 200s --standard & probe=$!; "
+                                     "until grep -q \"from point\" err.txt; do sleep 0.1; done; "
+                                     "kill -INT $probe; wait $probe",
+                                 gpus(2));
   CAPTURE(told.err);
   CHECK(told.status == 130);
   REQUIRE(told.profile.has_value());

@@ -269,7 +269,7 @@ TEST_CASE("NeMo's launcher and NeMo-RL's scripts lie over the files that they na
                      "    enabled: true\n    tensor_model_parallel_size: 1\ncluster:\n  gpus_per_node: 8\n"
                      "  num_nodes: 1\n");
   const Result<LaunchJob> rl =
-      files.read("tests/grpo.sh",
+      files.read("functional/grpo.sh",
                  "#!/bin/bash\nROOT=$(realpath $(dirname $0)/..)\nuv run $ROOT/examples/run_grpo.py "
                  "--config $ROOT/examples/configs/base.yaml policy.train_global_batch_size=64 cluster.num_nodes=2\n");
   REQUIRE_MESSAGE(rl, (rl ? "" : rl.error().front().message));
