@@ -139,17 +139,21 @@ std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options) {
     if (const auto usd = run->expected_usd()) text += fmt::format(", {} USD", count_text(*usd));
     text += " with them; ";
   }
-  text += fmt::format("goodput {}: one in {}, checkpoint {} every {}, restart {}", percent(found->ratio),
-                      duration_text(found->interruption), duration_text(found->checkpoint_time),
-                      duration_text(found->interval), duration_text(found->restart));
   std::vector<std::string> guessed;
   if (!stated.storage_bytes_per_s) guessed.emplace_back("storage");
   if (!stated.restart) guessed.emplace_back("restart");
-  if (!guessed.empty()) text += fmt::format(" ({} not stated)", fmt::join(guessed, ", "));
-  return {
-      {"failures", std::move(text), !asked && found->ratio >= kHardlyLess},
-      {"checkpoint",
-       fmt::format("{} at {}/s", traffic_text(found->checkpoint), traffic_text(round_bytes(found->storage))), true}};
+  const std::string rests = guessed.empty() ? "" : fmt::format(" ({} not stated)", fmt::join(guessed, ", "));
+  const std::string checkpoint =
+      fmt::format("checkpoint {} every {}, restart {}", duration_text(found->checkpoint_time),
+                  duration_text(found->interval), duration_text(found->restart));
+  text += fmt::format("goodput {}: one in {}", percent(found->ratio), duration_text(found->interruption));
+  if (asked) text += ", " + checkpoint;
+  text += rests;
+  return {{"failures", std::move(text), !asked && found->ratio >= kHardlyLess},
+          {"checkpoint",
+           fmt::format("{}{} at {}/s", asked ? "" : checkpoint + "; ", traffic_text(found->checkpoint),
+                       traffic_text(round_bytes(found->storage))),
+           true}};
 }
 
 std::vector<Fact> choice_facts(const Plan& plan) {
