@@ -39,8 +39,8 @@ std::pair<std::string, std::string> flags_of(const NextReport& report, const Nex
 
 std::string now_text(const NextReport& report) {
   const Estimate& best = report.layouts.front();
-  return fmt::format("a step of the recommended layout takes {}, ± {:.1f} % (90 %)", interval_text(best, report.before),
-                     100 * half_width(report.before));
+  return fmt::format("a step of the recommended layout takes {}: ± {:.1f} %, in nine of ten cases",
+                     interval_text(best, report.before), 100 * half_width(report.before));
 }
 
 /// Layouts that may well be faster than the recommended one.
@@ -77,14 +77,15 @@ std::string next_text(const NextReport& report, const Terminal& terminal) {
   out += fmt::format("  {}\n\n", axes_text(report.layouts.front(), problem.model.moe()));
   if (!report.taken.empty())
     out += fmt::format("After {}:\n", wrap(fmt::format("{}", fmt::join(report.taken, ", ")), terminal.width, 6));
-  out +=
-      wrap(fmt::format("Now {};", now_text(report)), terminal.width, 4) + "\n    " + undecided_text(report) + ".\n\n";
+  out += wrap(fmt::format("Now {}; {}.", now_text(report), undecided_text(report)), terminal.width, 4) + "\n\n";
   if (report.runs.empty()) out += "No run on these GPUs or fewer would tell a tenth of what is left to know.\n";
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const NextRun& run = report.runs[i];
     out += fmt::format(
-        "  {}  {} steps in {:.0f} min on {} GPUs, {:.1f} GPU-hours: then ± {:.1f} %, {:.0f} % left to know\n", i + 1,
-        run.steps, run.minutes, run.problem.gpus, run.gpu_hours(), 100 * half_width(run.reference), 100 * run.open);
+        "  {}  {} steps in {:.0f} min on {} GPUs, {:.1f} GPU-hours\n     then ± {:.1f} %, and {:.0f} % of the doubt is "
+        "left\n",
+        i + 1, run.steps, run.minutes, run.problem.gpus, run.gpu_hours(), 100 * half_width(run.reference),
+        100 * run.open);
     const auto& [job, layout] = flags_of(report, run);
     out += fmt::format("     {}\n     {}\n", wrap(job, terminal.width, 7, 5), layout);
   }
@@ -103,7 +104,7 @@ std::string next_markdown(const NextReport& report) {
   if (const std::vector<std::string> lines = unstated_lines(problem); !lines.empty())
     out += fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
   out += fmt::format("Now {}; {}.\n\n", now_text(report), undecided_text(report));
-  out += "| run | GPUs | minutes | GPU-hours | then | left to know |\n|---|--:|--:|--:|--:|--:|\n";
+  out += "| run | GPUs | minutes | GPU-hours | then | doubt left |\n|---|--:|--:|--:|--:|--:|\n";
   for (const NextRun& run : report.runs)
     out += fmt::format("| `{} {}` | {} | {:.0f} | {:.1f} | ± {:.1f} % | {:.0f} % |\n", flags_of(report, run).first,
                        flags_of(report, run).second, run.problem.gpus, run.minutes, run.gpu_hours(),
