@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/dialect_files.hpp"
+#include "cli/launch/extra_config.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/recipes.hpp"
@@ -121,47 +121,6 @@ void add_verl_batches(const Plan& plan, std::vector<DialectSetting>& settings) {
   if (plan.problem.model.mtp.depth > 0)  // off unless asked for
     for (const char* key : {"actor_rollout_ref.model.mtp.enable", "actor_rollout_ref.model.mtp.enable_train"})
       settings.push_back({key, "true"});
-}
-
-/// A setting's YAML as JSON: a list of words, a number, true or false, a word.
-nlohmann::ordered_json json_of(const std::string& text) {
-  if (text.starts_with('[')) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const std::string& item : listed(text)) list.push_back(json_of(item));
-    return list;
-  }
-  if (text.size() > 1 && text.front() == '"') return text.substr(1, text.size() - 2);
-  const auto value = nlohmann::ordered_json::parse(text, nullptr, false);
-  return value.is_discarded() ? nlohmann::ordered_json(text) : value;
-}
-
-/// LLaMA-Factory's keys for what it hands to Megatron-Bridge unread stand in one string of JSON.
-void fold_extra_config(std::vector<DialectSetting>& settings) {
-  constexpr std::string_view kExtra = "extra_config.";
-  nlohmann::ordered_json extra;
-  for (const DialectSetting& setting : settings)
-    if (setting.key.starts_with(kExtra)) extra[setting.key.substr(kExtra.size())] = json_of(setting.value);
-  std::erase_if(settings, [&](const DialectSetting& setting) { return setting.key.starts_with(kExtra); });
-  if (!extra.empty()) settings.push_back({"extra_config", "'" + extra.dump() + "'"});
-}
-
-/// The other way round, as far as the string is JSON; a path to a file of it is left alone.
-void unfold_extra_config(DialectKeys& keys) {
-  const auto found = keys.find("extra_config");
-  if (found == keys.end() || found->second.values.empty()) return;
-  const auto extra = nlohmann::ordered_json::parse(found->second.values.front(), nullptr, false);
-  if (!extra.is_object()) return;
-  const std::string where = found->second.where;
-  const auto word = [](const nlohmann::ordered_json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  for (const auto& [key, value] : extra.items()) {
-    MegatronValue& out = keys["extra_config." + key] = {{}, where};
-    if (!value.is_array()) out.values.push_back(word(value));
-    if (value.is_array())
-      for (const auto& item : value) out.values.push_back(word(item));
-  }
-  keys.erase("extra_config");
 }
 
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }

@@ -10,36 +10,14 @@
 #include "cli/request/resolve.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/plan.hpp"
+#include "small_files.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {
+
+using namespace launching;
+
 namespace {
-
-struct Files {
-  TemporaryFolder folder{};
-  Result<LaunchJob> read(const std::string& name, const std::string& text, const LaunchContext& context = {}) const {
-    return read_launch_files({folder.write(name, text)}, context);
-  }
-};
-
-LaunchJob job_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
-  const Files files;
-  const Result<LaunchJob> job = files.read(name, text, context);
-  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
-  return *job;
-}
-
-std::string error_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
-  const Files files;
-  const Result<LaunchJob> job = files.read(name, text, context);
-  REQUIRE_FALSE(job);
-  return job.error().front().code;
-}
-
-bool names(const std::vector<Note>& notes, const std::string& word) {
-  return std::any_of(notes.begin(), notes.end(),
-                     [&](const Note& note) { return note.text.find(word) != std::string::npos; });
-}
 
 bool guesses(const LaunchJob& job, const std::string& key) {
   return std::any_of(job.inputs.begin(), job.inputs.end(),

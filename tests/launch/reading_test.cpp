@@ -5,41 +5,18 @@
 #include <algorithm>
 
 #include "cli/launch/launch.hpp"
-#include "temporary_folder.hpp"
+#include "small_files.hpp"
 
 namespace plan {
+
+using namespace launching;
+
 namespace {
 
 const std::string kMegatron =
     "#!/bin/bash\ntorchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
     "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 2 "
     "--eval-interval 100 --bf16 ";
-
-struct Written {
-  TemporaryFolder folder{};
-  Result<LaunchJob> read(const std::string& name, const std::string& text, const LaunchContext& context = {}) const {
-    return read_launch_files({folder.write(name, text)}, context);
-  }
-};
-
-LaunchJob job_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
-  const Written files;
-  const Result<LaunchJob> job = files.read(name, text, context);
-  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
-  return *job;
-}
-
-std::string error_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
-  const Written files;
-  const Result<LaunchJob> job = files.read(name, text, context);
-  REQUIRE_FALSE(job);
-  return job.error().front().code;
-}
-
-bool names(const std::vector<Note>& notes, const std::string& word) {
-  return std::any_of(notes.begin(), notes.end(),
-                     [&](const Note& note) { return note.text.find(word) != std::string::npos; });
-}
 
 }  // namespace
 
@@ -121,7 +98,7 @@ TEST_CASE("flags of forks mean what they mean there") {
 }
 
 TEST_CASE("scripts are followed into what they source, with the arguments that they are given") {
-  const Written files;
+  const Files files;
   files.folder.write("conf.sh", "MBS=4\n");
   const std::string text = kMegatron + "--vocab-size 32000 --micro-batch-size $MBS --tensor-model-parallel-size $2\n";
   const std::string script = files.folder.write(
@@ -144,7 +121,7 @@ TEST_CASE("accelerate's own section for DeepSpeed counts, and the file that it n
   CHECK(inlined.fixed.zero == 3);
   CHECK(inlined.training->precision == Precision::Bf16);
   CHECK(inlined.training->offload.optimizer == 1);
-  const Written files;
+  const Files files;
   files.folder.write("ds.json", "{\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true}}");
   const Result<LaunchJob> named = files.read("b.yaml", head + "deepspeed_config:\n  deepspeed_config_file: ds.json\n");
   REQUIRE(named);
@@ -208,7 +185,7 @@ TEST_CASE("a DeepSpeed file that leaves its precision open guesses it and says s
 }
 
 TEST_CASE("NeMo-RL's files lie over others, and DTensor is not Megatron") {
-  const Written files;
+  const Files files;
   files.folder.write("base.yaml",
                      "policy:\n  model_name: meta-llama/Meta-Llama-3-8B\n  train_global_batch_size: 64\n"
                      "  train_micro_batch_size: 2\n  max_total_sequence_length: 4096\n  dtensor_cfg:\n"
@@ -239,7 +216,7 @@ TEST_CASE("one recipe of a module is read, and none of several is taken for it")
       "        activation_checkpoint=FullAC.Config(),\n    )\n\n\n"
       "def llama3_8b_tp() -> Trainer.Config:\n    config = llama3_8b()\n"
       "    config.parallelism.tensor_parallel_degree = 4\n    return config\n";
-  const Written files;
+  const Files files;
   const std::string path = files.folder.write("config_registry.py", module);
   const LaunchContext eight{.model = {}, .gpus = 8, .gpus_per_node = 8, .arguments = {}};
   const Result<LaunchJob> none = read_launch_files({path}, eight);
@@ -295,7 +272,7 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
     const auto& name = file.first;
     const auto& text = file.second;
     CAPTURE(name);
-    const Written written;
+    const Files written;
     const Result<LaunchJob> job = written.read(name, text);
     REQUIRE_FALSE(job);
     CHECK(job.error().front().message.find("which plan does not read") != std::string::npos);
@@ -303,7 +280,7 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
 }
 
 TEST_CASE("nothing that a file says is run") {
-  const Written files;
+  const Files files;
   const std::string mark = files.folder.at("mark");
   const std::string text = "#!/bin/bash\nX=$(touch " + mark + ")\nY=`touch " + mark + "`\neval \"touch " + mark +
                            "\"\nsource <(touch " + mark + ")\n" + kMegatron.substr(kMegatron.find('\n') + 1) +

@@ -1,0 +1,43 @@
+#pragma once
+
+// Small launch files of our own, written to a folder and read.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cli/launch/launch.hpp"
+#include "temporary_folder.hpp"
+
+namespace plan::launching {
+
+struct Files {
+  TemporaryFolder folder{};
+  Result<LaunchJob> read(const std::string& name, const std::string& text, const LaunchContext& context = {}) const {
+    return read_launch_files({folder.write(name, text)}, context);
+  }
+};
+
+inline LaunchJob job_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
+  const Files files;
+  const Result<LaunchJob> job = files.read(name, text, context);
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  return *job;
+}
+
+/// Code of the first mistake.
+inline std::string error_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
+  const Files files;
+  const Result<LaunchJob> job = files.read(name, text, context);
+  REQUIRE_FALSE(job);
+  return job.error().front().code;
+}
+
+inline bool names(const std::vector<Note>& notes, const std::string& word) {
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](const Note& note) { return note.text.find(word) != std::string::npos; });
+}
+
+}  // namespace plan::launching
