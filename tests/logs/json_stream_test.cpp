@@ -81,8 +81,8 @@ TEST_CASE("a document that is cut, nested too deeply or broken ends with a place
     CHECK_FALSE(in.object([&](std::string_view) { return in.skip(); }));
     CHECK(in.error().find("byte ") == 0);
   }
-  for (const std::string& broken : {std::string(1000, '['), std::string("]"), std::string("\"abc"),
-                                    std::string("\"a\\"), std::string()}) {
+  for (const std::string& broken :
+       {std::string(1000, '['), std::string("]"), std::string("\"abc"), std::string("\"a\\"), std::string()}) {
     JsonStream in(folder.write("a.json", broken));
     CHECK_FALSE(in.skip());
     CHECK_FALSE(in.error().empty());
