@@ -165,7 +165,7 @@ Steady steady(const Series& series) {
   if (all.empty()) return out;
   const double late = median({all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end()});
   std::size_t first = 0;
-  while (first + 1 < all.size() && std::fabs(all[first] / late - 1) > 0.1) ++first;
+  while (first + 1 < all.size() && std::fabs(all[first] - late) > 0.1 * std::fabs(late)) ++first;
   const std::vector<double> rest(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
   out.median = median(rest);
   std::vector<double> deviations;

@@ -2,14 +2,14 @@
 # $samples and $seed, sets $failed.
 
 emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best of a few models, as far as any runs
-  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder
+  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder layout
   local flags=(${4:+--megatron-version "$4"})
   build/tests/frameworks/emit_samples "$1" "$samples" "$seed" "$into" ${3:+"$3"} ${4:+"$4"} || exit 2
   for row in 8b:8:32 8b:64:32 70b:64:80 70b:512:80 405b:512:126 ${BEST:-}; do
     IFS=: read -r model gpus depth <<< "$row"
     folder=$into-best/$model-$gpus
-    build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} "${flags[@]}" -o "$folder" \
-      > /dev/null 2> "$work/error" || {
+    build/plan emit "$1" --model "$model" --gpus "$gpus" ${3:+--launcher "$3"} "${flags[@]}" -o "$folder" --json \
+      > "$work/emitted.json" 2> "$work/error" || {
       # No answer is one too: nothing fits, or the tool has no key for what the best layout of its framework needs.
       if grep -qE 'no layout fits|has no key for' "$work/error"; then
         echo "$1: $model on $gpus GPUs: $(head -n 1 "$work/error")"
@@ -20,7 +20,10 @@ emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best 
       rm -rf "$folder"
       continue
     }
-    build/plan --model "$model" --gpus "$gpus" --framework "$2" "${flags[@]}" --json > "$work/plan.json" &&
+    # Where the tool has no key for the best layout it is the next best that was written.
+    layout=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["layout"])' < "$work/emitted.json")
+    build/plan estimate --model "$model" --gpus "$gpus" --framework "$2" "${flags[@]}" --layout "$layout" --json \
+      > "$work/plan.json" &&
       python3 $here/from_plan.py "$work/plan.json" "$depth" "$folder/expect.json" || failed=1
   done
   mkdir -p "$into-best"
