@@ -300,7 +300,7 @@ Result<Settings> settings_of_script(const LaunchSource& source) {
       if (!word.text.ends_with(".yml") && !word.text.ends_with(".yaml")) continue;
       if (const std::optional<LaunchSource> file = beside(source, word.text)) {
         const Result<Settings> base = settings_of_yaml(*file);
-        if (!base) return base;
+        if (!base) return fail(base.error());
         own.append(*base);
       }
     }

@@ -113,7 +113,7 @@ std::string where_of(const DialectKeys& keys, std::string_view key) {
   const auto found = keys.find(key);
   return found == keys.end() ? "" : found->second.where;
 }
-void set(MegatronArgs& args, std::string_view flag, std::string value, std::string where) {
+void set(MegatronArgs& args, std::string_view flag, const std::string& value, std::string where) {
   args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},
                                    std::move(where)};
 }
@@ -200,7 +200,7 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
   DialectKeys keys;
   for (const LaunchSource& source : files) {
     const Result<DialectKeys> own = keys_of_yaml(source);
-    if (!own) return own;
+    if (!own) return fail(own.error());
     for (const auto& [key, value] : *own) {
       std::string name = key;
       if (hyphens) std::replace(name.begin(), name.end(), '-', '_');
@@ -213,7 +213,7 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
 /// The launcher's `main.py training=gpt3/5b training.trainer.num_nodes=8`: overrides over the file of that name.
 Result<DialectKeys> keys_of_launcher(const LaunchSource& source) {
   const Result<DialectKeys> words = keys_of_overrides(source, "launcher_scripts/main.py");
-  if (!words) return words;
+  if (!words) return fail(words.error());
   for (const std::string stage : {"training", "fine_tuning", "peft"}) {
     const auto chosen = words->find(stage);
     if (chosen == words->end() || chosen->second.values.size() != 1) continue;
@@ -254,7 +254,7 @@ Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const Launc
   if (job && keys->find("tokenizer_type") == keys->end())
     assume(*job, "tokenizer", "GPT2BPETokenizer", "default of gpt-neox");
   if (!job || job->states_global_batch) {
-    if (!job || word_of(*keys, "train_batch_size").size() > 0) return job;
+    if (!job || !word_of(*keys, "train_batch_size").empty()) return job;
   }
   const int steps = std::max(1, number_of(*keys, "gradient_accumulation_steps"));
   job->rank_batch =

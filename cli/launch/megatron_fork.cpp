@@ -18,7 +18,7 @@ void move(MegatronArgs& args, std::string_view from, std::string_view to) {
   args.given.erase(args.given.find(from));
 }
 
-void set(MegatronArgs& args, std::string_view flag, std::string value, std::string_view like) {
+void set(MegatronArgs& args, std::string_view flag, const std::string& value, std::string_view like) {
   args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},
                                    args.where(like)};
 }
