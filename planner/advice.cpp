@@ -10,8 +10,6 @@
 
 #include "planner/choice.hpp"
 #include "planner/fewer_gpus.hpp"
-#include "planner/problem/axes.hpp"
-#include "planner/rules/words.hpp"
 #include "planner/switches.hpp"
 
 namespace plan {
@@ -22,12 +20,6 @@ constexpr std::size_t kNextKinds = 2;
 constexpr double kOneMore = kGiB;
 
 using Changes = std::vector<ChangedJob>;
-
-ChangedJob with_batch(const Problem& problem, std::int64_t batch) {
-  ChangedJob change{fmt::format("--global-batch {}", batch), problem};
-  change.problem.training.global_batch = batch;
-  return change;
-}
 
 }  // namespace
 
@@ -59,11 +51,7 @@ Changes better_numbers(const Problem& problem) {
   if (divides_well(problem, problem.gpus)) return {};
   const int node = std::max(1, problem.cluster.gpus_per_node);
   for (int gpus = problem.gpus / node * node + node; gpus < 2 * problem.gpus; gpus += node)
-    if (divides_well(problem, gpus)) {
-      ChangedJob change{fmt::format("--gpus {}", gpus), problem};
-      change.problem.gpus = gpus;
-      return {std::move(change)};
-    }
+    if (divides_well(problem, gpus)) return {with_gpus(problem, gpus)};
   return {};
 }
 
@@ -74,31 +62,14 @@ Changes more_memory(const Problem& problem) {
   return {std::move(change)};
 }
 
-Changes freed_words(const Problem& problem) {
-  Changes changes;
-  each_axis([&](const auto& axis) {
-    if (!(problem.fixed.*axis.fixed)) return;
-    ChangedJob change{fmt::format("leave {} free", axis.key), problem};
-    (change.problem.fixed.*axis.fixed).reset();
-    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") change.problem.fixed.chunk_layers.reset();
-    changes.push_back(std::move(change));
-  });
-  return changes;
-}
-
 /// Those of the same maker with the next more memory.
 Changes next_kinds(const Problem& problem) {
   Changes changes;
-  const std::vector<Cluster> larger = problem.alternatives.empty() && problem.more_alternatives
-                                          ? problem.more_alternatives(problem.cluster)
-                                          : problem.alternatives;
-  for (const Cluster& cluster : larger) {
-    if (changes.size() == kNextKinds || cluster.gpu.vendor != problem.cluster.gpu.vendor) continue;
-    ChangedJob change{"--gpu " + cluster.gpu.name, problem};
-    change.problem.cluster = cluster;
+  for (ChangedJob& change : other_gpus(problem)) {
+    if (changes.size() == kNextKinds || change.problem.cluster.gpu.vendor != problem.cluster.gpu.vendor) continue;
     const bool known =
         std::any_of(changes.begin(), changes.end(), [&](const ChangedJob& c) { return c.flag == change.flag; });
-    if (!known && unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
+    if (!known) changes.push_back(std::move(change));
   }
   return changes;
 }
@@ -141,7 +112,7 @@ std::vector<Advice> advice(const Problem& asked, const Plan& plan) {
        {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)}, better_numbers(asked),
         more_memory(asked), other_precisions(asked), narrower_states(asked), offloads(asked), graph_launches(asked)})
     offer(all, changes, asked, plan);
-  for (const Changes& each : {freed_words(asked), next_kinds(asked)})
+  for (const Changes& each : {freed_axes(asked), next_kinds(asked)})
     for (const ChangedJob& change : each) offer(all, {change}, asked, plan);
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) { return a.faster > b.faster; });
   return all;

@@ -80,26 +80,6 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
                     seconds, problem.cluster.gpu.price_per_hour};
 }
 
-/// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.
-std::vector<ChangedJob> freed_axes(const Problem& problem) {
-  std::vector<ChangedJob> changes;
-  each_axis([&](const auto& axis) {
-    if (!(problem.fixed.*axis.fixed)) return;
-    ChangedJob change{fmt::format("leave {} free", axis.key), problem};
-    Fixed& fixed = change.problem.fixed;
-    (fixed.*axis.fixed).reset();
-    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
-    changes.insert(changes.begin(), std::move(change));
-  });
-  return changes;
-}
-
-ChangedJob with_gpus(const Problem& problem, int gpus) {
-  ChangedJob change{"--gpus " + std::to_string(gpus), problem};
-  change.problem.gpus = gpus;
-  return change;
-}
-
 /// The nearest legal values below and above `value`, found by testing them one by one.
 std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, int tries,
                                          const std::function<bool(std::int64_t)>& legal) {
@@ -140,14 +120,11 @@ std::optional<Suggestion> more_gpus(const Problem& problem, Work& work) {
 
 std::vector<ChangedJob> other_batches(const Problem& problem, Work& work) {
   std::vector<ChangedJob> changes;
-  const auto with_batch = [&](std::int64_t batch) {
-    ChangedJob change{"--global-batch " + std::to_string(batch), problem};
-    change.problem.training.global_batch = batch;
-    return change;
+  const auto legal = [&](std::int64_t batch) {
+    return work.left > 0 && has_legal(with_batch(problem, batch).problem, work);
   };
-  const auto legal = [&](std::int64_t batch) { return work.left > 0 && has_legal(with_batch(batch).problem, work); };
   for (const std::int64_t batch : nearest_values(problem.training.global_batch, 1, 512, legal))
-    changes.push_back(with_batch(batch));
+    changes.push_back(with_batch(problem, batch));
   return changes;
 }
 
@@ -161,18 +138,6 @@ std::vector<ChangedJob> other_sequences(const Problem& problem, Work& work) {
   };
   const auto legal = [&](std::int64_t seq) { return work.left > 0 && has_legal(with_seq(seq).problem, work); };
   for (const std::int64_t seq : nearest_values(problem.training.seq, step, 64, legal)) changes.push_back(with_seq(seq));
-  return changes;
-}
-
-std::vector<ChangedJob> other_gpus(const Problem& problem) {
-  std::vector<ChangedJob> changes;
-  for (const Cluster& cluster : problem.alternatives.empty() && problem.more_alternatives
-                                    ? problem.more_alternatives(problem.cluster)
-                                    : problem.alternatives) {
-    ChangedJob change{"--gpu " + cluster.gpu.name, problem};
-    change.problem.cluster = cluster;
-    if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
-  }
   return changes;
 }
 

@@ -1,4 +1,4 @@
-// Switches that a user may set otherwise, one at a time: what the search does not vary. Tested by
+// Inputs of a job that a user may change, one at a time: what the search does not vary. Tested by
 // tests/planner/advice_test.cpp and tests/planner/nearest_test.cpp.
 #include "planner/switches.hpp"
 
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "formulas/names.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 
@@ -28,6 +29,43 @@ ChangedJob under_megatron(const Problem& problem, const std::string& words) {
 }
 
 }  // namespace
+
+ChangedJob with_gpus(const Problem& problem, int gpus) {
+  ChangedJob change{fmt::format("--gpus {}", gpus), problem};
+  change.problem.gpus = gpus;
+  return change;
+}
+
+ChangedJob with_batch(const Problem& problem, std::int64_t batch) {
+  ChangedJob change{fmt::format("--global-batch {}", batch), problem};
+  change.problem.training.global_batch = batch;
+  return change;
+}
+
+std::vector<ChangedJob> freed_axes(const Problem& problem) {
+  std::vector<ChangedJob> changes;
+  each_axis([&](const auto& axis) {
+    if (!(problem.fixed.*axis.fixed)) return;
+    ChangedJob change{fmt::format("leave {} free", axis.key), problem};
+    Fixed& fixed = change.problem.fixed;
+    (fixed.*axis.fixed).reset();
+    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
+    changes.insert(changes.begin(), std::move(change));
+  });
+  return changes;
+}
+
+std::vector<ChangedJob> other_gpus(const Problem& problem) {
+  std::vector<ChangedJob> changes;
+  for (const Cluster& cluster : problem.alternatives.empty() && problem.more_alternatives
+                                    ? problem.more_alternatives(problem.cluster)
+                                    : problem.alternatives) {
+    ChangedJob change{"--gpu " + cluster.gpu.name, problem};
+    change.problem.cluster = cluster;
+    if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
+  }
+  return changes;
+}
 
 std::vector<ChangedJob> other_precisions(const Problem& problem) {
   std::vector<ChangedJob> changes;

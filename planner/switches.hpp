@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,13 @@ struct ChangedJob {
   std::string flag;
   Problem problem;
 };
+
+[[nodiscard]] ChangedJob with_gpus(const Problem& problem, int gpus);
+[[nodiscard]] ChangedJob with_batch(const Problem& problem, std::int64_t batch);
+/// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.
+[[nodiscard]] std::vector<ChangedJob> freed_axes(const Problem& problem);
+/// The problem's alternatives, in their order, that its framework and precision run on.
+[[nodiscard]] std::vector<ChangedJob> other_gpus(const Problem& problem);
 
 /// One switch of the training or its software changed at a time, whether or not that helps. Only what the GPU can
 /// multiply and what the job's framework has a word for; Megatron's own words where the framework is left open.

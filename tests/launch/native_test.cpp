@@ -53,6 +53,20 @@ const std::string kOlmo =
     "  sharding_strategy: SHARD_GRAD_OP\n  precision: mixed\nglobal_train_batch_size: 512\n"
     "device_train_microbatch_size: 4\nprecision: amp_bf16\nactivation_checkpointing: one_in_two\n";
 
+Plan best_of(const Args& args) {
+  const Result<Problem> problem = resolve_problem(args);
+  REQUIRE_MESSAGE(problem, (problem ? "" : problem.error().front().message));
+  const Result<Plan> plan = search(*problem);
+  REQUIRE(plan);
+  return *plan;
+}
+
+std::vector<LaunchFile> written(const char* format, const Plan& plan) {
+  const Result<std::vector<LaunchFile>> files = write_launch(format, plan, {});
+  REQUIRE_MESSAGE(files, (files ? "" : files.error().front().message));
+  return *files;
+}
+
 }  // namespace
 
 TEST_CASE("nanotron's YAML states every degree and its model") {
@@ -270,14 +284,10 @@ TEST_CASE("adapters are written to the tools that train them, and read back as t
     args.seq = "4096";
     args.layout = "tp2,mb1";
     args.framework = "megatron";
-    const Result<Problem> problem = resolve_problem(args);
-    REQUIRE_MESSAGE(problem, (problem ? "" : problem.error().front().message));
-    const Result<Plan> plan = search(*problem);
-    REQUIRE(plan);
-    const Result<std::vector<LaunchFile>> files = write_launch(format, *plan, {});
-    REQUIRE_MESSAGE(files, (files ? "" : files.error().front().message));
+    const Plan plan = best_of(args);
+    const std::vector<LaunchFile> files = written(format, plan);
     std::vector<std::string> paths;
-    for (const LaunchFile& file : *files)
+    for (const LaunchFile& file : files)
       if (file.name != "overrides.yaml") paths.push_back(folder.write(file.name, file.text));
     const Result<LaunchJob> job = read_launch_files({paths.front()}, on(16));
     REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
@@ -286,10 +296,10 @@ TEST_CASE("adapters are written to the tools that train them, and read back as t
     CHECK(job->training->lora.attention);
     CHECK(job->training->lora.ffn);
     CHECK(job->fixed.tp == 2);
-    Plan narrow = *plan;
+    Plan narrow = plan;
     narrow.problem.training.task = Task::Qlora;
     CHECK_FALSE(write_launch(format, narrow, {}));
-    narrow = *plan;
+    narrow = plan;
     narrow.problem.training.lora.ffn = false;
     CHECK_FALSE(write_launch(format, narrow, {}));
   }
@@ -303,15 +313,10 @@ TEST_CASE("DeepSpeed's sequences are split by accelerate, which registers Ulysse
   args.seq = "65536";
   args.layout = "cp8";
   args.framework = "deepspeed";
-  const Result<Problem> problem = resolve_problem(args);
-  REQUIRE(problem);
-  const Result<Plan> plan = search(*problem);
-  REQUIRE(plan);
-  const Result<std::vector<LaunchFile>> files = write_launch("deepspeed", *plan, {});
-  REQUIRE(files);
+  const std::vector<LaunchFile> files = written("deepspeed", best_of(args));
   const auto file =
-      std::find_if(files->begin(), files->end(), [](const LaunchFile& one) { return one.name == "accelerate.yaml"; });
-  REQUIRE(file != files->end());
+      std::find_if(files.begin(), files.end(), [](const LaunchFile& one) { return one.name == "accelerate.yaml"; });
+  REQUIRE(file != files.end());
   for (const char* line : {"parallelism_config_sp_size: 8\n", "parallelism_config_sp_backend: deepspeed\n",
                            "parallelism_config_sp_seq_length: 65536\n", "parallelism_config_dp_shard_size: 8\n"})
     CHECK(file->text.find(line) != std::string::npos);
