@@ -1,175 +1,106 @@
+// What a layer keeps from its forward to its backward pass (plan-formulas(7) D1-D4): the norms and what stands in front
+// of them here, each mixer and FFN in a file of its own. Tested by tests/formulas/activation_test.cpp against published
+// byte counts, and told to the reader of `plan explain` by the same lines.
 #include "formulas/activation.hpp"
 
-#include <algorithm>
+#include "formulas/layer_trail.hpp"
 
 namespace plan {
 namespace {
 
-/// What every line of a ledger is made of.
-struct Units {
-  double tokens;     ///< N
-  double replica;    ///< 1/t under sequence parallelism, else 1: what tensor parallelism leaves whole
-  double slice;      ///< 1/t: what tensor parallelism always splits
-  double element;    ///< bytes of an activation
-  double input;      ///< bytes of a tensor kept only as a GEMM's input
-  double quantised;  ///< extra bytes when a tensor is kept both as itself and as a quantised GEMM input
-};
-
-double activation_bytes(Precision precision) { return precision == Precision::Fp32 ? 4.0 : 2.0; }
-
-Units units(const Training& training, const Layout& layout) {
-  const double t = layout.tp;
-  const double input = gemm_input_bytes(training.precision);
-  return {rank_tokens(training, layout),
-          layout.sequence_parallel ? 1 / t : 1.0,
-          1 / t,
-          activation_bytes(training.precision),
-          input,
-          is_fp8(training.precision) || training.precision == Precision::Nvfp4 ? input : 0.0};
-}
-
-double statistics_bytes(const Model& model) { return model.norm == Norm::Layer ? 8.0 : 4.0; }
-
-/// KV width on one rank: heads are copied when there are fewer than tensor-parallel ranks.
-double kv_on_rank(const AttentionShape& shape, int tp) {
-  return static_cast<double>(std::max<std::int64_t>(shape.kv_heads, tp)) * static_cast<double>(shape.head_dim) / tp;
-}
-
-/// All-to-all and all-gather context parallelism keep the kernel's output beside its reordered copy [TE].
-bool keeps_output_twice(const Training& training, const Layout& layout) {
-  const bool reordered = layout.cp > 1 && layout.cp_kind != CpKind::Ring;
-  return reordered || (training.stack.batch_first_attention && layout.micro_batch > 1);
-}
-
-/// Without a fused kernel: softmax output, in fp32 besides where its operations are not fused, and its dropout's mask
-/// and output.
-double core_per_token(const Training& training, double heads_on_rank, double element) {
-  if (training.stack.flash_attention) return 4 * heads_on_rank;
-  const double masks = training.dropout > 0 ? 1 + element : 0;
-  const double wide = training.stack.fused_softmax ? 0 : 4;
-  return heads_on_rank * static_cast<double>(training.seq) * (element + wide + masks);
-}
-
-void add_attention(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
-  const AttentionShape& shape = layer.attention;
-  const double q = static_cast<double>(shape.q()) * u.slice;
-  const double kv = kv_on_rank(shape, layout.tp);
-  const double kept_kv = training.stack.expands_kv ? q : kv;
-  out.mixer = u.element * (2 * q + 2 * kept_kv) + u.quantised * q;
-  if (keeps_output_twice(training, layout)) out.mixer += u.element * q;
-  if (shape.qk_norm != QkNorm::None) {  // inputs of the two norms, one rsigma a head or a row
-    const double rows = shape.qk_norm == QkNorm::Full ? 2 : static_cast<double>(shape.heads + shape.kv_heads) * u.slice;
-    out.mixer += u.element * (q + kv) + 4 * rows;
-  }
-  if (shape.output_gate) out.mixer += u.element * 2 * q;  // gate logits, gated output
-  out.core = core_per_token(training, static_cast<double>(shape.heads) * u.slice, u.element);
-}
-
-void add_latent(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
-  const LatentShape& shape = layer.latent;
-  const double heads = static_cast<double>(shape.heads) * u.slice;
-  const double ranks = static_cast<double>(shape.q_rank + shape.kv_rank);
-  const double values = heads * static_cast<double>(shape.value_dim);
-  out.mixer = (u.element + u.input) * ranks * u.replica + u.element * values + u.quantised * values;
-  if (keeps_output_twice(training, layout)) out.mixer += u.element * values;
-  if (shape.index_heads > 0)  // queries, key with its norm's input, head weights, chosen positions
-    out.mixer += (u.element * static_cast<double>((shape.index_heads + 2) * shape.index_dim) +
-                  4 * static_cast<double>(shape.index_heads) + 8 * static_cast<double>(shape.index_top_k)) *
-                 u.replica;
-  out.latent_up = u.element * (2 * heads * static_cast<double>(shape.qk_dim()) + values);
-  out.core = core_per_token(training, heads, u.element);
-  out.statistics += (shape.q_rank > 0 ? 8.0 : 4.0) * u.replica;
-}
-
-/// mamba_split_conv1d_scan_combined keeps the projected input and the scan's output; the output
-/// projection its input; the gated norm one rsigma a group [own].
-void add_mamba(LayerLedger& out, const Layer& layer, Units u) {
-  const Mamba2Shape& shape = layer.mamba;
-  const double inner = static_cast<double>(shape.heads * shape.head_dim);
-  const double projected =
-      2 * inner + 2 * static_cast<double>(shape.groups * shape.state) + static_cast<double>(shape.heads);
-  out.mixer = (u.element * (projected + inner) + u.input * inner + 4 * static_cast<double>(shape.groups)) * u.slice;
-}
-
-/// Inputs and outputs of the short convolutions, keys repeated to the value heads, decay and write
-/// gates in fp32, the 64-wide triangular blocks of the chunked rule, output gate and output [own].
-void add_delta(LayerLedger& out, const Layer& layer, Units u) {
-  const DeltaNetShape& shape = layer.delta;
-  constexpr double kChunk = 64;
-  const double heads = static_cast<double>(shape.value_heads);
-  const double keys = static_cast<double>(shape.key_heads * shape.key_dim);
-  const double values = heads * static_cast<double>(shape.value_dim);
-  const double repeated = 2 * heads * static_cast<double>(shape.key_dim);
-  out.mixer =
-      (u.element * (2 * (2 * keys + values) + repeated + heads * kChunk + 2 * values) + u.input * values + 12 * heads) *
-      u.slice;
-}
-
-/// Activation input (gate and up) of one FFN of `width`, per token.
-double activation_input(bool gated, double width, const Stack& stack, Units u) {
-  const double input = stack.fp8_activation_input ? std::min(1.0, u.element) : u.element;
-  return input * (gated ? 2 : 1) * width;
-}
-
-/// SiLU's output, which an unfused gate multiplies and keeps.
-double activation_factor(bool gated, double width, const Stack& stack, Units u) {
-  return gated && !stack.fused_activation ? u.element * width : 0;
-}
-
-/// Copies of a token among the experts of a rank.
-double routed_copies(const MoeShape& shape, const Training& training, Units u) {
-  return static_cast<double>(shape.top_k) * training.stack.routing_imbalance * u.replica;
-}
-
-/// Width that the experts see of a token.
-double routed_hidden(const Model& model, const MoeShape& shape) {
-  return static_cast<double>(shape.latent > 0 ? shape.latent : model.hidden);
-}
-
-void add_moe(LayerLedger& out, const Model& model, const MoeShape& shape, const Training& training,
-             const Layout& layout, Units u) {
-  const double latent = static_cast<double>(shape.latent);
-  const double width = static_cast<double>(shape.expert_width);
-  const double expert_hidden = routed_hidden(model, shape);
-  const double copies = routed_copies(shape, training, u);
-  out.router = 8 * static_cast<double>(shape.experts) * u.replica + 2 * u.element * latent * u.replica;
-  out.routed =
-      copies * (u.input * expert_hidden * layout.etp + activation_input(shape.gated, width, training.stack, u) + 4);
-  // SwiGLU is fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too.
-  if (!shape.gated) out.routed += copies * u.element * width;
-  out.routed_activation = copies * (u.input * width + activation_factor(shape.gated, width, training.stack, u));
-  if (training.stack.legacy_moe_probs) out.routed_output = copies * u.element * expert_hidden;
-  if (training.stack.weighs_outputs) out.routed_output = copies * 4 * expert_hidden;
-  const double shared = static_cast<double>(shape.shared_width);
-  out.shared = (activation_input(shape.gated, shared, training.stack, u) + u.input * shared +
-                activation_factor(shape.gated, shared, training.stack, u)) *
-               u.slice;
-}
-
-void add_mixer(LayerLedger& out, const Layer& layer, const Training& training, const Layout& layout, Units u) {
-  switch (layer.mixer) {
+template <class V>
+void keep_mixer(Keeper<V>& out, const LayerSizes<V>& n) {
+  switch (n.layer.mixer) {
     case Mixer::None: return;
-    case Mixer::Attention: return add_attention(out, layer, training, layout, u);
-    case Mixer::Latent: return add_latent(out, layer, training, layout, u);
-    case Mixer::Mamba2: return add_mamba(out, layer, u);
-    case Mixer::DeltaNet: return add_delta(out, layer, u);
+    case Mixer::Attention: return keep_attention(out, n);
+    case Mixer::Latent: return keep_latent(out, n);
+    case Mixer::Mamba2: return keep_mamba(out, n);
+    case Mixer::DeltaNet: return keep_delta(out, n);
   }
 }
 
-/// Inputs of frozen linears need no keeping: only an adapter on them makes a weight gradient.
-void drop_frozen_inputs(LayerLedger& out, const Layer& layer, const Training& training, double norm_output, Units u) {
-  if (!training.lora.attention) out.mixer_norm = 0;
-  if (training.lora.ffn || layer.ffn != Ffn::Dense) return;
-  out.ffn_norm -= norm_output;
-  out.mlp_activation -= u.input * static_cast<double>(layer.dense.width) * u.slice;
+template <class V>
+void keep_ffn(Keeper<V>& out, const LayerSizes<V>& n) {
+  switch (n.layer.ffn) {
+    case Ffn::None: return;
+    case Ffn::Dense: return keep_dense(out, n);
+    case Ffn::Moe: return keep_moe(out, n);
+  }
 }
 
-void scale(LayerLedger& ledger, double tokens) {
-  for (double* field :
-       {&ledger.mixer_input, &ledger.mixer_norm, &ledger.mixer, &ledger.latent_up, &ledger.core, &ledger.ffn_input,
-        &ledger.ffn_norm, &ledger.mlp, &ledger.mlp_activation, &ledger.router, &ledger.routed,
-        &ledger.routed_activation, &ledger.routed_output, &ledger.shared, &ledger.statistics, &ledger.masks})
-    *field *= tokens;
+/// A norm's input, and what it keeps beside it.
+struct NormTensors {
+  Tensor input, behind, copies, output;
+};
+constexpr NormTensors kMixerNorm = {
+    {Fate::MixerInput, "mi", "input of the mixer's norm", kOffloadAttentionNorm},
+    {Fate::MixerInput, "mb", "input of the norm behind the mixer", kOffloadAttentionNorm},
+    {Fate::MixerInput, "mc", "fp32 copy and normalised input of a norm that is not fused", kOffloadAttentionNorm},
+    {Fate::MixerNorm, "mn", "input of the mixer's first GEMM", kOffloadQkvLinear}};
+constexpr NormTensors kFfnNorm = {
+    {Fate::FfnInput, "fi", "input of the FFN's norm", kOffloadMlpNorm},
+    {Fate::FfnInput, "fb", "input of the norm behind the FFN", kOffloadMlpNorm},
+    {Fate::FfnInput, "fc", "fp32 copy and normalised input of a norm that is not fused", kOffloadMlpNorm},
+    {Fate::FfnNorm, "fn", "input of the FFN's first GEMM", 0}};
+
+/// `output`: a trained linear reads what the norm made. Gemma has a norm behind each part too (`norms` 4).
+template <class V>
+void keep_norm(Keeper<V>& out, const LayerSizes<V>& n, const NormTensors& tensors, bool output) {
+  const Stack& stack = n.training.stack;
+  out.keep(tensors.input, n.element * n.hidden / n.r);
+  if (n.layer.norms == 4) out.keep(tensors.behind, n.element * n.hidden / n.r);
+  // the fp32 copy's other two bytes, the normalised input
+  if (!stack.fused_norms && n.model.norm == Norm::Rms) out.keep(tensors.copies, 4 * n.hidden / n.r);
+  if (output) out.keep(tensors.output, stack.keeps_gathered ? n.input * n.hidden : n.input * n.hidden / n.r);
+}
+
+/// All tensors of a layer, in bytes of a token. Inputs of frozen linears need no keeping: only an adapter on them makes
+/// a weight gradient.
+template <class V>
+void keep_layer(Keeper<V>& out, const LayerSizes<V>& n) {
+  const Layer& layer = n.layer;
+  const Training& training = n.training;
+  const bool mixer = layer.mixer != Mixer::None, ffn = layer.ffn != Ffn::None;
+  const bool parallel = mixer && ffn && layer.norms == 1;  // Falcon: one norm feeds both
+  if (mixer) keep_norm(out, n, kMixerNorm, !training.adapters() || training.lora.attention);
+  keep_mixer(out, n);
+  if (ffn && !parallel)
+    keep_norm(out, n, kFfnNorm, !training.adapters() || training.lora.ffn || layer.ffn != Ffn::Dense);
+  keep_ffn(out, n);
+  const V norms = symbol<V>("l_n", layer.norms, "norms of the layer", "model");
+  out.keep({Fate::Statistics, "st", "statistics of norms: fp32"}, (n.model.norm == Norm::Layer ? 8 : 4) * norms / n.r);
+  if (training.dropout > 0)
+    out.keep({Fate::Masks, "dr", "dropout masks: one byte an element"}, (mixer && ffn ? 2 : 1) * n.hidden / n.r);
+}
+
+LayerLedger ledger_without(unsigned away, const Model& model, const Layer& layer, const Training& training,
+                           const Layout& layout) {
+  Keeper<double> out(away);
+  keep_layer(out, LayerSizes<double>(model, layer, training, layout));
+  out.ledger().scale(rank_tokens(training, layout));
+  return out.ledger();
+}
+
+/// A token's outputs of the first, third, ... matrix product, the layer's input and the attention kernel's output.
+template <class V>
+V kept_by_ops(const LayerSizes<V>& n, const V& total, const V& core) {
+  const Layer& layer = n.layer;
+  V elements = 2 * n.hidden / n.r;  // input, and output of the last product
+  if (layer.mixer == Mixer::Attention)
+    elements = elements + (2 * q_on_rank(layer.attention, n.t) + kv_on_rank(layer.attention, n.t));
+  if (layer.ffn == Ffn::Dense)
+    elements = elements + symbol<V>("f", layer.dense.width, "width of the FFN", "model") / n.t;
+  if (layer.ffn == Ffn::Moe) {
+    const V width = symbol<V>("f", layer.moe.expert_width, "width of an expert", "model");
+    elements = elements + width * symbol<V>("k", layer.moe.top_k, "experts of a token", "model") / n.r;
+    elements = elements + symbol<V>("f_s", layer.moe.shared_width, "width of the shared experts", "model") / n.t;
+  }
+  return smaller(total, n.tokens * n.element * elements + core);
+}
+
+template <class V>
+V checkpoint(const RankSizes<V>& n) {
+  return n.tokens * n.element * n.hidden / n.r;
 }
 
 }  // namespace
@@ -193,105 +124,71 @@ double gemm_input_bytes(Precision precision) {
 }
 
 LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
-  const Units u = units(training, layout);
-  const double hidden = static_cast<double>(model.hidden) * u.replica;
-  const double gathered = training.stack.keeps_gathered ? static_cast<double>(model.hidden) : hidden;
-  const bool mixer = layer.mixer != Mixer::None, ffn = layer.ffn != Ffn::None;
-  const bool parallel = mixer && ffn && layer.norms == 1;  // Falcon: one norm feeds both
-  const bool eager = !training.stack.fused_norms && model.norm == Norm::Rms;
-  const double normalised = eager ? 4 * hidden : 0;  // the fp32 copy's other two bytes, the normalised input
-  const double post = layer.norms == 4 ? u.element * hidden : 0;  // Gemma: inputs of the norms behind
-  LayerLedger out;
-  if (mixer) {
-    out.mixer_input = u.element * hidden + post + normalised;
-    out.mixer_norm = u.input * gathered;
-    add_mixer(out, layer, training, layout, u);
-  }
-  if (ffn && !parallel) {
-    out.ffn_input = u.element * hidden + post + normalised;
-    out.ffn_norm = u.input * gathered;
-  }
-  if (layer.ffn == Ffn::Dense) {
-    const double width = static_cast<double>(layer.dense.width) * u.slice;
-    out.mlp = activation_input(layer.dense.gated, width, training.stack, u);
-    out.mlp_activation = u.input * width + activation_factor(layer.dense.gated, width, training.stack, u);
-  }
-  if (layer.ffn == Ffn::Moe) add_moe(out, model, layer.moe, training, layout, u);
-  out.statistics += layer.norms * statistics_bytes(model) * u.replica;
-  if (training.dropout > 0) out.masks = (mixer && ffn ? 2 : 1) * hidden;
-  if (training.adapters()) drop_frozen_inputs(out, layer, training, parallel ? 0 : u.input * gathered, u);
-  scale(out, u.tokens);
-  return out;
+  return ledger_without(0, model, layer, training, layout);
 }
 
-LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& model, const Training& training,
+LayerLedger left_on_gpu(const LayerLedger& ledger, const Layer& layer, const Model& model, const Training& training,
                         const Layout& layout) {
-  const std::uint16_t modules = training.offload.modules;
-  if (modules == 0) return ledger;
-  const Units u = units(training, layout);
-  if (modules & kOffloadAttentionNorm) ledger.mixer_input = 0;
-  if (modules & kOffloadQkvLinear) ledger.mixer_norm = 0;
-  if (modules & kOffloadMlpNorm) ledger.ffn_input = 0;
-  double output = 0;  // of the attention, on this rank, elements a token
-  if (layer.mixer == Mixer::Attention) {
-    output = static_cast<double>(layer.attention.q()) * u.slice;
-    if (modules & kOffloadCoreAttention)
-      ledger.mixer -= u.tokens * u.element * (output + 2 * kv_on_rank(layer.attention, layout.tp));
+  if (training.offload.modules == 0) return ledger;
+  return ledger_without(training.offload.modules, model, layer, training, layout);
+}
+
+bool dropped(Fate fate, unsigned modules, bool fused_norms, bool mlp) {
+  const unsigned experts = modules & kRecomputeMoe;
+  const bool rebuilt_mlp = modules & kRecomputeMlp, norms = (modules & kRecomputeNorm) && !fused_norms;
+  switch (fate) {
+    case Fate::MixerNorm: return norms;
+    case Fate::LatentUp: return modules & kRecomputeLatentUp;
+    case Fate::Core: return modules & kRecomputeCoreAttention;
+    case Fate::FfnNorm: return rebuilt_mlp ? fused_norms && mlp : norms;
+    case Fate::Mlp: return rebuilt_mlp;
+    case Fate::MlpActivation: return rebuilt_mlp || (modules & kRecomputeMlpActivation);
+    case Fate::Router:
+    case Fate::Routed:
+    case Fate::RoutedOutput: return experts;
+    case Fate::RoutedActivation: return experts || (modules & kRecomputeMoeActivation);
+    case Fate::Shared: return experts || (modules & kRecomputeSharedExperts);
+    case Fate::MixerInput:
+    case Fate::Mixer:
+    case Fate::FfnInput:
+    case Fate::Statistics:
+    case Fate::Masks: return false;
   }
-  if (layer.mixer == Mixer::Latent) {
-    output = static_cast<double>(layer.latent.heads * layer.latent.value_dim) * u.slice;
-    if (modules & kOffloadCoreAttention) ledger.latent_up = 0;
-  }
-  if (modules & kOffloadAttentionProjection) ledger.mixer -= u.tokens * u.element * output;
-  if (layer.ffn != Ffn::Moe) return ledger;
-  const double copies = u.tokens * routed_copies(layer.moe, training, u);
-  if (modules & kOffloadExpertFc1) ledger.routed -= copies * u.input * routed_hidden(model, layer.moe) * layout.etp;
-  if (modules & kOffloadMoeActivation)
-    ledger.routed -=
-        copies * activation_input(layer.moe.gated, static_cast<double>(layer.moe.expert_width), training.stack, u);
-  return ledger;
+  return false;
+}
+
+double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
+  const bool mlp = ledger[Fate::Mlp] > 0;
+  double kept = 0;
+  for (std::size_t i = 0; i < kFates; ++i)
+    if (const auto fate = static_cast<Fate>(i); !dropped(fate, modules, fused_norms, mlp)) kept += ledger[fate];
+  return kept;
 }
 
 double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
                 const Layout& layout) {
-  const Units u = units(training, layout);
-  double elements = 0;  // outputs of the first, third, ... GEMM
-  if (layer.mixer == Mixer::Attention)
-    elements += static_cast<double>(layer.attention.q()) * u.slice + kv_on_rank(layer.attention, layout.tp);
-  if (layer.ffn == Ffn::Dense) elements += static_cast<double>(layer.dense.width) * u.slice;
-  if (layer.ffn == Ffn::Moe)
-    elements += static_cast<double>(layer.moe.expert_width * layer.moe.top_k) * u.replica +
-                static_cast<double>(layer.moe.shared_width) * u.slice;
-  elements += static_cast<double>(model.hidden) * u.replica;
-  const double output = layer.mixer == Mixer::Attention ? static_cast<double>(layer.attention.q()) * u.slice : 0;
-  const double kept = u.tokens * u.element * (static_cast<double>(model.hidden) * u.replica + output + elements);
-  return std::min(ledger.total(), kept + ledger.core);
-}
-
-double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
-  double kept = ledger.total();
-  if (modules & kRecomputeCoreAttention) kept -= ledger.core;
-  if (modules & kRecomputeLatentUp) kept -= ledger.latent_up;
-  const bool mlp = modules & kRecomputeMlp;
-  if (mlp) kept -= ledger.mlp;
-  if (mlp || (modules & kRecomputeMlpActivation)) kept -= ledger.mlp_activation;
-  if (mlp && fused_norms && ledger.mlp > 0) kept -= ledger.ffn_norm;
-  if (modules & kRecomputeMoe)
-    kept -= ledger.router + ledger.routed + ledger.routed_activation + ledger.routed_output + ledger.shared;
-  else {
-    if (modules & kRecomputeMoeActivation) kept -= ledger.routed_activation;
-    if (modules & kRecomputeSharedExperts) kept -= ledger.shared;
-  }
-  if ((modules & kRecomputeNorm) && !fused_norms) {
-    kept -= ledger.mixer_norm;
-    if (!mlp) kept -= ledger.ffn_norm;
-  }
-  return kept;
+  return kept_by_ops(LayerSizes<double>(model, layer, training, layout), ledger.total(), ledger[Fate::Core]);
 }
 
 double layer_checkpoint(const Model& model, const Training& training, const Layout& layout) {
-  const Units u = units(training, layout);
-  return u.tokens * u.element * static_cast<double>(model.hidden) * u.replica;
+  return checkpoint(RankSizes<double>(model, training, layout));
+}
+
+std::vector<KeptTensor> kept_tensors(const Model& model, const Layer& layer, const Training& training,
+                                     const Layout& layout) {
+  const LayerSizes<Traced> n(model, layer, training, layout);
+  Keeper<Traced> out(n.tokens);
+  keep_layer(out, n);
+  return std::move(out.tensors());
+}
+
+Traced traced_ops(const Model& model, const Layer& layer, const Traced& total, const Traced& core,
+                  const Training& training, const Layout& layout) {
+  return kept_by_ops(LayerSizes<Traced>(model, layer, training, layout), total, core);
+}
+
+Traced traced_checkpoint(const Model& model, const Training& training, const Layout& layout) {
+  return checkpoint(RankSizes<Traced>(model, training, layout));
 }
 
 }  // namespace plan

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <vector>
+
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/traced.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
 
@@ -10,32 +15,50 @@ namespace plan {
 /// Tokens that one rank works on per micro-batch, before tensor parallelism splits them: b s / c.
 [[nodiscard]] double rank_tokens(const Training& training, const Layout& layout);
 
-/// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch.
-/// One field per fate: what a recompute module can drop stands apart from the rest (plan-formulas(7) D1-D4).
-struct LayerLedger {
-  double mixer_input = 0;        ///< residual stream into the mixer's norm
-  double mixer_norm = 0;         ///< that norm's output, the input of its first GEMM
-  double mixer = 0;              ///< q, k, v, latents, scan states, input of the output projection
-  double latent_up = 0;          ///< of MLA: what the up-projections and RoPE make (mla_up_proj)
-  double core = 0;               ///< softmax statistics, or the s*s tensors without flash (core_attn)
-  double ffn_input = 0;          ///< residual stream into the FFN's norm
-  double ffn_norm = 0;           ///< that norm's output
-  double mlp = 0;                ///< dense FFN: the activation's input (mlp)
-  double mlp_activation = 0;     ///< dense FFN: the activation's output (mlp, mlp_act)
-  double router = 0;             ///< logits and probabilities
-  double routed = 0;             ///< permuted tokens and activation inputs of the experts (moe)
-  double routed_activation = 0;  ///< activation outputs of the experts (moe, moe_act)
-  double routed_output = 0;      ///< copies of the experts' outputs (older dispatchers)
-  double shared = 0;             ///< shared experts (moe, shared_experts)
-  double statistics = 0;         ///< one or two numbers a token and norm
-  double masks = 0;              ///< residual dropout
+/// What recomputation may do with a tensor that a layer keeps: one value for all that a module drops together
+/// (plan-formulas(7) D1-D4).
+enum class Fate : std::uint8_t {
+  MixerInput,        ///< residual stream into the mixer's norm
+  MixerNorm,         ///< that norm's output, the input of its first GEMM
+  Mixer,             ///< q, k, v, latents, scan states, input of the output projection
+  LatentUp,          ///< of MLA: what the up-projections and RoPE make (mla_up_proj)
+  Core,              ///< softmax statistics, or the s*s tensors without flash (core_attn)
+  FfnInput,          ///< residual stream into the FFN's norm
+  FfnNorm,           ///< that norm's output
+  Mlp,               ///< dense FFN: the activation's input (mlp)
+  MlpActivation,     ///< dense FFN: the activation's output (mlp, mlp_act)
+  Router,            ///< logits and probabilities
+  Routed,            ///< permuted tokens and activation inputs of the experts (moe)
+  RoutedActivation,  ///< activation outputs of the experts (moe, moe_act)
+  RoutedOutput,      ///< copies of the experts' outputs (older dispatchers)
+  Shared,            ///< shared experts (moe, shared_experts)
+  Statistics,        ///< one or two numbers a token and norm
+  Masks,             ///< residual dropout
+};
+inline constexpr std::size_t kFates = 16;
 
+/// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch, by their fate.
+class LayerLedger {
+ public:
+  double& operator[](Fate fate) { return bytes_[static_cast<std::size_t>(fate)]; }
+  double operator[](Fate fate) const { return bytes_[static_cast<std::size_t>(fate)]; }
   /// Everything that backward of the FFN frees before backward of the mixer starts.
-  double ffn() const {
-    return ffn_input + ffn_norm + mlp + mlp_activation + router + routed + routed_activation + routed_output + shared;
+  double ffn() const { return sum(Fate::FfnInput, Fate::Shared); }
+  double total() const { return sum(Fate::MixerInput, Fate::Masks); }
+  /// All of it `times` over: from a token to the tokens of a micro-batch.
+  void scale(double times) {
+    for (double& bytes : bytes_) bytes *= times;
   }
-  double total() const { return mixer_input + mixer_norm + mixer + latent_up + core + ffn() + statistics + masks; }
   bool operator==(const LayerLedger&) const = default;
+
+ private:
+  double sum(Fate first, Fate last) const {
+    double bytes = 0;
+    for (auto fate = static_cast<std::size_t>(first); fate <= static_cast<std::size_t>(last); ++fate)
+      bytes += bytes_[fate];
+    return bytes;
+  }
+  std::array<double, kFates> bytes_{};
 };
 
 /// The ledger of one layer under the layout's tp, cp, ep, etp, micro_batch and sequence parallelism.
@@ -47,14 +70,17 @@ struct LayerLedger {
 [[nodiscard]] LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training,
                                        const Layout& layout);
 
-/// Bytes left of a ledger when `modules` (RecomputeModule bits) are dropped and rebuilt.
-/// `fused_norms`: the norm's output is rebuilt with the GEMM that it is fused into.
+/// Does recomputing `modules` (RecomputeModule bits) drop tensors of this fate? `fused_norms`: the norm's output is
+/// rebuilt with the GEMM that it is fused into, that of the dense FFN with its `mlp`.
+[[nodiscard]] bool dropped(Fate fate, unsigned modules, bool fused_norms, bool mlp);
+
+/// Bytes left of a ledger when `modules` are dropped and rebuilt.
 [[nodiscard]] double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
 
 /// What stays on the GPU of a ledger when the inputs of `training.offload.modules` wait in host memory: of the norms
 /// the residual stream, of the attention q, k and v, of its projection the attention's output, of the experts the
 /// permuted tokens, of their activation its input [MCORE].
-[[nodiscard]] LayerLedger left_on_gpu(LayerLedger ledger, const Layer& layer, const Model& model,
+[[nodiscard]] LayerLedger left_on_gpu(const LayerLedger& ledger, const Layer& layer, const Model& model,
                                       const Training& training, const Layout& layout);
 
 /// Bytes of one layer that wait there: all that it keeps if whole layers go, else what is not left.
@@ -78,6 +104,25 @@ struct LayerLedger {
 
 /// Bytes per element of a tensor that is kept only as the input of a GEMM.
 [[nodiscard]] double gemm_input_bytes(Precision precision);
+
+/// One tensor of a layer's ledger with its equation: bytes of a micro-batch on the rank.
+struct KeptTensor {
+  Fate fate;
+  std::uint16_t offload;  ///< OffloadModule bit that sends it to host memory; 0 = none
+  const char* name;       ///< its letters within the layer
+  const char* what;
+  Traced bytes;
+};
+
+// The laws above, told: each computes what its namesake does, by the same lines.
+
+/// Tensors that add up to layer_ledger.
+[[nodiscard]] std::vector<KeptTensor> kept_tensors(const Model& model, const Layer& layer, const Training& training,
+                                                   const Layout& layout);
+/// kept_ops; `total` and `core` stand for the whole ledger and its softmax statistics.
+[[nodiscard]] Traced traced_ops(const Model& model, const Layer& layer, const Traced& total, const Traced& core,
+                                const Training& training, const Layout& layout);
+[[nodiscard]] Traced traced_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
 // The closed forms of the textbooks stand, as text and code, in formulas/textbook_activations.hpp.
 

@@ -7,35 +7,44 @@
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/states.hpp"
+#include "formulas/traced.hpp"
 #include "formulas/training.hpp"
 
 namespace plan {
 
-/// Alive only while one layer runs (plan-formulas(7) D6 b-e).
-struct LayerTransient {
-  double forward = 0;             ///< MoE dispatcher, key-value buffers of context parallelism
-  double ffn_backward = 0;        ///< incoming gradient, gradient of the activation's input
-  double attention_backward = 0;  ///< gradients in and out, fp32 dQ accumulator, expanded dK and dV
+/// Alive only while one layer runs (plan-formulas(7) D6 b-e). V: double, or Traced for who asks how.
+template <class V>
+struct LayerTransientOf {
+  V forward = 0.0;             ///< MoE dispatcher, key-value buffers of context parallelism
+  V ffn_backward = 0.0;        ///< incoming gradient, gradient of the activation's input
+  V attention_backward = 0.0;  ///< gradients in and out, fp32 dQ accumulator, expanded dK and dV
 };
+using LayerTransient = LayerTransientOf<double>;
 [[nodiscard]] LayerTransient layer_transient(const Model& model, const Layer& layer, const Training& training,
                                              const Layout& layout);
+[[nodiscard]] LayerTransientOf<Traced> traced_transient(const Model& model, const Layer& layer,
+                                                        const Training& training, const Layout& layout);
 
 /// What the head and its loss keep and need, per micro-batch (plan-formulas(7) D6 a).
-struct HeadMemory {
-  double saved = 0;     ///< inputs of final norm and head
-  double logits = 0;    ///< what the loss keeps for its backward pass
-  double loss = 0;      ///< logits in all their copies at the loss's own peak
-  double hole = 0;      ///< freed logits whose place is too small for their gradients: reserved, not allocated
-  double backward = 0;  ///< logits' gradient with the head's input gradient, whole and scattered
-  double resident = 0;  ///< head input gathered over sequence parallel ranks, a buffer kept once used
+template <class V>
+struct HeadMemoryOf {
+  V saved = 0.0;     ///< inputs of final norm and head
+  V logits = 0.0;    ///< what the loss keeps for its backward pass
+  V loss = 0.0;      ///< logits in all their copies at the loss's own peak
+  V hole = 0.0;      ///< freed logits whose place is too small for their gradients: reserved, not allocated
+  V backward = 0.0;  ///< logits' gradient with the head's input gradient, whole and scattered
+  V resident = 0.0;  ///< head input gathered over sequence parallel ranks, a buffer kept once used
 };
+using HeadMemory = HeadMemoryOf<double>;
+[[nodiscard]] HeadMemory head_memory(const Model& model, const Training& training, const Layout& layout);
+[[nodiscard]] HeadMemoryOf<Traced> traced_head(const Model& model, const Training& training, const Layout& layout);
+
 /// Rows of embedding and head on one rank: Megatron pads the vocabulary, others split it as it is.
 [[nodiscard]] double vocab_rows(const Model& model, const Training& training, const Layout& layout);
 
-[[nodiscard]] HeadMemory head_memory(const Model& model, const Training& training, const Layout& layout);
-
 /// What the embedding keeps: token ids, dropout mask.
 [[nodiscard]] double embedding_saved(const Model& model, const Training& training, const Layout& layout);
+[[nodiscard]] Traced traced_embedding(const Model& model, const Training& training, const Layout& layout);
 
 /// Gradient that a pipeline stage behind the first keeps referenced after it sent it: 2 N h / t.
 [[nodiscard]] double stale_gradient(const Model& model, const Training& training, const Layout& layout);

@@ -182,6 +182,20 @@ void MemoryModel::recompute(const Recompute& choice) {
   }
 }
 
+LayerTensors MemoryModel::tensors(int kind) const {
+  const Layer& layer = problem_->model.kinds[static_cast<std::size_t>(kind)];
+  const Recompute& recompute = split_.recompute;
+  const bool modules = recompute.kind == RecomputeKind::Selective && !(recompute.modules & kRecomputeOps);
+  const bool fused = fused_norm(layer, training_.stack), mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > 0;
+  LayerTensors out;
+  for (KeptTensor& tensor : kept_tensors(problem_->model, layer, training_, split_)) {
+    const bool away = tensor.offload & training_.offload.modules;
+    const bool rebuilt = modules && dropped(tensor.fate, recompute.modules, fused, mlp);
+    (away ? out.offloaded : rebuilt ? out.rebuilt : out.kept).push_back(std::move(tensor));
+  }
+  return out;
+}
+
 void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
   for (Shape& shape : shapes_)
     if (shape.rows == rows && shape.columns == columns) {

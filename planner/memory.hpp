@@ -111,6 +111,13 @@ struct ActivityMemory {
   bool moe = false, has_head = false, has_embedding = false;
 };
 
+/// The tensors of one layer by where they are between its forward and its backward pass.
+struct LayerTensors {
+  std::vector<KeptTensor> kept{};       ///< on the GPU
+  std::vector<KeptTensor> rebuilt{};    ///< nowhere: computed again
+  std::vector<KeptTensor> offloaded{};  ///< in host memory
+};
+
 /// Memory of all stages of a problem under layouts that split layers alike.
 class MemoryModel {
  public:
@@ -120,6 +127,12 @@ class MemoryModel {
 
   const LayerMemory& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }
   const EndMemory& ends() const { return ends_; }
+  /// Training as the stack runs it on this GPU: what the laws of this model are asked with.
+  const Training& training() const { return training_; }
+
+  /// The tensors that layer(kind).kept sums up under the modules chosen for recomputation, each with its equation;
+  /// under recomputation of whole layers or single operations all that layer(kind).saved sums up.
+  [[nodiscard]] LayerTensors tensors(int kind) const;
 
   /// Changes what is recomputed; everything else stays as constructed.
   void recompute(const Recompute& choice);

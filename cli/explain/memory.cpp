@@ -7,34 +7,14 @@
 #include "cli/explain/parts.hpp"
 #include "cli/explain/terms.hpp"
 #include "cli/terminal/format.hpp"
-#include "formulas/activation.hpp"
 #include "formulas/states.hpp"
 #include "planner/cost.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/memory.hpp"
-#include "planner/stages.hpp"
 
 namespace plan {
 namespace {
 
 constexpr const char* kLayout = "layout";
 constexpr const char* kModel = "model and layout";
-
-/// A stage as the memory model sees it.
-struct Rank {
-  MemoryModel model;
-  StageContent content;
-  int layers = 0;
-};
-
-Rank rank_of(const Plan& plan, int stage) {
-  const Layout& layout = plan.best.layout;
-  const CostModel costs(plan.problem, split_of(layout));
-  const Stages stages = plan_stages(plan.problem, costs, layout);
-  const auto content = static_cast<std::size_t>(stages.content_of[static_cast<std::size_t>(stage)]);
-  return {MemoryModel(plan.problem, layout), stages.contents[content],
-          stages.stage_layers[static_cast<std::size_t>(stage)]};
-}
 
 const StageMemory& memory_of(const Plan& plan, int stage) { return plan.best.stages[static_cast<std::size_t>(stage)]; }
 
@@ -43,7 +23,7 @@ struct Counts {
   double dense = 0, expert = 0;
 };
 
-Counts trained(const Plan& plan, const Rank& rank) {
+Counts trained(const Plan& plan, const StageRank& rank) {
   Counts counts;
   for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
     const LayerMemory& layer = rank.model.layer(static_cast<int>(kind));
@@ -59,7 +39,7 @@ Counts trained(const Plan& plan, const Rank& rank) {
 }
 
 /// Trained parameters of one layer kind on a rank: its weights, shape by shape.
-Explanation layer_parameters(const Plan& plan, const Rank& rank, int kind, bool experts) {
+Explanation layer_parameters(const Plan& plan, const StageRank& rank, int kind, bool experts) {
   const Model& model = plan.problem.model;
   const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
   Layer mixer = layer;
@@ -92,7 +72,7 @@ Explanation layer_parameters(const Plan& plan, const Rank& rank, int kind, bool 
 }
 
 /// Trained parameters of a stage on one rank, layer kinds and ends.
-Explanation stage_parameters(const Plan& plan, const Rank& rank, bool experts, double value) {
+Explanation stage_parameters(const Plan& plan, const StageRank& rank, bool experts, double value) {
   ExplainedSum sum;
   for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
     const int count = rank.content.layers_of_kind[kind];
@@ -121,7 +101,7 @@ Explanation stage_parameters(const Plan& plan, const Rank& rank, bool experts, d
 Explanation explain_state(const Plan& plan, int stage, const char* what, double bytes_per_parameter, bool sharded,
                           Bytes reported, const char* bytes_meaning) {
   const Layout& layout = plan.best.layout;
-  const Rank rank = rank_of(plan, stage);
+  const StageRank rank = stage_rank(plan, stage);
   const Counts counts = trained(plan, rank);
   const double d = sharded ? layout.shard_group() : 1;
   const double d_expert =
@@ -156,75 +136,6 @@ Explanation explain_state(const Plan& plan, int stage, const char* what, double 
   return out;
 }
 
-/// Average bytes that a layer of the stage keeps per micro-batch.
-double kept_per_layer(const Plan& plan, const Rank& rank) {
-  const Recompute& recompute = plan.best.layout.recompute;
-  double kept = 0, checkpoint = 0, saved = 0;
-  for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
-    const LayerMemory& layer = rank.model.layer(static_cast<int>(kind));
-    const int count = rank.content.layers_of_kind[kind];
-    kept += count * layer.kept, checkpoint += count * layer.checkpoint, saved += count * layer.saved;
-  }
-  const double layers = std::max(1, rank.layers);
-  if (recompute.kind != RecomputeKind::Full) return kept / layers;
-  if (recompute.layers > 0) {  // the first of every chunk
-    const double share = recomputed_layers(recompute, plan.best.layout.vp, rank.layers) / layers;
-    return (share * checkpoint + (1 - share) * saved) / layers;
-  }
-  return checkpoint / std::max(1, recompute.uniform) / layers;
-}
-
-/// What selective recomputation drops of a layer kind, or all but its input under full recomputation.
-Explanation kept_of_kind(const Plan& plan, const Rank& rank, int kind, const std::string& name) {
-  const Recompute& recompute = plan.best.layout.recompute;
-  const LayerMemory& layer = rank.model.layer(kind);
-  if (recompute.kind == RecomputeKind::None) return explain_ledger(plan, name, kind);
-  Explanation all = explain_ledger(plan, "a", kind);
-  const bool full = recompute.kind == RecomputeKind::Full;
-  const double kept = full ? layer.checkpoint : layer.kept;
-  Explanation out =
-      explained("bytes that one layer keeps of a micro-batch under recomputation", "a - d", kept, "bytes",
-                {{"a", layer.saved, "kept without recomputation", {}},
-                 {"d", layer.saved - kept,
-                  full ? "dropped: everything but the layer's input" : "dropped: what the chosen modules compute again",
-                  "recompute"}},
-                {}, {std::move(all)});
-  out.name = name;
-  return out;
-}
-
-/// `kept` as the average of the stage's layer kinds.
-Explanation kept_of_layer(const Plan& plan, const Rank& rank, double kept) {
-  const Recompute& recompute = plan.best.layout.recompute;
-  ExplainedSum sum;
-  double covered = 0;
-  for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
-    const int count = rank.content.layers_of_kind[kind];
-    if (count == 0) continue;
-    const std::string suffix = fmt::format("{}", kind);
-    Explanation part = kept_of_kind(plan, rank, static_cast<int>(kind), "k_" + suffix);
-    covered += count * part.value / std::max(1, rank.layers);
-    sum.give({"l_" + suffix, static_cast<double>(count), "layers of this kind on the stage", kLayout});
-    const std::string title = part.title;
-    sum.add("l_" + suffix + "*", title, std::move(part));
-  }
-  std::string equation = fmt::format("({})/l", sum.equation);
-  sum.give({"l", static_cast<double>(std::max(1, rank.layers)), "layers of the stage", kLayout});
-  if (recompute.uniform > 1 && recompute.kind == RecomputeKind::Full && recompute.layers <= 0) {
-    equation = fmt::format("({})/(l*u)", sum.equation);
-    sum.give({"u", static_cast<double>(recompute.uniform), "layers from one kept input to the next", "recompute"});
-    covered /= recompute.uniform;
-  }
-  if (std::fabs(kept - covered) > 0.5) {
-    equation += " + x";
-    sum.give({"x", kept - covered, "of layers that are not recomputed", "recompute"});
-  }
-  Explanation out = explained("bytes that a layer keeps per micro-batch, average of the stage", equation, kept, "bytes",
-                              std::move(sum.symbols), {}, std::move(sum.parts));
-  out.name = "k";
-  return out;
-}
-
 }  // namespace
 
 Result<Explanation> explain_weights(const Plan& plan, int stage) {
@@ -254,38 +165,6 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   out.parts.push_back(
       explained("bytes of optimizer state per parameter", sum.equation, each, "", std::move(sum.symbols)));
   out.parts.back().name = "k";
-  return out;
-}
-
-Result<Explanation> explain_activations(const Plan& plan, int stage) {
-  const StageMemory& memory = memory_of(plan, stage);
-  if (memory.activations.value == 0)
-    return fail({"nothing_to_explain", fmt::format("stage {} peaks at a moment when it holds no activations", stage)});
-  const Layout& layout = plan.best.layout;
-  const Rank rank = rank_of(plan, stage);
-  const double in_flight = held(
-      {.schedule = layout.schedule, .pp = layout.pp, .vp = layout.vp, .micro_batches = plan.best.micro_batches}, stage);
-  const double kept = kept_per_layer(plan, rank);
-  const double embedding = rank.content.embedding ? rank.model.ends().embedding_saved : 0;
-  const double covered = in_flight * (rank.layers * kept + embedding);
-  Explanation out{.name = {},
-                  .title = fmt::format("activations that stage {} holds at its peak", stage),
-                  .equation = embedding > 0 ? "held*(l*k + e)" : "held*l*k",
-                  .value = static_cast<double>(memory.activations.value),
-                  .unit = "bytes",
-                  .source =
-                      "k: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors that TransformerEngine saves; "
-                      "held: the pipeline schedule"};
-  out.symbols = {{"held", in_flight, "micro-batches held at once", "schedule"},
-                 {"l", static_cast<double>(rank.layers), "layers of the stage", kLayout},
-                 {"k", kept, "bytes that a layer keeps per micro-batch", kModel}};
-  out.parts.push_back(kept_of_layer(plan, rank, kept));
-  if (embedding > 0) out.symbols.push_back({"e", embedding, "bytes that the embedding keeps: 8 a token", kModel});
-  const double rest = out.value - covered;
-  if (std::fabs(rest) > 1) {
-    out.equation += " + z";
-    out.symbols.push_back({"z", rest, "inputs of head and loss, prediction modules", kModel});
-  }
   return out;
 }
 

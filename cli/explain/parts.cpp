@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "planner/stages.hpp"
+
 namespace plan {
 
 Explanation explained(std::string title, std::string equation, double value, std::string unit,
@@ -18,6 +20,14 @@ Explanation explained(std::string title, std::string equation, double value, std
           .parts = std::move(parts)};
 }
 
+Explanation explained(std::string title, const Traced& law, std::string unit, std::string source) {
+  std::vector<ExplainedSymbol> symbols;
+  for (const TracedSymbol& symbol : law.symbols())
+    symbols.push_back({symbol.name, symbol.value, symbol.meaning, symbol.origin});
+  return explained(std::move(title), law.equation(), law.value(), std::move(unit), std::move(symbols),
+                   std::move(source));
+}
+
 void ExplainedSum::add(const std::string& factor, ExplainedSymbol symbol) {
   if (symbol.value == 0) return;
   equation += (equation.empty() ? "" : " + ") + factor + symbol.name;
@@ -28,6 +38,18 @@ void ExplainedSum::add(const std::string& factor, std::string meaning, Explanati
   if (part.value == 0) return;
   add(factor, {part.name, part.value, std::move(meaning), {}});
   parts.push_back(std::move(part));
+}
+
+StageRank stage_rank(const Plan& plan, int stage) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  const Stages stages = plan_stages(plan.problem, costs, layout);
+  StageRank out{.model = MemoryModel(plan.problem, layout)};
+  out.content = stages.contents[static_cast<std::size_t>(stages.content_of[static_cast<std::size_t>(stage)])];
+  out.sums = out.model.sums(out.content);
+  out.held = held(pipeline_of(plan.problem, layout), stage);
+  out.instant = out.model.peak_instant(layout, stage, out.content, out.held);
+  return out;
 }
 
 SlowestStage slowest_stage(const Plan& plan) {

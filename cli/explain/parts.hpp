@@ -5,8 +5,10 @@
 
 #include "cli/explain/explanation.hpp"
 #include "formulas/flops.hpp"
+#include "formulas/traced.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/kernels.hpp"
+#include "planner/memory.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {
@@ -15,6 +17,9 @@ namespace plan {
 [[nodiscard]] Explanation explained(std::string title, std::string equation, double value, std::string unit,
                                     std::vector<ExplainedSymbol> symbols, std::string source = {},
                                     std::vector<Explanation> parts = {});
+
+/// The same of what a law told.
+[[nodiscard]] Explanation explained(std::string title, const Traced& law, std::string unit, std::string source = {});
 
 /// A sum that grows term by term: "a + 3*b + ...". Terms of value 0 are left out.
 class ExplainedSum {
@@ -41,6 +46,16 @@ struct SlowestStage {
 };
 [[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
 
+/// A stage as the memory model sees it.
+struct StageRank {
+  MemoryModel model;
+  StageContent content{};
+  StageSums sums{};
+  double held = 0;        ///< micro-batches held at once
+  std::string instant{};  ///< what runs when it peaks
+};
+[[nodiscard]] StageRank stage_rank(const Plan& plan, int stage);
+
 // Seconds of one micro-batch and their parts.
 [[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
                                           const std::vector<KernelTime>& kernels, double value);
@@ -50,8 +65,10 @@ struct SlowestStage {
 [[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
 [[nodiscard]] Explanation explain_hardware_flops(const Plan& plan, double value);
 
-/// Bytes that one layer kind keeps of a micro-batch without recomputation, tensor by tensor.
-[[nodiscard]] Explanation explain_ledger(const Plan& plan, std::string name, int kind);
+/// Bytes that one layer kind keeps of a micro-batch under the recomputation that `memory` was made with, tensor by
+/// tensor; `whole`: without it.
+[[nodiscard]] Explanation explain_ledger(const Plan& plan, const MemoryModel& memory, std::string name, int kind,
+                                         bool whole = false);
 
 /// Seconds of one collective of `size` bytes, as the planner counts it.
 [[nodiscard]] Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,

@@ -25,9 +25,9 @@ struct Gpt3 {
   }
   LayerLedger ledger() const { return layer_ledger(model, model.kinds[0], training, layout); }
   /// The paper leaves out the norms' two numbers per token.
-  double paper() const { return ledger().total() - ledger().statistics; }
+  double paper() const { return ledger().total() - ledger()[Fate::Statistics]; }
   double paper_selective() const {
-    return kept_selective(ledger(), kRecomputeCoreAttention, true) - ledger().statistics;
+    return kept_selective(ledger(), kRecomputeCoreAttention, true) - ledger()[Fate::Statistics];
   }
 };
 

@@ -1,0 +1,25 @@
+// Dense FFN, gated (SwiGLU, GeGLU: arXiv:2002.05202) or plain: what it keeps beside its norm.
+// A fused activation keeps its input only; an unfused gate also SiLU's output. Inputs of frozen linears are not kept:
+// only an adapter on them makes a weight gradient. Source: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors
+// that TransformerEngine saves. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/layer_trail.hpp"
+
+namespace plan {
+
+template <class V>
+void keep_dense(Keeper<V>& out, const LayerSizes<V>& n) {
+  const DenseShape& shape = n.layer.dense;
+  const V width = symbol<V>("f", shape.width, "width of the FFN", "model") / n.t;
+  out.keep({Fate::Mlp, "ml",
+            shape.gated ? "activation's input of the dense FFN: gate and up" : "activation's input of the dense FFN"},
+           activation_input_bytes(n) * gates<V>(shape.gated) * width);
+  if (!n.training.adapters() || n.training.lora.ffn)
+    out.keep({Fate::MlpActivation, "ma", "activation's output of the dense FFN"}, n.input * width);
+  if (shape.gated && !n.training.stack.fused_activation)
+    out.keep({Fate::MlpActivation, "mg", "SiLU's output, which an unfused gate multiplies"}, n.element * width);
+}
+
+template void keep_dense(Keeper<double>&, const LayerSizes<double>&);
+template void keep_dense(Keeper<Traced>&, const LayerSizes<Traced>&);
+
+}  // namespace plan

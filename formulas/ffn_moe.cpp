@@ -1,0 +1,72 @@
+// Mixture of experts: what router, routed and shared experts keep beside their norm.
+// Routed tokens come in copies, one an expert; the most loaded rank holds `routing_imbalance` times the mean. SwiGLU is
+// fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too. Source: the tensors
+// that Megatron-LM and TransformerEngine save. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/layer_trail.hpp"
+
+namespace plan {
+namespace {
+
+/// SiLU's output, which an unfused gate multiplies and keeps.
+bool keeps_factor(const MoeShape& shape, const Stack& stack) { return shape.gated && !stack.fused_activation; }
+
+template <class V>
+void keep_router(Keeper<V>& out, const LayerSizes<V>& n) {
+  const MoeShape& shape = n.layer.moe;
+  out.keep({Fate::Router, "ro", "router's logits and probabilities: fp32"},
+           8 * symbol<V>("E", shape.experts, "experts", "model") / n.r);
+  if (shape.latent > 0)
+    out.keep({Fate::Router, "rl", "tokens in the experts' narrower space, in and out"},
+             2 * n.element * symbol<V>("d", shape.latent, "width that experts see", "model") / n.r);
+}
+
+template <class V>
+void keep_routed(Keeper<V>& out, const LayerSizes<V>& n) {
+  const MoeShape& shape = n.layer.moe;
+  const Stack& stack = n.training.stack;
+  const V width = symbol<V>("f", shape.expert_width, "width of an expert", "model");
+  const V seen = routed_width(n), copies = routed_copies(n);
+  const V shared_by = symbol<V>("x_t", n.layout.etp, "ranks that share an expert", "layout");
+  out.keep({Fate::Routed, "ei", "routed experts: their input", kOffloadExpertFc1}, copies * n.input * seen * shared_by);
+  out.keep({Fate::Routed, "ex", "routed experts: the activation's input", kOffloadMoeActivation},
+           copies * activation_input_bytes(n) * gates<V>(shape.gated) * width);
+  out.keep({Fate::Routed, "ep", "routed experts: probabilities, fp32"}, copies * 4);
+  if (!shape.gated)
+    out.keep({Fate::Routed, "eu", "routed experts: the activation's output before it is weighted"},
+             copies * n.element * width);
+  out.keep({Fate::RoutedActivation, "ea", "routed experts: the activation's output"}, copies * n.input * width);
+  if (keeps_factor(shape, stack))
+    out.keep({Fate::RoutedActivation, "eg", "routed experts: SiLU's output, which an unfused gate multiplies"},
+             copies * n.element * width);
+  if (stack.weighs_outputs)
+    out.keep({Fate::RoutedOutput, "eo", "outputs of the routed experts: fp32"}, copies * 4 * seen);
+  else if (stack.legacy_moe_probs)
+    out.keep({Fate::RoutedOutput, "eo", "outputs of the routed experts"}, copies * n.element * seen);
+}
+
+template <class V>
+void keep_shared(Keeper<V>& out, const LayerSizes<V>& n) {
+  const MoeShape& shape = n.layer.moe;
+  if (shape.shared_width == 0) return;
+  const V width = symbol<V>("f_s", shape.shared_width, "width of the shared experts", "model") / n.t;
+  out.keep({Fate::Shared, "sh", "shared experts: the activation's input"},
+           activation_input_bytes(n) * gates<V>(shape.gated) * width);
+  out.keep({Fate::Shared, "sa", "shared experts: the activation's output"}, n.input * width);
+  if (keeps_factor(shape, n.training.stack))
+    out.keep({Fate::Shared, "sg", "shared experts: SiLU's output, which an unfused gate multiplies"},
+             n.element * width);
+}
+
+}  // namespace
+
+template <class V>
+void keep_moe(Keeper<V>& out, const LayerSizes<V>& n) {
+  keep_router(out, n);
+  keep_routed(out, n);
+  keep_shared(out, n);
+}
+
+template void keep_moe(Keeper<double>&, const LayerSizes<double>&);
+template void keep_moe(Keeper<Traced>&, const LayerSizes<Traced>&);
+
+}  // namespace plan

@@ -1,0 +1,72 @@
+// Numbers that carry their equation. Tested by tests/formulas/traced_test.cpp, which evaluates the text.
+#include "formulas/traced.hpp"
+
+#include <charconv>
+#include <cstring>
+
+namespace plan {
+namespace {
+
+/// Shortest digits that read back as the same number: "2", "1.03125".
+std::string digits(double value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
+}
+
+}  // namespace
+
+Traced::Traced(double literal) : value_(literal), text_(digits(literal)) {}
+Traced::Traced(const TracedSymbol& symbol) : value_(symbol.value), text_(symbol.name), symbols_{symbol} {}
+
+std::string Traced::bracketed(Binding needed) const { return binding_ < needed ? "(" + text_ + ")" : text_; }
+
+Traced& Traced::with_symbols_of(const Traced& other) {
+  for (const TracedSymbol& symbol : other.symbols_) {
+    const auto same = [&](const TracedSymbol& known) { return std::strcmp(known.name, symbol.name) == 0; };
+    if (std::none_of(symbols_.begin(), symbols_.end(), same)) symbols_.push_back(symbol);
+  }
+  return *this;
+}
+
+Traced operator+(const Traced& a, const Traced& b) {
+  if (a.value_ == 0) return b;
+  if (b.value_ == 0) return a;
+  Traced out(a.value_ + b.value_, a.text_ + " + " + b.text_, Traced::Binding::Sum);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced operator-(const Traced& a, const Traced& b) {
+  if (b.value_ == 0) return a;
+  Traced out(a.value_ - b.value_, a.text_ + " - " + b.bracketed(Traced::Binding::Product), Traced::Binding::Sum);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced operator*(const Traced& a, const Traced& b) {
+  constexpr auto kProduct = Traced::Binding::Product;
+  Traced out(a.value_ * b.value_, a.bracketed(kProduct) + "*" + b.bracketed(kProduct), kProduct);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced operator/(const Traced& a, const Traced& b) {
+  Traced out(a.value_ / b.value_, a.bracketed(Traced::Binding::Product) + "/" + b.bracketed(Traced::Binding::Atom),
+             Traced::Binding::Product);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced larger(const Traced& a, const Traced& b) {
+  Traced out(larger(a.value_, b.value_), "max(" + a.text_ + ", " + b.text_ + ")", Traced::Binding::Atom);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced smaller(const Traced& a, const Traced& b) {
+  Traced out(smaller(a.value_, b.value_), "min(" + a.text_ + ", " + b.text_ + ")", Traced::Binding::Atom);
+  return out.with_symbols_of(a).with_symbols_of(b);
+}
+
+Traced rounded_up(const Traced& a) {
+  Traced out(rounded_up(a.value_), "ceil(" + a.text_ + ")", Traced::Binding::Atom);
+  return out.with_symbols_of(a);
+}
+
+}  // namespace plan

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/// Laws that tell how they came to their number.
+///
+/// A law is written once, as a template over its number V. With V = double it is plain arithmetic: what the search
+/// runs. With V = Traced the same lines carry, beside the value, the equation as text and the symbols that occur in it:
+/// what `plan explain` prints. So an explanation is the computation itself and cannot leave anything over.
+namespace plan {
+
+/// A symbol of an equation: its letter, its value, what it means and where the value came from ("model", "layout").
+struct TracedSymbol {
+  const char* name;
+  double value;
+  const char* meaning;
+  const char* origin;
+};
+
+/// A number with the equation that gave it, in the grammar of formulas/formula.hpp. A letter means one thing within one
+/// equation. Terms that are 0 drop out of sums, so that a layer's equation names only what the layer has.
+class Traced {
+ public:
+  Traced(double literal);  // NOLINT(google-explicit-constructor): laws mix numbers and symbols
+  explicit Traced(const TracedSymbol& symbol);
+
+  double value() const { return value_; }
+  const std::string& equation() const { return text_; }
+  const std::vector<TracedSymbol>& symbols() const { return symbols_; }
+
+  friend Traced operator+(const Traced& a, const Traced& b);
+  friend Traced operator-(const Traced& a, const Traced& b);
+  friend Traced operator*(const Traced& a, const Traced& b);
+  friend Traced operator/(const Traced& a, const Traced& b);
+  friend Traced larger(const Traced& a, const Traced& b);
+  friend Traced smaller(const Traced& a, const Traced& b);
+  friend Traced rounded_up(const Traced& a);
+
+ private:
+  /// How tightly the outermost operation binds: decides on brackets.
+  enum class Binding { Sum, Product, Atom };
+
+  Traced(double value, std::string text, Binding binding) : value_(value), text_(std::move(text)), binding_(binding) {}
+  std::string bracketed(Binding needed) const;
+  Traced& with_symbols_of(const Traced& other);
+
+  double value_ = 0;
+  std::string text_{};
+  Binding binding_ = Binding::Atom;
+  std::vector<TracedSymbol> symbols_{};
+};
+
+inline double larger(double a, double b) { return std::max(a, b); }
+inline double smaller(double a, double b) { return std::min(a, b); }
+inline double rounded_up(double a) { return std::ceil(a); }
+
+/// An input of a law under its letter; a bare number where nobody asks.
+template <class V, class Number>
+V symbol(const char* name, Number value, const char* meaning, const char* origin) {
+  if constexpr (std::is_same_v<V, double>)
+    return static_cast<double>(value);
+  else
+    return V(TracedSymbol{name, static_cast<double>(value), meaning, origin});
+}
+
+}  // namespace plan
