@@ -3,8 +3,13 @@
 // without a GPU has operators in the place of kernels: each moment of a thread belongs to the innermost one that runs.
 // Tested by tests/logs/trace_test.cpp.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
 
 #include "cli/logs/json_stream.hpp"
 #include "cli/logs/trace.hpp"
@@ -16,7 +21,7 @@ constexpr double kMicro = 1e-6;
 
 /// One event, as far as it matters here.
 struct Event {
-  std::string phase{}, category{}, name{}, group{}, collective{};
+  std::string phase{}, category{}, name{}, group{}, collective{}, members{};
   double start = 0, duration = -1, thread = 0, ranks = 0;
 };
 
@@ -26,6 +31,28 @@ struct Operator {
   KernelFamily family = KernelFamily::Other;
   int group = -1;  ///< of communication
 };
+
+/// From the first rank to the second of "[0, 8, 16]"; 0 where there are not two.
+int stride_of(std::string_view members) {
+  std::array<long, 2> ranks{};
+  const char *at = members.data(), *end = at + members.size();
+  for (long& rank : ranks) {
+    while (at < end && (*at < '0' || *at > '9')) ++at;
+    const auto [next, error] = std::from_chars(at, end, rank);
+    if (error != std::errc()) return 0;
+    at = next;
+  }
+  return static_cast<int>(std::clamp(ranks[1] - ranks[0], 0L, 1'000'000'000L));
+}
+
+/// Does the host take or give back memory of the GPU, or wait for a batch?
+std::optional<HostWork> host_work(std::string_view name) {
+  for (const std::string_view call : {"cudaMalloc", "cudaFree", "hipMalloc", "hipFree"})
+    if (name == call) return HostWork::Memory;
+  for (const std::string_view words : {"enumerate(DataLoader)", "batch-generator", "get_batch", "dataloader"})
+    if (name.starts_with(words)) return HostWork::Data;
+  return std::nullopt;
+}
 
 /// What an operator of PyTorch does, by its name.
 KernelFamily family_of_operator(std::string_view name) {
@@ -51,8 +78,8 @@ class Collector {
       trace_.steps.emplace_back(start, end);
     if (event.category == "kernel" || event.category == "gpu_memcpy" || event.category == "gpu_memset")
       take_kernel(event, start, end);
-    else if (trace_.kernels.empty())
-      take_operator(event, start, end);
+    else
+      take_host(event, start, end);
   }
 
   /// Operators stand for kernels where there are none.
@@ -65,11 +92,29 @@ class Collector {
  private:
   static constexpr std::size_t kMostOperators = 4'000'000;
 
+  void take_host(const Event& event, double start, double end) {
+    constexpr std::size_t kMostCalls = 1'000'000;
+    const std::optional<HostWork> work = host_work(event.name);
+    if (work && trace_.calls.size() < kMostCalls) trace_.calls.push_back({start, end, *work});
+    if (trace_.kernels.empty()) take_operator(event, start, end);
+  }
+
+  /// A trace repeats few names many times.
+  const std::pair<KernelFamily, KernelSign>& kind_of(const std::string& name) {
+    constexpr std::size_t kMostNames = 100'000;
+    if (kinds_.size() > kMostNames) kinds_.clear();
+    const auto [at, is_new] = kinds_.try_emplace(name);
+    if (is_new) at->second = {family_of(name), sign_of(name, family_of(name))};
+    return at->second;
+  }
+
   void take_kernel(const Event& event, double start, double end) {
-    TraceKernel kernel{start, end, event.category == "kernel" ? family_of(event.name) : KernelFamily::Copy, -1};
+    TraceKernel kernel{start, end, KernelFamily::Copy, KernelSign::None, -1};
+    if (event.category == "kernel") std::tie(kernel.family, kernel.sign) = kind_of(event.name);
     if (kernel.family == KernelFamily::Communication)
       kernel.group = group_index(trace_, event.name,
-                                 {event.collective, event.group, static_cast<int>(std::clamp(event.ranks, 0.0, 1e9))});
+                                 {event.collective, event.group, static_cast<int>(std::clamp(event.ranks, 0.0, 1e9)),
+                                  stride_of(event.members), -1});
     trace_.kernels.push_back(kernel);
     threads_.clear();
   }
@@ -80,7 +125,7 @@ class Collector {
     if (++operators_ > kMostOperators) return;
     Operator one{start, end, updates ? KernelFamily::Optimizer : family_of_operator(event.name), -1};
     if (one.family == KernelFamily::Communication)
-      one.group = group_index(trace_, {}, {event.name.substr(event.name.find_last_of(':') + 1), {}, 0});
+      one.group = group_index(trace_, {}, {event.name.substr(event.name.find_last_of(':') + 1)});
     threads_[event.thread].push_back(one);
   }
 
@@ -93,7 +138,7 @@ class Collector {
     double now = 0;
     const auto pass_to = [&](double to) {
       if (!running.empty() && to > now)
-        trace_.kernels.push_back({now, to, running.back().family, running.back().group});
+        trace_.kernels.push_back({now, to, running.back().family, KernelSign::None, running.back().group});
       now = std::max(now, to);
     };
     const auto retire = [&](double until) {
@@ -113,6 +158,7 @@ class Collector {
 
   Trace& trace_;
   std::map<double, std::vector<Operator>> threads_{};
+  std::unordered_map<std::string, std::pair<KernelFamily, KernelSign>> kinds_{};
   std::size_t operators_ = 0;
 };
 
@@ -120,6 +166,7 @@ bool read_arguments(JsonStream& in, Event& event) {
   return in.object([&](std::string_view key) {
     if (key == "Process Group Description" && in.peek() == '"') return in.text(event.group);
     if (key == "Collective name" && in.peek() == '"') return in.text(event.collective);
+    if (key == "Process Group Ranks" && in.peek() == '"') return in.text(event.members);
     if (key == "Group size" && in.peek() != '"') return in.number(event.ranks);
     return in.skip();
   });
@@ -147,7 +194,7 @@ bool read_events(JsonStream& in, Collector& collector) {
   Event event;
   return in.array([&] {
     if (in.peek() != '{') return in.skip();
-    for (std::string* text : {&event.phase, &event.category, &event.name, &event.group, &event.collective})
+    for (std::string* text : {&event.phase, &event.category, &event.name, &event.group, &event.collective, &event.members})
       text->clear();
     event.start = event.thread = event.ranks = 0, event.duration = -1;
     if (!read_event(in, event)) return false;

@@ -50,6 +50,9 @@ constexpr FamilyWord kFamilyWords[] = {
     {"dropout", KernelFamily::Pointwise},
 };
 
+/// Launching a kernel from Python takes some 5 to 60 microseconds; a longer gap waits for something else.
+constexpr double kLongestLaunch = 200e-6;
+
 /// What the GPU is about between two moments.
 enum class Doing { Compute, Optimizer, Communication, Idle };
 
@@ -115,6 +118,34 @@ KernelFamily family_of(std::string_view kernel) {
   return KernelFamily::Other;
 }
 
+KernelSign sign_of(std::string_view kernel, KernelFamily family) {
+  const std::string name = lowered(std::string(kernel));
+  const auto holds = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return name.find(word) != std::string::npos; });
+  };
+  switch (family) {
+    case KernelFamily::Attention:
+      // What goes before and after the backward kernel, and the kernel of dq where dk and dv have one of their own.
+      if (holds({"dot_do_o", "convert", "preprocess", "postprocess", "combine"})) return KernelSign::None;
+      if (holds({"bwd_dq"}) && !holds({"dq_dk", "dkdv", "dk_dv"})) return KernelSign::None;
+      if (holds({"bwd", "bprop", "backward", "fmha_cutlassb"})) return KernelSign::AttentionBackward;
+      if (holds({"fwd", "fprop", "forward", "fmha_cutlassf"})) return KernelSign::AttentionForward;
+      return KernelSign::None;
+    case KernelFamily::Pointwise:
+      if (holds({"softmax"}) && !holds({"log_softmax", "logsoftmax", "cross_entropy", "topk"}))
+        return KernelSign::Softmax;
+      // ATen's elementwise and reducing kernels work through one operation of Python each.
+      return holds({"at::native", "at_native"}) && holds({"elementwise", "reduce_kernel"}) ? KernelSign::Eager
+                                                                                           : KernelSign::Fused;
+    case KernelFamily::Gemm:
+      if (holds({"e4m3", "e5m2", "e2m1", "fp8", "fp4", "float8", "_qq", "nvjet_sm90_qq", "nvjet_sm100_qq", "_oo"}))
+        return KernelSign::NarrowGemm;
+      return holds({"bf16", "f16", "nvjet", "16816", "_bbs_", "_hbs_"}) ? KernelSign::WideGemm : KernelSign::None;
+    default: return KernelSign::None;
+  }
+}
+
 int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {
   constexpr std::size_t kMostGroups = 4096;
   for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "SendRecv", "AllToAll", "Broadcast", "Reduce"})
@@ -122,7 +153,7 @@ int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {
   const auto find = [&] { return std::find(trace.groups.begin(), trace.groups.end(), group); };
   auto found = find();
   if (found == trace.groups.end() && trace.groups.size() >= kMostGroups) {
-    group = {group.op, {}, 0};
+    group = {group.op};
     found = find();
   }
   const auto index = static_cast<int>(found - trace.groups.begin());
@@ -130,19 +161,29 @@ int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {
   return index;
 }
 
-Result<Trace> read_trace(const std::string& path) {
+Result<std::vector<Trace>> read_traces(const std::string& path) {
   std::array<char, 15> head{};
   std::ifstream(path, std::ios::binary).read(head.data(), head.size());
   constexpr std::string_view kSqlite = "SQLite format 3";
-  return std::string_view(head.data(), head.size()) == kSqlite ? read_nsys(path) : read_kineto(path);
+  if (std::string_view(head.data(), head.size()) == kSqlite) return read_nsys(path);
+  Result<Trace> trace = read_kineto(path);
+  if (!trace) return tl::unexpected(std::move(trace).error());
+  return std::vector<Trace>{std::move(*trace)};
 }
 
-TraceTimes trace_times(const Trace& trace, const std::function<Observable(const TraceGroup&)>& part_of,
-                       double step_seconds) {
+bool in_counted_step(const Trace& trace, double moment) {
+  int steps = 0;
+  if (trace.steps.empty()) return true;
+  const std::vector<Window> windows = windows_of(trace, 0, steps);
+  return std::any_of(windows.begin(), windows.end(),
+                     [&](const Window& window) { return moment >= window.start && moment < window.end; });
+}
+
+TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, double step_seconds) {
   TraceTimes times;
   if (trace.kernels.empty()) return times;
   std::vector<std::size_t> parts;
-  for (const TraceGroup& group : trace.groups) parts.push_back(static_cast<std::size_t>(part_of(group)));
+  for (const Observable part : part_of) parts.push_back(static_cast<std::size_t>(part));
   const std::vector<Window> windows = windows_of(trace, step_seconds, times.steps);
   const auto take = [&](const std::vector<std::size_t>& running, double seconds) {
     Doing doing = Doing::Idle;
@@ -166,13 +207,17 @@ TraceTimes trace_times(const Trace& trace, const std::function<Observable(const 
       case Doing::Compute: add(Observable::Compute); break;
       case Doing::Optimizer: add(Observable::Optimizer); break;
       case Doing::Communication: times.parts[*message] += seconds; break;
-      case Doing::Idle: add(Observable::Idle); break;
+      case Doing::Idle:
+        add(Observable::Idle);
+        if (seconds < kLongestLaunch) times.gaps += seconds;
+        break;
     }
   };
   for (const Window& window : windows) sweep(trace, window, take);
   for (auto* sums : {&times.parts, &times.hidden})
     for (double& sum : *sums) sum /= times.steps;
   for (double& sum : times.families) sum /= times.steps;
+  times.gaps /= times.steps;
   return times;
 }
 

@@ -24,6 +24,18 @@ std::string signed_percent(double measured, double predicted) {
   return predicted > 0 ? fmt::format("{:+.1f} %", 100 * (measured / predicted - 1)) : "-";
 }
 
+/// What a rank does itself, waits for or sends, and does not use, seconds a step.
+struct RankTimes {
+  double compute = 0, communication = 0, idle = 0;
+};
+
+RankTimes rank_times(const TraceTimes& times) {
+  const auto part = [&](Observable of) { return times.parts[static_cast<std::size_t>(of)]; };
+  RankTimes rank{part(Observable::Compute) + part(Observable::Optimizer), 0, part(Observable::Idle)};
+  rank.communication = part(Observable::Step) - rank.compute - rank.idle;
+  return rank;
+}
+
 /// "0.31 of what was planned", or nothing for a switch.
 std::string size_text(const Suspect& suspect) {
   if (suspect.fault->least >= suspect.fault->most) return "";
@@ -64,7 +76,8 @@ std::string suspects(const DiagnosisReport& report, const Terminal& terminal) {
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
     out += fmt::format("  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share,
-                       wrap(fmt::format("{}{}", s.fault->what, size_text(s)), terminal.width, 12, 12));
+                       wrap(fmt::format("{}{}{}", s.besides ? "besides: " : "", s.fault->what, size_text(s)),
+                            terminal.width, 12, 12));
     out += fmt::format("            look at: {}\n", wrap(s.fault->look, terminal.width, 21, 21));
     out += fmt::format("            settle by: {}\n", wrap(s.fault->confirm, terminal.width, 23, 23));
     for (const Evidence& seen : s.evidence)
@@ -98,14 +111,48 @@ std::string out_of_memory(const DiagnosisReport& report) {
   return out;
 }
 
-std::string families(const DiagnosisReport& report) {
-  if (!report.trace) return "";
-  std::string out = fmt::format("Kernels of the trace, seconds a step ({} steps)\n", report.trace->steps);
+/// Kernels by family, what ran beside compute, gaps, and how ranks differ.
+std::string trace_lines(const DiagnosisReport& report) {
+  if (report.traces.empty()) return "";
+  const TraceTimes& first = report.traces.front();
+  std::string out = fmt::format("Kernels of the trace, seconds a step ({} steps)\n", first.steps);
+  const auto line = [&](std::string_view what, double seconds) {
+    if (seconds > 0) out += fmt::format("  {:<26} {:>10}\n", what, seconds_text(Seconds(seconds)));
+  };
   for (int i = 0; i < kKernelFamilies; ++i)
-    if (const double seconds = report.trace->families[static_cast<std::size_t>(i)]; seconds > 0)
-      out +=
-          fmt::format("  {:<14} {:>10}\n", family_name(static_cast<KernelFamily>(i)), seconds_text(Seconds(seconds)));
+    line(family_name(static_cast<KernelFamily>(i)), first.families[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < kObservables; ++i)
+    line(fmt::format("{} beside compute", kObservableNames[static_cast<std::size_t>(i)]),
+         first.hidden[static_cast<std::size_t>(i)]);
+  line("gaps between launches", first.gaps);
+  if (report.traces.size() > 1) out += "Ranks, seconds a step: compute, communication, idle\n";
+  for (std::size_t i = 0; report.traces.size() > 1 && i < report.traces.size(); ++i) {
+    const RankTimes rank = rank_times(report.traces[i]);
+    out += fmt::format("  {:>10} {:>10} {:>10}  {}\n", seconds_text(Seconds(rank.compute)),
+                       seconds_text(Seconds(rank.communication)), seconds_text(Seconds(rank.idle)),
+                       report.trace_files[i]);
+  }
   return out + "\n";
+}
+
+Json traces_json(const DiagnosisReport& report) {
+  Json all = Json::array();
+  for (const TraceTimes& times : report.traces) {
+    Json families = Json::object(), hidden = Json::object(), parts = Json::object();
+    for (int i = 0; i < kKernelFamilies; ++i)
+      families[std::string(family_name(static_cast<KernelFamily>(i)))] = times.families[static_cast<std::size_t>(i)];
+    for (int i = 0; i < kObservables; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      parts[std::string(kObservableNames[at])] = times.parts[at];
+      if (times.hidden[at] > 0) hidden[std::string(kObservableNames[at])] = times.hidden[at];
+    }
+    all.push_back({{"steps", times.steps},
+                   {"parts_s", parts},
+                   {"hidden_s", hidden},
+                   {"families_s", families},
+                   {"launch_gaps_s", times.gaps}});
+  }
+  return all;
 }
 
 Json part_json(const ComparedPart& part) {
@@ -122,7 +169,7 @@ Json suspect_json(const Suspect& suspect) {
     evidence.push_back({{"speaks_for", seen.speaks_for}, {"text", seen.text}});
   return {{"code", suspect.fault->code},         {"what", suspect.fault->what}, {"factor", suspect.factor},
           {"share_ratio", suspect.share},        {"misfit", suspect.misfit},    {"look_at", suspect.fault->look},
-          {"settle_by", suspect.fault->confirm}, {"evidence", evidence}};
+          {"settle_by", suspect.fault->confirm}, {"besides_first", suspect.besides}, {"evidence", evidence}};
 }
 
 Json log_json(const MeasuredLog& log) {
@@ -183,7 +230,7 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
   for (const MeasuredLog& log : report.logs)
     out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
-  out += tflops_text(report) + "\n" + rows(report) + "\n" + families(report) + out_of_memory(report) +
+  out += tflops_text(report) + "\n" + rows(report) + "\n" + trace_lines(report) + out_of_memory(report) +
          suspects(report, terminal);
   for (const Note& note : report.notes) out += fmt::format("note: {}\n", wrap(note.text, terminal.width, 6));
   return out;
@@ -203,6 +250,7 @@ std::string diagnosis_json(const DiagnosisReport& report) {
                      {"median_s", report.step->median},
                      {"spread_ratio", report.step->spread}};
   if (report.step) json["counted_tflops_per_gpu"] = counted_json(report);
+  if (!report.traces.empty()) json["traces"] = traces_json(report);
   json["parts"] = Json::array();
   for (const ComparedPart& part : report.diagnosis.parts) json["parts"].push_back(part_json(part));
   json["memory"] = Json::array();
@@ -238,7 +286,8 @@ std::string diagnosis_markdown(const DiagnosisReport& report) {
   if (!report.diagnosis.worst) out += "Nothing stands out.\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("{}. {:.0f} %: {}{}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share, s.fault->what,
+    out += fmt::format("{}. {:.0f} %: {}{}{}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share,
+                       s.besides ? "besides: " : "", s.fault->what,
                        size_text(s), s.fault->look, s.fault->confirm);
   }
   return out;

@@ -1,6 +1,7 @@
 // Measured beside predicted: which part of a step is off, and which fault explains it.
 //
-// Assumption: a run has one fault at a time, and errors of the model are independent between parts of the step. The
+// Assumption: a run has one fault, or two whose times add up, and errors of the model are independent between parts of
+// the step. The
 // model's own error follows from the interval of the whole step, and from its lower end: that interval is of published
 // runs, some of which may have faults too, and a fault never shortens a step. Runs below their prediction are there by
 // the model's error alone, which is taken to reach as far above it. Published runs bear that out where most of them
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "planner/claims.hpp"
 #include "planner/cost.hpp"
@@ -28,9 +30,11 @@ constexpr double kNinetyPercent = 1.6448536269514722;  ///< either half of a 90 
 constexpr double kBlur = 0.005;
 constexpr double kPenaltyOfSize = 2;  ///< Akaike: for a fitted factor
 constexpr double kEvidenceUnits = 8;  ///< one piece of evidence weighs as much as two standard deviations in two parts
+constexpr double kDirectUnits = 25;   ///< and what the plan rules out as much as five in one
 /// A healthy run is blamed in so many cases.
 constexpr double kFalseAlarms = 0.03;
 constexpr int kGrid = 25;
+constexpr double kSecondFault = 9;  ///< three standard deviations in one part, beyond the penalty of its size
 
 /// Upper quantile of the standard normal distribution: z with P(Z > z) = p. Newton's method on erfc.
 double upper_quantile(double p) {
@@ -102,41 +106,129 @@ double misfit_of(const std::vector<ComparedPart>& parts, const StepParts& explai
   return sum;
 }
 
-/// The size of the fault that leaves least unexplained: a grid in the logarithm, then golden sections around its best.
-Suspect fit(const Fault& fault, const Problem& problem, const Estimate& estimate,
-            const std::vector<ComparedPart>& parts) {
-  const auto misfit_at = [&](double factor) { return misfit_of(parts, fault.parts(problem, estimate, factor)); };
-  Suspect suspect{&fault, fault.least, 0, 0, {}, {}};
-  if (fault.least < fault.most) {
-    const double low = std::log(fault.least), step = (std::log(fault.most) - low) / (kGrid - 1);
-    int best = 0;
-    double least = misfit_at(fault.least);
-    for (int i = 1; i < kGrid; ++i)
-      if (const double here = misfit_at(std::exp(low + i * step)); here < least) least = here, best = i;
-    double a = low + std::max(best - 1, 0) * step, b = low + std::min(best + 1, kGrid - 1) * step;
-    constexpr double kGolden = 0.6180339887498949;
-    double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
-    double at_left = misfit_at(std::exp(left)), at_right = misfit_at(std::exp(right));
-    for (int i = 0; i < 12; ++i)  // one of the two points inside stays, and takes the other's place
-      if (at_left < at_right) {
-        b = right, right = left, at_right = at_left;
-        at_left = misfit_at(std::exp(left = b - kGolden * (b - a)));
-      } else {
-        a = left, left = right, at_left = at_right;
-        at_right = misfit_at(std::exp(right = a + kGolden * (b - a)));
-      }
-    suspect.factor = std::exp((a + b) / 2);
+/// A fault put into the model at sizes from its least to its most, in even steps of the logarithm. Between them parts
+/// of the step are straight lines.
+class Sizes {
+ public:
+  Sizes(const Fault& fault, const Problem& problem, const Estimate& estimate) : fault_(&fault) {
+    const bool sized = fault.least < fault.most;
+    low_ = std::log(fault.least), step_ = sized ? (std::log(fault.most) - low_) / (kGrid - 1) : 0;
+    for (int i = 0; i < (sized ? kGrid : 1); ++i)
+      parts_.push_back(fault.parts(problem, estimate, std::exp(low_ + i * step_)));
   }
-  suspect.parts = fault.parts(problem, estimate, suspect.factor);
-  suspect.misfit = misfit_of(parts, suspect.parts);
-  return suspect;
-}
+
+  /// The size that leaves least unexplained on top of `more`: the best of the grid, then golden sections around it.
+  [[nodiscard]] Suspect fit(const std::vector<ComparedPart>& measured, const StepParts& more) const {
+    const auto misfit_at = [&](double place) { return misfit_of(measured, at(place, more)); };
+    double best = 0, least = misfit_at(0);
+    const double last = static_cast<double>(parts_.size()) - 1;
+    for (int i = 1; i <= last; ++i)
+      if (const double here = misfit_at(i); here < least) least = here, best = i;
+    if (last > 0) {
+      double a = std::max(best - 1, 0.0), b = std::min(best + 1, last);
+      constexpr double kGolden = 0.6180339887498949;
+      for (int i = 0; i < 20; ++i) {
+        const double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
+        (misfit_at(left) < misfit_at(right) ? b : a) = misfit_at(left) < misfit_at(right) ? right : left;
+      }
+      best = (a + b) / 2;
+    }
+    Suspect suspect{fault_, last > 0 ? std::exp(low_ + best * step_) : fault_->least, 0, 0, at(best, more), {}, false};
+    suspect.misfit = misfit_of(measured, suspect.parts);
+    return suspect;
+  }
+
+ private:
+  [[nodiscard]] StepParts at(double place, const StepParts& more) const {
+    const auto below = std::min(static_cast<std::size_t>(place), parts_.size() - 1);
+    const std::size_t above = std::min(below + 1, parts_.size() - 1);
+    const double share = place - static_cast<double>(below);
+    StepParts out = more;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] += parts_[below][i] + share * (parts_[above][i] - parts_[below][i]);
+    return out;
+  }
+
+  const Fault* fault_;
+  double low_ = 0, step_ = 0;
+  std::vector<StepParts> parts_{};
+};
 
 /// Akaike's criterion of a suspect, evidence included: the lower, the likelier.
 double criterion(const Suspect& suspect) {
   double units = suspect.misfit + (suspect.fault->least < suspect.fault->most ? kPenaltyOfSize : 0);
-  for (const Evidence& evidence : suspect.evidence) units += evidence.speaks_for ? -kEvidenceUnits : kEvidenceUnits;
+  for (const Evidence& evidence : suspect.evidence)
+    units += (evidence.direct ? kDirectUnits : kEvidenceUnits) * (evidence.speaks_for ? -1 : 1);
   return units;
+}
+
+bool seen(const Suspect& suspect, bool direct_only) {
+  return std::any_of(suspect.evidence.begin(), suspect.evidence.end(), [&](const Evidence& evidence) {
+    return evidence.speaks_for && (evidence.direct || !direct_only);
+  });
+}
+
+/// A fault under test: its sizes, and what it explains alone.
+struct Tested {
+  Sizes sizes;
+  Suspect alone;
+};
+
+std::vector<Tested> test_all(const Problem& problem, const Estimate& estimate, const std::vector<ComparedPart>& parts,
+                             const std::vector<Evidence>& evidence) {
+  std::vector<Tested> tested;
+  for (const Fault& fault : faults()) {
+    if (!fault.possible(problem, estimate)) continue;
+    std::vector<Evidence> of_it;
+    for (const Evidence& one : evidence)
+      if (one.fault == fault.code) of_it.push_back(one);
+    Sizes sizes(fault, problem, estimate);
+    Suspect suspect = sizes.fit(parts, StepParts{});
+    suspect.evidence = std::move(of_it);
+    if (fault.needs_evidence && !seen(suspect, false)) continue;
+    tested.push_back({std::move(sizes), std::move(suspect)});
+  }
+  return tested;
+}
+
+/// The fault that explains most of what the first one leaves, if that is more than chance: it comes second.
+void add_second(const std::vector<Tested>& tested, const StepParts& predicted, Diagnosis& diagnosis) {
+  if (diagnosis.suspects.empty()) return;
+  const Suspect first = diagnosis.suspects.front();
+  StepParts more{};
+  for (std::size_t i = 0; i < more.size(); ++i) more[i] = first.parts[i] - predicted[i];
+  std::optional<Suspect> best;
+  for (const Tested& other : tested) {
+    if (other.alone.fault == first.fault) continue;
+    Suspect both = other.sizes.fit(diagnosis.parts, more);
+    both.evidence = other.alone.evidence, both.besides = true;
+    if (!best || criterion(both) < criterion(*best)) best = std::move(both);
+  }
+  if (!best) return;
+  // A fault beside another must say more than the next likeliest would alone.
+  const double rest = diagnosis.suspects.size() > 1 ? criterion(diagnosis.suspects[1]) : diagnosis.misfit;
+  const double gained = first.misfit - best->misfit - (best->fault->least < best->fault->most ? kPenaltyOfSize : 0);
+  if (gained < kSecondFault || criterion(*best) > rest) return;
+  auto& suspects = diagnosis.suspects;
+  std::erase_if(suspects, [&](const Suspect& suspect) { return suspect.fault == best->fault; });
+  suspects.insert(suspects.begin() + 1, std::move(*best));
+}
+
+/// The part that a fault lengthens most, and that is longer than planned.
+std::optional<Observable> lengthened_most(const std::vector<ComparedPart>& parts, const Suspect& suspect,
+                                          const StepParts& predicted) {
+  std::optional<Observable> most;
+  double longest = 0;
+  for (const ComparedPart& part : parts) {
+    const auto i = static_cast<std::size_t>(part.part);
+    const double more = suspect.parts[i] - predicted[i];
+    if (part.measured <= part.predicted || !(more > 0)) continue;
+    if (part.part == Observable::Step)
+      most = part.part;  // unless one of its own parts is known
+    else if (more > longest)
+      longest = more, most = part.part;
+  }
+  return most;
 }
 
 /// What one more forward pass of the recomputed work is made of.
@@ -182,24 +274,25 @@ Diagnosis diagnose(const Problem& problem, const Estimate& estimate, const Measu
   double worst = alarm;
   for (const ComparedPart& part : diagnosis.parts)
     if (part.z() > worst) worst = part.z(), diagnosis.worst = part.part;
-  if (!diagnosis.worst) return diagnosis;
-  for (const Fault& fault : faults()) {
-    if (!fault.possible(problem, estimate)) continue;
-    Suspect suspect = fit(fault, problem, estimate, diagnosis.parts);
-    for (const Evidence& one : evidence)
-      if (one.fault == fault.code) suspect.evidence.push_back(one);
-    const bool seen = std::any_of(suspect.evidence.begin(), suspect.evidence.end(),
-                                  [](const Evidence& evidence) { return evidence.speaks_for; });
-    if (fault.needs_evidence && !seen) continue;
-    if (suspect.misfit < diagnosis.misfit) diagnosis.suspects.push_back(std::move(suspect));
+  const bool shown =
+      std::any_of(evidence.begin(), evidence.end(), [](const Evidence& one) { return one.direct && one.speaks_for; });
+  if (!diagnosis.worst && !shown) return diagnosis;
+  const std::vector<Tested> tested = test_all(problem, estimate, diagnosis.parts, evidence);
+  for (const Tested& fault : tested) {
+    if (!diagnosis.worst && !seen(fault.alone, true)) continue;
+    if (fault.alone.misfit < diagnosis.misfit) diagnosis.suspects.push_back(fault.alone);
   }
   std::stable_sort(diagnosis.suspects.begin(), diagnosis.suspects.end(),
                    [](const Suspect& a, const Suspect& b) { return criterion(a) < criterion(b); });
-  double total = 0;
-  for (const Suspect& suspect : diagnosis.suspects)
-    total += std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2);
+  if (diagnosis.suspects.empty()) return diagnosis;
+  if (!diagnosis.worst) diagnosis.worst = lengthened_most(diagnosis.parts, diagnosis.suspects.front(), predicted);
+  if (!diagnosis.worst) diagnosis.suspects.clear();
+  add_second(tested, predicted, diagnosis);
+  double sum = 0;
   for (Suspect& suspect : diagnosis.suspects)
-    suspect.share = std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2) / total;
+    sum += suspect.share =
+        std::min(1.0, std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2));
+  for (Suspect& suspect : diagnosis.suspects) suspect.share /= sum;
   return diagnosis;
 }
 

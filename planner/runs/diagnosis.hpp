@@ -33,6 +33,7 @@ struct Evidence {
   std::string fault{};  ///< code of the fault
   bool speaks_for = true;
   std::string text{};  ///< "NCCL took sockets: NET/Socket"
+  bool direct = false;  ///< shows what the plan rules out, whatever the times say: kernels of a forward pass run twice
 };
 
 /// One thing that can be wrong with a run, and what the step would be if it were.
@@ -71,6 +72,7 @@ struct Suspect {
   double share = 0;   ///< of belief among all faults that were tested, 0 to 1
   StepParts parts{};  ///< the step with it
   std::vector<Evidence> evidence{};
+  bool besides = false;  ///< beside the first of the suspects, which alone does not explain what was measured
 };
 
 struct Diagnosis {
@@ -87,9 +89,10 @@ struct Diagnosis {
 ///
 /// Each fault is put into the model, its size chosen to fit the measurements best, and judged by the sum of squares
 /// that remains (least squares, with two units of penalty for a size that was fitted: Akaike's criterion). What speaks
-/// for or against a fault outside the times moves it by `kEvidenceUnits`. Nothing stands out unless a part lies above
-/// its interval by more than chance makes of that many parts in 3 of 100 healthy runs. `measured` must hold at least
-/// the step.
+/// for or against a fault outside the times moves it by so many units, too. Where the likeliest one leaves a part
+/// unexplained, the fault that explains most of the rest beside it comes second. Nothing stands out unless a part lies
+/// above its interval by more than chance makes of that many parts in 3 of 100 healthy runs, or direct evidence shows a
+/// fault under which the prediction comes closer to what was measured. `measured` must hold at least the step.
 [[nodiscard]] Diagnosis diagnose(const Problem& problem, const Estimate& estimate, const MeasuredStep& measured,
                                  const std::vector<Evidence>& evidence);
 

@@ -2,6 +2,9 @@
 // constant for is put into the model and estimated again, so that what it does to hidden communication, to the bubble
 // and to the wait for others follows by itself. The others say what they add.
 // Tested by tests/planner/diagnosis_test.cpp.
+#include <algorithm>
+
+#include "formulas/rank_grid.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {
@@ -101,6 +104,37 @@ StepParts bf16(const Problem& problem, const Estimate& e, double) {
   return changed(problem, e, [](Problem& p, Layout&) { p.training.precision = Precision::Bf16; });
 }
 
+bool order_can_differ(const Problem& problem, const Estimate& e) { return order_matters(problem.cluster, e.layout); }
+StepParts other_order(const Problem& problem, const Estimate& e, double) {
+  return changed(problem, e, [](Problem&, Layout& layout) {
+    layout.order = layout.order == AxisOrder::DataOutermost ? AxisOrder::PipelineOutermost : AxisOrder::DataOutermost;
+  });
+}
+
+/// Messages that were to stay among the GPUs of a node, and could leave it.
+bool stays_inside(const Problem& problem, const Communication& row) {
+  return (row.axis == Axis::Tp || row.axis == Axis::Cp || row.axis == Axis::Ep) && problem.cluster.tiers.size() > 1 &&
+         row.tier == problem.cluster.tiers.front().name;
+}
+bool groups_inside(const Problem& problem, const Estimate& e) {
+  return several_nodes(problem, e) && std::any_of(e.communication.begin(), e.communication.end(),
+                                                  [&](const auto& row) { return stays_inside(problem, row); });
+}
+/// What they take on the wire grows as the bandwidths differ; what was hidden of it stays hidden.
+StepParts spread_groups(const Problem& problem, const Estimate& e, double) {
+  StepParts parts = parts_of(problem, e);
+  const std::vector<Tier>& tiers = problem.cluster.tiers;
+  const double slower = tiers.front().bandwidth.value / tiers[1].bandwidth.value;
+  for (const Communication& row : e.communication)
+    if (stays_inside(problem, row))
+      parts = longer(parts,
+                     row.axis == Axis::Tp   ? Observable::Tp
+                     : row.axis == Axis::Cp ? Observable::Cp
+                                            : Observable::Ep,
+                     std::max(0.0, slower - 1) * row.time.value);
+  return parts;
+}
+
 StepParts data_loading(const Problem& problem, const Estimate& e, double factor) {
   return longer(parts_of(problem, e), Observable::Idle, (factor - 1) * e.step_time.value);
 }
@@ -136,6 +170,13 @@ const std::vector<Fault>& faults() {
        "a trace: softmax kernels of their own", 1, 1, flash, no_flash},
       {"wide_gemms", "GEMMs run in 16 bits and not in the planned format", "--fp8-format, the recipe of quantisation",
        "a trace: names of GEMM kernels", 1, 1, narrow, bf16},
+      {"wrong_order", "pipeline and data-parallel ranks stand in the other order than planned",
+       "--use-tp-pp-dp-mapping, the order of the device mesh, the launcher's rank order",
+       "a trace: the ranks of each process group", 1, 1, order_can_differ, other_order},
+      {"spread_groups", "groups that were to share a node are spread over nodes: the axes stand in another order",
+       "the launcher's ranks and --ntasks-per-node, the order of the device mesh",
+       "a trace: the ranks of the tensor group; NCCL_DEBUG=INFO: its channels `via NET`", 1, 1, groups_inside,
+       spread_groups},
       {"data_loading", "the GPUs wait for data or for the host", "workers of the data loader, storage, logging, Python",
        "a trace: gaps between steps with no kernel", 1.03, 10, always, data_loading},
       {"fragmentation", "memory is in pieces: the allocator gives it back and takes it anew, and the GPU waits",

@@ -258,8 +258,7 @@ void kineto_trace(std::string_view bytes) {
   as_file(bytes, [](const std::string& path) {
     const Result<Trace> trace = read_kineto(path);
     if (!good(trace)) return;
-    const TraceTimes times = trace_times(
-        *trace, [](const TraceGroup&) { return Observable::Dp; }, 1);
+    const TraceTimes times = trace_times(*trace, std::vector<Observable>(trace->groups.size(), Observable::Dp), 1);
     double sum = 0;
     for (std::size_t i = 1; i < times.parts.size(); ++i) sum += times.parts[i];
     must(std::fabs(sum - times.parts[0]) <= 1e-6 * (1 + times.parts[0]), "parts that do not add up to the step");

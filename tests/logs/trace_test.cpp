@@ -91,6 +91,18 @@ void check(const StepParts& found, const StepParts& expected) {
   }
 }
 
+Result<Trace> first_of(Result<std::vector<Trace>> traces) {
+  if (!traces) return tl::unexpected(std::move(traces).error());
+  REQUIRE(traces->size() == 1);
+  return std::move(traces->front());
+}
+
+std::vector<Observable> parts_of(const Trace& trace) {
+  std::vector<Observable> parts;
+  for (const TraceGroup& group : trace.groups) parts.push_back(part_of(group));
+  return parts;
+}
+
 }  // namespace
 
 TEST_CASE("parts of a step are what a painter of microseconds sees") {
@@ -104,10 +116,10 @@ TEST_CASE("parts of a step are what a painter of microseconds sees") {
     REQUIRE(gzwrite(gz, text.data(), static_cast<unsigned>(text.size())) == static_cast<int>(text.size()));
     gzclose(gz);
     for (const std::string& path : {plain, packed}) {
-      const Result<Trace> trace = read_trace(path);
+      const Result<Trace> trace = first_of(read_traces(path));
       REQUIRE(trace.has_value());
       CHECK(trace->steps.size() == kSteps);
-      const TraceTimes times = trace_times(*trace, part_of, 0);
+      const TraceTimes times = trace_times(*trace, parts_of(*trace), 0);
       CHECK(times.steps == kSteps - 1);
       check(times.parts, painted(kernels, 1));
     }
@@ -134,9 +146,9 @@ TEST_CASE("an export of Nsight Systems tells the same as a trace of PyTorch") {
                        (k.start + k.duration) * 1000, k.kind);
   REQUIRE(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(database);
-  const Result<Trace> trace = read_trace(path);
+  const Result<Trace> trace = first_of(read_traces(path));
   REQUIRE(trace.has_value());
-  check(trace_times(*trace, part_of, 0).parts, painted(kernels, 1));
+  check(trace_times(*trace, parts_of(*trace), 0).parts, painted(kernels, 1));
 }
 
 TEST_CASE("a trace may be cut anywhere or be none") {
@@ -145,14 +157,14 @@ TEST_CASE("a trace may be cut anywhere or be none") {
   const std::string path = folder.path() / "t.json", text = kineto(random_kernels(random));
   for (std::size_t cut = 0; cut < text.size(); cut += 97) {
     std::ofstream(path) << text.substr(0, cut);
-    const Result<Trace> trace = read_trace(path);
+    const Result<Trace> trace = first_of(read_traces(path));
     if (!trace) CHECK(!trace.error().front().message.empty());
   }
   std::ofstream(path) << "SQLite format 3 and then nothing of the kind";
-  CHECK(!read_trace(path).has_value());
+  CHECK(!read_traces(path).has_value());
   std::ofstream(path) << std::string(100000, '[');
-  CHECK(!read_trace(path).has_value());
-  CHECK(!read_trace(folder.path() / "absent").has_value());
+  CHECK(!read_traces(path).has_value());
+  CHECK(!read_traces(folder.path() / "absent").has_value());
 }
 
 TEST_CASE("kernels of every library find their family") {
