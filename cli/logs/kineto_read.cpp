@@ -22,7 +22,7 @@ constexpr double kMicro = 1e-6;
 /// One event, as far as it matters here.
 struct Event {
   std::string phase{}, category{}, name{}, group{}, collective{}, members{};
-  double start = 0, duration = -1, thread = 0, ranks = 0;
+  double start = 0, duration = -1, thread = 0, ranks = 0, stream = -1;
 };
 
 /// An operator on a thread of the CPU.
@@ -111,10 +111,12 @@ class Collector {
   void take_kernel(const Event& event, double start, double end) {
     TraceKernel kernel{start, end, KernelFamily::Copy, KernelSign::None, -1};
     if (event.category == "kernel") std::tie(kernel.family, kernel.sign) = kind_of(event.name);
+    const bool unnamed = event.group.empty() || event.group == "undefined";
     if (kernel.family == KernelFamily::Communication)
-      kernel.group = group_index(trace_, event.name,
-                                 {event.collective, event.group, static_cast<int>(std::clamp(event.ranks, 0.0, 1e9)),
-                                  stride_of(event.members), -1});
+      kernel.group =
+          group_index(trace_, event.name,
+                      {event.collective, event.group, static_cast<int>(std::clamp(event.ranks, 0.0, 1e9)),
+                       stride_of(event.members), unnamed ? static_cast<int>(std::clamp(event.stream, -1.0, 1e9)) : -1});
     trace_.kernels.push_back(kernel);
     threads_.clear();
   }
@@ -167,6 +169,7 @@ bool read_arguments(JsonStream& in, Event& event) {
     if (key == "Process Group Description" && in.peek() == '"') return in.text(event.group);
     if (key == "Collective name" && in.peek() == '"') return in.text(event.collective);
     if (key == "Process Group Ranks" && in.peek() == '"') return in.text(event.members);
+    if (key == "stream" && in.peek() != '"') return in.number(event.stream);
     if (key == "Group size" && in.peek() != '"') return in.number(event.ranks);
     return in.skip();
   });
@@ -194,9 +197,10 @@ bool read_events(JsonStream& in, Collector& collector) {
   Event event;
   return in.array([&] {
     if (in.peek() != '{') return in.skip();
-    for (std::string* text : {&event.phase, &event.category, &event.name, &event.group, &event.collective, &event.members})
+    for (std::string* text :
+         {&event.phase, &event.category, &event.name, &event.group, &event.collective, &event.members})
       text->clear();
-    event.start = event.thread = event.ranks = 0, event.duration = -1;
+    event.start = event.thread = event.ranks = 0, event.duration = event.stream = -1;
     if (!read_event(in, event)) return false;
     collector.take(event);
     return true;

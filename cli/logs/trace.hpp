@@ -20,8 +20,8 @@ inline constexpr int kKernelFamilies = 7;
 [[nodiscard]] KernelFamily family_of(std::string_view kernel);
 
 /// What a kernel's name tells beside its family, as far as faults show in it: attention forward and backward, by one
-/// kernel a layer; the softmax of attention that is not fused; pointwise work by PyTorch's own kernels or by fused ones;
-/// products of 8 bits and fewer, or of 16.
+/// kernel a layer; the softmax of attention that is not fused; pointwise work by PyTorch's own kernels or by fused
+/// ones; products of 8 bits and fewer, or of 16.
 enum class KernelSign : std::uint8_t {
   None,
   AttentionForward,

@@ -16,11 +16,12 @@ std::optional<Observable> named_part(const TraceGroup& group) {
     std::string_view word;
     Observable part;
   };
-  constexpr Word kWords[] = {
-      {"data", Observable::Dp},  {"_dp", Observable::Dp},    {"fsdp", Observable::Dp}, {"shard", Observable::Dp},
-      {"expert", Observable::Ep}, {"_ep", Observable::Ep},    {"pipeline", Observable::Pipeline},
-      {"_pp", Observable::Pipeline}, {"context", Observable::Cp}, {"_cp", Observable::Cp},
-      {"tensor", Observable::Tp}, {"_tp", Observable::Tp}};
+  constexpr Word kWords[] = {{"data", Observable::Dp},           {"_dp", Observable::Dp},
+                             {"fsdp", Observable::Dp},           {"shard", Observable::Dp},
+                             {"expert", Observable::Ep},         {"_ep", Observable::Ep},
+                             {"pipeline", Observable::Pipeline}, {"_pp", Observable::Pipeline},
+                             {"context", Observable::Cp},        {"_cp", Observable::Cp},
+                             {"tensor", Observable::Tp},         {"_tp", Observable::Tp}};
   const std::string description = lowered(group.description);
   for (const Word& row : kWords)
     if (description.find(row.word) != std::string::npos) return row.part;
@@ -72,8 +73,10 @@ std::vector<Observable> parts_of_groups(const Trace& trace, const Layout& layout
     const TraceGroup& group = trace.groups[i];
     const std::optional<Observable> named = named_part(group);
     parts.push_back(named ? *named : likely_part(group, layout));
-    if (named || group.stream < 0 || group.ranks > 0) continue;
-    const bool exchange = parts.back() == Observable::Pipeline || parts.back() == Observable::Ep;
+    const bool size_tells = group.ranks > 0 && !(group.ranks == layout.tp && layout.tp == layout.dense_group());
+    if (named || group.stream < 0 || size_tells) continue;
+    const bool exchange = parts.back() == Observable::Pipeline || parts.back() == Observable::Ep ||
+                          (parts.back() == Observable::Cp && !holds(lowered(group.op), "gather"));
     (exchange ? exchanges : reductions).push_back(i);
   }
   const auto give = [&](const std::vector<std::size_t>& groups, int stream, Observable part) {
@@ -87,11 +90,12 @@ std::vector<Observable> parts_of_groups(const Trace& trace, const Layout& layout
     give(reductions, reducing[next++], Observable::Tp);
   if (layout.cp > 1 && layout.cp_kind == CpKind::AllGather && reducing.size() > next + 1)
     give(reductions, reducing[next], Observable::Cp);
-  // Experts exchange twice in every layer, stages once a micro-batch.
+  // Experts exchange twice in every layer, a ring of context ranks in every attention, stages once a micro-batch.
   const std::vector<int> exchanging = busiest_streams(trace, sends, exchanges);
-  if (layout.ep > 1 && layout.pp > 1 && exchanging.size() > 1) {
+  const bool rings = layout.cp > 1 && layout.cp_kind != CpKind::AllGather;
+  if (layout.pp > 1 && (layout.ep > 1 || rings) && exchanging.size() > 1) {
     for (const int stream : exchanging) give(exchanges, stream, Observable::Pipeline);
-    give(exchanges, exchanging.front(), Observable::Ep);
+    give(exchanges, exchanging.front(), layout.ep > 1 ? Observable::Ep : Observable::Cp);
   }
   return parts;
 }

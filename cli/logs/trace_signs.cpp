@@ -1,7 +1,7 @@
 // What the kernels of a trace show of a fault beside how long they take. A count of kernels does not hang on how fast a
 // GPU is or how well a law fits, so that it settles what times leave open. Assumption: kernels have the names that
 // their libraries give them (FlashAttention, cuDNN, Triton, CUTLASS, cuBLAS, Transformer Engine, ATen).
-// Tested by tests/logs/trace_signs_test.cpp.
+// Tested by tests/logs/nsys_test.cpp.
 #include "cli/logs/trace_signs.hpp"
 
 #include <fmt/format.h>
@@ -51,16 +51,16 @@ void recomputation(const Counted& seen, const Layout& layout, Speaker& to) {
   constexpr double kOnce = 1.25, kTwice = 1.6;
   const std::int64_t forward = seen[KernelSign::AttentionForward], backward = seen[KernelSign::AttentionBackward];
   if (backward < kFewest || forward < kFewest) return;
-  const bool planned = layout.recompute.kind == RecomputeKind::Full ||
-                       (layout.recompute.kind == RecomputeKind::Selective &&
-                        (layout.recompute.modules & kRecomputeCoreAttention) != 0);
+  const bool planned =
+      layout.recompute.kind == RecomputeKind::Full ||
+      (layout.recompute.kind == RecomputeKind::Selective && (layout.recompute.modules & kRecomputeCoreAttention) != 0);
   if (planned) return;
   const double ratio = static_cast<double>(forward) / static_cast<double>(backward);
   if (ratio > kTwice)
-    to.speak("recompute_on", true,
-             fmt::format("attention runs forward {} times and backward {} times: layers are recomputed", forward,
-                         backward),
-             true);
+    to.speak(
+        "recompute_on", true,
+        fmt::format("attention runs forward {} times and backward {} times: layers are recomputed", forward, backward),
+        true);
   else if (ratio < kOnce)
     to.speak("recompute_on", false, fmt::format("attention runs forward as often as backward, {} times", backward));
 }
@@ -91,24 +91,23 @@ void kernels(const Counted& seen, const Problem& problem, Speaker& to) {
     to.speak("wide_gemms", false, fmt::format("{} GEMM kernels of 8 bits or fewer", narrow));
 }
 
-/// Of the data-parallel messages, what runs beside compute.
+/// Of the data-parallel messages that were to run beside compute, what does. What is left exposed tells nothing: in it
+/// are waits for ranks that arrive late.
 void overlap(const TraceTimes& times, const Estimate& estimate, Speaker& to) {
-  constexpr double kNone = 0.1, kSome = 0.3, kWorth = 0.01;
-  double all = 0, exposed = 0;
+  constexpr double kNone = 0.1, kSome = 0.5, kWorth = 0.002;
+  double planned = 0;
   for (const Communication& row : estimate.communication)
-    if (row.axis == Axis::Dp) all += row.time.value, exposed += row.exposed.value;
-  const auto dp = static_cast<std::size_t>(Observable::Dp);
-  const double hidden = times.hidden[dp], whole = hidden + times.parts[dp];
-  if (!(whole > kWorth * times.parts[0]) || !(all > 0)) return;
-  const double planned = 1 - exposed / all, seen = hidden / whole;
-  if (planned > kSome && seen < kNone)
-    to.speak("no_overlap", true,
-             fmt::format("{:.0f} % of the data-parallel messages run beside compute, {:.0f} % were to", 100 * seen,
-                         100 * planned),
-             true);
-  else if (seen > kSome)
-    to.speak("no_overlap", false,
-             fmt::format("{:.0f} % of the data-parallel messages run beside compute", 100 * seen));
+    if (row.axis == Axis::Dp) planned += (row.time - row.exposed).value;
+  const double hidden = times.hidden[static_cast<std::size_t>(Observable::Dp)];
+  if (!(planned > kWorth * estimate.step_time.value) || times.parts[static_cast<std::size_t>(Observable::Dp)] <= 0)
+    return;
+  if (hidden < kNone * planned)
+    to.speak(
+        "no_overlap", true,
+        fmt::format("{:.3g} s a step of data-parallel messages run beside compute, {:.3g} s were to", hidden, planned),
+        true);
+  else if (hidden > kSome * planned)
+    to.speak("no_overlap", false, fmt::format("{:.3g} s a step of data-parallel messages run beside compute", hidden));
 }
 
 /// Ranks of a group lie as far apart as the order of the axes puts them.
@@ -202,9 +201,9 @@ std::vector<Evidence> signs_between(std::span<const Trace> traces, std::span<con
   const double usual = *middle;
   for (std::size_t i = 0; i < traces.size(); ++i)
     if (compute(times[i]) > kSlower * usual)
-      said.push_back({"slow_rank", true,
-                      fmt::format("{} computes {:.3g} s a step, the others {:.3g} s", traces[i].file,
-                                  compute(times[i]), usual)});
+      said.push_back(
+          {"slow_rank", true,
+           fmt::format("{} computes {:.3g} s a step, the others {:.3g} s", traces[i].file, compute(times[i]), usual)});
   return said;
 }
 

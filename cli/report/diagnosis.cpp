@@ -75,9 +75,9 @@ std::string suspects(const DiagnosisReport& report, const Terminal& terminal) {
   std::string out = paint(terminal, Style::Bold, "What it could be, likeliest first") + "\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share,
-                       wrap(fmt::format("{}{}{}", s.besides ? "besides: " : "", s.fault->what, size_text(s)),
-                            terminal.width, 12, 12));
+    out += fmt::format(
+        "  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share,
+        wrap(fmt::format("{}{}{}", s.besides ? "besides: " : "", s.fault->what, size_text(s)), terminal.width, 12, 12));
     out += fmt::format("            look at: {}\n", wrap(s.fault->look, terminal.width, 21, 21));
     out += fmt::format("            settle by: {}\n", wrap(s.fault->confirm, terminal.width, 23, 23));
     for (const Evidence& seen : s.evidence)
@@ -128,9 +128,9 @@ std::string trace_lines(const DiagnosisReport& report) {
   if (report.traces.size() > 1) out += "Ranks, seconds a step: compute, communication, idle\n";
   for (std::size_t i = 0; report.traces.size() > 1 && i < report.traces.size(); ++i) {
     const RankTimes rank = rank_times(report.traces[i]);
-    out += fmt::format("  {:>10} {:>10} {:>10}  {}\n", seconds_text(Seconds(rank.compute)),
-                       seconds_text(Seconds(rank.communication)), seconds_text(Seconds(rank.idle)),
-                       report.trace_files[i]);
+    out +=
+        fmt::format("  {:>10} {:>10} {:>10}  {}\n", seconds_text(Seconds(rank.compute)),
+                    seconds_text(Seconds(rank.communication)), seconds_text(Seconds(rank.idle)), report.trace_files[i]);
   }
   return out + "\n";
 }
@@ -167,8 +167,8 @@ Json suspect_json(const Suspect& suspect) {
   Json evidence = Json::array();
   for (const Evidence& seen : suspect.evidence)
     evidence.push_back({{"speaks_for", seen.speaks_for}, {"text", seen.text}});
-  return {{"code", suspect.fault->code},         {"what", suspect.fault->what}, {"factor", suspect.factor},
-          {"share_ratio", suspect.share},        {"misfit", suspect.misfit},    {"look_at", suspect.fault->look},
+  return {{"code", suspect.fault->code},         {"what", suspect.fault->what},      {"factor", suspect.factor},
+          {"share_ratio", suspect.share},        {"misfit", suspect.misfit},         {"look_at", suspect.fault->look},
           {"settle_by", suspect.fault->confirm}, {"besides_first", suspect.besides}, {"evidence", evidence}};
 }
 
@@ -287,8 +287,7 @@ std::string diagnosis_markdown(const DiagnosisReport& report) {
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
     out += fmt::format("{}. {:.0f} %: {}{}{}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share,
-                       s.besides ? "besides: " : "", s.fault->what,
-                       size_text(s), s.fault->look, s.fault->confirm);
+                       s.besides ? "besides: " : "", s.fault->what, size_text(s), s.fault->look, s.fault->confirm);
   }
   return out;
 }

@@ -26,8 +26,8 @@ struct DiagnosisReport {
   std::vector<MeasuredLog> logs{};
   std::optional<Steady> step{};  ///< of the log
   MeasuredStep measured{};
-  std::vector<TraceTimes> traces{};        ///< one a rank; the first is the one that is compared
-  std::vector<std::string> trace_files{};  ///< their names, in that order
+  std::vector<TraceTimes> traces{};                      ///< one a rank; the first is the one that is compared
+  std::vector<std::string> trace_files{};                ///< their names, in that order
   double snapshot_allocated = 0, snapshot_reserved = 0;  ///< bytes; 0: no snapshot
   double device_used = 0;  ///< bytes of the fullest GPU, as nvidia-smi saw it; 0: not seen
   Diagnosis diagnosis{};

@@ -290,8 +290,7 @@ Diagnosis diagnose(const Problem& problem, const Estimate& estimate, const Measu
   add_second(tested, predicted, diagnosis);
   double sum = 0;
   for (Suspect& suspect : diagnosis.suspects)
-    sum += suspect.share =
-        std::min(1.0, std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2));
+    sum += suspect.share = std::min(1.0, std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2));
   for (Suspect& suspect : diagnosis.suspects) suspect.share /= sum;
   return diagnosis;
 }

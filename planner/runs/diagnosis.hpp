@@ -32,7 +32,7 @@ struct MeasuredStep {
 struct Evidence {
   std::string fault{};  ///< code of the fault
   bool speaks_for = true;
-  std::string text{};  ///< "NCCL took sockets: NET/Socket"
+  std::string text{};   ///< "NCCL took sockets: NET/Socket"
   bool direct = false;  ///< shows what the plan rules out, whatever the times say: kernels of a forward pass run twice
 };
 

@@ -113,7 +113,7 @@ StepParts other_order(const Problem& problem, const Estimate& e, double) {
 
 /// Messages that were to stay among the GPUs of a node, and could leave it.
 bool stays_inside(const Problem& problem, const Communication& row) {
-  return (row.axis == Axis::Tp || row.axis == Axis::Cp || row.axis == Axis::Ep) && problem.cluster.tiers.size() > 1 &&
+  return (row.axis == Axis::Tp || row.axis == Axis::Cp) && problem.cluster.tiers.size() > 1 &&
          row.tier == problem.cluster.tiers.front().name;
 }
 bool groups_inside(const Problem& problem, const Estimate& e) {
@@ -127,10 +127,7 @@ StepParts spread_groups(const Problem& problem, const Estimate& e, double) {
   const double slower = tiers.front().bandwidth.value / tiers[1].bandwidth.value;
   for (const Communication& row : e.communication)
     if (stays_inside(problem, row))
-      parts = longer(parts,
-                     row.axis == Axis::Tp   ? Observable::Tp
-                     : row.axis == Axis::Cp ? Observable::Cp
-                                            : Observable::Ep,
+      parts = longer(parts, row.axis == Axis::Tp ? Observable::Tp : Observable::Cp,
                      std::max(0.0, slower - 1) * row.time.value);
   return parts;
 }

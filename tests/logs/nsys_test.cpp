@@ -1,0 +1,173 @@
+// Exports of Nsight Systems of several processes, with groups that only their streams tell apart, written here as the
+// tool's own schema has them; and what counts of kernels say of a fault.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+
+#include "cli/logs/trace_groups.hpp"
+#include "cli/logs/trace_signs.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace plan;
+
+namespace {
+
+struct Row {
+  const char* name;
+  int milliseconds;
+  int stream;
+};
+/// One step of a rank: tensor messages in every layer, one of gradients, one of the optimizer's states.
+std::vector<Row> step_of_a_rank(int slower) {
+  std::vector<Row> rows;
+  for (int layer = 0; layer < 4; ++layer) {
+    rows.push_back({"nvjet_tst_128x256", 10 + slower, 7});
+    rows.push_back({"ncclDevKernel_AllGather_RING_LL", 2, 20});
+    rows.push_back({"flash_fwd_kernel", 3, 7});
+    rows.push_back({"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 2, 20});
+  }
+  rows.push_back({"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 9, 36});
+  rows.push_back({"multi_tensor_apply_kernel", 4, 7});
+  rows.push_back({"ncclDevKernel_AllGather_RING_LL", 5, 36});
+  return rows;
+}
+
+void write(const std::string& path, int ranks) {
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  std::string sql =
+      "CREATE TABLE StringIds(id INTEGER, value TEXT); CREATE TABLE NVTX_EVENTS(start INTEGER, end INTEGER, text TEXT, "
+      "textId INTEGER, globalTid INTEGER); CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, "
+      "shortName INTEGER, demangledName INTEGER, deviceId INTEGER, streamId INTEGER, globalPid INTEGER); CREATE TABLE "
+      "CUPTI_ACTIVITY_KIND_MEMCPY(start INTEGER, end INTEGER, globalPid INTEGER, deviceId INTEGER);"
+      "INSERT INTO StringIds VALUES(9, 'step 1');";
+  int names = 10;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const long process = static_cast<long>(100 + rank) << 24;
+    long at = 0;
+    for (const Row& row : step_of_a_rank(rank == 1 ? 5 : 0)) {
+      sql += fmt::format(
+          "INSERT INTO StringIds VALUES({0},'{1}'); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES({2},{3},"
+          "{0},{0},{4},{5},{6});",
+          names++, row.name, at * 1'000'000, (at + row.milliseconds) * 1'000'000, rank, row.stream, process);
+      at += row.milliseconds;
+    }
+    sql += fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES({},{},{},{});", at * 1'000'000,
+                       (at + 1) * 1'000'000, process, rank);
+    sql += fmt::format("INSERT INTO NVTX_EVENTS VALUES(0,{},NULL,9,{});", (at + 1) * 1'000'000, process + 4321);
+  }
+  REQUIRE(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+}
+
+double part(const TraceTimes& times, Observable of) { return times.parts[static_cast<std::size_t>(of)]; }
+
+Trace kernels(std::initializer_list<std::pair<const char*, int>> named) {
+  Trace trace;
+  double at = 0;
+  for (const auto& [name, count] : named)
+    for (int i = 0; i < count; ++i, at += 1)
+      trace.kernels.push_back({at, at + 1, family_of(name), sign_of(name, family_of(name)), -1});
+  return trace;
+}
+
+std::vector<std::string> spoken(const Trace& trace, const Problem& problem, const Estimate& estimate) {
+  std::vector<std::string> said;
+  for (const Evidence& one : signs_of(trace, {}, trace_times(trace, {}, 0), problem, estimate))
+    said.push_back((one.speaks_for ? "+" : "-") + one.fault);
+  std::sort(said.begin(), said.end());
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("an export holds a trace of every process, and streams tell its groups apart") {
+  const TemporaryFolder folder;
+  write(folder.at("r.sqlite"), 3);
+  const Result<std::vector<Trace>> ranks = read_traces(folder.at("r.sqlite"));
+  REQUIRE(ranks.has_value());
+  REQUIRE(ranks->size() == 3);
+  Layout layout;
+  layout.tp = 8, layout.dp = 8;
+  std::vector<TraceTimes> times;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Trace& trace = (*ranks)[i];
+    REQUIRE(trace.steps.size() == 1);
+    times.push_back(trace_times(trace, parts_of_groups(trace, layout), 0));
+    CHECK(part(times.back(), Observable::Compute) == doctest::Approx(0.053 + (i == 1 ? 0.020 : 0)));
+    CHECK(part(times.back(), Observable::Tp) == doctest::Approx(0.016));
+    CHECK(part(times.back(), Observable::Dp) == doctest::Approx(0.014));
+    CHECK(part(times.back(), Observable::Optimizer) == doctest::Approx(0.004));
+  }
+  const std::vector<Evidence> between = signs_between(*ranks, times);
+  REQUIRE(between.size() == 1);
+  CHECK(between[0].fault == "slow_rank");
+  CHECK(between[0].text.find("rank 1") != std::string::npos);
+  layout.dp = 1;  // nobody else reduces: every stream is of tensor ranks or of nothing that is known
+  CHECK(parts_of_groups(ranks->front(), layout).front() == Observable::Tp);
+}
+
+TEST_CASE("counts of kernels speak for a fault, or against it") {
+  Problem problem;
+  Estimate estimate;
+  using Said = std::vector<std::string>;
+  const char* const forward = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16";
+  const char* const backward = "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16";
+  CHECK(spoken(kernels({{forward, 16}, {backward, 8}}), problem, estimate) == Said{"+recompute_on", "-no_flash"});
+  CHECK(spoken(kernels({{forward, 8}, {backward, 8}}), problem, estimate) == Said{"-no_flash", "-recompute_on"});
+  // FlashAttention's backward pass takes three kernels.
+  CHECK(spoken(kernels({{"flash_bwd_dot_do_o_kernel", 8},
+                        {"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 8},
+                        {"flash_bwd_convert_dq_kernel", 8},
+                        {"flash_fwd_kernel", 8}}),
+               problem, estimate) == Said{"-no_flash", "-recompute_on"});
+  CHECK(spoken(kernels({{"softmax_warp_forward", 8}}), problem, estimate) == Said{"+no_flash"});
+  CHECK(spoken(kernels({{"void at::native::vectorized_elementwise_kernel<4>", 30}, {"triton_poi_fused_add_0", 2}}),
+               problem, estimate) == Said{"+eager_kernels"});
+  problem.training.precision = Precision::Fp8Tensorwise;
+  CHECK(spoken(kernels({{"nvjet_tst_128x256", 8}}), problem, estimate) == Said{"+wide_gemms"});
+  CHECK(spoken(kernels({{"nvjet_qqtst_128x256", 8}}), problem, estimate) == Said{"-wide_gemms"});
+  estimate.layout.recompute.kind = RecomputeKind::Full;  // as planned: nothing to say
+  CHECK(spoken(kernels({{forward, 16}, {backward, 8}}), problem, estimate) == Said{"-no_flash"});
+}
+
+TEST_CASE("ranks of a group that lie as planned, and such that do not") {
+  Problem problem;
+  Estimate estimate;
+  estimate.layout.tp = 4, estimate.layout.dp = 16;
+  for (const int stride : {1, 16}) {
+    Trace trace = kernels({{"nvjet_tst", 4}});
+    const int group = group_index(trace, "ncclDevKernel_AllReduce", {{}, "TENSOR_MODEL_PARALLEL_GROUP", 4, stride, -1});
+    trace.kernels.push_back({9, 10, KernelFamily::Communication, KernelSign::None, group});
+    const std::vector<Observable> parts = parts_of_groups(trace, estimate.layout);
+    CHECK(parts.front() == Observable::Tp);
+    bool found = false;
+    for (const Evidence& one : signs_of(trace, parts, trace_times(trace, parts, 0), problem, estimate))
+      if (one.fault == "spread_groups") {
+        found = true;
+        CHECK(one.speaks_for == (stride == 16));
+      }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("process groups are known by the words of every framework") {
+  const Layout layout;
+  const auto named = [&](const char* description) {
+    Trace trace;
+    REQUIRE(group_index(trace, "ncclDevKernel_AllGather", {{}, description, 8, 0, -1}) == 0);
+    return parts_of_groups(trace, layout).front();
+  };
+  CHECK(named("TENSOR_MODEL_PARALLEL_GROUP") == Observable::Tp);
+  CHECK(named("DATA_PARALLEL_GROUP_WITH_CP") == Observable::Dp);
+  CHECK(named("CONTEXT_PARALLEL_GROUP") == Observable::Cp);
+  CHECK(named("PIPELINE_MODEL_PARALLEL_GROUP") == Observable::Pipeline);
+  CHECK(named("EXPERT_MODEL_PARALLEL_GROUP") == Observable::Ep);
+  CHECK(named("EXPERT_DATA_PARALLEL_GROUP") == Observable::Dp);
+  CHECK(named("mesh_dp_shard_cp") == Observable::Dp);
+  CHECK(named("mesh_tp") == Observable::Tp);
+  CHECK(named("mesh_ep") == Observable::Ep);
+  CHECK(named("mesh_pp") == Observable::Pipeline);
+}
