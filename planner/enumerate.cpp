@@ -2,6 +2,7 @@
 #include "planner/enumerate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <limits>
 #include <map>
@@ -67,12 +68,23 @@ std::vector<Context> context_choices(const Problem& problem, int cp) {
   return all;
 }
 
-std::vector<int> micro_batch_choices(const Problem& problem) {
-  return choose<int>(problem.fixed.micro_batch, {1, 2, 4, 8, 16});
+/// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
+/// does, and one stands for the rule to name.
+std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid) {
+  if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
+  const std::int64_t batch = problem.training.global_batch;
+  if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
+  std::vector<int> all = divisors(batch / grid.dp);
+  std::erase_if(all, [&](int size) {
+    if (size == 1) return false;
+    const bool huge = size > kMostTokens / problem.training.seq;
+    return huge || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size)));
+  });
+  return all;
 }
 
 std::vector<int> etp_choices(const Problem& problem, int tp) {
-  return choose<int>(problem.fixed.etp, problem.model.moe() && tp > 1 ? std::vector<int>{1, tp} : std::vector<int>{1});
+  return choose<int>(problem.fixed.etp, problem.model.moe() ? divisors(tp) : std::vector<int>{1});
 }
 
 std::vector<int> ep_choices(const Problem& problem) {
@@ -207,7 +219,7 @@ void FamilyWalk::contexts(const Layout& layout) {
 }
 
 void FamilyWalk::micro_batches(Layout layout) {
-  for (const int micro_batch : micro_batch_choices(problem_)) {
+  for (const int micro_batch : micro_batch_choices(problem_, layout)) {
     layout.micro_batch = micro_batch;
     if (passes(layout, Level::MicroBatch)) contexts(layout);
   }
@@ -252,7 +264,7 @@ std::int64_t InnerSpace::size(const Layout& layout, Level level) {
   if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
   std::int64_t all = runs(layout) * count(order_choices(problem_, layout)) * shardings(layout);
   if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
-  if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_));
+  if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_, layout));
   if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
   return all;
 }

@@ -1,6 +1,7 @@
 // Bounds from below on the step time and the memory of all layouts of a family, without placing layers.
 // Tested by tests/planner/properties_test.cpp.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "planner/family_search.hpp"
@@ -55,24 +56,33 @@ double LeastStates::of(const Layout& family) {
   return found->second.least_total(least_states(problem_, family, widest, found->second), {});
 }
 
-double least_held(const Problem& problem, const std::vector<Recompute>& recomputes, MemoryModel& memory) {
-  if (problem.training.offload.activations()) return 0;
-  double bytes = 0;
-  std::vector<double> least(problem.model.kinds.size(), std::numeric_limits<double>::infinity());
-  for (const Recompute& choice : recomputes) {
-    const bool block = choice.kind == RecomputeKind::Full;
+std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
+                                            const std::vector<Recompute>& recomputes, MemoryModel& memory) {
+  // At most two ranks, of the embedding and of the head, are without a layer at work.
+  const double at_work = family.pp > 2 ? 1 - 2.0 / family.pp : family.pp > 1 ? 0 : 1;
+  std::vector<LeastActivity> least;
+  for (std::size_t i = 0; i < recomputes.size(); ++i) {
+    const Recompute& choice = recomputes[i];
+    const bool whole = choice.kind == RecomputeKind::Full;
+    if (whole && choice.layers > 0 && i + 1 < recomputes.size()) continue;  // all layers hold less and rebuild as much
     memory.recompute(choice);
-    for (std::size_t kind = 0; kind < least.size(); ++kind) {
-      const LayerMemory& layer = memory.layer(static_cast<int>(kind));
-      const double whole = std::min(layer.saved, layer.checkpoint / std::max(1, choice.uniform));
-      least[kind] = std::min(least[kind], block ? whole : layer.kept);
+    LeastActivity one;
+    double transient = std::numeric_limits<double>::infinity();
+    for (const int kind : problem.model.layers) {
+      const LayerMemory& layer = memory.layer(kind);
+      const double checkpoint = layer.checkpoint / std::max(1, choice.uniform);
+      one.held += whole ? std::min(layer.saved, checkpoint) : layer.kept;
+      const double rebuilt = whole ? std::max(0.0, layer.saved - layer.checkpoint) : 0;
+      transient = std::min(transient, rebuilt + layer.backward_transient);
     }
+    one.held = problem.training.offload.activations() ? 0 : one.held / family.pp;
+    one.transient = problem.model.layers.empty() ? 0 : at_work * transient;
+    least.push_back(one);
   }
-  for (const int kind : problem.model.layers) bytes += least[static_cast<std::size_t>(kind)];
-  return bytes;
+  return least;
 }
 
-double least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
+LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
   double sum = least_work(costs.embedding()) + least_work(costs.head());
   double cheapest = least_work(costs.layer(problem.model.layers.empty() ? 0 : problem.model.layers.front()));
   for (const int kind : problem.model.layers) {
@@ -85,16 +95,27 @@ double least_family_time(const Problem& problem, const CostModel& costs, const L
   const double busy = m * std::max(sum / family.pp, 0.5 * halves * cheapest);
   const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(family.world());
   // A shade below, so that rounding never puts the bound above the value it bounds.
-  return 0.999999 * straggler * busy;
+  constexpr double kBelow = 0.999999;
+  return {kBelow * straggler * busy, kBelow * straggler * sum};
+}
+
+/// Rank r of a pipeline whose backward stays in one piece begins when a chunk of every rank before it is through, both
+/// ways: m w_r + (w_0 + ... + w_{r-1}) / vp seconds pass at least. That is the same on all ranks, and so least for its
+/// longest, if each has a share 1 / (m vp) less work than the one before.
+double LeastTime::of_run(const Layout& run, std::int64_t micro_batches) const {
+  if (run.pp == 1 || splits_backward(run.schedule)) return any;
+  const double part = 1.0 / run.vp, share = part / static_cast<double>(micro_batches);
+  return std::max(any, part * micro_batch / (1 - std::pow(1 - share, run.pp)));
 }
 
 /// By what no order of the axes changes: the family's least time and the least memory.
 FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
                                            double& least) {
-  if (costs_ != nullptr && hopeless(run, family.bound, 0, run_runs_on_)) return Fate::Pruned;
+  const double time = family.bound.of_run(run, pipeline_of(problem_, run).micro_batches);
+  if (costs_ != nullptr && hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
   least = least_memory(run, shardings);
   if (bounds_ && least > capacity_) return Fate::TooBig;
-  return costs_ != nullptr && hopeless(run, family.bound, least, run_runs_on_) ? Fate::Pruned : Fate::Searched;
+  return costs_ != nullptr && hopeless(run, time, least, run_runs_on_) ? Fate::Pruned : Fate::Searched;
 }
 
 /// The fullest rank holds at least the mean of what all hold.
@@ -109,10 +130,15 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
           ? known->memory
           : states_.emplace_back(StatesUnder{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
   if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
-  if (least_held_ < 0) least_held_ = least_held(problem_, recomputing_of(run).all, *memory_) / run.pp;
-  ActivityMemory activity;  // no schedule makes a later rank hold more micro-batches than an earlier one
-  activity.activations = least_held_ * held(pipeline_of(problem_, run), run.pp - 1);
-  return memory_->least_total(states, activity);
+  if (least_activities_.empty()) least_activities_ = least_activities(problem_, run, recomputing_of(run).all, *memory_);
+  const double flights = held(pipeline_of(problem_, run), run.pp - 1);  // no earlier rank holds fewer micro-batches
+  double least = std::numeric_limits<double>::infinity();
+  for (const LeastActivity& under : least_activities_) {
+    ActivityMemory activity;
+    activity.activations = under.held * flights, activity.backward = under.transient;
+    least = std::min(least, memory_->least_total(states, activity));
+  }
+  return least;
 }
 
 }  // namespace plan

@@ -41,7 +41,7 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slo
                                                 const std::optional<Candidate>& best) {
   FamilyOutcome uncounted{Kept(problem_)};
   kept_ = nullptr, plainest_ = {slowest, best}, outcome_ = &uncounted;
-  if (!bounds_ || !never_plainest(family.layout, family.bound, wanted_)) search_family(family);
+  if (!bounds_ || !never_plainest(family.layout, family.bound.any, wanted_)) search_family(family);
   return plainest_->best;
 }
 
@@ -50,7 +50,7 @@ void FamilySearch::search_family(const Costed& family) {
   evaluator_.reset(), memory_.reset();
   lists_.turn_to(family.layout);
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
-  least_held_ = -1;
+  least_activities_.clear();
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);

@@ -16,11 +16,19 @@
 
 namespace plan {
 
+/// Seconds that no layout of a family beats.
+struct LeastTime {
+  double any = 0;          ///< of a step, under every schedule
+  double micro_batch = 0;  ///< of one micro-batch on all ranks of the pipeline together
+  /// Of a step under the schedule and chunks of `run`.
+  [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches) const;
+};
+
 /// A family, the costs of its split, and a time that no layout of it beats.
 struct Costed {
   Layout layout{};
   const CostModel* costs = nullptr;  ///< none if nothing of it can fit
-  double bound = 0;                  ///< seconds
+  LeastTime bound{};
 };
 
 /// Bytes that some rank of every layout of a family has at least in states, before anything is known of its time.
@@ -34,17 +42,23 @@ class LeastStates {
   std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
 };
 
-/// Seconds that no layout of a family beats: its micro-batches' least work spread evenly over the pipeline, or the
-/// layers that the fullest rank has at least.
-[[nodiscard]] double least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
+/// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
+[[nodiscard]] LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
 
 /// States of the mean rank under the sharding that leaves least of them, apart from what appears after the peak: what
 /// the fullest rank has at least. The rest of the memory is nothing.
 [[nodiscard]] ShardedMemory least_states(const Problem& problem, const Layout& family,
                                          const std::vector<Sharding>& shardings, MemoryModel& memory);
 
-/// Bytes of activations that one micro-batch leaves on all pipeline ranks together at least.
-[[nodiscard]] double least_held(const Problem& problem, const std::vector<Recompute>& recomputes, MemoryModel& memory);
+/// Bytes of activations on the mean rank at least, under one way to recompute.
+struct LeastActivity {
+  double held = 0;       ///< of each micro-batch in flight
+  double transient = 0;  ///< while the layer that needs least runs backward, what it rebuilds included
+};
+/// One for each way to recompute that no other stands for.
+[[nodiscard]] std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
+                                                          const std::vector<Recompute>& recomputes,
+                                                          MemoryModel& memory);
 
 /// What the search of one family found and did.
 struct FamilyOutcome {
@@ -163,7 +177,7 @@ class FamilySearch {
   std::vector<Table> tables_{};
   Holdings holdings_{};
   std::vector<StatesUnder> states_{};
-  double least_held_ = -1;      ///< bytes a micro-batch, of the mean rank; negative: not known yet
+  std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
 

@@ -46,7 +46,7 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   costed.reserve(families.size());
   for (std::size_t i = 0; i < families.size(); ++i) {
     const CostModel* model = states[i] <= capacity ? &costs.at(split_of(families[i].layout)) : nullptr;
-    costed.push_back({families[i].layout, model, std::numeric_limits<double>::infinity()});
+    costed.push_back({families[i].layout, model, {std::numeric_limits<double>::infinity(), 0}});
   }
   in_parallel(costed.size(), thread_count(problem), [&](std::size_t i, unsigned) {
     if (costed[i].costs != nullptr) costed[i].bound = least_family_time(problem, *costed[i].costs, costed[i].layout);
@@ -55,7 +55,7 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool memory = problem.objective == Objective::Memory;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return memory ? states[a] < states[b] : costed[a].bound < costed[b].bound;
+    return memory ? states[a] < states[b] : costed[a].bound.any < costed[b].bound.any;
   });
   std::vector<Costed> sorted;
   sorted.reserve(costed.size());
@@ -88,7 +88,7 @@ std::optional<Candidate> plainest(const Problem& problem, std::vector<Costed> fa
   const Candidate& fastest = found.ranking.best().front();
   if (problem.objective == Objective::Memory) return fastest;
   const double slowest = (1 + kPriceOfPlainness) * fastest.score.step_time;
-  if (bounds) std::erase_if(families, [&](const Costed& family) { return family.bound > slowest; });
+  if (bounds) std::erase_if(families, [&](const Costed& family) { return family.bound.any > slowest; });
   std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
     return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
   });

@@ -36,6 +36,13 @@ struct Collector {
     return static_cast<int>(layers.size()) == l.pp * l.vp && sum == problem.model.depth();
   }
 
+  /// Micro-batches that nobody fixed: of up to 131,072 tokens a rank, and in a pipeline 1, 2, 4, 8, ...
+  bool tried(const Layout& l) const {
+    const std::int64_t size = l.micro_batch;
+    return problem.training.global_batch % (size * l.dp) == 0 && (l.pp == 1 || (size & (size - 1)) == 0) &&
+           (size == 1 || size * problem.training.seq <= 131072);
+  }
+
   bool legal(const Layout& layout) const {
     for (const Level level :
          {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context, Level::Schedule, Level::Sharding})
@@ -99,12 +106,10 @@ struct Collector {
   void experts(Layout layout) {
     const std::optional<int> fixed = problem.fixed.etp;  // any, where the user says so
     for (layout.etp = 1; layout.etp <= std::max(layout.tp, fixed.value_or(1)); ++layout.etp) {
-      if (layout.etp != fixed && layout.etp != 1 && (layout.etp != layout.tp || !problem.model.moe())) continue;
+      if (layout.etp != fixed && layout.etp != 1 && (layout.tp % layout.etp != 0 || !problem.model.moe())) continue;
       for (layout.ep = 1; layout.ep <= std::max<std::int64_t>(1, problem.model.experts()); ++layout.ep)
-        for (const int micro_batch : {1, 2, 4, 8, 16}) {
-          layout.micro_batch = micro_batch;
-          contexts(layout);
-        }
+        for (layout.micro_batch = 1; layout.micro_batch <= problem.training.global_batch; ++layout.micro_batch)
+          if (layout.micro_batch == problem.fixed.micro_batch || tried(layout)) contexts(layout);
     }
   }
 };

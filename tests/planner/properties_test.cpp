@@ -30,7 +30,7 @@ struct PartialLayouts {
 
   void family(const Layout& family) {
     const CostModel costs(problem, split_of(family));
-    const double bound = least_family_time(problem, costs, family);
+    const LeastTime bound = least_family_time(problem, costs, family);
     Tally tally;
     const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
@@ -46,7 +46,10 @@ struct PartialLayouts {
       if (recomputes.empty() || shardings.empty()) continue;
       const double busy = evaluator.start_recompute({});
       evaluator.finish_recompute();
-      run_of(layout, evaluator, std::max({bound, busy, evaluator.least_time_of_any()}), any_of(random, recomputes),
+      const double of_run =
+          bound.of_run(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
+      CHECK(of_run >= bound.any);
+      run_of(layout, evaluator, std::max({of_run, busy, evaluator.least_time_of_any()}), any_of(random, recomputes),
              any_of(random, shardings));
     }
   }

@@ -253,10 +253,16 @@ std::int64_t count_space(const Problem& problem) {
         if (gpus % layout.tp != 0 || gpus / layout.tp % layout.cp != 0 || gpus / layout.tp / layout.cp % layout.pp != 0)
           continue;
         layout.dp = gpus / layout.tp / layout.cp / layout.pp;
-        const int widths = problem.model.moe() && layout.tp > 1 ? 2 : 1;
+        const std::int64_t batch = problem.training.global_batch;
+        int micro_batches = 0, widths = 0;
+        for (int size = 1; size <= batch; ++size)
+          micro_batches += batch % (std::int64_t{layout.dp} * size) == 0 &&
+                           (layout.pp == 1 || (size & (size - 1)) == 0) &&
+                           (size == 1 || size * problem.training.seq <= 131072);
+        for (int etp = 1; etp <= layout.tp; ++etp) widths += layout.tp % etp == 0 && (problem.model.moe() || etp == 1);
         for (int ep = 1; ep <= experts; ++ep)
-          if (experts % ep == 0)
-            for (int choice = 0; choice < 5 * widths; ++choice) contexts(layout);  // five micro-batches
+          if (experts % ep == 0)  // replicas that do not divide the batch are one choice, which a rule rejects
+            for (int choice = 0; choice < std::max(1, micro_batches) * widths; ++choice) contexts(layout);
       }
   return all;
 }
