@@ -9,9 +9,11 @@
 #include "cli/commands/write_output.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/upkeep.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/run_cost.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
@@ -22,14 +24,35 @@
 namespace plan {
 namespace {
 
-EmitOptions emit_options(const Args& args, const Problem& problem) {
+/// What the flags and the site file say; a flag goes before the file.
+Result<EmitOptions> emit_options(const Args& args, const Problem& problem) {
   EmitOptions options;
   options.launcher = args.launcher.value_or("");
   options.data_path = args.data_path.value_or("");
   options.tokenizer = args.tokenizer.value_or("");
   options.checkpoint_dir = args.checkpoint_dir.value_or("");
+  Errors errors;
+  if (args.site) {
+    Result<Site> site = read_site(*args.site);
+    if (site)
+      options.site = *std::move(site);
+    else
+      errors = site.error();
+  }
+  const Result<RunOptions> run = resolve_run(args);
+  if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+  if (!errors.empty()) return fail(std::move(errors));
+  if (options.site) options.failures = options.site->failures;
+  const FailureFacts& typed = run->failures;
+  if (typed.gpu_mtbf_hours) options.failures.gpu_mtbf_hours = typed.gpu_mtbf_hours;
+  if (typed.storage_bytes_per_s) options.failures.storage_bytes_per_s = typed.storage_bytes_per_s;
   // A TrainJob has an image in any case; elsewhere one stands where it was asked for.
-  options.image = args.image ? *args.image : args.launcher == "k8s" ? container_of(problem) : "";
+  if (args.image)
+    options.image = *args.image;
+  else if (options.site && !options.site->image.empty())
+    options.image = options.site->image;
+  else if (args.launcher == "k8s")
+    options.image = container_of(problem);
   return options;
 }
 
@@ -111,11 +134,9 @@ std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchF
 
 /// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.
 /// `plan` holds the layout that is written, and a note says what was passed over.
-Result<std::vector<LaunchFile>> write_best(const Args& args, Plan& plan, Streams& streams) {
+Result<std::vector<LaunchFile>> write_best(const Args& args, const EmitOptions& options, Plan& plan, Streams& streams) {
   constexpr int kMostTried = 400;
-  const auto written = [&](const Plan& candidate) {
-    return write_launch(args.words[0], candidate, emit_options(args, candidate.problem));
-  };
+  const auto written = [&](const Plan& candidate) { return write_launch(args.words[0], candidate, options); };
   Result<std::vector<LaunchFile>> files = written(plan);
   if (files || files.error().front().code != "not_expressible") return files;
   Problem wide = plan.problem;
@@ -138,18 +159,34 @@ Result<std::vector<LaunchFile>> write_best(const Args& args, Plan& plan, Streams
   return files;
 }
 
+/// What a long run rests on that nobody stated.
+void add_production_notes(const EmitOptions& options, Plan& plan) {
+  if (!options.site) return;
+  if (options.data_path.empty())
+    plan.notes.push_back({"mock_data", "no `--data-path`: the job trains on the framework's mock data"});
+  const Upkeep upkeep = upkeep_of(plan, options);
+  if (upkeep.assumed)
+    plan.notes.push_back(
+        {"gpu_mtbf", fmt::format("nobody states how often a GPU fails: every {:.0f} h, as Llama 3's did; "
+                                 "write `failures.gpu_mtbf` into the site file",
+                                 upkeep.gpu_mtbf_hours)});
+}
+
 }  // namespace
 
 int run_emit(const Args& args, Streams& streams) {
   if (const Errors errors = judge(args); !errors.empty()) return report_errors(errors, streams);
   const Result<Problem> problem = problem_for(args, args.words[0]);
   if (!problem) return report_errors(problem.error(), streams);
+  const Result<EmitOptions> options = emit_options(args, *problem);
+  if (!options) return report_errors(options.error(), streams);
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
   add_launch_notes(*plan);
-  const Result<std::vector<LaunchFile>> files = write_best(args, *plan, streams);
+  const Result<std::vector<LaunchFile>> files = write_best(args, *options, *plan, streams);
   if (!files) return report_errors(files.error(), streams);
+  add_production_notes(*options, *plan);
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files, streams.out_terminal);

@@ -7,6 +7,7 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/slurm.hpp"
 
 namespace plan {
 namespace {
@@ -45,60 +46,61 @@ std::string sharding(const Plan& plan) {
 }
 
 /// What every file of accelerate's begins with. DeepSpeed's own file says the precision, and then accelerate must not.
-std::string head(const Plan& plan, const Machines& machines, std::string_view type) {
+std::string head(const Plan& plan, const EmitOptions& options, const Machines& machines, std::string_view type) {
   std::string out = fmt::format("# {}\ncompute_environment: LOCAL_MACHINE\n", plan_line(plan));
   out += fmt::format("distributed_type: {}\n", type);
   if (type != "DEEPSPEED")
     out += fmt::format("mixed_precision: '{}'\n", mixed_precision(plan.problem.training.precision));
   out += fmt::format("num_machines: {}\nnum_processes: {}\nmachine_rank: 0\n", machines.count, plan.problem.gpus);
   out += "main_process_port: 29500\nrdzv_backend: static\nsame_network: true\nmain_training_function: main\n";
-  return out + "use_cpu: false\ndebug: false\nenable_cpu_affinity: false\ndowncast_bf16: 'no'\n";
+  out += fmt::format("use_cpu: false\ndebug: false\nenable_cpu_affinity: {}\n", options.site && options.site->numa);
+  return out + "downcast_bf16: 'no'\n";
 }
 
-std::string config(const Plan& plan, const Machines& machines) {
-  if (plan.best.layout.zero >= 2) return head(plan, machines, "FSDP") + sharding(plan);
-  return head(plan, machines, plan.problem.gpus > 1 ? "MULTI_GPU" : "NO");
+std::string config(const Plan& plan, const EmitOptions& options, const Machines& machines) {
+  if (plan.best.layout.zero >= 2) return head(plan, options, machines, "FSDP") + sharding(plan);
+  return head(plan, options, machines, plan.problem.gpus > 1 ? "MULTI_GPU" : "NO");
 }
 
 /// accelerate starts the processes of a machine itself: one call of it on every machine.
-Result<LaunchFile> script(const Plan& plan, const EmitOptions& options, const Machines& machines) {
-  const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
+Result<LaunchFile> script(const Plan& plan, const EmitOptions& options, const Machines& machines,
+                          const hugging_face::TrainerProgram& program) {
+  const std::string launcher = launcher_of(options);
   if (launcher != "slurm" && launcher != "torchrun")
     return cannot("accelerate", fmt::format("starts its own processes: no `--launcher {}`", launcher),
                   "write `--launcher slurm`, or `torchrun` for a plain script");
-  const bool slurm = launcher == "slurm";
-  std::string out = "#!/bin/bash\n";
-  if (slurm)
-    out += fmt::format(
-        "#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
-        "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n",
-        job_name(plan, options), machines.count, machines.gpus);
-  out += fmt::format("# {}\n# run_clm.py: examples/pytorch/language-modeling of transformers\nset -euo pipefail\n\n",
-                     plan_line(plan));
-  out += "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
-  if (slurm)
-    out += "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
-  else
-    out += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\n";
-  out += "MASTER_PORT=${MASTER_PORT:-29500}\n\n";
-  const std::string launch =
-      "accelerate launch --config_file accelerate.yaml --machine_rank \"{}\" --main_process_ip \"{}\" "
-      "--main_process_port \"{}\" run_clm.py {}";
-  if (slurm) out += "# shellcheck disable=SC2016\n";
-  if (slurm)
-    out += fmt::format("srun --kill-on-bad-exit=1 bash -c 'exec {}' \\\n    \"$MASTER_ADDR\" \"$MASTER_PORT\"\n",
-                       fmt::format(fmt::runtime(launch), "$SLURM_NODEID", "$0", "$1", hugging_face::kTrainerFile));
-  else
-    out += "exec " +
-           fmt::format(fmt::runtime(launch), "$NODE_RANK", "$MASTER_ADDR", "$MASTER_PORT", hugging_face::kTrainerFile) +
-           "\n";
-  return LaunchFile{slurm ? "accelerate.sbatch" : "accelerate.sh", out, true};
+  if (Errors errors = site_mistakes(plan, options, {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}});
+      !errors.empty())
+    return fail(std::move(errors));
+  const auto launch = [&](std::string_view rank, std::string_view address, std::string_view port) {
+    return fmt::format(
+        "accelerate launch --config_file accelerate.yaml {}--machine_rank \"{}\" --main_process_ip \"{}\" "
+        "--main_process_port \"{}\" {} {}",
+        options.site ? "--log_dir \"$LOGS\" --tee 3 " : "", rank, address, port, program.script, program.words);
+  };
+  const std::string header = fmt::format("# {}\n# {}\n", plan_line(plan), program.comment);
+  std::string before = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
+  if (launcher == "torchrun") {
+    before += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\nMASTER_PORT=${MASTER_PORT:-29500}\n\n";
+    return LaunchFile{"accelerate.sh",
+                      "#!/bin/bash\n" + header + "set -euo pipefail\n\n" + site_opening(plan, options) +
+                          site_preflight(options) + before + "exec " +
+                          launch("$NODE_RANK", "$MASTER_ADDR", "$MASTER_PORT") + "\n",
+                      true};
+  }
+  BatchJob job;
+  job.name = job_name(plan, options), job.nodes = machines.count, job.gpus = machines.gpus, job.header = header;
+  job.before = before + "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  job.before += "MASTER_PORT=${MASTER_PORT:-29500}\n" + std::string(options.site ? "export LOGS\n\n" : "\n");
+  job.command =
+      fmt::format("bash -c 'exec {}' \\\n    \"$MASTER_ADDR\" \"$MASTER_PORT\"", launch("$SLURM_NODEID", "$0", "$1"));
+  return LaunchFile{"accelerate.sbatch", batch_script(job, plan, options), true};
 }
 
 }  // namespace
 
-LaunchFile hugging_face::accelerate_for_deepspeed(const Plan& plan) {
-  std::string out = head(plan, machines_of(plan), "DEEPSPEED");
+LaunchFile hugging_face::accelerate_for_deepspeed(const Plan& plan, const EmitOptions& options) {
+  std::string out = head(plan, options, machines_of(plan), "DEEPSPEED");
   out += "deepspeed_config:\n  deepspeed_config_file: ds_config.json\n  deepspeed_multinode_launcher: standard\n";
   const Layout& l = plan.best.layout;
   out += fmt::format("  zero3_init_flag: {}\n", l.zero == 3);
@@ -126,12 +128,13 @@ Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOpt
   const Machines machines = machines_of(plan);
   // FSDP's own checkpointing stands in accelerate's file; both at once are refused.
   const bool plain = l.zero < 2;
-  const Result<LaunchFile> arguments = hugging_face::trainer_arguments(
+  const Result<hugging_face::TrainerProgram> program = hugging_face::trainer_program(
       plan, options, {.deepspeed = "", .checkpointing = plain && l.recompute.kind == RecomputeKind::Full});
-  if (!arguments) return tl::unexpected(arguments.error());
-  const Result<LaunchFile> start = script(plan, options, machines);
+  if (!program) return tl::unexpected(program.error());
+  const Result<LaunchFile> start = script(plan, options, machines, *program);
   if (!start) return tl::unexpected(start.error());
-  return std::vector<LaunchFile>{{"accelerate.yaml", config(plan, machines), false}, *arguments, *start};
+  return std::vector<LaunchFile>{
+      {"accelerate.yaml", config(plan, options, machines), false}, program->arguments, *start};
 }
 
 }  // namespace plan

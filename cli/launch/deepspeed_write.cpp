@@ -88,21 +88,21 @@ Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOpti
     return cannot("deepspeed", "offloads a share of the optimizer states under zero 3 only", "set the share to 1");
   if (plan.problem.training.offload.parameters && l.zero != 3)
     return cannot("deepspeed", "offloads weights under zero 3 only", "add `--layout zero3`");
-  const Result<LaunchFile> arguments = hugging_face::trainer_arguments(
+  const Result<hugging_face::TrainerProgram> program = hugging_face::trainer_program(
       plan, options, {.deepspeed = "ds_config.json", .checkpointing = l.recompute.kind == RecomputeKind::Full});
-  if (!arguments) return tl::unexpected(arguments.error());
+  if (!program) return tl::unexpected(program.error());
   LaunchCommand command;
   command.title = plan_line(plan);
-  command.comments = {"run_clm.py: examples/pytorch/language-modeling of transformers"};
+  command.comments = {program->comment};
   command.environment = {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
-  command.program = command.plain_program = "run_clm.py";
-  command.groups = {{"TRAIN_ARGS", {std::string(hugging_face::kTrainerFile)}}};
+  command.program = command.plain_program = program->script;
+  command.groups = {{"TRAIN_ARGS", {program->words}}};
   command.stem = "deepspeed";
   Result<std::vector<LaunchFile>> files = write_launcher(command, plan, options);
   if (!files) return files;
   files->insert(files->begin(), {{"ds_config.json", hugging_face::deepspeed_json(plan), false},
-                                 *arguments,
-                                 hugging_face::accelerate_for_deepspeed(plan)});
+                                 program->arguments,
+                                 hugging_face::accelerate_for_deepspeed(plan, options)});
   return files;
 }
 

@@ -90,7 +90,5 @@ struct DialectSetting {
                                                                    const EmitOptions& options);
 /// Nested YAML of dotted keys.
 [[nodiscard]] std::string yaml_of(const std::vector<DialectSetting>& settings);
-/// Name of the model on Hugging Face, or the preset's.
-[[nodiscard]] std::string published_name(const Model& model);
 
 }  // namespace plan

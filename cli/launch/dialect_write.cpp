@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/job_builder.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
-#include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -109,7 +109,7 @@ Errors add_adapters(const Dialect& dialect, const Training& training, std::vecto
     return {{"not_expressible",
              fmt::format("{} trains adapters on weights of 16 bits here", dialect.format),
              {},
-             {"plan with `--task lora`"}}};
+             {"plan with `--task lora`, or write `plan emit accelerate` or `deepspeed`"}}};
   if (!training.lora.attention || !training.lora.ffn)
     return {{"not_expressible",
              fmt::format("{} is written with adapters on every linear layer", dialect.format),
@@ -147,15 +147,6 @@ void nest(const std::vector<DialectSetting>& settings, std::size_t prefix, int i
 
 }  // namespace
 
-std::string published_name(const Model& model) {
-  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions::from_environment())) {
-    if (entry.name != model.name) continue;
-    for (const std::string& alias : entry.aliases)
-      if (alias.find('/') != std::string::npos) return alias;
-  }
-  return model.name;
-}
-
 Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, const Plan& plan,
                                                      const EmitOptions& options) {
   Plan whole = plan;  // Megatron-LM's own flags know no adapters: each dialect has its keys for them
@@ -176,7 +167,7 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
   if (!errors.empty()) return fail(std::move(errors));
   std::vector<DialectSetting> out;
   const bool moe = plan.problem.model.moe();
-  if (!dialect.model.empty()) out.push_back({std::string(dialect.model), scalar(published_name(plan.problem.model))});
+  if (!dialect.model.empty()) out.push_back({std::string(dialect.model), scalar(hub_name(plan))});
   for (const DialectKey& row : dialect.keys) {
     const MegatronSetting* setting = row.key.empty() ? nullptr : find(*groups, row.flag);
     const std::string_view otherwise = row.kind == KeyKind::On ? "false" : row.otherwise;

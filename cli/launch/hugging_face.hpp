@@ -27,14 +27,23 @@ enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Factory, S
 /// whose arguments they are.
 [[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
 
-/// Arguments of transformers' run_clm.py as it reads them from one JSON file.
+/// What a trainer around the Trainer depends on.
 struct TrainerChoice {
   std::string_view deepspeed;  ///< file for `deepspeed`; empty: none
   bool checkpointing = false;  ///< gradient_checkpointing; FSDP's own stands in accelerate's file
 };
-[[nodiscard]] Result<LaunchFile> trainer_arguments(const Plan& plan, const EmitOptions& options,
-                                                   const TrainerChoice& choice);
-inline constexpr std::string_view kTrainerFile = "run_clm.json";
+/// The program that every process runs, with the one file that it takes its arguments from.
+struct TrainerProgram {
+  LaunchFile arguments{};
+  std::string script{};   ///< what python starts: `run_clm.py`, `-m trl.scripts.sft`
+  std::string words{};    ///< behind it: the file
+  std::string comment{};  ///< where the script is from
+};
+/// transformers' run_clm.py for whole models, TRL's supervised trainer for adapters.
+[[nodiscard]] Result<TrainerProgram> trainer_program(const Plan& plan, const EmitOptions& options,
+                                                     const TrainerChoice& choice);
+/// Name that the Trainer has for an optimizer; empty if it has none.
+[[nodiscard]] std::string_view optimizer_word(Optimizer optimizer);
 
 /// What a tool around the Trainer takes where a file says nothing.
 struct TrainerTool {
@@ -64,7 +73,7 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
 [[nodiscard]] std::string deepspeed_json(const Plan& plan);
 
 /// accelerate's file that starts a DeepSpeed job, for `accelerate launch`.
-[[nodiscard]] LaunchFile accelerate_for_deepspeed(const Plan& plan);
+[[nodiscard]] LaunchFile accelerate_for_deepspeed(const Plan& plan, const EmitOptions& options);
 
 /// One line of JSON: `"key": value`, the value as JSON writes it.
 [[nodiscard]] std::string quoted(std::string_view text);

@@ -1,5 +1,6 @@
 // Shared by the readers and writers of torchtitan, DeepSpeed, accelerate and MaxText files.
 #include "cli/launch/job_builder.hpp"
+#include "cli/launch/megatron_model_facts.hpp"
 
 #include <fmt/core.h>
 
@@ -195,10 +196,11 @@ bool same_layers(const Model& a, const Model& b) {
 
 std::string hub_name(const Plan& plan) {
   const Model& model = plan.problem.model;
+  const std::string_view release = megatron_model_facts(model.name, plan.problem.training.seq).release;
   for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions::from_environment()))
     if (entry.name == model.name)
       for (const std::string& alias : entry.aliases)
-        if (alias.find('/') != std::string::npos) return alias;
+        if (alias.find('/') != std::string::npos && alias.find(release) != std::string::npos) return alias;
   for (const Input& input : plan.problem.inputs)
     if (input.key == "model" && input.where.find('/') != std::string::npos) return input.where;
   return model.name;

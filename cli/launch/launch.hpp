@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/launch/site.hpp"
 #include "formulas/model.hpp"
 #include "formulas/result.hpp"
 #include "formulas/training.hpp"
@@ -77,7 +78,9 @@ struct EmitOptions {
   std::string data_path{};       ///< empty: mock data
   std::string tokenizer{};       ///< empty: a null tokenizer with the model's vocabulary
   std::string checkpoint_dir{};  ///< empty: nothing is saved
-  std::string image{};           ///< container image, for Kubernetes and SkyPilot
+  std::string image{};           ///< container image, for Slurm, Kubernetes and SkyPilot
+  std::optional<Site> site{};    ///< where the job is to run for days; nothing: the files are to be tried
+  FailureFacts failures{};       ///< what decides how often to save
 };
 
 /// The launch files of a plan, or why the framework cannot run it, naming the axis in the way.

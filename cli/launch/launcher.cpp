@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "cli/launch/slurm.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -66,40 +67,41 @@ std::string all_arrays(const LaunchCommand& command) {
   return out;
 }
 
-/// Enroot's container by way of pyxis; the folder of the job is mounted where it is.
-std::string container(const std::string& image) {
-  return fmt::format("--container-image={} --container-mounts=\"$PWD:$PWD\" --container-workdir=\"$PWD\" ",
-                     shell_quoted(image));
+LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const Plan& plan, const EmitOptions& options) {
+  BatchJob job{.name = job_name(plan, options),
+               .nodes = nodes.count,
+               .gpus = nodes.gpus,
+               .segment = nodes.segment,
+               .per_rank = options.site.has_value(),
+               .header = header(command),
+               .before = exports(command),
+               .command = {}};
+  job.before += "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  job.before += "MASTER_PORT=${MASTER_PORT:-29500}\n";
+  if (job.per_rank) job.before += "export MASTER_ADDR MASTER_PORT\n";
+  job.before += "\n" + arrays(command) + "\n";
+  if (job.per_rank)
+    job.command = fmt::format("bash -c '{}python3 -u \"$@\"' rank \\\n    {} \\\n   {}", rank_start(options),
+                              command.program, all_arrays(command));
+  else
+    job.command = fmt::format(
+        "bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank \"$SLURM_NODEID\" "
+        "--master-addr \"$0\" --master-port \"$1\" \"${{@:2}}\"' \\\n    \"$MASTER_ADDR\" \"$MASTER_PORT\" {} \\\n   "
+        "{}",
+        nodes.gpus, command.program, all_arrays(command));
+  return {command.stem + ".sbatch", batch_script(job, plan, options), true};
 }
 
-LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const std::string& image) {
-  std::string text = "#!/bin/bash\n";
-  text += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n", name, nodes.count);
-  text += fmt::format("#SBATCH --gpus-per-node={}\n", nodes.gpus);
-  if (nodes.segment > 0) text += fmt::format("#SBATCH --segment={}\n", nodes.segment);
-  text += "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n";
-  text += header(command) + "set -euo pipefail\n\n" + exports(command);
-  text += "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
-  text += "MASTER_PORT=${MASTER_PORT:-29500}\n\n" + arrays(command) + "\n";
-  text += "# shellcheck disable=SC2016\n";
-  text += fmt::format(
-      "srun --kill-on-bad-exit=1 {}bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank "
-      "\"$SLURM_NODEID\" --master-addr \"$0\" --master-port \"$1\" \"${{@:2}}\"' \\\n",
-      image.empty() ? "" : container(image), nodes.gpus);
-  text += fmt::format("    \"$MASTER_ADDR\" \"$MASTER_PORT\" {} \\\n   {}\n", command.program, all_arrays(command));
-  return {command.stem + ".sbatch", text, true};
-}
-
-LaunchFile torchrun(const LaunchCommand& command, const Nodes& nodes) {
+LaunchFile torchrun(const LaunchCommand& command, const Nodes& nodes, const Plan& plan, const EmitOptions& options) {
   std::string text = "#!/bin/bash\n" + header(command);
   text += nodes.count > 1 ? "# On every node: NODE_RANK=0.." + std::to_string(nodes.count - 1) +
                                 " MASTER_ADDR=<node 0> ./" + command.stem + ".sh\n"
                           : "";
-  text += "set -euo pipefail\n\n" + exports(command);
+  text += "set -euo pipefail\n\n" + site_opening(plan, options) + site_preflight(options) + exports(command);
   text += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\nMASTER_PORT=${MASTER_PORT:-29500}\n\n";
   text += arrays(command) + "\n";
-  text += fmt::format("exec torchrun --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n", nodes.count,
-                      nodes.gpus);
+  text += fmt::format("exec torchrun {}--nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n",
+                      torchrun_words(options), nodes.count, nodes.gpus);
   text += fmt::format("    --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \\\n    {} \\\n   {}\n",
                       command.program, all_arrays(command));
   return {command.stem + ".sh", text, true};
@@ -146,8 +148,12 @@ LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std
   for (const ArgumentGroup& group : command.groups)
     for (const std::string& line : group.lines)
       for (const std::string& word : split_words(line)) text += fmt::format("      - {}\n", string_quoted(word));
-  if (!command.environment.empty()) text += "    env:\n";
-  for (const auto& [variable, value] : command.environment)
+  std::vector<std::pair<std::string, std::string>> variables = command.environment;
+  if (options.site)  // those that both state are the same: else they were refused
+    for (const auto& variable : options.site->environment)
+      if (std::find(variables.begin(), variables.end(), variable) == variables.end()) variables.push_back(variable);
+  if (!variables.empty()) text += "    env:\n";
+  for (const auto& [variable, value] : variables)
     text += fmt::format("      - name: {}\n        value: {}\n", variable, string_quoted(value));
   return {"trainjob.yaml", text, false};
 }
@@ -162,14 +168,16 @@ std::string sky_gpu(const Plan& plan) {
 }
 
 LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const Plan& plan,
-                    const std::string& image) {
+                    const EmitOptions& options) {
+  const std::string& image = options.image;
   std::string text = header(command);
   text += fmt::format("name: {}\nnum_nodes: {}\nresources:\n  accelerators: {}:{}\n{}run: |\n", name, nodes.count,
                       sky_gpu(plan), nodes.gpus,
                       image.empty() ? "" : fmt::format("  image_id: {}\n", string_quoted("docker:" + image)));
-  std::string script = "set -euo pipefail\n" + exports(command) + arrays(command);
+  std::string script = "set -euo pipefail\n" + site_opening(plan, options) + site_preflight(options);
+  script += exports(command) + arrays(command) + "torchrun " + torchrun_words(options);
   script +=
-      "torchrun --nnodes \"$SKYPILOT_NUM_NODES\" --nproc-per-node \"$SKYPILOT_NUM_GPUS_PER_NODE\" \\\n"
+      "--nnodes \"$SKYPILOT_NUM_NODES\" --nproc-per-node \"$SKYPILOT_NUM_GPUS_PER_NODE\" \\\n"
       "    --node-rank \"$SKYPILOT_NODE_RANK\" --master-addr \"$(echo \"$SKYPILOT_NODE_IPS\" | head -n 1)\" \\\n";
   script += fmt::format("    --master-port 29500 {} \\\n   {}\n", command.program, all_arrays(command));
   for (std::size_t at = 0; at < script.size();) {
@@ -248,19 +256,22 @@ std::string job_name(const Plan& plan, const EmitOptions& options) {
 Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, const Plan& plan,
                                                const EmitOptions& options) {
   const Nodes nodes = nodes_of(plan);
-  const std::string name = job_name(plan, options);
-  const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
+  const std::string name = job_name(plan, options), launcher = launcher_of(options);
   std::vector<LaunchFile> files;
+  if (Errors errors = site_mistakes(plan, options, command.environment); !errors.empty())
+    return fail(std::move(errors));
   if (!options.image.empty() && launcher != "k8s" && launcher != "skypilot" && launcher != "slurm")
     return fail({"not_expressible",
                  fmt::format("`--image` does not go with `--launcher {}`, which starts on the node itself", launcher),
                  {},
                  {"write `--launcher slurm`, `k8s` or `skypilot`, or leave `--image` out"}});
-  if (launcher == "slurm") files = {slurm(command, nodes, name, options.image)};
-  if (launcher == "torchrun") files = {torchrun(command, nodes)};
-  if (launcher == "k8s") files = {train_job(command, nodes, name, options)};
-  if (launcher == "skypilot") files = {skypilot(command, nodes, name, plan, options.image)};
-  if (launcher == "hostfile") files = {torchrun(command, nodes), hostfile(nodes)};
+  LaunchCommand kept = command;
+  if (!checkpoint_folder(plan, options).empty()) kept.comments.push_back(upkeep_of(plan, options).line());
+  if (launcher == "slurm") files = {slurm(kept, nodes, plan, options)};
+  if (launcher == "torchrun") files = {torchrun(kept, nodes, plan, options)};
+  if (launcher == "k8s") files = {train_job(kept, nodes, name, options)};
+  if (launcher == "skypilot") files = {skypilot(kept, nodes, name, plan, options)};
+  if (launcher == "hostfile") files = {torchrun(kept, nodes, plan, options), hostfile(nodes)};
   if (!files.empty()) return files;
   Error error{"unknown_launcher", fmt::format("unknown launcher `{}`", launcher), {}, {}};
   const std::string near = nearest_name(launcher, launcher_words());

@@ -6,6 +6,7 @@
 
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/maxtext.hpp"
+#include "cli/launch/slurm.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -92,35 +93,33 @@ std::string config(const Plan& plan, const EmitOptions& options, std::string_vie
   else
     out += fmt::format("dataset_type: grain\ngrain_train_files: {}\n", string_quoted(options.data_path));
   if (!options.tokenizer.empty()) out += fmt::format("tokenizer_path: {}\n", string_quoted(options.tokenizer));
-  if (options.checkpoint_dir.empty())
-    out += "enable_checkpointing: false\nbase_output_directory: output\n";
-  else
-    out +=
-        fmt::format("enable_checkpointing: true\nbase_output_directory: {}\n", string_quoted(options.checkpoint_dir));
+  const std::string folder = checkpoint_folder(plan, options);
+  if (folder.empty()) return out + "enable_checkpointing: false\nbase_output_directory: output\n";
+  out += fmt::format("enable_checkpointing: true\nbase_output_directory: {}\ncheckpoint_period: {}\n",
+                     string_quoted(folder), upkeep_of(plan, options).every);
+  if (options.site) out += "async_checkpointing: true\n";  // Orbax saves when SIGTERM comes, too
   return out;
 }
 
 /// One process a node; jax finds the others over the addresses that MaxText reads from the environment.
 Result<LaunchFile> script(const Plan& plan, const EmitOptions& options) {
-  const std::string launcher = options.launcher.empty() ? "slurm" : options.launcher;
-  if (launcher != "slurm")
-    return cannot("maxtext", fmt::format("is started by Slurm here: no `--launcher {}`", launcher),
+  if (launcher_of(options) != "slurm")
+    return cannot("maxtext", fmt::format("is started by Slurm here: no `--launcher {}`", options.launcher),
                   "write `--launcher slurm`");
-  const int gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
-  const int nodes = std::max(1, (plan.problem.gpus + gpus - 1) / gpus);
-  std::string out = "#!/bin/bash\n";
-  out += fmt::format(
-      "#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
-      "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n",
-      job_name(plan, options), nodes, gpus);
-  out += fmt::format("# {}\nset -euo pipefail\n\n", plan_line(plan));
-  out += "JAX_COORDINATOR_IP=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
-  out += "export JAX_COORDINATOR_IP JAX_COORDINATOR_PORT=${JAX_COORDINATOR_PORT:-3389} NNODES=$SLURM_NNODES\n";
-  out += "export GPUS_PER_NODE=" + std::to_string(gpus) + "\n\n# shellcheck disable=SC2016\n";
-  out +=
-      "srun --kill-on-bad-exit=1 bash -c \\\n    'export NODE_RANK=$SLURM_NODEID; exec python3 -m "
-      "maxtext.trainers.pre_train.train maxtext.yml'\n";
-  return LaunchFile{"maxtext.sbatch", out, true};
+  if (options.site && options.site->numa)
+    return cannot("maxtext", "runs one process a node: `binding.numa` has no place", "take it out of the site file");
+  if (Errors errors = site_mistakes(plan, options, {}); !errors.empty()) return fail(std::move(errors));
+  BatchJob job;
+  job.name = job_name(plan, options);
+  job.gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
+  job.nodes = std::max(1, (plan.problem.gpus + job.gpus - 1) / job.gpus);
+  job.header = fmt::format("# {}\n", plan_line(plan));
+  job.before = "JAX_COORDINATOR_IP=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
+  job.before += "export JAX_COORDINATOR_IP JAX_COORDINATOR_PORT=${JAX_COORDINATOR_PORT:-3389} NNODES=$SLURM_NNODES\n";
+  job.before += "export GPUS_PER_NODE=" + std::to_string(job.gpus) + "\n\n";
+  job.command =
+      "bash -c \\\n    'export NODE_RANK=$SLURM_NODEID; exec python3 -m maxtext.trainers.pre_train.train maxtext.yml'";
+  return LaunchFile{"maxtext.sbatch", batch_script(job, plan, options), true};
 }
 
 }  // namespace

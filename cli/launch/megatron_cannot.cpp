@@ -1,4 +1,4 @@
-// What Megatron-LM cannot express of a plan, and facts of published models that only launch files need.
+// What Megatron-LM cannot express of a plan.
 // Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
@@ -11,20 +11,6 @@
 
 namespace plan {
 namespace {
-
-/// `rope_theta` of the models' config.json on Hugging Face.
-struct Rope {
-  std::string_view model;  ///< start of the preset's name
-  int base;
-};
-constexpr Rope kRopes[] = {
-    {"llama1", 10000},         {"llama2", 10000},          {"llama3", 500000},   {"llama4", 500000},
-    {"qwen2", 1000000},        {"qwen3", 1000000},         {"mixtral", 1000000}, {"mistral-7b", 10000},
-    {"mistral-nemo", 1000000}, {"mistral-large", 1000000}, {"deepseek", 10000},  {"moonlight", 50000},
-    {"kimi-k2", 50000},        {"olmo2", 500000},          {"olmo3", 500000},    {"glm-4.5", 1000000},
-    {"glm-4.6", 1000000},      {"glm-4.7", 1000000},       {"gpt-oss", 150000},  {"gemma", 10000},
-    {"nemotron4", 10000},      {"minimax-m2", 5000000},    {"dbrx", 500000},
-};
 
 Error cannot(std::string_view what, std::string help = {}) {
   Error error{"not_expressible", fmt::format("Megatron-LM cannot run this plan: {}", what), {}, {}};
@@ -86,14 +72,6 @@ void judge_layout(const Plan& plan, Errors& errors) {
 }
 
 }  // namespace
-
-MegatronModelFacts megatron_model_facts(std::string_view model) {
-  MegatronModelFacts facts;
-  for (const Rope& rope : kRopes)
-    if (model.starts_with(rope.model)) facts.rotary_base = rope.base;
-  facts.squared_relu = model.starts_with("nemotron");
-  return facts;
-}
 
 Errors megatron_cannot(const Plan& plan, const EmitOptions&) {
   Errors errors;

@@ -1,18 +1,33 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "cli/launch/launch.hpp"
 
 namespace plan {
 
-/// What a launch file needs about a model and a plan does not: it moves no byte and no FLOP.
-struct MegatronModelFacts {
-  int rotary_base = 0;  ///< 0: not known
-  bool squared_relu = false;
+/// How a model's router chooses experts, and what keeps it in balance.
+struct RouterFacts {
+  int groups = 0;              ///< of experts, a token goes to the best few of them; 0: any expert
+  int group_top_k = 0;         ///< groups that a token goes to
+  std::string_view scaling{};  ///< of the chosen experts' weights; empty: none
+  bool pre_softmax = false;    ///< scores are normalised over all experts, not over the chosen
+  std::string_view loss = "aux_loss";
+  std::string_view coefficient = "1e-3";
 };
 
-[[nodiscard]] MegatronModelFacts megatron_model_facts(std::string_view model);
+/// What a launch file needs about a model and a plan does not: it moves no byte and no FLOP.
+struct MegatronModelFacts {
+  int rotary_base = 0;         ///< 0: not known
+  int rope_scaling = 0;        ///< factor for sequences of this length; 0: none
+  std::string_view release{};  ///< part of the published name that sequences of this length need; empty: any
+  bool squared_relu = false;
+  RouterFacts router{};
+};
+
+/// `seq` is the length of the sequences that are trained.
+[[nodiscard]] MegatronModelFacts megatron_model_facts(std::string_view model, std::int64_t seq);
 
 /// Why Megatron-LM cannot run the plan, each naming the axis or the part of the model in the way. Empty: it can.
 [[nodiscard]] Errors megatron_cannot(const Plan& plan, const EmitOptions& options);

@@ -6,6 +6,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/launch/upkeep.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
@@ -76,7 +77,7 @@ void windows(Settings& out, const Model& model) {
 MegatronGroup model_arguments(const Plan& plan) {
   const Model& model = plan.problem.model;
   const Layer& kind = main_kind(model);
-  const MegatronModelFacts facts = megatron_model_facts(model.name);
+  const MegatronModelFacts facts = megatron_model_facts(model.name, plan.problem.training.seq);
   const Layer* dense = dense_kind(model);
   Settings out;
   put(out, "num-layers", model.depth());
@@ -88,6 +89,10 @@ MegatronGroup model_arguments(const Plan& plan) {
   put(out, "max-position-embeddings", std::max(model.positions, plan.problem.training.seq));
   put(out, "position-embedding-type", model.positions > 0 ? "learned_absolute" : "rope");
   if (facts.rotary_base > 0 && model.positions == 0) put(out, "rotary-base", facts.rotary_base);
+  if (facts.rope_scaling > 0) {
+    put(out, "use-rope-scaling");
+    put(out, "rope-scaling-factor", facts.rope_scaling);
+  }
   put(out, "normalization", model.norm == Norm::Rms ? "RMSNorm" : "LayerNorm");
   const bool gated = dense != nullptr ? dense->dense.gated : kind.moe.gated;
   if (gated)
@@ -135,8 +140,15 @@ MegatronGroup expert_arguments(const Plan& plan) {
     put(out, "moe-router-score-function", "sigmoid");
     put(out, "moe-router-enable-expert-bias");
   }
-  put(out, "moe-router-load-balancing-type", "aux_loss");
-  put(out, "moe-aux-loss-coeff", "1e-3");
+  const RouterFacts router = megatron_model_facts(model.name, plan.problem.training.seq).router;
+  if (router.groups > 0) {
+    put(out, "moe-router-num-groups", router.groups);
+    put(out, "moe-router-group-topk", router.group_top_k);
+  }
+  if (!router.scaling.empty()) put(out, "moe-router-topk-scaling-factor", std::string(router.scaling));
+  if (router.pre_softmax) put(out, "moe-router-pre-softmax");
+  put(out, "moe-router-load-balancing-type", std::string(router.loss));
+  put(out, "moe-aux-loss-coeff", std::string(router.coefficient));
   if (stack.grouped_gemm) put(out, "moe-grouped-gemm");
   put(out, "moe-token-dispatcher-type", stack.dedup_dispatch ? "flex" : "alltoall");
   if (stack.dedup_dispatch) put(out, "moe-flex-dispatcher-backend", "deepep");
@@ -335,12 +347,19 @@ MegatronGroup run_arguments(const Plan& plan, const EmitOptions& options) {
   if (training.stack.deterministic) put(out, "deterministic-mode");
   if (!training.stack.flash_attention) put(out, "attention-backend", "unfused");
   const bool fsdp = plan.best.layout.zero >= 2;
-  if (!options.checkpoint_dir.empty()) {
-    put(out, "save", options.checkpoint_dir);
-    put(out, "load", options.checkpoint_dir);
-    put(out, "save-interval", 1000);
+  const std::string folder = checkpoint_folder(plan, options);
+  const Upkeep upkeep = upkeep_of(plan, options);
+  if (!folder.empty()) {
+    put(out, "save", folder);
+    put(out, "load", folder);
+    put(out, "save-interval", upkeep.every);
   }
-  if (fsdp || !options.checkpoint_dir.empty()) put(out, "ckpt-format", fsdp ? "fsdp_dtensor" : "torch_dist");
+  if (fsdp || !folder.empty()) put(out, "ckpt-format", fsdp ? "fsdp_dtensor" : "torch_dist");
+  if (options.site) {
+    if (!fsdp) put(out, "async-save");  // no other format is written behind the training's back
+    put(out, "exit-signal-handler");
+    if (const std::int64_t minutes = exit_minutes(upkeep); minutes > 0) put(out, "exit-duration-in-mins", minutes);
+  }
   return {"TRAIN_ARGS", std::move(out)};
 }
 
@@ -357,24 +376,6 @@ MegatronGroup data_arguments(const Plan& plan, const EmitOptions& options) {
 }
 
 }  // namespace
-
-std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
-  const Stack& stack = plan.problem.training.stack;
-  const bool fsdp = plan.best.layout.zero >= 2;
-  std::vector<std::pair<std::string, std::string>> out;
-  // One hardware queue keeps a collective in front of the GEMM that must overlap it; FSDP needs more than one.
-  if (!fsdp) out.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
-  if (stack.expandable_segments) out.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
-  if (stack.expandable_segments && (stack.cuda_graphs || stack.graph_scopes != 0))
-    out.emplace_back("NCCL_GRAPH_REGISTER", "0");  // mapped pages and registered buffers do not go together
-  out.emplace_back("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
-  if (plan.problem.training.offload.modules != 0) out.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");  // weights stay
-  if (stack.overlap_grad_reduce || stack.tp_overlap) {
-    out.emplace_back("NVTE_FWD_LAYERNORM_SM_MARGIN", "16");
-    out.emplace_back("NVTE_BWD_LAYERNORM_SM_MARGIN", "16");
-  }
-  return out;
-}
 
 Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = megatron_cannot(plan, options); !errors.empty()) return fail(std::move(errors));

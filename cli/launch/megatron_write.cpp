@@ -33,6 +33,24 @@ ArgumentGroup lines_of(const MegatronGroup& group) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
+  const Stack& stack = plan.problem.training.stack;
+  const bool fsdp = plan.best.layout.zero >= 2;
+  std::vector<std::pair<std::string, std::string>> out;
+  // One hardware queue keeps a collective in front of the GEMM that must overlap it; FSDP needs more than one.
+  if (!fsdp) out.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  if (stack.expandable_segments) out.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+  if (stack.expandable_segments && (stack.cuda_graphs || stack.graph_scopes != 0))
+    out.emplace_back("NCCL_GRAPH_REGISTER", "0");  // mapped pages and registered buffers do not go together
+  out.emplace_back("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
+  if (plan.problem.training.offload.modules != 0) out.emplace_back("NVTE_CPU_OFFLOAD_V1", "1");  // weights stay
+  if (stack.overlap_grad_reduce || stack.tp_overlap) {
+    out.emplace_back("NVTE_FWD_LAYERNORM_SM_MARGIN", "16");
+    out.emplace_back("NVTE_BWD_LAYERNORM_SM_MARGIN", "16");
+  }
+  return out;
+}
+
 Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options) {
   const int release = plan.problem.release > 0 ? plan.problem.release : kNewestMegatron;
   const Result<std::vector<MegatronGroup>> newest = megatron_settings(with_demands_of(plan, release), options);
@@ -46,7 +64,8 @@ Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptio
                       fmt::format("Written by plan for Megatron-LM; needs Megatron core {}.",
                                   releases_text(megatron_releases(*groups))),
                       "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
-  if (megatron_model_facts(plan.problem.model.name).rotary_base == 0 && plan.problem.model.positions == 0)
+  if (megatron_model_facts(plan.problem.model.name, plan.problem.training.seq).rotary_base == 0 &&
+      plan.problem.model.positions == 0)
     command.comments.emplace_back("The rotary base is not known here: Megatron's default of 10000 stands.");
   command.environment = megatron_environment(plan);
   command.setup = {"MEGATRON_PATH=\"${MEGATRON_PATH:?set MEGATRON_PATH to a Megatron-LM checkout}\""};

@@ -7,6 +7,7 @@
 
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/torchtitan.hpp"
+#include "cli/launch/upkeep.hpp"
 #include "formulas/schedule.hpp"
 
 namespace plan {
@@ -195,8 +196,11 @@ Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOpt
   out += "\n[activation_checkpoint]\n" + toml_recompute(plan, *v);
   out += fmt::format("\n[compile]\nenable = {}\n", on(v->compile));
   out += toml_precision(plan);
-  if (!options.checkpoint_dir.empty())
-    out += fmt::format("\n[checkpoint]\nenable = true\nfolder = {}\n", string_quoted(options.checkpoint_dir));
+  if (const std::string folder = checkpoint_folder(plan, options); !folder.empty()) {
+    out += fmt::format("\n[checkpoint]\nenable = true\nfolder = {}\ninterval = {}\n", string_quoted(folder),
+                       upkeep_of(plan, options).every);
+    if (options.site) out += "async_mode = \"async\"\n";
+  }
 
   LaunchCommand command;
   command.title = plan_line(plan);
@@ -294,9 +298,12 @@ std::string recipe(const Plan& plan, const EmitOptions& options, const Values& v
   if (l.pp > 1 || l.ep > 1) out += "    config.training.disable_cuda_graphs = True\n";
   out += fmt::format("    config.activation_checkpoint = {}\n", checkpointing(l.recompute));
   if (v.compile) out += "    config.compile = CompileConfig(enable=True, components=[\"model\"])\n";
-  if (!options.checkpoint_dir.empty())
-    out += fmt::format("    config.checkpoint.enable = True\n    config.checkpoint.folder = {}\n",
-                       string_quoted(options.checkpoint_dir));
+  if (const std::string folder = checkpoint_folder(plan, options); !folder.empty()) {
+    out += fmt::format(
+        "    config.checkpoint.enable = True\n    config.checkpoint.folder = {}\n    config.checkpoint.interval = {}\n",
+        string_quoted(folder), upkeep_of(plan, options).every);
+    if (options.site) out += "    config.checkpoint.async_mode = \"async\"\n";
+  }
   return out + "    config.__post_init__()\n    return config\n";
 }
 

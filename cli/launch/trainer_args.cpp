@@ -1,5 +1,4 @@
-// Arguments of transformers' run_clm.py (examples/pytorch/language-modeling), which takes them from one JSON file:
-// TrainingArguments with its own ModelArguments and DataTrainingArguments. transformers 5.23.
+// What the Trainer's arguments say: transformers 5.23, TrainingArguments and what its programs add.
 // Tested by tests/frameworks/framework_files_test.cpp.
 #include <fmt/core.h>
 
@@ -52,35 +51,10 @@ std::string_view length_key(const Settings& settings) {
 
 std::string quoted(std::string_view text) { return nlohmann::ordered_json(std::string(text)).dump(); }
 
-Result<LaunchFile> trainer_arguments(const Plan& plan, const EmitOptions& options, const TrainerChoice& choice) {
-  const Training& training = plan.problem.training;
-  const Layout& l = plan.best.layout;
-  std::string_view optimizer;
+std::string_view optimizer_word(Optimizer optimizer) {
   for (const OptimizerName& row : kOptimizers)
-    if (row.optimizer == training.optimizer && optimizer.empty()) optimizer = row.name;
-  if (optimizer.empty()) return cannot("the Trainer", fmt::format("has no optimizer `{}`", name(training.optimizer)));
-  if (training.adapters()) return cannot("run_clm.py", "trains whole models, no adapters");
-  nlohmann::ordered_json args;
-  const std::string model = hub_name(plan);
-  // A new model is made from its configuration, a fine-tuned one from its weights.
-  args[training.task == Task::Pretrain ? "config_name" : "model_name_or_path"] = model;
-  args["tokenizer_name"] = options.tokenizer.empty() ? model : options.tokenizer;
-  if (options.data_path.empty())
-    args["dataset_name"] = "Salesforce/wikitext", args["dataset_config_name"] = "wikitext-103-raw-v1";
-  else
-    args["train_file"] = options.data_path;
-  args["block_size"] = training.seq;
-  args["do_train"] = true;
-  args["output_dir"] = options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir;
-  if (options.checkpoint_dir.empty()) args["save_strategy"] = "no";
-  args["per_device_train_batch_size"] = l.micro_batch;
-  args["gradient_accumulation_steps"] = micro_batches(training.global_batch, l.dp, l.micro_batch);
-  args["gradient_checkpointing"] = choice.checkpointing;
-  args["bf16"] = training.precision == Precision::Bf16;
-  args["fp16"] = training.precision == Precision::Fp16;
-  args["optim"] = optimizer;
-  if (!choice.deepspeed.empty()) args["deepspeed"] = std::string(choice.deepspeed);
-  return LaunchFile{std::string(kTrainerFile), args.dump(2) + "\n", false};
+    if (row.optimizer == optimizer) return row.name;
+  return {};
 }
 
 void read_trainer(JobBuilder& builder) {

@@ -21,7 +21,7 @@ struct Args {
   Text rows;
   Text baseline, risk;
   Text format, output, color, threads, completion, list;
-  Text launcher, data_path, tokenizer, checkpoint_dir, image, megatron_version, release;
+  Text launcher, data_path, tokenizer, checkpoint_dir, image, site, megatron_version, release;
   std::vector<std::string> from{};
   Text diff, resume, ranks, op, append, tp, dtypes, nccl_lib, cudnn_lib, cublas_lib, rendezvous, timeout;
   std::vector<std::string> set{}, import_files{}, budget{}, log{}, trace{}, smi{}, snapshot{}, measured{};

@@ -177,6 +177,9 @@ void furnish(const Folder& folder) {
                "torchrun --nnodes $2 --nproc_per_node $3 pretrain.py --num-layers 32 --hidden-size 4096 "
                "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --bf16 "
                "--vocab-size 32000 --eval-interval 100\n");
+  const std::string manual = read(kSource + "/man/plan-emit.1");
+  const std::size_t site = manual.find("work_dir: ");
+  folder.write("site.yaml", manual.substr(site, manual.find(".Ed", site) - site));
   folder.write("config.json", read(kSource + "/tests/presets/configs/llama3-8b.json"));
   folder.write("budgets/405b.yaml", readme_budget());
   const std::string runs = read(kSource + "/tests/published/runs/megatron-readme.csv");
