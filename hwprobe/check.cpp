@@ -56,19 +56,20 @@ void check_libraries(const RankCheck& check, int world, Findings& out) {
       world > 1 ? "collectives, overlap and the network would be skipped" : "what it takes of memory would be skipped",
       "attention would be skipped"};
   const std::string_view flags[] = {"--cublas-lib", "--nccl-lib", "--cudnn-lib"};
-  for (const Vendor vendor : kVendors) {
+  for (const Vendor vendor : vendors_of(check.maker)) {
     const auto v = static_cast<std::size_t>(vendor);
     const VendorLibrary& library = check.libraries[v];
+    const std::string_view called = name(vendor, check.maker);
     const std::string help = fmt::format("`{} FILE`, or start it in the Python environment of the training", flags[v]);
     if (!library.missing.empty())
-      out.less("NO_LIBRARY", fmt::format("no {} ({}): {}", name(vendor), library.missing, lost[v]), help);
+      out.less("NO_LIBRARY", fmt::format("no {} ({}): {}", called, library.missing, lost[v]), help);
     else if (vendor == Vendor::CublasLt && !check.cuda.empty() && major_of(library.version) > major_of(check.cuda))
       out.less("OLD_DRIVER",
                fmt::format("cuBLASLt {} needs a driver of CUDA {}, and this one runs CUDA {}: {}", library.version,
                            major_of(library.version), check.cuda, lost[v]),
                help);
     else if (vendor == Vendor::Nccl && older(library.version, 2, 18))
-      out.less("OLD_LIBRARY", fmt::format("NCCL {} is older than 2.18: {}", library.version, lost[v]), help);
+      out.less("OLD_LIBRARY", fmt::format("{} {} is older than 2.18: {}", called, library.version, lost[v]), help);
     else if (vendor == Vendor::Cudnn && older(library.version, 9, 0))
       out.less("OLD_LIBRARY", fmt::format("cuDNN {} is older than 9: {}", library.version, lost[v]), help);
   }
@@ -76,8 +77,8 @@ void check_libraries(const RankCheck& check, int world, Findings& out) {
 
 void check_plugin(const Surroundings& at, RankCheck& check, Findings& out) {
   if (at.plugin.empty()) {
-    out.stop("NO_PLUGIN", "the plugin that measures, libplan_probe_cuda.so, was not built",
-             "build plan where the CUDA toolkit and nccl.h are: `cmake -S . -B build -DPLAN_CUDA=ON`");
+    out.stop("NO_PLUGIN", fmt::format("the plugin that measures, {}, was not built", plugin_name(at.machine.maker)),
+             how_to_build(at.machine.maker));
     return;
   }
   const Result<int> toolkit = plugin_toolkit(at.plugin);
@@ -87,7 +88,7 @@ void check_plugin(const Surroundings& at, RankCheck& check, Findings& out) {
     return;
   }
   check.toolkit = cuda_text(*toolkit);
-  if (!check.cuda.empty() && major_of(check.toolkit) > major_of(check.cuda))
+  if (check.maker == Maker::Nvidia && !check.cuda.empty() && major_of(check.toolkit) > major_of(check.cuda))
     out.stop("OLD_DRIVER",
              fmt::format("driver {} runs CUDA up to {}, and the plugin was built with CUDA {}", at.machine.driver,
                          check.cuda, check.toolkit),
@@ -111,7 +112,7 @@ void check_gpu(const Surroundings& at, const GpuFacts& gpu, Findings& out) {
     out.less(
         "MEMORY_TAKEN",
         fmt::format("{:.1f} of {:.1f} GiB are taken: points that find no room would be skipped", taken, gpu.total_gib),
-        "end what holds it (`nvidia-smi` lists it)");
+        fmt::format("end what holds it (`{}` lists it)", gpu.maker == Maker::Amd ? "amd-smi process" : "nvidia-smi"));
 }
 
 void check_place(const Surroundings& at, const RankCheck& check, Findings& out) {
@@ -128,7 +129,7 @@ void check_place(const Surroundings& at, const RankCheck& check, Findings& out) 
     if (!nic.active) out.less("PORT_DOWN", fmt::format("the port of {} is not active", nic.device));
   const bool active =
       std::any_of(at.machine.nics.begin(), at.machine.nics.end(), [](const NicFacts& nic) { return nic.active; });
-  if (active && check.rdma.empty())
+  if (active && check.rdma.empty() && check.maker == Maker::Nvidia)
     out.less("NO_RDMA",
              "no nvidia_peermem and no open kernel modules: the network would be measured through host memory",
              "`modprobe nvidia-peermem`");
@@ -139,17 +140,20 @@ void check_place(const Surroundings& at, const RankCheck& check, Findings& out) 
 RankCheck check_rank(const Surroundings& at, const Variables& variables) {
   RankCheck check;
   Findings out;
+  check.maker = at.machine.maker;
   check.cuda = cuda_text(at.machine.cuda);
-  check.visible = variables("CUDA_VISIBLE_DEVICES").value_or("all").substr(0, 200);
+  check.visible = choice_of_gpus(at.machine.maker, variables, false).substr(0, 200);
+  if (check.visible.empty() && choice_of_gpus(at.machine.maker, variables).empty()) check.visible = "all";
   check.rdma = at.machine.rdma;
   const bool gpu = at.gpu >= 0 && static_cast<std::size_t>(at.gpu) < at.machine.gpus.size();
   if (!gpu)
     out.stop("NO_GPU", at.machine.no_gpu,
              "on a cluster: `srun --gpus-per-node 8 --ntasks-per-node 8 plan probe --check`");
   check_plugin(at, check, out);
-  for (const Vendor vendor : kVendors) {
+  for (const Vendor vendor : vendors_of(check.maker)) {
     const auto v = static_cast<std::size_t>(vendor);
-    check.libraries[v] = look_at_library(vendor, find_library(vendor, at.told[v].path, variables));
+    check.libraries[v] =
+        look_at_library(vendor, find_library(vendor, at.told[v].path, variables, check.maker), check.maker);
   }
   check_libraries(check, at.world, out);
   if (gpu) {
@@ -171,6 +175,7 @@ std::string pack_check(const RankCheck& c) {
   const auto text = [&](const std::string& value) { out.text(value.substr(0, kLongest)); };
   text(c.cuda), text(c.toolkit), text(c.visible), text(c.adapters), text(c.rdma);
   for (const VendorLibrary& library : c.libraries) text(library.path), text(library.version), text(library.missing);
+  out.number(c.maker == Maker::Amd ? 1 : 0);
   out.number(c.numa).real(c.free_gib).real(c.total_gib).number(static_cast<std::int64_t>(c.findings.size()));
   for (const CheckFinding& f : c.findings) text(f.code), text(f.text), text(f.help), out.number(f.stops ? 1 : 0);
   return out.take();
@@ -182,6 +187,7 @@ Result<RankCheck> unpack_check(const std::string& payload) {
   const auto text = [&] { return printable(in.text(), 400); };
   for (std::string* value : {&c.cuda, &c.toolkit, &c.visible, &c.adapters, &c.rdma}) *value = text();
   for (VendorLibrary& library : c.libraries) library.path = text(), library.version = text(), library.missing = text();
+  c.maker = in.number_between(0, 1) == 1 ? Maker::Amd : Maker::Nvidia;
   c.numa = static_cast<int>(in.number_between(-1, 1024));
   c.free_gib = in.real();
   c.total_gib = in.real();
@@ -220,7 +226,7 @@ std::vector<CheckFinding> check_job(const std::vector<CheckedRank>& ranks, const
     if (std::none_of(obstacles.begin(), obstacles.end(),
                      [&](const Error& error) { return text.starts_with(error.message); }))
       all.push_back({"DIFFERENT", "job", text, "", false});
-  for (const Vendor vendor : kVendors) {
+  for (const Vendor vendor : ranks.empty() ? std::vector<Vendor>{} : vendors_of(ranks[0].check.maker)) {
     const auto version = [&](const CheckedRank& rank) {
       const std::string& known = rank.check.libraries[static_cast<std::size_t>(vendor)].version;
       return known.empty() ? "none" : known;
@@ -230,8 +236,8 @@ std::vector<CheckFinding> check_job(const std::vector<CheckedRank>& ranks, const
     if (other == ranks.end()) continue;
     all.push_back(
         {"DIFFERENT", "job",
-         fmt::format("rank {} ({}) would load {} {}, and rank {} {}", other->number, other->hello.where(), name(vendor),
-                     version(*other), ranks[0].number, version(ranks[0])),
+         fmt::format("rank {} ({}) would load {} {}, and rank {} {}", other->number, other->hello.where(),
+                     name(vendor, other->check.maker), version(*other), ranks[0].number, version(ranks[0])),
          vendor == Vendor::Nccl ? "ranks with different NCCL do not meet: name one file with `--nccl-lib`" : "",
          false});
   }

@@ -21,10 +21,11 @@ struct CheckFinding {
 
 /// One rank before anything is measured, beside what its RankHello says.
 struct RankCheck {
-  std::string cuda{};     ///< newest that its driver runs, "13.0"; empty: unknown
-  std::string toolkit{};  ///< that the plugin was built with
+  Maker maker = Maker::Nvidia;  ///< of its GPUs
+  std::string cuda{};           ///< newest that its driver runs, "13.0"; empty: unknown
+  std::string toolkit{};        ///< CUDA or ROCm that the plugin was built with
   VendorLibraries libraries{};
-  std::string visible{};  ///< CUDA_VISIBLE_DEVICES; "all" where it is not set
+  std::string visible{};  ///< CUDA_VISIBLE_DEVICES, or AMD's variables; "all" where none is set
   int numa = -1;          ///< of its GPU
   double free_gib = 0, total_gib = 0;
   std::string adapters{};  ///< nearest to its GPU: "mlx5_0 400"

@@ -1,4 +1,4 @@
-// What a machine is made of: GPUs from NVML, adapters, sockets and PCI bridges from /sys.
+// What a machine is made of: GPUs from their driver, adapters, sockets and PCI bridges from /sys.
 // Tested by tests/hwprobe/discover_test.cpp.
 #include "hwprobe/discover.hpp"
 
@@ -91,10 +91,11 @@ int numa_nodes(const fs::path& sys) {
   return count;
 }
 
-/// NCCL reaches GPU memory from an adapter through the peer-memory module, or through DMA-BUF, which only the open
-/// kernel modules of the driver export.
-std::string direct_access(const fs::path& sys, const fs::path& proc) {
+/// NCCL reaches GPU memory from an adapter through the peer-memory module, or through DMA-BUF, which of NVIDIA's
+/// drivers only the open kernel modules export.
+std::string direct_access(Maker maker, const fs::path& sys, const fs::path& proc) {
   std::error_code status;
+  if (maker == Maker::Amd) return fs::exists(sys / "kernel/mm/memory_peers/amdkfd", status) ? "amdkfd" : "DMA-BUF";
   for (const char* module : {"nvidia_peermem", "nv_peer_mem"})
     if (fs::exists(sys / "module" / module, status)) return module;
   const bool open = first_line(proc / "driver/nvidia/version").find("Open Kernel Module") != std::string::npos;
@@ -109,24 +110,27 @@ double port_rate(const std::string& text) {
   return number_in(words[0]).value_or(0) / 8;
 }
 
-Machine discover(const char* nvml_library, const std::string& sys, const std::string& proc) {
+Machine discover(const char* nvml_library, const std::string& sys, const std::string& proc,
+                 const std::string& amd_smi) {
   Machine machine;
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) machine.host = host;
   machine.cores = static_cast<int>(std::thread::hardware_concurrency());
   machine.numa_nodes = numa_nodes(sys);
-  if (const Result<Nvml> nvml = Nvml::load(nvml_library)) {
-    machine.driver = nvml->driver();
-    machine.cuda = nvml->cuda();
-    machine.gpus = nvml->gpus();
+  if (const Result<std::unique_ptr<GpuDriver>> loaded = load_driver(nvml_library, amd_smi, sys)) {
+    const GpuDriver& driver = **loaded;
+    machine.driver = driver.driver();
+    machine.cuda = driver.cuda();
+    machine.gpus = driver.gpus();
     machine.host_gpus = static_cast<int>(machine.gpus.size());
     if (machine.gpus.empty()) machine.no_gpu = "the driver lists no GPU";
   } else {
-    machine.no_gpu = nvml.error()[0].message;
+    machine.no_gpu = loaded.error()[0].message;
   }
+  if (!machine.gpus.empty()) machine.maker = machine.gpus.front().maker;
   for (GpuFacts& gpu : machine.gpus) gpu.numa = numa_of(gpu, sys);
   machine.nics = adapters(machine.gpus, sys);
-  machine.rdma = direct_access(sys, proc);
+  machine.rdma = direct_access(machine.maker, sys, proc);
   return machine;
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "hwprobe/nvml.hpp"
+#include "hwprobe/driver.hpp"
 
 namespace plan {
 
@@ -20,6 +20,7 @@ struct NicFacts {
 /// One machine, as far as it can be seen without measuring.
 struct Machine {
   std::string host{};
+  Maker maker = Maker::Nvidia;  ///< whose driver runs
   std::string driver{};
   int cuda = 0;          ///< newest that the driver runs, 13000 for 13.0; 0: unknown
   std::string rdma{};    ///< what lets adapters reach GPU memory: nvidia_peermem, DMA-BUF; empty: nothing seen
@@ -31,9 +32,9 @@ struct Machine {
   int cores = 0;
 };
 
-/// Looks at this machine through NVML, `/sys` and `/proc`; all of them can be replaced for tests.
+/// Looks at this machine through NVML or AMD SMI, `/sys` and `/proc`; all of them can be replaced for tests.
 [[nodiscard]] Machine discover(const char* nvml_library = "libnvidia-ml.so.1", const std::string& sys = "/sys",
-                               const std::string& proc = "/proc");
+                               const std::string& proc = "/proc", const std::string& amd_smi = {});
 
 /// "400 Gb/sec (4X NDR)" in GB/s; 0 if it is none.
 [[nodiscard]] double port_rate(const std::string& text);

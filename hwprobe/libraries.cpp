@@ -17,14 +17,21 @@ namespace fs = std::filesystem;
 struct VendorRow {
   std::string_view name;
   std::string_view function;                ///< that tells the version
-  std::array<std::string_view, 2> sonames;  ///< the newest first
+  std::array<std::string_view, 3> sonames;  ///< the newest first
+  bool tells = true;                        ///< the function can be called before anything else
 };
-constexpr std::array<VendorRow, kVendors.size()> kRows{
-    VendorRow{"cuBLASLt", "cublasLtGetVersion", {"libcublasLt.so.13", "libcublasLt.so.12"}},
-    VendorRow{"NCCL", "ncclGetVersion", {"libnccl.so.2", ""}},
-    VendorRow{"cuDNN", "cudnnGetVersion", {"libcudnn.so.9", ""}}};
+using VendorRows = std::array<VendorRow, kVendors.size()>;
+constexpr VendorRows kNvidia{
+    VendorRow{"cuBLASLt", "cublasLtGetVersion", {"libcublasLt.so.13", "libcublasLt.so.12", ""}},
+    VendorRow{"NCCL", "ncclGetVersion", {"libnccl.so.2", "", ""}},
+    VendorRow{"cuDNN", "cudnnGetVersion", {"libcudnn.so.9", "", ""}}};
+constexpr VendorRows kAmd{
+    VendorRow{"hipBLASLt", "hipblasLtGetVersion", {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so"}, false},
+    VendorRow{"RCCL", "ncclGetVersion", {"librccl.so.1", "librccl.so", ""}}, VendorRow{}};
 
-const VendorRow& row_of(Vendor vendor) { return kRows[static_cast<std::size_t>(vendor)]; }
+const VendorRow& row_of(Vendor vendor, Maker maker) {
+  return (maker == Maker::Amd ? kAmd : kNvidia)[static_cast<std::size_t>(vendor)];
+}
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
@@ -81,7 +88,14 @@ std::size_t version_of(void* library, Vendor vendor, std::string_view function) 
 
 }  // namespace
 
-std::string_view name(Vendor vendor) { return row_of(vendor).name; }
+std::string_view name(Vendor vendor, Maker maker) { return row_of(vendor, maker).name; }
+
+std::vector<Vendor> vendors_of(Maker maker) {
+  std::vector<Vendor> all;
+  for (const Vendor vendor : kVendors)
+    if (!name(vendor, maker).empty()) all.push_back(vendor);
+  return all;
+}
 
 std::vector<std::string> python_packages(const Variables& variables) {
   std::vector<std::string> all;
@@ -98,19 +112,22 @@ std::vector<std::string> python_packages(const Variables& variables) {
   return all;
 }
 
-std::string find_library(Vendor vendor, const std::string& told, const Variables& variables) {
+std::string find_library(Vendor vendor, const std::string& told, const Variables& variables, Maker maker) {
   if (!told.empty()) return told;
-  const VendorRow& row = row_of(vendor);
+  const VendorRow& row = row_of(vendor, maker);
   for (const std::string& folder : parts_of(variables("LD_LIBRARY_PATH").value_or("")))
     if (std::string file = file_in(folder, row); !file.empty()) return file;
-  for (const std::string& packages : python_packages(variables))
+  for (const std::string& packages : python_packages(variables)) {
+    if (maker == Maker::Amd)
+      if (std::string file = file_in(fs::path(packages) / "torch/lib", row); !file.empty()) return file;
     for (const fs::path& part : folders_in(fs::path(packages) / "nvidia"))
       if (std::string file = file_in(part / "lib", row); !file.empty()) return file;
+  }
   return {};
 }
 
-VendorLibrary look_at_library(Vendor vendor, const std::string& path) {
-  const VendorRow& row = row_of(vendor);
+VendorLibrary look_at_library(Vendor vendor, const std::string& path, Maker maker) {
+  const VendorRow& row = row_of(vendor, maker);
   VendorLibrary out;
   void* library = nullptr;
   std::vector<std::string> names{path};
@@ -124,8 +141,9 @@ VendorLibrary look_at_library(Vendor vendor, const std::string& path) {
   }
   if (library == nullptr) return out;
   out.missing.clear();
-  out.version = version_text(version_of(library, vendor, row.function));
-  if (out.version.empty()) out.missing = fmt::format("`{}` is none: it lacks {}", out.path, row.function);
+  if (row.tells) out.version = version_text(version_of(library, vendor, row.function));
+  const bool right = row.tells ? !out.version.empty() : dlsym(library, std::string(row.function).c_str()) != nullptr;
+  if (!right) out.missing = fmt::format("`{}` is none: it lacks {}", out.path, row.function);
   return out;  // it stays loaded: what it started, if anything, must keep its code
 }
 

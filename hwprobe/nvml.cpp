@@ -198,11 +198,9 @@ GpuFacts Nvml::Table::facts(int index) const {
 }
 
 Nvml::Nvml(std::unique_ptr<Table> table) : table_(std::move(table)) {}
-Nvml::Nvml(Nvml&&) noexcept = default;
-Nvml& Nvml::operator=(Nvml&&) noexcept = default;
 Nvml::~Nvml() = default;
 
-Result<Nvml> Nvml::load(const char* library) {
+Result<std::unique_ptr<Nvml>> Nvml::load(const char* library) {
   auto table = std::make_unique<Table>();
   table->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (table->library == nullptr)
@@ -216,7 +214,7 @@ Result<Nvml> Nvml::load(const char* library) {
                       {},
                       {"`nvidia-smi` says more"}});
   table->find(table->shutdown, "nvmlShutdown");
-  return Nvml(std::move(table));
+  return std::unique_ptr<Nvml>(new Nvml(std::move(table)));
 }
 
 std::string Nvml::driver() const {

@@ -1,33 +1,8 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "formulas/result.hpp"
+#include "hwprobe/driver.hpp"
 
 namespace plan {
-
-/// One GPU as its driver describes it; what it does not tell stays 0 or empty.
-struct GpuFacts {
-  int index = 0;
-  std::string name{}, uuid{}, pci_bus{}, pci_device_id{}, compute_capability{};
-  double total_gib = 0, free_gib = 0;
-  int pcie_gen = 0, pcie_width = 0, pcie_gen_max = 0, pcie_width_max = 0;
-  int nvlinks = 0;      ///< active
-  int processes = 0;    ///< that hold memory on it
-  int utilisation = 0;  ///< percent
-  bool mig = false;
-  int numa = -1;         ///< NUMA node, where /sys says
-  std::string clique{};  ///< of the NVLink fabric: cluster and clique, where the GPU is part of one
-};
-
-/// One look at a running GPU.
-struct GpuPulse {
-  double sm_mhz = 0, memory_mhz = 0, watts = 0, celsius = 0;
-  std::uint64_t reasons = 0;  ///< bits of NVML's clocks-event reasons
-};
 
 /// Words for the reasons that slow a GPU down: sw_power_cap, hw_slowdown, ... Idle and user settings are none.
 [[nodiscard]] std::vector<std::string> throttle_words(std::uint64_t reasons);
@@ -35,19 +10,17 @@ struct GpuPulse {
 /// How two GPUs of a node reach each other (`nvidia-smi topo -m`'s words): NV, PIX, PXB, PHB, NODE, SYS.
 [[nodiscard]] std::string path_word(int nvml_level);
 
-/// NVIDIA's management library, loaded at run time: a machine without a driver has none.
-class Nvml {
+/// NVIDIA's management library.
+class Nvml final : public GpuDriver {
  public:
   /// Loads `library` (libnvidia-ml.so.1 of the system's search by default). The error says what is missing.
-  [[nodiscard]] static Result<Nvml> load(const char* library = "libnvidia-ml.so.1");
-  Nvml(Nvml&&) noexcept;
-  Nvml& operator=(Nvml&&) noexcept;
-  ~Nvml();
+  [[nodiscard]] static Result<std::unique_ptr<Nvml>> load(const char* library = "libnvidia-ml.so.1");
+  ~Nvml() override;
 
-  [[nodiscard]] std::string driver() const;
-  [[nodiscard]] int cuda() const;  ///< newest CUDA that the driver runs, 13000 for 13.0; 0 where it does not say
-  [[nodiscard]] std::vector<GpuFacts> gpus() const;
-  [[nodiscard]] GpuPulse pulse(int gpu) const;
+  [[nodiscard]] std::string driver() const override;
+  [[nodiscard]] int cuda() const override;
+  [[nodiscard]] std::vector<GpuFacts> gpus() const override;
+  [[nodiscard]] GpuPulse pulse(int gpu) const override;
   /// Path between two GPUs as a word; empty if NVML does not say.
   [[nodiscard]] std::string path(int a, int b) const;
 

@@ -12,8 +12,6 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kName = "libplan_probe_cuda.so";
-
 template <std::size_t N>
 void terminate(char (&text)[N]) {
   text[N - 1] = 0;
@@ -39,19 +37,28 @@ Result<const plan_probe_backend*> load_backend(const std::string& plugin) {
 
 }  // namespace
 
+std::string_view plugin_name(Maker maker) {
+  return maker == Maker::Amd ? "libplan_probe_hip.so" : "libplan_probe_cuda.so";
+}
+
+std::string how_to_build(Maker maker) {
+  return maker == Maker::Amd ? "build plan where ROCm's clang and HIP are: `cmake -S . -B build -DPLAN_HIP=ON`"
+                             : "build plan where the CUDA toolkit and nccl.h are: `cmake -S . -B build -DPLAN_CUDA=ON`";
+}
+
 Result<int> plugin_toolkit(const std::string& plugin) {
   const Result<const plan_probe_backend*> loaded = load_backend(plugin);
   if (!loaded) return tl::unexpected(loaded.error());
   return (*loaded)->toolkit;
 }
 
-std::vector<std::string> plugin_candidates() {
+std::vector<std::string> plugin_candidates(Maker maker) {
   if (const char* chosen = std::getenv("PLAN_PROBE_PLUGIN"); chosen != nullptr && *chosen != 0) return {chosen};
   std::error_code status;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", status).parent_path();
   std::vector<std::string> found;
   for (const std::filesystem::path& folder : {program / "lib/plan", program.parent_path() / "lib/plan"})
-    if (const std::filesystem::path file = folder / kName; std::filesystem::exists(file, status))
+    if (const std::filesystem::path file = folder / plugin_name(maker); std::filesystem::exists(file, status))
       found.push_back(file.string());
   return found;
 }

@@ -10,8 +10,14 @@
 
 namespace plan {
 
-/// Where the measuring plugin is looked for, first hit wins: PLAN_PROBE_PLUGIN, then beside and above the program.
-[[nodiscard]] std::vector<std::string> plugin_candidates();
+/// The file of the plugin that measures GPUs of a maker.
+[[nodiscard]] std::string_view plugin_name(Maker maker);
+
+/// What one does who has none.
+[[nodiscard]] std::string how_to_build(Maker maker);
+
+/// Where it is looked for, first hit wins: PLAN_PROBE_PLUGIN, then beside and above the program.
+[[nodiscard]] std::vector<std::string> plugin_candidates(Maker maker);
 
 /// Version of the toolkit that a plugin was built with, 13000 for 13.0; the error says why it is no plugin of ours.
 [[nodiscard]] Result<int> plugin_toolkit(const std::string& plugin);

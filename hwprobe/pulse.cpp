@@ -17,13 +17,13 @@ constexpr std::size_t kMostPulses = 100;  // that one answer of a rank carries
 }  // namespace
 
 PulseSampler::PulseSampler(const std::string& uuid) {
-  Result<Nvml> nvml = Nvml::load();
-  if (!nvml) return;
+  Result<std::unique_ptr<GpuDriver>> driver = load_driver();
+  if (!driver) return;
   int gpu = -1;
-  for (const GpuFacts& facts : nvml->gpus())
+  for (const GpuFacts& facts : (*driver)->gpus())
     if (facts.uuid == uuid) gpu = facts.index;
   if (gpu < 0) return;
-  thread_ = std::thread([this, gpu, library = std::make_shared<Nvml>(*std::move(nvml))] {
+  thread_ = std::thread([this, gpu, library = std::shared_ptr<GpuDriver>(*std::move(driver))] {
     while (!over_) {
       const GpuPulse now = library->pulse(gpu);
       {

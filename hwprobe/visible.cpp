@@ -49,11 +49,11 @@ std::string sys_of_gpu(const GpuFacts& gpu, const std::string& sys, const char* 
 
 }  // namespace
 
-std::vector<GpuFacts> visible_gpus(const std::vector<GpuFacts>& all, const Variables& variables) {
-  const std::optional<std::string> list = variables("CUDA_VISIBLE_DEVICES");
-  if (!list) return all;
+namespace {
+
+std::vector<GpuFacts> left_by(const std::vector<GpuFacts>& all, const std::string& list) {
   std::vector<GpuFacts> seen;
-  for (const std::string& word : entries_of(*list)) {
+  for (const std::string& word : entries_of(list)) {
     if (word.starts_with("MIG-")) {  // NVML lists the whole GPU alone: its part has a name and nothing more
       seen.push_back({.uuid = word, .mig = true});
       continue;
@@ -67,14 +67,45 @@ std::vector<GpuFacts> visible_gpus(const std::vector<GpuFacts>& all, const Varia
   return seen;
 }
 
+/// Variables that choose among GPUs, in the order in which they are applied; of each pair the first that is set. AMD's
+/// driver hides GPUs, and its runtime chooses among the rest, by CUDA's variable too.
+std::vector<std::vector<const char*>> choosing(Maker maker) {
+  if (maker == Maker::Amd) return {{"ROCR_VISIBLE_DEVICES"}, {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}};
+  return {{"CUDA_VISIBLE_DEVICES"}};
+}
+
+}  // namespace
+
+std::vector<GpuFacts> visible_gpus(const std::vector<GpuFacts>& all, const Variables& variables) {
+  std::vector<GpuFacts> seen = all;
+  for (const auto& names : choosing(all.empty() ? Maker::Nvidia : all.front().maker))
+    for (const char* name : names)
+      if (const std::optional<std::string> list = variables(name)) {
+        seen = left_by(seen, *list);
+        break;
+      }
+  return seen;
+}
+
+std::string choice_of_gpus(Maker maker, const Variables& variables, bool named) {
+  std::string text;
+  for (const auto& names : choosing(maker))
+    for (const char* name : names)
+      if (const std::optional<std::string> list = variables(name)) {
+        if (!text.empty()) text += named ? ", " : "; ";
+        text += named ? fmt::format("{}=`{}`", name, list->substr(0, 80)) : *list;
+        break;
+      }
+  return text;
+}
+
 void keep_visible(Machine& machine, const Variables& variables) {
   if (machine.gpus.empty()) return;
   const std::size_t there = machine.gpus.size();
   machine.gpus = visible_gpus(machine.gpus, variables);
   if (machine.gpus.empty())
-    machine.no_gpu =
-        fmt::format("CUDA_VISIBLE_DEVICES=`{}` leaves none of the {} GPU{} that the driver lists",
-                    variables("CUDA_VISIBLE_DEVICES").value_or("").substr(0, 80), there, there == 1 ? "" : "s");
+    machine.no_gpu = fmt::format("{} leaves none of the {} GPU{} that the driver lists",
+                                 choice_of_gpus(machine.maker, variables), there, there == 1 ? "" : "s");
 }
 
 std::vector<int> read_cpu_list(const std::string& text) {

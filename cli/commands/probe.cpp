@@ -130,8 +130,9 @@ Errors nothing_to_measure(const Machine& machine, bool plugin) {
                "`plan probe --dry-run --gpu h100-sxm --gpus 8` prints what a probe would measure, and for how long",
                "on a cluster: `srun --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 plan probe -o cluster.yaml`"}};
   if (!machine.gpus.empty()) {
-    error.message = "there are GPUs, but not the plugin that measures them: libplan_probe_cuda.so";
-    error.help[2] = "build plan where the CUDA toolkit and nccl.h are: `cmake -S . -B build -DPLAN_CUDA=ON`";
+    error.message =
+        fmt::format("there are GPUs, but not the plugin that measures them: {}", plugin_name(machine.maker));
+    error.help[2] = how_to_build(machine.maker);
   } else if (!plugin) {
     error.facts.emplace_back("the plugin that measures, libplan_probe_cuda.so, was not built either: no CUDA toolkit");
   }
@@ -151,7 +152,7 @@ int look(const Args& args, const ProbeOptions& options, const Machine& machine, 
 int measure(const Args& args, const ProbeOptions& options, const Machine& machine, Streams& streams) {
   Result<Identity> identity = detect_launcher(process_variables());
   if (!identity) return report_errors(identity.error(), streams);
-  const std::vector<std::string> plugins = plugin_candidates();
+  const std::vector<std::string> plugins = plugin_candidates(machine.maker);
   const bool able = !machine.gpus.empty() && !plugins.empty();
   if (identity->launcher == Launcher::None) {
     identity->world = args.transport_check ? (options.gpus > 0 ? options.gpus : 2)
@@ -200,6 +201,12 @@ int run_probe(const Args& args, Streams& streams) {
         streams);
   Machine machine = discover();
   keep_visible(machine, process_variables());
+  if (machine.maker == Maker::Amd && args.cudnn_lib)
+    return report_errors({{"no_such_library",
+                           "--cudnn-lib: the GPUs here are AMD's, and attention on them is not measured",
+                           {},
+                           {"leave it out; --cublas-lib names a libhipblaslt and --nccl-lib a librccl"}}},
+                         streams);
   if (args.dry_run) return dry_run(args, *options, machine, streams);
   return measure(args, *options, machine, streams);
 }

@@ -142,9 +142,10 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
                    .local_rank = identity.local_rank,
                    .local_world = identity.local_world};
   const Variables variables = process_variables();
-  session.setup.nccl_library = find_library(Vendor::Nccl, args.nccl_lib.value_or(""), variables);
-  session.setup.cudnn_library = find_library(Vendor::Cudnn, args.cudnn_lib.value_or(""), variables);
-  session.setup.cublas_library = find_library(Vendor::CublasLt, args.cublas_lib.value_or(""), variables);
+  session.setup.nccl_library = find_library(Vendor::Nccl, args.nccl_lib.value_or(""), variables, machine.maker);
+  if (machine.maker == Maker::Nvidia)
+    session.setup.cudnn_library = find_library(Vendor::Cudnn, args.cudnn_lib.value_or(""), variables);
+  session.setup.cublas_library = find_library(Vendor::CublasLt, args.cublas_lib.value_or(""), variables, machine.maker);
   session.setup.timeout_s = options.timeout_s;
   session.hello = {.version = PLAN_VERSION,
                    .host = variable("NCCL_HOSTID").empty() ? machine.host : variable("NCCL_HOSTID"),  // as NCCL does

@@ -21,13 +21,15 @@ std::string software_text(const CheckedRank& rank) {
       fmt::format("{:<{}}{}\n", "GPU", kIndent, rank.hello.gpu_name.empty() ? "none" : rank.hello.gpu_name);
   text += fmt::format("{:<{}}{}", "driver", kIndent, rank.hello.driver.empty() ? "none" : rank.hello.driver);
   if (!c.cuda.empty()) text += fmt::format(", runs CUDA up to {}", c.cuda);
-  text += c.toolkit.empty() ? "; no plugin" : fmt::format("; plugin built with CUDA {}", c.toolkit);
+  text += c.toolkit.empty()
+              ? "; no plugin"
+              : fmt::format("; plugin built with {} {}", c.maker == Maker::Amd ? "ROCm" : "CUDA", c.toolkit);
   text += "\n";
-  for (const Vendor vendor : kVendors) {
+  for (const Vendor vendor : vendors_of(c.maker)) {
     const VendorLibrary& library = c.libraries[static_cast<std::size_t>(vendor)];
-    text += library.missing.empty()
-                ? fmt::format("{:<{}}{}  {}\n", name(vendor), kIndent, library.version, library.path)
-                : fmt::format("{:<{}}none\n", name(vendor), kIndent);
+    const std::string version = library.version.empty() ? "" : library.version + "  ";
+    text += library.missing.empty() ? fmt::format("{:<{}}{}{}\n", name(vendor, c.maker), kIndent, version, library.path)
+                                    : fmt::format("{:<{}}none\n", name(vendor, c.maker), kIndent);
   }
   return text + fmt::format("{:<{}}{}\n", "RDMA", kIndent, c.rdma.empty() ? "not seen" : c.rdma);
 }
@@ -122,9 +124,9 @@ std::string check_json(const std::vector<CheckedRank>& ranks, const std::vector<
     const RankHello& h = rank.hello;
     const RankCheck& c = rank.check;
     Json libraries = Json::object();
-    for (const Vendor vendor : kVendors) {
+    for (const Vendor vendor : vendors_of(c.maker)) {
       const VendorLibrary& library = c.libraries[static_cast<std::size_t>(vendor)];
-      libraries[std::string(name(vendor))] = {
+      libraries[std::string(name(vendor, c.maker))] = {
           {"version", library.version}, {"path", library.path}, {"missing", library.missing}};
     }
     rows.push_back({{"rank", rank.number},
@@ -141,7 +143,8 @@ std::string check_json(const std::vector<CheckedRank>& ranks, const std::vector<
                     {"free_memory_gib", std::round(c.free_gib * 1000) / 1000},
                     {"driver", h.driver},
                     {"driver_cuda", c.cuda},
-                    {"plugin_cuda", c.toolkit},
+                    {"plugin_cuda", c.maker == Maker::Amd ? "" : c.toolkit},
+                    {"plugin_rocm", c.maker == Maker::Amd ? c.toolkit : ""},
                     {"libraries", std::move(libraries)}});
   }
   for (const CheckFinding& f : findings)

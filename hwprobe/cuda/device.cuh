@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "hwprobe/cuda/maker.cuh"
 #include "hwprobe/nccl_log.hpp"
 #include "hwprobe/plugin_abi.h"
 
@@ -87,8 +88,7 @@ struct Blas {
   void* library = nullptr;
   cublasLtHandle_t handle = nullptr;
   decltype(&cublasLtCreate) create = nullptr;
-  decltype(&cublasLtGetVersion) version = nullptr;
-  decltype(&cublasLtGetStatusString) words = nullptr;
+  void *version = nullptr, *words = nullptr;  ///< of its maker
   decltype(&cublasLtMatmulDescCreate) make_operation = nullptr;
   decltype(&cublasLtMatmulDescDestroy) end_operation = nullptr;
   decltype(&cublasLtMatmulDescSetAttribute) set_operation = nullptr;
@@ -169,6 +169,7 @@ struct Device {
   std::timed_mutex measuring;
   std::atomic<bool> stopped{false};
   size_t cache_bytes = 0;
+  std::string architecture{};
   double total_bytes = 0, free_bytes = 0, context_bytes = 0;
   Clock::time_point worked{};  ///< when the GPU last had something to do
 
@@ -224,7 +225,7 @@ class Gemm {
   ~Gemm();
 
  private:
-  Status describe(const plan_probe_point& point, cudaDataType out);
+  Status describe(const Device& device, const plan_probe_point& point, cudaDataType out);
   Status allocate(Device& device, const plan_probe_point& point, size_t width_d);
   Status scales(Device& device, const plan_probe_point& point);
   Status launch_at(Device& device, cudaStream_t stream, size_t copy) const;

@@ -108,7 +108,7 @@ Status Gemm::allocate(Device& device, const plan_probe_point& point, size_t widt
   return check(cudaMemsetAsync(d_.as(), 0, d_.size(), device.stream), "clearing");
 }
 
-Status Gemm::describe(const plan_probe_point& point, cudaDataType out) {
+Status Gemm::describe(const Device& device, const plan_probe_point& point, cudaDataType out) {
   const auto rows = static_cast<uint64_t>(point.number[1]), columns = static_cast<uint64_t>(point.number[0]),
              depth = static_cast<uint64_t>(point.number[2]);
   const cublasComputeType_t compute =
@@ -119,9 +119,11 @@ Status Gemm::describe(const plan_probe_point& point, cudaDataType out) {
   blas_.set_operation(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
   // Training in fp8 accumulates forward products in the tensor cores' own precision, and gradients exactly.
   const int8_t fast = point.format == PLAN_PROBE_FP8 && point.orientation == 0 ? 1 : 0;
-  blas_.set_operation(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+  if (maker::kFastAccumulation) blas_.set_operation(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
   const auto layout = [&](cublasLtMatrixLayout_t& made, cudaDataType type, uint64_t high, uint64_t wide) {
-    return blas_.check(blas_.make_layout(&made, type, high, wide, static_cast<int64_t>(high)), "matrix layout");
+    return blas_.check(
+        blas_.make_layout(&made, maker::data_type(type, device.architecture), high, wide, static_cast<int64_t>(high)),
+        "matrix layout");
   };
   if (Status s = layout(a_layout_, type_of(point.format), trans_a_ ? depth : rows, trans_a_ ? rows : depth); !s)
     return s;
@@ -170,7 +172,7 @@ Status Gemm::prepare(Device& device, const plan_probe_point& point) {
                                                                                      : type_of(point.format);
   beta_ = point.orientation == 2 ? 1.0f : 0.0f;
   if (Status s = allocate(device, point, out == CUDA_R_32F ? 4 : 2); !s) return s;
-  if (Status s = describe(point, out); !s) return s;
+  if (Status s = describe(device, point, out); !s) return s;
   if (narrow)
     if (Status s = scales(device, point); !s) return s;
   cublasLtMatmulPreference_t preference = nullptr;
@@ -183,7 +185,7 @@ Status Gemm::prepare(Device& device, const plan_probe_point& point) {
                                                 preference, 1, &found, &count);
   blas_.end_preference(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0)
-    return failed("cuBLASLt has no algorithm for this format on this GPU", PLAN_PROBE_UNSUPPORTED);
+    return failed(std::string(maker::kBlas) + " has no algorithm for this format on this GPU", PLAN_PROBE_UNSUPPORTED);
   algorithm_ = found.algo;  // the first choice is what frameworks get
   return device.wait(device.stream);
 }

@@ -9,14 +9,16 @@
 namespace plan_cuda {
 namespace {
 
-/// Looks a function up and remembers the first that is missing.
+/// Looks a function up by its name behind a prefix, and remembers the first that is missing.
 struct Finder {
   void* library;
-  const char* missing = nullptr;
+  const char* prefix;
+  std::string missing{};
   template <class F>
   void operator()(F& function, const char* name) {
-    function = reinterpret_cast<F>(dlsym(library, name));
-    if (function == nullptr && missing == nullptr) missing = name;
+    const std::string whole = std::string(prefix) + name;
+    function = reinterpret_cast<F>(dlsym(library, whole.c_str()));
+    if (function == nullptr && missing.empty()) missing = whole;
   }
 };
 
@@ -37,31 +39,28 @@ void* open_library(const char* path, std::initializer_list<const char*> names, s
 
 Status Blas::load(const char* path) {
   std::string why;
-  // The interface is the same in both; what one lacks, such as scales of blocks in 12, it calls not supported.
-#if CUDART_VERSION >= 13000
-  void* opened = open_library(path, {"libcublasLt.so.13", "libcublasLt.so.12"}, why);
-#else
-  void* opened = open_library(path, {"libcublasLt.so.12", "libcublasLt.so.13"}, why);
-#endif
-  if (opened == nullptr) return failed("no cuBLASLt: " + why, PLAN_PROBE_UNSUPPORTED);
-  Finder find{opened};
-  find(create, "cublasLtCreate");
-  find(version, "cublasLtGetVersion");
-  find(words, "cublasLtGetStatusString");
-  find(make_operation, "cublasLtMatmulDescCreate");
-  find(end_operation, "cublasLtMatmulDescDestroy");
-  find(set_operation, "cublasLtMatmulDescSetAttribute");
-  find(make_layout, "cublasLtMatrixLayoutCreate");
-  find(end_layout, "cublasLtMatrixLayoutDestroy");
-  find(make_preference, "cublasLtMatmulPreferenceCreate");
-  find(end_preference, "cublasLtMatmulPreferenceDestroy");
-  find(set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  find(matmul, "cublasLtMatmul");
-  if (find.missing != nullptr)
-    return failed(std::string("this libcublasLt lacks ") + find.missing, PLAN_PROBE_UNSUPPORTED);
+  void* opened = open_library(path, maker::kBlasFiles, why);
+  if (opened == nullptr) return failed(std::string("no ") + maker::kBlas + ": " + why, PLAN_PROBE_UNSUPPORTED);
+  Finder find{opened, maker::kBlasPrefix};
+  find(create, "Create");
+  find(make_operation, "MatmulDescCreate");
+  find(end_operation, "MatmulDescDestroy");
+  find(set_operation, "MatmulDescSetAttribute");
+  find(make_layout, "MatrixLayoutCreate");
+  find(end_layout, "MatrixLayoutDestroy");
+  find(make_preference, "MatmulPreferenceCreate");
+  find(end_preference, "MatmulPreferenceDestroy");
+  find(set_preference, "MatmulPreferenceSetAttribute");
+  find(heuristic, "MatmulAlgoGetHeuristic");
+  find(matmul, "Matmul");
+  Finder whole{opened, ""};
+  whole(version, maker::kBlasVersion);
+  if (maker::kBlasWords != nullptr) whole(words, maker::kBlasWords);
+  if (const std::string& missing = find.missing.empty() ? whole.missing : find.missing; !missing.empty())
+    return failed(std::string("this ") + maker::kBlas + " lacks " + missing, PLAN_PROBE_UNSUPPORTED);
   if (const cublasStatus_t started = create(&handle); started != CUBLAS_STATUS_SUCCESS)
-    return failed(std::string("cuBLASLt does not start: ") + words(started), PLAN_PROBE_UNSUPPORTED);
+    return failed(std::string(maker::kBlas) + " does not start: " + maker::blas_words(words, started),
+                  PLAN_PROBE_UNSUPPORTED);
   library = opened;
   return ok();
 }
@@ -71,37 +70,35 @@ Status Blas::check(cublasStatus_t status, const char* what) const {
   const int code = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH
                        ? PLAN_PROBE_UNSUPPORTED
                        : PLAN_PROBE_FAILED;
-  return failed(std::string(what) + ": " + words(status), code);
+  return failed(std::string(what) + ": " + maker::blas_words(words, status), code);
 }
 
-std::string Blas::version_text() const {
-  const size_t v = library == nullptr ? 0 : version();
-  return v == 0 ? "" : std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
-}
+std::string Blas::version_text() const { return library == nullptr ? "" : maker::blas_version(version, handle); }
 
 Status Nccl::load(const char* path) {
   if (library != nullptr) return ok();
   std::string why;
-  void* opened = open_library(path, {"libnccl.so.2"}, why);
-  if (opened == nullptr) return failed("no NCCL: " + why, PLAN_PROBE_UNSUPPORTED);
-  Finder find{opened};
-  find(version, "ncclGetVersion");
-  find(unique_id, "ncclGetUniqueId");
-  find(init, "ncclCommInitRankConfig");
-  find(split, "ncclCommSplit");
-  find(async_error, "ncclCommGetAsyncError");
-  find(abort, "ncclCommAbort");
-  find(all_reduce, "ncclAllReduce");
-  find(all_gather, "ncclAllGather");
-  find(reduce_scatter, "ncclReduceScatter");
-  find(broadcast, "ncclBroadcast");
-  find(send, "ncclSend");
-  find(recv, "ncclRecv");
-  find(group_start, "ncclGroupStart");
-  find(group_end, "ncclGroupEnd");
-  find(error_string, "ncclGetErrorString");
-  if (find.missing != nullptr)
-    return failed(std::string("this libnccl is older than 2.18: it lacks ") + find.missing, PLAN_PROBE_UNSUPPORTED);
+  void* opened = open_library(path, maker::kNcclFiles, why);
+  if (opened == nullptr) return failed(std::string("no ") + maker::kNccl + ": " + why, PLAN_PROBE_UNSUPPORTED);
+  Finder find{opened, "nccl"};
+  find(version, "GetVersion");
+  find(unique_id, "GetUniqueId");
+  find(init, "CommInitRankConfig");
+  find(split, "CommSplit");
+  find(async_error, "CommGetAsyncError");
+  find(abort, "CommAbort");
+  find(all_reduce, "AllReduce");
+  find(all_gather, "AllGather");
+  find(reduce_scatter, "ReduceScatter");
+  find(broadcast, "Broadcast");
+  find(send, "Send");
+  find(recv, "Recv");
+  find(group_start, "GroupStart");
+  find(group_end, "GroupEnd");
+  find(error_string, "GetErrorString");
+  if (!find.missing.empty())
+    return failed(std::string("this ") + maker::kNccl + " is older than 2.18: it lacks " + find.missing,
+                  PLAN_PROBE_UNSUPPORTED);
   library = opened;
   return ok();
 }

@@ -10,8 +10,8 @@ Status measure_host_link(Device& device, const plan_probe_point& point, plan_pro
   if (Status s = on_device.allocate(bytes); !s) return s;
   if (Status s = back.allocate(bytes); !s) return s;
   void *host = nullptr, *other = nullptr;  // on the memory of the node that this process is bound to
-  Status done = check(cudaMallocHost(&host, bytes), "cudaMallocHost");
-  if (done) done = check(cudaMallocHost(&other, bytes), "cudaMallocHost");
+  Status done = check(cudaHostAlloc(&host, bytes, cudaHostAllocDefault), "memory of the host");
+  if (done) done = check(cudaHostAlloc(&other, bytes, cudaHostAllocDefault), "memory of the host");
   cudaEvent_t joined = nullptr;
   cudaEventCreateWithFlags(&joined, cudaEventDisableTiming);
   const auto launch = [&]() -> Status {

@@ -1,4 +1,4 @@
-// The measuring plugin for NVIDIA GPUs: opening a device and the table of functions of plugin_abi.h.
+// The measuring plugin: opening a device and the table of functions of plugin_abi.h.
 // Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
 #include <algorithm>
 #include <cstdio>
@@ -23,19 +23,16 @@ Status measure_memory_ladder(Device& device, plan_probe_result& result) {
 }
 
 Status open_device(Device& device, plan_probe_device& facts) {
-  if (Status s = check(cudaSetDevice(device.setup.device), "cudaSetDevice"); !s) return s;
+  if (Status s = check(cudaSetDevice(device.setup.device), "choosing the GPU"); !s) return s;
   cudaDeviceProp properties{};
-  if (Status s = check(cudaGetDeviceProperties(&properties, device.setup.device), "cudaGetDeviceProperties"); !s)
-    return s;
+  if (Status s = check(cudaGetDeviceProperties(&properties, device.setup.device), "its properties"); !s) return s;
   if (Status s = check(cudaFree(nullptr), "making a context"); !s) return s;
   size_t free_bytes = 0, total = 0;
-  if (Status s = check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo"); !s) return s;
+  if (Status s = check(cudaMemGetInfo(&free_bytes, &total), "its free memory"); !s) return s;
   device.total_bytes = static_cast<double>(total);
   device.free_bytes = static_cast<double>(free_bytes);
-  if (Status s = check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "cudaStreamCreate"); !s)
-    return s;
-  if (Status s = check(cudaStreamCreateWithFlags(&device.second, cudaStreamNonBlocking), "cudaStreamCreate"); !s)
-    return s;
+  if (Status s = check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "a stream"); !s) return s;
+  if (Status s = check(cudaStreamCreateWithFlags(&device.second, cudaStreamNonBlocking), "a stream"); !s) return s;
   cudaEventCreate(&device.begin);
   cudaEventCreate(&device.end);
   if (Status s =
@@ -51,24 +48,21 @@ Status open_device(Device& device, plan_probe_device& facts) {
   // What the total lacks of the free memory is the driver's reserve and this context; on an idle GPU nothing else.
   device.context_bytes =
       std::max(0.0, device.total_bytes - static_cast<double>(now_free) - static_cast<double>(kWorkspace + kSmall));
-  std::snprintf(facts.name, sizeof facts.name, "%s", properties.name);
-  const auto* u = reinterpret_cast<const unsigned char*>(properties.uuid.bytes);
-  std::snprintf(facts.uuid, sizeof facts.uuid,
-                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
-                u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+  const auto put = [](auto& field, const std::string& text) { std::snprintf(field, sizeof field, "%s", text.c_str()); };
+  device.architecture = maker::architecture(properties);
+  put(facts.name, properties.name);
+  put(facts.uuid, maker::uuid(device.setup.device, properties));
+  put(facts.capability, device.architecture);
+  put(facts.runtime, maker::runtime_version());
   cudaDeviceGetPCIBusId(facts.pci_bus, sizeof facts.pci_bus, device.setup.device);
-  std::snprintf(facts.capability, sizeof facts.capability, "%d.%d", properties.major, properties.minor);
-  int runtime = 0;
-  cudaRuntimeGetVersion(&runtime);
-  std::snprintf(facts.runtime, sizeof facts.runtime, "%d.%d", runtime / 1000, runtime % 1000 / 10);
   facts.total_bytes = static_cast<int64_t>(total);
   facts.free_bytes = static_cast<int64_t>(free_bytes);
   facts.l2_bytes = properties.l2CacheSize;
   device.cache_bytes = static_cast<size_t>(std::max(0, properties.l2CacheSize));
   facts.sm_count = properties.multiProcessorCount;
   cudaGetDeviceCount(&facts.devices);
-  std::snprintf(facts.cublas, sizeof facts.cublas, "%s", device.blas.version_text().c_str());
-  std::snprintf(facts.cudnn, sizeof facts.cudnn, "%s", cudnn_version(device).c_str());
+  put(facts.cublas, device.blas.version_text());
+  put(facts.cudnn, cudnn_version(device));
   int version = 0;
   device.nccl_log.ask_for();
   if (device.nccl.load(device.setup.nccl_library) && device.nccl.version(&version) == ncclSuccess)
@@ -101,7 +95,7 @@ int told(const Status& status, char* error, size_t size) {
 
 int open_entry(const plan_probe_setup* setup, void** state, plan_probe_device* facts, char* error, size_t size) {
   // A blocking launch never returns behind a closed gate.
-  unsetenv("CUDA_LAUNCH_BLOCKING");
+  unsetenv(maker::kBlocking);
   auto* device = new Device;
   device->setup = *setup;
   const Status opened = open_device(*device, *facts);
@@ -115,7 +109,7 @@ int open_entry(const plan_probe_setup* setup, void** state, plan_probe_device* f
 int supports_entry(void* state, const plan_probe_point* point, char* error, size_t size) {
   auto& device = *static_cast<Device*>(state);
   if (point->kind == PLAN_PROBE_ATTENTION && cudnn_version(device).empty())
-    return told(failed("there is no libcudnn.so.9", PLAN_PROBE_UNSUPPORTED), error, size);
+    return told(failed(maker::kNoAttention, PLAN_PROBE_UNSUPPORTED), error, size);
   return PLAN_PROBE_OK;
 }
 

@@ -54,7 +54,7 @@ Status Buffer::allocate(size_t bytes) {
   release();
   data_ = nullptr;
   size_ = bytes;
-  return check(cudaMalloc(&data_, std::max<size_t>(bytes, 256)), "cudaMalloc");
+  return check(cudaMalloc(&data_, std::max<size_t>(bytes, 256)), "memory of the GPU");
 }
 
 void Rotation::plan(size_t bytes, size_t cache, size_t most) {
@@ -100,7 +100,7 @@ Status Device::time(int repetitions, const Launch& launch, double& seconds, cons
   if (queueing > kGateSeconds)
     return failed("this host needed " + std::to_string(queueing) + " s to queue one batch: its times mean nothing");
   float milliseconds = 0;
-  if (Status s = check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime"); !s) return s;
+  if (Status s = check(cudaEventElapsedTime(&milliseconds, begin, end), "the time between two events"); !s) return s;
   seconds = milliseconds * 1e-3 / repetitions;
   return check(cudaGetLastError(), "launch");
 }

@@ -80,8 +80,9 @@ struct Node {
       const auto found = variables.find(std::string(name));
       return found == variables.end() ? std::nullopt : std::optional(found->second);
     };
-    Machine machine =
-        discover(kind == "none" ? "/nowhere/libnvidia-ml.so.1" : PLAN_NVML_DOUBLE, root / "sys", root / "proc");
+    const bool nvidia = kind != "none" && kind != "amd";
+    Machine machine = discover(nvidia ? PLAN_NVML_DOUBLE : "/nowhere/libnvidia-ml.so.1", root / "sys", root / "proc",
+                               kind == "amd" ? PLAN_AMD_SMI_DOUBLE : "/nowhere/libamd_smi.so");
     keep_visible(machine, known);
     Surroundings at{.machine = machine, .world = world, .plugin = plugin};
     at.processors.resize(static_cast<std::size_t>(cores));
@@ -168,6 +169,17 @@ TEST_CASE("GPUs of two kinds") {
   Node node;
   node.kind = "mixed";
   compare("two-kinds", node.screen({node.rank(0, 2), node.rank(1, 2)}));
+}
+
+TEST_CASE("GPUs of AMD's, of which the driver hides some and the runtime chooses among the rest") {
+  Node node;
+  node.kind = "amd";
+  node.put("sys/module/amdgpu/version", "6.8.5");
+  node.variables["ROCR_VISIBLE_DEVICES"] = "0,1";
+  node.variables["HIP_VISIBLE_DEVICES"] = "1,0";
+  node.library("../torch/lib/libhipblaslt.so", "hipblaslt");
+  node.library("../torch/lib/librccl.so", "nccl_new");
+  compare("amd", node.screen({node.rank(0, 2), node.rank(1, 2)}));
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES leaves no GPU") {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "hwprobe/nvml.hpp"
+
 using namespace plan;
 namespace fs = std::filesystem;
 
@@ -81,14 +83,70 @@ TEST_CASE("no driver, a silent driver and no GPU say which") {
 
 TEST_CASE("a running GPU's clocks and what holds them back") {
   setenv("NVML_DOUBLE", "hgx", 1);
-  const auto nvml = Nvml::load(PLAN_NVML_DOUBLE);
-  REQUIRE(nvml.has_value());
+  const auto loaded = Nvml::load(PLAN_NVML_DOUBLE);
+  REQUIRE(loaded.has_value());
+  const Nvml* nvml = loaded->get();
   CHECK(nvml->pulse(0).sm_mhz == 1755);
   CHECK(nvml->pulse(0).watts == doctest::Approx(698));
   CHECK(nvml->pulse(0).celsius == 0);  // this driver lacks it
   CHECK(throttle_words(nvml->pulse(0).reasons) == std::vector<std::string>{"sw_power_cap"});
   CHECK(nvml->path(0, 1) == "NODE");
   CHECK(nvml->path(0, 7) == "SYS");
+}
+
+TEST_CASE("a board of AMD's: in the order of the bus, with the kernel's facts beside the library's") {
+  const Node node;
+  const auto board = [&](const char* kind) {
+    setenv("AMD_SMI_DOUBLE", kind, 1);
+    return discover("libnvidia-ml-absent.so.1", node.sys.string(), "/nonexistent", PLAN_AMD_SMI_DOUBLE);
+  };
+  setenv("NVML_DOUBLE", "hgx", 1);
+  node.put("devices/pci0000:90/0000:1c:00.0/unique_id", "ba3f9d24a1c05e77");
+  node.put("devices/pci0000:90/0000:1c:00.0/device", "0x74a1");
+  node.put("devices/pci0000:90/0000:1c:00.0/current_link_speed", "16.0 GT/s PCIe");
+  node.put("devices/pci0000:90/0000:1c:00.0/max_link_speed", "32.0 GT/s PCIe");
+  node.put("devices/pci0000:90/0000:1c:00.0/current_link_width", "8");
+  node.put("devices/pci0000:90/0000:1c:00.0/max_link_width", "16");
+  node.put("module/amdgpu/version", "6.8.5");
+  const Machine m = board("board");
+  CHECK(m.maker == Maker::Amd);
+  CHECK(m.driver == "6.8.5");
+  CHECK(m.cuda == 0);
+  CHECK(m.rdma == "DMA-BUF");
+  REQUIRE(m.gpus.size() == 8);
+  for (std::size_t i = 0; i < m.gpus.size(); ++i) CHECK(m.gpus[i].index == static_cast<int>(i));
+  const GpuFacts &first = m.gpus[0], &second = m.gpus[1];
+  CHECK(first.pci_bus == "0000:1b:00.0");
+  CHECK(first.uuid == "GPU-0000000000000000");  // the kernel does not say
+  CHECK(second.pci_bus == "0000:1c:00.0");
+  CHECK(second.uuid == "GPU-ba3f9d24a1c05e77");
+  CHECK(second.name == "AMD Instinct MI300X");
+  CHECK(second.pci_device_id == "74a1");
+  CHECK(second.pcie_gen == 4);
+  CHECK(second.pcie_gen_max == 5);
+  CHECK(second.total_gib == doctest::Approx(191.984));
+  CHECK(second.free_gib == doctest::Approx(191.984 - 0.27734));
+  REQUIRE(findings(m).size() >= 1);
+  CHECK(findings(m)[0].code == "PCIE_WIDTH");
+  const Machine busy = board("one");
+  REQUIRE(busy.gpus.size() == 1);
+  CHECK(busy_with(busy.gpus[0]) == "3 other processes, 97 % busy");
+  CHECK(board("broken").no_gpu.find("amdsmi_init returned 34") != std::string::npos);
+  CHECK(discover("libnvidia-ml-absent.so.1", node.sys.string(), "/nonexistent", "libamd_smi-absent.so")
+            .no_gpu.find("libamd_smi.so") != std::string::npos);
+  CHECK(discover(PLAN_NVML_DOUBLE, node.sys.string(), "/nonexistent", PLAN_AMD_SMI_DOUBLE).maker == Maker::Nvidia);
+}
+
+TEST_CASE("the clocks of AMD's GPU, and its average power where it tells no other") {
+  setenv("AMD_SMI_DOUBLE", "board", 1);
+  const auto driver = load_driver("libnvidia-ml-absent.so.1", PLAN_AMD_SMI_DOUBLE, "/nonexistent");
+  REQUIRE(driver.has_value());
+  const GpuPulse now = (*driver)->pulse(3);
+  CHECK(now.sm_mhz == 2100);
+  CHECK(now.memory_mhz == 1300);
+  CHECK(now.watts == 742);
+  CHECK(now.celsius == 0);  // this release lacks it
+  CHECK((*driver)->pulse(8).sm_mhz == 0);
 }
 
 TEST_CASE("port rates as the kernel writes them") {

@@ -67,6 +67,22 @@ TEST_CASE("packages of CUDA 12 and of CUDA 13, the newer where both are") {
   CHECK(look_at_library(Vendor::CublasLt, joint).version == "13.1.0");
 }
 
+TEST_CASE("AMD's libraries lie in PyTorch's folder; one tells its version, the other only that it is there") {
+  const Folder folder;
+  const Variables variables = with({{"VIRTUAL_ENV", folder.path.string()}});
+  const std::string rccl = folder.put("lib/python3.12/site-packages/torch/lib/librccl.so", "nccl_new");
+  CHECK(find_library(Vendor::Nccl, "", variables, Maker::Amd) == rccl);
+  CHECK(find_library(Vendor::Nccl, "", variables).empty());
+  CHECK(look_at_library(Vendor::Nccl, rccl, Maker::Amd).version == "2.28.9");
+  const VendorLibrary blas = look_at_library(Vendor::CublasLt, folder.put("b", "hipblaslt"), Maker::Amd);
+  CHECK(blas.missing.empty());
+  CHECK(blas.version.empty());
+  CHECK(look_at_library(Vendor::CublasLt, rccl, Maker::Amd).missing.find("lacks hipblasLtGetVersion") !=
+        std::string::npos);
+  CHECK(vendors_of(Maker::Amd) == std::vector{Vendor::CublasLt, Vendor::Nccl});
+  CHECK(name(Vendor::CublasLt, Maker::Amd) == "hipBLASLt");
+}
+
 TEST_CASE("a library states its version, or why it is none") {
   const Folder folder;
   CHECK(look_at_library(Vendor::Nccl, folder.put("n", "nccl_new")).version == "2.28.9");

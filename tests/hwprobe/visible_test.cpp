@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 #include <sched.h>
 
+#include <map>
+
 using namespace plan;
 
 namespace {
@@ -34,6 +36,26 @@ TEST_CASE("CUDA_VISIBLE_DEVICES by number and by UUID, as CUDA reads it") {
   CHECK(seen("1,1") == std::vector<int>{1});
   CHECK(seen("").empty());
   CHECK(seen("MIG-5f3a/1/0").size() == 1);
+}
+
+TEST_CASE("AMD's driver hides GPUs, and its runtime chooses among the rest") {
+  std::vector<GpuFacts> all = node().gpus;
+  for (GpuFacts& gpu : all) gpu.maker = Maker::Amd;
+  const auto left = [&](const std::map<std::string, std::string, std::less<>>& set) {
+    std::vector<int> indices;
+    const Variables variables = [&](std::string_view name) {
+      const auto found = set.find(name);
+      return found == set.end() ? std::nullopt : std::optional(found->second);
+    };
+    for (const GpuFacts& gpu : visible_gpus(all, variables)) indices.push_back(gpu.index);
+    return indices;
+  };
+  CHECK(left({}).size() == 4);
+  CHECK(left({{"HIP_VISIBLE_DEVICES", "2,0"}}) == std::vector<int>{2, 0});
+  CHECK(left({{"CUDA_VISIBLE_DEVICES", "3"}}) == std::vector<int>{3});
+  CHECK(left({{"CUDA_VISIBLE_DEVICES", "3"}, {"HIP_VISIBLE_DEVICES", "1"}}) == std::vector<int>{1});
+  CHECK(left({{"ROCR_VISIBLE_DEVICES", "GPU-13,2"}, {"HIP_VISIBLE_DEVICES", "1"}}) == std::vector<int>{2});
+  CHECK(left({{"ROCR_VISIBLE_DEVICES", "1"}, {"HIP_VISIBLE_DEVICES", "1"}}).empty());
 }
 
 TEST_CASE("a variable that leaves no GPU is the reason why there is none") {

@@ -1,4 +1,4 @@
-// A libcublasLt whose products take the time that the laws say, and compute nothing.
+// A libcublasLt, or libhipblaslt, whose products take the time that the laws say, and compute nothing.
 #include <cublasLt.h>
 
 #include <cstring>
@@ -28,23 +28,36 @@ double size(const Layout& l) { return static_cast<double>(l.rows) * static_cast<
 }  // namespace
 
 extern "C" {
-std::size_t cublasLtGetVersion() { return 130100; }
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  static int something;
-  if (!truth::of_rank("no_blas", answering::own_rank()).empty()) return CUBLAS_STATUS_NOT_INITIALIZED;
-  return *handle = reinterpret_cast<cublasLtHandle_t>(&something), CUBLAS_STATUS_SUCCESS;
+#ifdef __HIP_PLATFORM_AMD__
+cublasStatus_t hipblasLtGetVersion(cublasLtHandle_t handle, int* version) {
+  return *version = 1000, handle == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
 }
+/// The MI300 series has no products of the formats of the Open Compute Project.
+constexpr cudaDataType kNone = CUDA_R_8F_E4M3;
+#else
+std::size_t cublasLtGetVersion() { return 130100; }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED    ? "the requested functionality is not supported"
          : status == CUBLAS_STATUS_INTERNAL_ERROR ? "an internal operation failed"
                                                   : "a status of the device that answers";
 }
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* out, cublasComputeType_t, cudaDataType_t) {
+constexpr cudaDataType kNone = CUDA_R_4F_E2M1;  // an H100 has none for four bits
+#endif
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  static int something;
+  if (!truth::of_rank("no_blas", answering::own_rank()).empty()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  return *handle = reinterpret_cast<cublasLtHandle_t>(&something), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* out, cublasComputeType_t, cudaDataType) {
   return *out = new cublasLtMatmulDescOpaque_t{}, CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return delete d, CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t) {
+#ifdef __HIP_PLATFORM_AMD__
+  if (attribute == CUBLASLT_MATMUL_DESC_FAST_ACCUM)
+    return answering::note("no such attribute"), CUBLAS_STATUS_NOT_SUPPORTED;
+#endif
   if (attribute == CUBLASLT_MATMUL_DESC_FAST_ACCUM) d->data[0] = *static_cast<const std::int8_t*>(value) != 0 ? 1 : 0;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -68,7 +81,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found,
                                               int* count) {
-  *count = layout(a).type == CUDA_R_4F_E2M1 ? 0 : 1;  // an H100 has none for four bits
+  *count = layout(a).type == CUDA_R_4F_E2M1 || layout(a).type == kNone ? 0 : 1;
   if (*count > 0) *found = {};
   return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }

@@ -1,4 +1,5 @@
-// A CUDA runtime on the simulated streams, for the host code of the measuring plugin as nvcc compiles it. Kernels do
+// A CUDA runtime on the simulated streams, for the host code of the measuring plugin as nvcc compiles it; and, through
+// hwprobe/hip/include, a HIP runtime for the same code as clang compiles it for AMD's GPUs. Kernels do
 // not run: their names and arguments say how long they take. Small buffers are copied for good, so that what is checked
 // of data can be checked.
 #include <cuda_runtime_api.h>
@@ -20,6 +21,13 @@ namespace {
 constexpr double kCall = 0.5e-6, kLaunch = 2.5e-6;  // of the host
 constexpr std::size_t kCopied = 1 << 20;            // larger copies move no data
 constexpr int kGpus = 8;
+#ifdef __HIP_PLATFORM_AMD__
+constexpr int kRuntime = HIP_VERSION;
+constexpr const char *kChosen = "HIP_VISIBLE_DEVICES", *kUuid = "GPU-%016d";
+#else
+constexpr int kRuntime = CUDART_VERSION;
+constexpr const char *kChosen = "CUDA_VISIBLE_DEVICES", *kUuid = "GPU-%08d-0000-0000-0000-000000000000";
+#endif
 
 struct Memory {
   void* at;
@@ -40,10 +48,10 @@ cudaError_t result(cudaError_t status) {
   return status;
 }
 
-/// Indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, by number or by the beginning of a UUID.
+/// Indices of the GPUs that the maker's variable leaves, by number or by the beginning of a UUID.
 std::vector<int> visible() {
   const int all = static_cast<int>(truth::number("gpus", kGpus));
-  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* text = std::getenv(kChosen);
   std::vector<int> seen;
   if (text == nullptr) {
     for (int i = 0; i < all; ++i) seen.push_back(i);
@@ -56,7 +64,7 @@ std::vector<int> visible() {
     int found = -1;
     for (int i = 0; i < all; ++i) {
       char uuid[64];
-      std::snprintf(uuid, sizeof uuid, "GPU-%08d-0000-0000-0000-000000000000", i);
+      std::snprintf(uuid, sizeof uuid, kUuid, i);
       if (word == std::to_string(i) || (word.size() > 4 && std::string_view(uuid).starts_with(word))) found = i;
     }
     if (found < 0) break;  // as CUDA does: the first that is none ends the list
@@ -163,6 +171,26 @@ int __wrap_nanosleep(const timespec* time, timespec*) {
   return 0;
 }
 
+#ifdef __HIP_PLATFORM_AMD__
+void** __hipRegisterFatBinary(const void* image) { return static_cast<void**>(const_cast<void*>(image)); }
+void __hipUnregisterFatBinary(void**) {}
+void __hipRegisterFunction(void**, const void* function, char*, const char* name, unsigned, uint3*, uint3*, dim3*,
+                           dim3*, int*) {
+  register_kernel(function, name);
+}
+void __hipRegisterVar(void**, void*, char*, char*, int, std::size_t, int, int) {}
+hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, hipStream_t stream) {
+  calls().push_back({grid, block, shared, stream});
+  return hipSuccess;
+}
+hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, hipStream_t* stream) {
+  if (calls().empty()) return hipErrorInvalidConfiguration;
+  *grid = calls().back().grid, *block = calls().back().block, *shared = calls().back().shared;
+  *stream = calls().back().stream;
+  calls().pop_back();
+  return hipSuccess;
+}
+#else
 void** __cudaRegisterFatBinary(void* image) { return static_cast<void**>(image); }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
@@ -191,6 +219,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3, void** argu
                                cudaStream_t stream) {
   return launch(kernel, grid, arguments, stream);
 }
+#endif
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3, void** arguments, std::size_t,
                              cudaStream_t stream) {
   return launch(function, grid, arguments, stream);
@@ -207,17 +236,30 @@ cudaError_t cudaSetDevice(int device) {
   current = device;
   return result(cudaSuccess);
 }
+#ifdef __HIP_PLATFORM_AMD__
+hipError_t hipDeviceGetUuid(hipUUID* out, hipDevice_t device) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016d", visible().at(static_cast<std::size_t>(device)));
+  std::memcpy(out->bytes, digits, sizeof out->bytes);
+  return hipSuccess;
+}
+#endif
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   if (device < 0 || device >= static_cast<int>(visible().size())) return result(cudaErrorInvalidDevice);
   *out = {};
   const int gpu = visible()[static_cast<std::size_t>(device)];
   const bool other = truth::number("mixed", -1) == gpu;
+#ifdef __HIP_PLATFORM_AMD__
+  std::snprintf(out->name, sizeof out->name, "%s", other ? "AMD Instinct MI250X" : "AMD Instinct MI300X");
+  std::snprintf(out->gcnArchName, sizeof out->gcnArchName, "%s:sramecc+:xnack-", other ? "gfx90a" : "gfx942");
+#else
   std::snprintf(out->name, sizeof out->name, "%s", other ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3");
   char digits[16];
   std::snprintf(digits, sizeof digits, "%08d", gpu);
   for (int i = 0; i < 4; ++i)
     out->uuid.bytes[i] = static_cast<char>((digits[2 * i] - '0') * 16 + digits[2 * i + 1] - '0');
   out->major = other ? 8 : 9, out->minor = 0;
+#endif
   out->totalGlobalMem = static_cast<std::size_t>(truth::kTotalBytes);
   out->l2CacheSize = static_cast<int>(truth::kCacheBytes);
   out->multiProcessorCount = 132;
@@ -229,8 +271,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* out, int size, int device) {
 }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 1, result(cudaSuccess); }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return result(cudaSuccess); }
-cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, result(cudaSuccess); }
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, result(cudaSuccess); }
+cudaError_t cudaRuntimeGetVersion(int* version) { return *version = kRuntime, result(cudaSuccess); }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = kRuntime, result(cudaSuccess); }
 cudaError_t cudaDeviceSynchronize() { return simulation().drain(), result(cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t status) {
   switch (status) {
@@ -253,7 +295,6 @@ cudaError_t cudaFree(void* at) {
   static_cast<void>(context);
   return release(at);
 }
-cudaError_t cudaMallocHost(void** out, std::size_t bytes) { return allocate(out, bytes, false); }
 cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) { return allocate(out, bytes, false); }
 cudaError_t cudaFreeHost(void* at) { return release(at); }
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total) {
@@ -267,7 +308,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return copy(to, from, bytes, kind, stream);
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  copy(to, from, bytes, kind, reinterpret_cast<cudaStream_t>(default_stream()));
+  static_cast<void>(copy(to, from, bytes, kind, reinterpret_cast<cudaStream_t>(default_stream())));
   while (!simulation().query(default_stream())) host_pass(2e-6);
   return result(cudaSuccess);
 }
