@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formulas/calibration_data.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
 
@@ -169,31 +170,33 @@ struct Tier {
 };
 
 /// What training reaches of what micro-benchmarks reach: the few global constants that `plan calibrate`
-/// fits to a cluster's own runs. The defaults are tests/tools/fit_time's, rounded; man/plan-validation.7 says how far
+/// fits to a cluster's own runs. The defaults are those of presets/calibration.yaml; man/plan-validation.7 says how far
 /// they can be trusted.
 struct Calibration {
-  double gemm = 0.889;            ///< rate of GEMMs inside a training step / rate measured alone
-  double hopper = 1.042;          ///< the same ratio on GPUs with fp8 but no fp4, against the others
-  double hopper_fp8 = 1.005;      ///< in fp8 on them, against 16 bits on them
-  double blackwell = 0.942;       ///< on GPUs with fp4
-  double blackwell_fp8 = 1.081;   ///< in fp8 on them, against 16 bits on them
-  double blackwell_fp4 = 1.061;   ///< in fp4 on them, against 16 bits on them
-  double grouped_gemm = 0.952;    ///< the same ratio for grouped GEMMs of experts, against dense ones
-  double attention = 0.998;       ///< the same for attention kernels
-  double memory_bound = 0.946;    ///< the same for memory-bound kernels
-  double scale_up = 0.905;        ///< bandwidth of collectives inside the scale-up domain
-  double scale_out = 0.856;       ///< and across nodes
-  double tensor_parallel = 1.32;  ///< time of all-reduces between the GEMMs of a layer / measured alone
-  double eager_traffic = 2.38;    ///< memory traffic of unfused pointwise kernels / fused ones
-  double flash2_rate = 0.595;     ///< FlashAttention 2 on Hopper and later / the vendor's kernel
-  double flash1_rate = 0.452;     ///< FlashAttention 1 / FlashAttention 2
-  double triton_rate = 0.535;     ///< its Triton port / FlashAttention 2
-  double overlap_tax = 0.189;     ///< compute slowed by communication that runs beside it, share of the hidden time
-  double jitter = 0.0081;         ///< sigma of one rank's step, share of the step; stragglers are its maximum
-  double kernel_gap_us = 6.9;     ///< host time to launch one kernel without CUDA graphs
-  double eager_gap_us = 64.4;     ///< the same for operations launched one by one from Python
-  double fixed_step_ms = 5.2;     ///< per step: data, logging, gradient norm, host synchronisation
-  double allocator_reserve = 1;   ///< memory that the allocator cannot hand out again / what is usual
+  double gemm = calibrated::gemm;                    ///< rate of GEMMs inside a training step / rate measured alone
+  double hopper = calibrated::hopper;                ///< the same ratio on GPUs with fp8 but no fp4, against the others
+  double hopper_fp8 = calibrated::hopper_fp8;        ///< in fp8 on them, against 16 bits on them
+  double blackwell = calibrated::blackwell;          ///< on GPUs with fp4
+  double blackwell_fp8 = calibrated::blackwell_fp8;  ///< in fp8 on them, against 16 bits on them
+  double blackwell_fp4 = calibrated::blackwell_fp4;  ///< in fp4 on them, against 16 bits on them
+  double grouped_gemm = calibrated::grouped_gemm;  ///< the same ratio for grouped GEMMs of experts, against dense ones
+  double attention = calibrated::attention;        ///< the same for attention kernels
+  double scan = calibrated::scan;                  ///< the same for chunked scans of Mamba-2 and DeltaNet
+  double memory_bound = calibrated::memory_bound;  ///< the same for memory-bound kernels
+  double scale_up = calibrated::scale_up;          ///< bandwidth of collectives inside the scale-up domain
+  double scale_out = calibrated::scale_out;        ///< and across nodes
+  double network_decay = calibrated::network_decay;  ///< share of it lost with every doubling of domains beyond four
+  double tensor_parallel = calibrated::tensor_parallel;  ///< time of all-reduces between GEMMs / measured alone
+  double eager_traffic = calibrated::eager_traffic;      ///< memory traffic of unfused pointwise kernels / fused ones
+  double flash2_rate = calibrated::flash2_rate;          ///< FlashAttention 2 on Hopper and later / the vendor's kernel
+  double flash1_rate = calibrated::flash1_rate;          ///< FlashAttention 1 / FlashAttention 2
+  double triton_rate = calibrated::triton_rate;          ///< its Triton port / FlashAttention 2
+  double overlap_tax = calibrated::overlap_tax;          ///< compute slowed by hidden communication, share of its time
+  double jitter = calibrated::jitter;  ///< sigma of one rank's step, share of the step; stragglers are its maximum
+  double kernel_gap_us = calibrated::kernel_gap_us;  ///< host time to launch one kernel without CUDA graphs
+  double eager_gap_us = calibrated::eager_gap_us;    ///< the same for operations launched one by one from Python
+  double fixed_step_ms = calibrated::fixed_step_ms;  ///< per step: data, logging, gradient norm, host synchronisation
+  double allocator_reserve = 1;  ///< memory that the allocator cannot hand out again / what is usual
   bool operator==(const Calibration&) const = default;
 };
 

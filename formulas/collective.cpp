@@ -24,9 +24,8 @@ constexpr double kFabricLatency = 1e-6;
 constexpr double kNetworkEfficiency = 0.96;
 constexpr double kNetworkP = 0.8;        // of the same two fits: 0.79 and 0.82
 constexpr double kTreeBandwidth = 0.92;  // of the ring's, NCCL's own factor
-// Beyond 4 domains, on a fabric without oversubscription. Poor fabrics lose far more: published all-reduces fall by
-// 19 % a doubling (V100, 4 to 16 nodes) and 33 % (one H100 cluster, 4 to 64): state those as oversubscription.
-constexpr double kDecayPerDoubling = 0.02;
+// Domains up to which collectives keep their bandwidth, and the least share that many more leave of it.
+constexpr double kNearDomains = 4, kLeastShare = 0.5;
 // Scale-up defaults as shares of the link rate: middle of the measured Hopper and Blackwell curves.
 constexpr double kAllReduceShare = 0.82, kGatherShare = 0.8, kAllToAllShare = 0.72, kSendShare = 0.84;
 constexpr double kSendAlpha = 8e-6;
@@ -99,8 +98,9 @@ BytesPerSecond network_rate(const Cluster& cluster, std::size_t tier, double dom
       rate = std::min(rate, line);
     }
   }
-  const double decay = std::max(0.5, 1 - kDecayPerDoubling * std::log2(std::max(1.0, domains / 4)));
-  return BytesPerSecond(std::max(rate, 1.0) / oversubscription * (measured ? 1 : kNetworkEfficiency) * decay);
+  const double doublings = std::log2(std::max(1.0, domains / kNearDomains));
+  const double kept = std::max(kLeastShare, 1 - cluster.calibration.network_decay * doublings);
+  return BytesPerSecond(std::max(rate, 1.0) / oversubscription * (measured ? 1 : kNetworkEfficiency) * kept);
 }
 
 double ceil_div(int a, int b) { return static_cast<double>((a + b - 1) / b); }

@@ -2,40 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "formulas/transient.hpp"
 #include "planner/claims.hpp"
-#include "planner/uncertainty_fit.hpp"
+#include "planner/uncertainty_data.hpp"
 
 namespace plan {
 namespace {
 
-/// What a device holds over what was predicted, 90 % of published runs, suites weighing alike. What is allocated is
-/// met closely; what the allocator keeps besides decides, and where its segments grow it keeps less.
-constexpr Interval kGrowingSegments{0.905, 1.129};  // 14 runs of 2 suites, `reserved`
-constexpr Interval kFixedSegments{0.873, 1.293};    // 60 runs of 3 suites, `device`
 /// Experts: routing that is not balanced, and static memory that nobody accounts for, 2 to 4.5 % (plan-formulas(7) D8).
 constexpr double kExperts = 1.05;
 
-/// And by what a source calls memory.
-struct KindInterval {
-  std::string_view kind;
-  Interval interval;
-};
-constexpr KindInterval kMemoryKinds[] = {
-    // Never narrower than 10 %, with which suites left out are covered to 91 % in the mean.
-    {"allocated", {0.905, 1.105}},            // 44 runs of two suites
-    {"allocated-last-rank", {0.905, 1.217}},  // 57 runs of one, mostly tiny models
-    {"device", {0.873, 1.293}},               // 60 runs of three
-    {"printed", {0.905, 1.105}},              // 106 runs of three
-    {"reserved", {0.905, 1.129}},             // 14 runs of two
-};
+/// What 90 % of published figures of a kind lie between, over what was predicted; null for a kind that none is of.
+constexpr const calibrated::MemoryBand* band_of(std::string_view kind) {
+  for (const calibrated::MemoryBand& row : calibrated::memory)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+static_assert(band_of("device") != nullptr && band_of("reserved") != nullptr);
+static_assert(std::size(calibrated::step_time_scale) == kDoubts + 1);
 
 constexpr Interval kProbedStepTime{0.92, 1.08};
 
-/// Of pairs of published layouts of one job (model, sequence, batch, GPUs, kernels, release).
-constexpr PairedSpread kPaired{0.06, 0.28};        // 4,130 pairs of 12 suites
-constexpr PairedSpread kProbedPaired{0.03, 0.14};  // half, as intervals of a step are on a probed cluster
+/// Of pairs of published layouts of one job (model, sequence, batch, GPUs, kernels, release); on a probed cluster half
+/// of it, as intervals of a step are.
+constexpr PairedSpread kPaired{calibrated::pair_same, calibrated::pair_different};
+constexpr PairedSpread kProbedPaired{kPaired.same / 2, kPaired.different / 2};
 
 constexpr double kNinety = 1.645;  ///< standard deviations either side that hold 90 % of a normal variable
 
@@ -57,16 +50,19 @@ std::array<double, kDoubts> doubts_of(const Problem& problem, const Terms& terms
 
 Interval time_interval(const Problem& problem, const Terms& terms, double measured_share, bool guessed) {
   const std::array<double, kDoubts> doubts = doubts_of(problem, terms, guessed);
-  double log_scale = kTimeScale[0];
-  for (std::size_t i = 0; i < doubts.size(); ++i) log_scale += kTimeScale[i + 1] * doubts[i];
+  double log_scale = calibrated::step_time_scale[0];
+  for (std::size_t i = 0; i < doubts.size(); ++i) log_scale += calibrated::step_time_scale[i + 1] * doubts[i];
   const double scale = std::exp(log_scale);
-  const Interval usual{std::exp(kTimeBand.low * scale), std::exp(kTimeBand.high * scale)};
+  const Interval usual{std::exp(calibrated::step_time_low * scale), std::exp(calibrated::step_time_high * scale)};
   const auto between = [&](double probed, double other) { return other + measured_share * (probed - other); };
   return {between(kProbedStepTime.low, usual.low), between(kProbedStepTime.high, usual.high)};
 }
 
 Interval memory_interval(const Problem& problem) {
-  Interval interval = problem.training.stack.expandable_segments ? kGrowingSegments : kFixedSegments;
+  // What is allocated is met closely; what the allocator keeps besides decides, and where its segments grow it keeps
+  // less.
+  const calibrated::MemoryBand& band = *band_of(problem.training.stack.expandable_segments ? "reserved" : "device");
+  Interval interval{band.low, band.high};
   if (problem.model.moe()) interval.high *= kExperts;
   return interval;
 }
@@ -104,9 +100,8 @@ double certain_memory(const Problem& problem) {
 }
 
 Interval memory_interval(const Problem& problem, std::string_view kind) {
-  for (const KindInterval& row : kMemoryKinds)
-    if (row.kind == kind) return row.interval;
-  return memory_interval(problem);
+  const calibrated::MemoryBand* band = band_of(kind);
+  return band != nullptr ? Interval{band->low, band->high} : memory_interval(problem);
 }
 
 }  // namespace plan

@@ -1,7 +1,8 @@
 // Fits the cost model's global constants to published runs and scores them with one suite left out at a time:
-//     fit_time [--rows FILE] [--intervals planner/uncertainty_fit.hpp] tests/published/runs/*.csv
-// Prints the constants and the table of man/plan-validation.7, and writes the intervals; into the FILE of --rows goes
-// ln(predicted / measured) of every run, with its own suite left out and not.
+//     fit_time [--rows FILE] [--write] presets/calibration.yaml tests/published/runs/*.csv
+// Prints the constants and the table of man/plan-validation.7, and puts constants and intervals into the YAML file with
+// --write; the next build has them. Into the FILE of --rows goes
+// ln(predicted / measured) of every run, with its own suite left out and not, beside what it may depend on.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -145,12 +146,31 @@ void print_table(std::span<const Timed> runs, std::span<const double> inside, st
              100 * macro_inside.p90);
 }
 
-bool write_rows(const char* file, std::span<const Timed> runs, std::span<const double> inside,
-                std::span<const double> outside) {
+/// Residuals with what they may depend on: seconds of every term, and how the prediction answers to each constant.
+bool write_rows(const char* file, std::span<const Timed> runs, const Linear& linear, std::span<const double> outside) {
+  constexpr std::pair<const char*, Seconds Terms::*> kTerms[] = {{"compute", &Terms::compute},
+                                                                 {"recompute", &Terms::recompute},
+                                                                 {"tp", &Terms::tp},
+                                                                 {"cp", &Terms::cp},
+                                                                 {"ep", &Terms::ep},
+                                                                 {"pp", &Terms::pp},
+                                                                 {"dp", &Terms::dp},
+                                                                 {"bubble", &Terms::bubble},
+                                                                 {"optimizer", &Terms::optimizer},
+                                                                 {"straggler", &Terms::straggler}};
   std::ofstream out(file);
-  out << "id,suite,left_out,all\n";
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    out << fmt::format("{},{},{:.4f},{:.4f}\n", runs[i].id, runs[i].suite, outside[i], inside[i]);
+  out << "id,suite,guessed,measured_s,left_out,all";
+  for (const auto& [name, term] : kTerms) out << ',' << name << "_s";
+  for (const Constant& constant : constants()) out << ",d_" << constant.name;
+  out << '\n';
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    out << fmt::format("{},{},{:d},{:.5g},{:.4f},{:.4f}", runs[i].id, runs[i].suite, runs[i].run.guessed,
+                       runs[i].measured, outside[i], linear.residual[i]);
+    const Terms terms = estimate(runs[i].run.problem, runs[i].run.layout).terms;
+    for (const auto& [name, term] : kTerms) out << fmt::format(",{:.4g}", (terms.*term).value);
+    for (const double slope : linear.slope[i]) out << fmt::format(",{:.4f}", slope);
+    out << '\n';
+  }
   return out.good();
 }
 
@@ -172,48 +192,66 @@ std::vector<KindResidual> memory_residuals(std::span<const Run> runs, const Cata
   return rows;
 }
 
-/// planner/uncertainty_fit.hpp.
-std::string interval_source(const Conformal& time) {
+/// presets/calibration.yaml with what was fitted; empty if it lacks a key.
+std::string rewritten(std::string text, const Calibration& fitted, const Conformal& time, const MemoryBands& memory) {
+  bool found = true;
+  const auto put = [&](const std::string& key, const std::string& value) {
+    text = with_value(std::move(text), key, value, found);
+  };
+  for (const Constant& constant : constants()) put(constant.name, fmt::format("{:.4g}", fitted.*constant.member));
   std::string scale;
   for (const double value : time.scale) scale += fmt::format("{}{:.3f}", scale.empty() ? "" : ", ", value);
-  return fmt::format(
-      R"(// Written by tests/tools/fit_time --intervals from the runs of tests/published. Run it again instead of editing.
-#pragma once
+  put("scale", "[" + scale + "]");
+  put("low", fmt::format("{:.3f}", time.low));
+  put("high", fmt::format("{:.3f}", time.high));
+  put("left_out_coverage", fmt::format("{:.3f}", time.coverage));
+  for (const KindBand& row : memory.bands)
+    put(row.kind,
+        fmt::format("{{low: {:.3f}, high: {:.3f}, runs: {}}}", row.interval.low, row.interval.high, row.runs));
+  return found ? text : "";
+}
 
-#include <array>
+std::string text_of(const char* file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
 
-#include "planner/uncertainty.hpp"
-
-namespace plan {{
-
-/// Logarithm of a residual's scale: constant, then a slope for each of doubts_of.
-inline constexpr std::array<double, kDoubts + 1> kTimeScale{{{}}};
-/// What 90 % of ln(measured / predicted) lie between, in units of that scale; of suites left out {:.0f} %.
-inline constexpr Interval kTimeBand{{{:.3f}, {:.3f}}};
-
-}}  // namespace plan
-)",
-      scale, 100 * time.coverage, time.low, time.high);
+void print_intervals(const Conformal& time, const MemoryBands& memory) {
+  fmt::print("\nintervals of suites left out cover {:.1f} %, macro; high over low {:.2f}\n", 100 * time.coverage,
+             time.width);
+  fmt::print("memory of suites left out: {:.1f} %, macro over suites and kinds; least width +-{:.0f} %\n",
+             100 * memory.coverage, 100 * (std::exp(memory.least) - 1));
+  for (const KindBand& row : memory.bands)
+    fmt::print("{:<20} {:.3f} to {:.3f}, {} runs\n", row.kind, row.interval.low, row.interval.high, row.runs);
+  for (const SuiteCoverage& row : memory.suites)
+    fmt::print("left out {:<20} {:<20} {:>3.0f} % of {}\n", row.kind, row.suite, 100 * row.share, row.runs);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Run> runs;
-  std::string rows, intervals;
+  std::string rows, constants_file;
+  bool write = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if ((word == "--rows" || word == "--intervals") && i + 1 < argc) {
-      (word == "--rows" ? rows : intervals) = argv[++i];
-      continue;
+    if (word == "--write") {
+      write = true;
+    } else if (word == "--rows" && i + 1 < argc) {
+      rows = argv[++i];
+    } else if (constants_file.empty()) {
+      constants_file = word;
+    } else {
+      const auto read = read_runs(text_of(argv[i]), argv[i]);
+      if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
+      runs.insert(runs.end(), read->begin(), read->end());
     }
-    std::stringstream text;
-    text << std::ifstream(argv[i]).rdbuf();
-    const auto read = read_runs(text.str(), argv[i]);
-    if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
-    runs.insert(runs.end(), read->begin(), read->end());
   }
-  if (runs.empty()) return fmt::print(stderr, "usage: fit_time [--rows FILE] [--intervals FILE] RUNS.csv...\n"), 2;
+  if (runs.empty())
+    return fmt::print(stderr, "usage: fit_time [--rows FILE] [--write] CALIBRATION.yaml RUNS.csv...\n"), 2;
+  const std::string before = text_of(constants_file.c_str());
+  if (!read_beliefs(before)) return fmt::print(stderr, "fit_time: {} lacks a constant\n", constants_file), 2;
   const Catalogue catalogue = presets();
   std::vector<Timed> timed = timed_runs(runs, catalogue);
   Calibration fitted = start();
@@ -225,18 +263,14 @@ int main(int argc, char** argv) {
   print_constants(fitted);
   const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
   print_table(timed, linear.residual, outside);
-  if (!rows.empty() && !write_rows(rows.c_str(), timed, linear.residual, outside))
+  if (!rows.empty() && !write_rows(rows.c_str(), timed, linear, outside))
     return fmt::print(stderr, "fit_time: cannot write {}\n", rows), 2;
 
   const Conformal time = conformal(time_residuals(timed, outside), kCoverage);
-  fmt::print("\nintervals of suites left out cover {:.1f} %, macro; high over low {:.2f}\n", 100 * time.coverage,
-             time.width);
   const MemoryBands memory = memory_bands(memory_residuals(runs, catalogue), kCoverage);
-  fmt::print("memory of suites left out: {:.1f} %, macro over suites and kinds; least width +-{:.0f} %\n",
-             100 * memory.coverage, 100 * (std::exp(memory.least) - 1));
-  for (const KindBand& row : memory.bands)
-    fmt::print("{:<20} {:.3f} to {:.3f}, {} runs\n", row.kind, row.interval.low, row.interval.high, row.runs);
-  const std::string source = interval_source(time);
-  if (intervals.empty()) return fmt::print("\n{}", source), 0;
-  return (std::ofstream(intervals) << source).good() ? 0 : 2;
+  print_intervals(time, memory);
+  if (!write) return 0;
+  const std::string after = rewritten(before, fitted, time, memory);
+  if (after.empty()) return fmt::print(stderr, "fit_time: {} lacks an interval\n", constants_file), 2;
+  return (std::ofstream(constants_file) << after).good() ? 0 : 2;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "tests/tools/time_fit.hpp"
@@ -114,30 +115,54 @@ double between_suites(const std::vector<KindResidual>& residuals, const std::str
   return weighted_quantile(apart, 0.68);
 }
 
+/// Of a logarithm; two suites of one kind that agree are no proof that a third will.
+double least_width(const std::vector<KindResidual>& residuals, const std::string& left_out, double multiple) {
+  constexpr double kNarrowest = 0.1;
+  return std::max(kNarrowest, multiple * between_suites(residuals, left_out));
+}
+
+/// Rows from which one in twenty, a tail, can be told. Where a kind has fewer, rows of all others fill them up.
+constexpr double kRowsOfTail = 20;
+
 KindBand band_of(const std::vector<KindResidual>& residuals, const std::string& kind, const std::string& left_out,
                  double least) {
-  std::vector<KindResidual> own;
+  std::vector<KindResidual> own, others;
   for (const KindResidual& row : residuals)
-    if (row.kind == kind && row.suite != left_out) own.push_back(row);
-  const std::map<std::string, double> weights = weights_of(own, kSuiteVotes);
+    if (row.suite != left_out) (row.kind == kind ? own : others).push_back(row);
   std::vector<Weighted> values;
-  for (const KindResidual& row : own) values.push_back({row.log, weights.at(row.suite)});
+  const auto add = [&](const std::vector<KindResidual>& rows, std::optional<double> votes) {
+    const std::map<std::string, double> weights = weights_of(rows, kSuiteVotes);
+    double total = 0;
+    for (const KindResidual& row : rows) total += weights.at(row.suite);
+    for (const KindResidual& row : rows)
+      values.push_back({row.log, weights.at(row.suite) * (votes ? *votes / total : 1)});
+    return total;
+  };
+  const double votes = add(own, {});
+  if (votes < kRowsOfTail) add(others, kRowsOfTail - votes);
   return {kind,
-          {std::exp(std::min(-least, weighted_quantile(values, 0.05))),
-           std::exp(std::max(least, weighted_quantile(values, 0.95)))},
+          {std::exp(std::min(-least, weighted_quantile(values, kTails / 2))),
+           std::exp(std::max(least, weighted_quantile(values, 1 - kTails / 2)))},
           static_cast<int>(own.size())};
 }
 
-double memory_coverage(const std::vector<KindResidual>& residuals, double multiple) {
-  std::map<KindSuite, std::pair<double, double>> inside;  // rows covered, rows
+using InsideOf = std::map<KindSuite, std::pair<double, double>>;  // rows inside, rows
+
+InsideOf memory_covered(const std::vector<KindResidual>& residuals, double multiple) {
+  InsideOf inside;
   std::map<KindSuite, KindBand> bands;
   for (const KindResidual& row : residuals) {
     const auto [band, fresh] = bands.try_emplace({row.kind, row.suite});
-    if (fresh) band->second = band_of(residuals, row.kind, row.suite, multiple * between_suites(residuals, row.suite));
+    if (fresh) band->second = band_of(residuals, row.kind, row.suite, least_width(residuals, row.suite, multiple));
     const double ratio = std::exp(row.log);
     auto& [covered, rows] = inside[{row.kind, row.suite}];
     covered += band->second.interval.low <= ratio && ratio <= band->second.interval.high, ++rows;
   }
+  return inside;
+}
+
+double memory_coverage(const std::vector<KindResidual>& residuals, double multiple) {
+  const InsideOf inside = memory_covered(residuals, multiple);
   double mean = 0;
   for (const auto& [key, rows] : inside) mean += rows.first / rows.second / static_cast<double>(inside.size());
   return mean;
@@ -150,8 +175,10 @@ MemoryBands memory_bands(const std::vector<KindResidual>& residuals, double want
   double multiple = 1;
   while (multiple < kMost && memory_coverage(residuals, multiple) < wanted) multiple += kStep;
   MemoryBands out;
-  out.least = multiple * between_suites(residuals, "");
+  out.least = least_width(residuals, "", multiple);
   out.coverage = memory_coverage(residuals, multiple);
+  for (const auto& [key, rows] : memory_covered(residuals, multiple))
+    out.suites.push_back({key.first, key.second, rows.first / rows.second, static_cast<int>(rows.second)});
   std::set<std::string> kinds;
   for (const KindResidual& row : residuals) kinds.insert(row.kind);
   for (const std::string& kind : kinds) out.bands.push_back(band_of(residuals, kind, "", out.least));

@@ -38,12 +38,20 @@ struct KindBand {
   Interval interval{};
   int runs = 0;
 };
-/// By kind, suites weighing alike, and never narrower than `least` either way, a multiple of what the middles of suites
-/// of all kinds differ by: the multiple with which suites that had no part in their band are covered as wanted, macro.
+/// What share of a suite's figures of one kind lies inside bands that it had no part in.
+struct SuiteCoverage {
+  std::string kind, suite;
+  double share = 0;
+  int runs = 0;
+};
+/// By kind, suites weighing alike, and never narrower than `least` either way, a multiple of what
+/// the middles of suites of all kinds differ by: the multiple with which suites that had no part in their band are
+/// covered as wanted, macro.
 struct MemoryBands {
   std::vector<KindBand> bands{};
   double least = 0;     ///< of a logarithm
   double coverage = 0;  ///< of suites left out
+  std::vector<SuiteCoverage> suites{};
 };
 [[nodiscard]] MemoryBands memory_bands(const std::vector<KindResidual>& residuals, double wanted);
 

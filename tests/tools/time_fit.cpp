@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "planner/estimate.hpp"
@@ -12,31 +13,30 @@
 namespace plan::fit {
 namespace {
 
-constexpr std::array kConstants{
-    Constant{"gemm", &Calibration::gemm, 0.95, 0.02},
-    Constant{"hopper", &Calibration::hopper, 1.04, 0.005},
-    Constant{"hopper_fp8", &Calibration::hopper_fp8, 1, 0.01},
-    Constant{"blackwell", &Calibration::blackwell, 0.95, 0.03},
-    Constant{"blackwell_fp8", &Calibration::blackwell_fp8, 1.05, 0.04},
-    Constant{"blackwell_fp4", &Calibration::blackwell_fp4, 1.05, 0.04},
-    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0.95, 0.02},
-    Constant{"attention", &Calibration::attention, 1.0, 0.01},
-    Constant{"memory_bound", &Calibration::memory_bound, 0.95, 0.02},
-    Constant{"scale_up", &Calibration::scale_up, 0.90, 0.15},
-    Constant{"scale_out", &Calibration::scale_out, 0.86, 0.015},
-    // All-reduces and GEMMs share SMs and memory traffic: a third dearer than alone, in runs that differ in tp alone.
-    Constant{"tensor_parallel", &Calibration::tensor_parallel, 1.3, 0.10},
-    Constant{"eager_traffic", &Calibration::eager_traffic, 2.5, 0.30},
-    Constant{"flash2_rate", &Calibration::flash2_rate, 0.60, 0.15},
-    // FlashAttention 2 is 1.7 to 3.0 times as fast as its first version and 1.3 to 2.5 times as fast as the Triton
-    // port (Dao 2023, arXiv:2307.08691 section 4.1): the geometric middles.
-    Constant{"flash1_rate", &Calibration::flash1_rate, 0.47, 0.08},
-    Constant{"triton_rate", &Calibration::triton_rate, 0.555, 0.16},
-    Constant{"overlap_tax", &Calibration::overlap_tax, 0.18, 0.08},
-    Constant{"jitter", &Calibration::jitter, 0.008, 0.05},
-    Constant{"kernel_gap_us", &Calibration::kernel_gap_us, 6, 0.40},
-    Constant{"eager_gap_us", &Calibration::eager_gap_us, 60, 0.40},
-    Constant{"fixed_step_ms", &Calibration::fixed_step_ms, 6, 0.50},
+std::array kConstants{
+    Constant{"gemm", &Calibration::gemm, 0, 0},
+    Constant{"hopper", &Calibration::hopper, 0, 0},
+    Constant{"hopper_fp8", &Calibration::hopper_fp8, 0, 0},
+    Constant{"blackwell", &Calibration::blackwell, 0, 0},
+    Constant{"blackwell_fp8", &Calibration::blackwell_fp8, 0, 0},
+    Constant{"blackwell_fp4", &Calibration::blackwell_fp4, 0, 0},
+    Constant{"grouped_gemm", &Calibration::grouped_gemm, 0, 0},
+    Constant{"attention", &Calibration::attention, 0, 0},
+    Constant{"scan", &Calibration::scan, 0, 0},
+    Constant{"memory_bound", &Calibration::memory_bound, 0, 0},
+    Constant{"scale_up", &Calibration::scale_up, 0, 0},
+    Constant{"scale_out", &Calibration::scale_out, 0, 0},
+    Constant{"network_decay", &Calibration::network_decay, 0, 0},
+    Constant{"tensor_parallel", &Calibration::tensor_parallel, 0, 0},
+    Constant{"eager_traffic", &Calibration::eager_traffic, 0, 0},
+    Constant{"flash2_rate", &Calibration::flash2_rate, 0, 0},
+    Constant{"flash1_rate", &Calibration::flash1_rate, 0, 0},
+    Constant{"triton_rate", &Calibration::triton_rate, 0, 0},
+    Constant{"overlap_tax", &Calibration::overlap_tax, 0, 0},
+    Constant{"jitter", &Calibration::jitter, 0, 0},
+    Constant{"kernel_gap_us", &Calibration::kernel_gap_us, 0, 0},
+    Constant{"eager_gap_us", &Calibration::eager_gap_us, 0, 0},
+    Constant{"fixed_step_ms", &Calibration::fixed_step_ms, 0, 0},
 };
 
 constexpr double kStep = 0.02;        // of a logarithm, for slopes
@@ -54,6 +54,33 @@ std::map<std::string, double> suite_weights(std::span<const Timed> runs) {
 }  // namespace
 
 std::span<const Constant> constants() { return kConstants; }
+
+bool read_beliefs(const std::string& text) {
+  for (Constant& constant : kConstants) {
+    const std::size_t line = text.find(std::string("\n  ") + constant.name + ": {value: ");
+    if (line == std::string::npos) return false;
+    const auto behind = [&](const char* key) { return std::strtod(text.c_str() + text.find(key, line) + 8, nullptr); };
+    constant.prior = behind(" prior: "), constant.spread = behind("spread: ");
+    if (!(constant.prior > 0 && constant.spread > 0)) return false;
+  }
+  return true;
+}
+
+std::string with_value(std::string text, const std::string& key, const std::string& value, bool& found) {
+  for (const char* form : {": {value: ", ": "}) {
+    const std::string head = "\n  " + key + form;
+    std::size_t at = text.find(head);
+    if (at == std::string::npos) continue;
+    at += head.size();
+    const char first = text[at];
+    const std::size_t end = first == '['   ? text.find(']', at) + 1
+                            : first == '{' ? text.find('}', at) + 1
+                                           : text.find_first_of(",}\n #", at);
+    return text.replace(at, end - at, value);
+  }
+  found = false;
+  return text;
+}
 
 std::vector<double> residuals(std::span<Timed> runs, const Calibration& calibration) {
   std::vector<double> result;

@@ -10,8 +10,6 @@
 namespace plan::fit {
 
 /// A global constant of the cost model: which, what it is believed to be, and how far it may lie from that.
-/// The beliefs are no independent evidence: they were chosen with all suites' residuals in view, and the narrow ones
-/// (spread 0.03 and less) so that the jobs of tests/acceptance come out within their published ranges.
 struct Constant {
   const char* name;
   double Calibration::*member;
@@ -19,6 +17,14 @@ struct Constant {
   double spread;  ///< standard deviation of its logarithm
 };
 [[nodiscard]] std::span<const Constant> constants();
+
+/// Takes the beliefs about every constant from the text of presets/calibration.yaml, which says where they come from.
+/// False if one is missing.
+[[nodiscard]] bool read_beliefs(const std::string& text);
+
+/// The same text with another value of an indented key, which may be a list, a map or the `value` of a map; `found`
+/// becomes false if the text has no such key.
+[[nodiscard]] std::string with_value(std::string text, const std::string& key, const std::string& value, bool& found);
 
 /// A suite counts as this many independent runs, or its own number if fewer.
 inline constexpr double kSuiteVotes = 25;
