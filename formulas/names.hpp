@@ -34,6 +34,14 @@ inline constexpr Named<Schedule> kScheduleNames[] = {{Schedule::GPipe, "gpipe"},
 inline constexpr Named<AxisOrder> kAxisOrderNames[] = {{AxisOrder::PipelineOutermost, "tp-cp-ep-dp-pp"},
                                                        {AxisOrder::DataOutermost, "tp-cp-ep-pp-dp"}};
 
+/// Megatron core's words for parts of a layer (transformer/cuda_graph_config.py, CudaGraphModule).
+inline constexpr Named<GraphScope> kGraphScopeNames[] = {{kGraphAttention, "attn"},
+                                                         {kGraphMamba, "mamba"},
+                                                         {kGraphMlp, "mlp"},
+                                                         {kGraphRouter, "moe_router"},
+                                                         {kGraphPreprocess, "moe_preprocess"},
+                                                         {kGraphExperts, "moe"}};
+
 inline constexpr Named<CpKind> kCpKindNames[] = {{CpKind::Ring, "ring"},
                                                  {CpKind::AllGather, "all-gather"},
                                                  {CpKind::Ulysses, "ulysses"},

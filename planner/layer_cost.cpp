@@ -35,6 +35,8 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
 
 void LayerBuilder::layer(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.attention;
+  const std::uint16_t mixer = layer.mixer == Mixer::Mamba2 ? kGraphMamba : kGraphAttention;
+  if (layer.mixer != Mixer::None) enter(mixer);
   switch (layer.mixer) {
     case Mixer::None: break;
     case Mixer::Attention: attention(layer.attention); break;
@@ -45,10 +47,14 @@ void LayerBuilder::layer(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.ffn;
   switch (layer.ffn) {
     case Ffn::None: break;
-    case Ffn::Dense: dense(layer.dense); break;
+    case Ffn::Dense:
+      enter(kGraphMlp);
+      dense(layer.dense);
+      break;
     case Ffn::Moe: moe(layer.moe); break;
   }
   adapted_ = false;
+  enter(0);
   norms(layer.norms);
   finish_layer();
 }
@@ -299,6 +305,20 @@ void LayerBuilder::tell_adapters(double m, double n, double k) const {
   }
 }
 
+void LayerBuilder::enter(std::uint16_t scopes) {
+  // A graph is replayed by one call that copies its inputs in and its outputs out
+  // (megatron/core/transformer/cuda_graphs.py, TransformerEngine's make_graphed_callables).
+  constexpr double kReplay = 3;
+  graphed_ = false;
+  if (!(stack_.graph_scopes & scopes)) return;
+  add_launches(kReplay, kReplay);
+  graphed_ = true;
+}
+
+void LayerBuilder::add_launches(double forward, double backward) {
+  if (!graphed_) forward_kernels_ += forward, backward_kernels_ += backward;
+}
+
 double LayerBuilder::launch_time(double kernels) const {
   if (stack_.cuda_graphs) return 0;
   return kernels * (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
@@ -316,7 +336,7 @@ void LayerBuilder::wait_for_launches() {
 }
 
 void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
-  forward_kernels_ += 1, backward_kernels_ += 2;
+  add_launches(1, 2);
   add_forward({.compute = cost.forward}, module);
   cost_.backward_input.compute += cost.data;
   cost_.backward_weight.compute += cost.weight;
@@ -337,7 +357,7 @@ double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass
 }
 
 void LayerBuilder::add_pointwise(const Pointwise& work) {
-  forward_kernels_ += work.kernels, backward_kernels_ += work.kernels;
+  add_launches(work.kernels, work.kernels);
   const bool chain = !stack_.fused_pointwise && work.chain.forward > 0;
   const auto time = [&](KernelTime::Pass pass, double fused, double unfused) {
     return pointwise_time(work, pass, chain ? unfused : fused);

@@ -57,6 +57,8 @@ class LayerBuilder {
   void delta_net(const DeltaNetShape& shape);
   void dense(const DenseShape& shape);
   void moe(const MoeShape& shape);
+  /// Calls of a part of a routed layer, forward and twice as many backward.
+  void add_routing_calls(std::uint16_t scope, double calls);
   void routed_experts(const MoeShape& shape);
   void expert_messages(const MoeShape& shape, double width);
   void norms(int count);
@@ -108,6 +110,11 @@ class LayerBuilder {
   /// What stays exposed of summing a column linear's input gradient over tp.
   double reduced_beside(double communication, double weight_gradient) const;
   void finish_layer();
+  /// What is added from here on belongs to these parts of a layer (GraphScope bits): under a graph of one of them the
+  /// host launches the graph alone, once each way.
+  void enter(std::uint16_t scopes);
+  /// Kernels that the host has to launch, but for those that a graph launches.
+  void add_launches(double forward, double backward);
   /// Of the host, for so many kernels; none under CUDA graphs.
   double launch_time(double kernels) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
@@ -129,6 +136,7 @@ class LayerBuilder {
   LayerCost cost_{};
   std::array<Phase, kRecomputeModules> modules_{};
   double forward_kernels_ = 0, backward_kernels_ = 0;
+  bool graphed_ = false;  ///< what is added now is launched by a graph of its part of the layer
   std::vector<KernelTime>* told_;
 };
 

@@ -13,10 +13,10 @@ namespace {
 /// Longest sequence of Megatron's fused softmax (scaled_upper_triang_masked_softmax.h).
 constexpr std::int64_t kFusedSoftmax = 4096;
 
-/// Calls from Python that route the tokens of one layer and drive its two grouped products: scores, choice, map,
-/// counts, loss, exchanges, quantisers (Megatron's router.py and token_dispatcher.py, TransformerEngine's
-/// GroupedLinear); and what one of them costs, in bare launches.
-constexpr double kRoutingCalls = 115, kLaunchesPerCall = 3;
+/// Calls from Python that route the tokens of one layer (scores, choice, map, loss: Megatron's router.py), count and
+/// order them (token_dispatcher.py), exchange them and drive the two grouped products (TransformerEngine's
+/// GroupedLinear and its quantisers); and what one of them costs, in bare launches.
+constexpr double kRouterCalls = 45, kPreprocessCalls = 20, kDispatchCalls = 50, kLaunchesPerCall = 3;
 /// Where all-to-alls run beside another micro-batch every layer is cut into nodes of their own (Megatron core,
 /// models/gpt/fine_grained_callables.py: before dispatch, dispatch, experts, combine); and what drives one of them:
 /// stream, event and range entered and left, inputs and outputs detached, recorded and freed
@@ -64,7 +64,7 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
                            .v_dim = v_dim};
   const double forward = ring * attention_forward_time(gpu_, work).value / attention_rate();
   const double backward = ring * attention_backward_time(gpu_, work).value / attention_rate();
-  forward_kernels_ += ring, backward_kernels_ += ring;
+  add_launches(ring, ring);
   for (const bool back : {false, true})
     tell({.law = KernelTime::Law::Attention,
           .pass = back ? KernelTime::Pass::Backward : KernelTime::Pass::Forward,
@@ -109,16 +109,18 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
             .shape = shape});
   add_forward({.compute = scores + values}, kRecomputeCoreAttention);
   cost_.backward_input.compute += 2 * (scores + values);
-  forward_kernels_ += 2, backward_kernels_ += 4;
+  add_launches(2, 4);
   // Megatron's softmax scales and masks too and reads the lower triangle alone, for sequences up to 4096; its dropout,
   // the random state of that and the copy that puts heads beside each other again are calls of their own.
   const bool fused = stack_.fused_softmax && training_.seq <= kFusedSoftmax;
   const double passes = stack_.fused_pointwise ? 1 : fit_.eager_traffic;
+  const double dropout = training_.dropout > 0 ? 5 : 0, draws = training_.dropout > 0 ? 2 : 0;
   if (fused)
-    add_pointwise({"softmax and dropout", batch * rows, seq, 3 + 5, 4 + 5, 4, kRecomputeCoreAttention});
-  else
     add_pointwise(
-        {"scale, mask, softmax, dropout", batch * rows, seq, passes * 11, passes * 12, 4, kRecomputeCoreAttention});
+        {"softmax and dropout", batch * rows, seq, 3 + dropout, 4 + dropout, 2 + draws, kRecomputeCoreAttention});
+  else
+    add_pointwise({"scale, mask, softmax, dropout", batch * rows, seq, passes * 9 + dropout, passes * 10 + dropout,
+                   2 + draws, kRecomputeCoreAttention});
 }
 
 void LayerBuilder::context_messages(const ContextWidths& width, double forward_core, double backward_core) {
@@ -198,7 +200,7 @@ double LayerBuilder::scan_rate() const {
   constexpr double kAmpereSm = 312e12 / 108;  // FLOP/s
   double peak = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value;
   if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
-  return peak * kScanShare * gemm_rate(DType::Bf16);
+  return peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan;
 }
 
 void LayerBuilder::delta_net(const DeltaNetShape& shape) {
@@ -214,8 +216,11 @@ void LayerBuilder::delta_net(const DeltaNetShape& shape) {
 
 void LayerBuilder::moe(const MoeShape& shape) {
   const double h = as_double(model_.hidden);
+  add_routing_calls(kGraphRouter, kRouterCalls);
   add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
   add_pointwise({"router's probabilities and choice", shard_tokens_, as_double(shape.experts), 16, 12, 6});
+  add_routing_calls(kGraphPreprocess, kPreprocessCalls);
+  add_routing_calls(kGraphExperts, kDispatchCalls);
   if (shape.latent > 0) {
     add_linear(shard_tokens_, as_double(shape.latent), h, dtype_);
     add_linear(shard_tokens_, h, as_double(shape.latent), dtype_);
@@ -227,6 +232,12 @@ void LayerBuilder::moe(const MoeShape& shape) {
   add_activation(tokens_, f, shape.gated, kRecomputeSharedExperts);
   add_linear(tokens_, h, f, dtype_, kRecomputeSharedExperts);
   tensor_messages(h, h, in);
+}
+
+void LayerBuilder::add_routing_calls(std::uint16_t scope, double calls) {
+  enter(static_cast<std::uint16_t>(scope | kGraphExperts));
+  const double launches = calls * (stack_.eager_launches ? 1 : kLaunchesPerCall);
+  add_launches(launches, 2 * launches);
 }
 
 void LayerBuilder::routed_experts(const MoeShape& shape) {
@@ -253,10 +264,9 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
-  const double calls = kRoutingCalls + (stack_.ep_overlap && split_.ep > 1 ? kScheduleNodes * kNodeCalls : 0);
-  const double launches = calls * (stack_.eager_launches ? 1 : kLaunchesPerCall) +
-                          2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
-  forward_kernels_ += launches, backward_kernels_ += 2 * launches;
+  if (stack_.ep_overlap && split_.ep > 1) add_routing_calls(kGraphExperts, kScheduleNodes * kNodeCalls);
+  const double launches = 2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
+  add_launches(launches, 2 * launches);
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
   // TransformerEngine fuses them with the quantisers of MXFP8 alone (ops/fused/forward_grouped_mlp.py).

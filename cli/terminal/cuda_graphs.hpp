@@ -10,14 +10,6 @@
 
 namespace plan {
 
-/// Megatron core's words for parts of a layer (transformer/cuda_graph_config.py, CudaGraphModule).
-inline constexpr Named<GraphScope> kGraphScopeNames[] = {{kGraphAttention, "attn"},
-                                                         {kGraphMamba, "mamba"},
-                                                         {kGraphMlp, "mlp"},
-                                                         {kGraphRouter, "moe_router"},
-                                                         {kGraphPreprocess, "moe_preprocess"},
-                                                         {kGraphExperts, "moe"}};
-
 /// What CUDA graphs launch of a step: nothing, parts of every layer, or a whole iteration.
 struct CudaGraphs {
   bool iteration = false;

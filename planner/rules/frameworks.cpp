@@ -155,7 +155,7 @@ FrameworkDefaults deepseek() {
 FrameworkDefaults pax() {
   FrameworkDefaults row{"Pax", maxtext(), 0};
   row.stack.framework = "pax";
-  row.stack.flash_attention = false;
+  row.stack.flash_attention = row.stack.fused_softmax = false;
   row.recomputes = kRecomputeCoreAttention | kRecomputeNorm;
   return row;
 }

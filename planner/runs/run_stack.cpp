@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formulas/flops.hpp"
+#include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/runs/run_dates.hpp"
 #include "planner/runs/run_memory.hpp"
@@ -50,7 +51,7 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 
 /// Whether the text names a word by itself: "bridge recipe" has "recipe", "NeMo-Framework" no "Frame".
 bool says(std::string_view text, std::string_view word) {
-  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     const std::size_t end = at + word.size();
     if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
@@ -58,8 +59,23 @@ bool says(std::string_view text, std::string_view word) {
   return false;
 }
 
+/// Parts of a layer that `cuda_graph_scope=` names, alone or as a list of quoted words, or that a text says.
+std::uint16_t stated_scopes(std::string_view notes) {
+  constexpr std::string_view kKey = "cuda_graph_scope=";
+  if (contains(notes, "router/preprocess CUDA graphs")) return kGraphRouter | kGraphPreprocess;
+  const std::size_t at = notes.find(kKey);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = notes.substr(at + kKey.size());
+  const std::string_view words = rest.substr(0, rest.find_first_of(rest.starts_with('[') ? "]" : " ,.;"));
+  std::uint16_t scopes = 0;
+  for (const Named<GraphScope>& row : kGraphScopeNames)
+    if (says(words, row.name)) scopes = static_cast<std::uint16_t>(scopes | row.value);
+  return scopes;
+}
+
 /// Kernels that a row names for itself, whatever its framework's habit.
 void stated_kernels(const Run& run, Stack& stack) {
+  stack.graph_scopes = stated_scopes(run.notes);
   if (const std::string_view norm = run.fact("norm"); !norm.empty()) stack.fused_norms = norm == "fused";
   if (contains(run.notes, "DeepEP") || contains(run.notes, "HybridEP")) stack.dedup_dispatch = true;
   if (const std::string_view softmax = run.fact("softmax"); !softmax.empty()) stack.fused_softmax = softmax == "fused";
