@@ -3,6 +3,8 @@
 // byte counts, and told to the reader of `plan explain` by the same lines.
 #include "formulas/activation.hpp"
 
+#include <bit>
+
 #include "formulas/layer_trail.hpp"
 
 namespace plan {
@@ -133,35 +135,35 @@ LayerLedger left_on_gpu(const LayerLedger& ledger, const Layer& layer, const Mod
   return ledger_without(training.offload.modules, model, layer, training, layout);
 }
 
-bool dropped(Fate fate, unsigned modules, bool fused_norms, bool mlp) {
-  const unsigned experts = modules & kRecomputeMoe;
-  const bool rebuilt_mlp = modules & kRecomputeMlp, norms = (modules & kRecomputeNorm) && !fused_norms;
-  switch (fate) {
-    case Fate::MixerNorm: return norms;
-    case Fate::LatentUp: return modules & kRecomputeLatentUp;
-    case Fate::Core: return modules & kRecomputeCoreAttention;
-    case Fate::FfnNorm: return rebuilt_mlp ? fused_norms && mlp : norms;
-    case Fate::Mlp: return rebuilt_mlp;
-    case Fate::MlpActivation: return rebuilt_mlp || (modules & kRecomputeMlpActivation);
-    case Fate::Router:
-    case Fate::Routed:
-    case Fate::RoutedOutput: return experts;
-    case Fate::RoutedActivation: return experts || (modules & kRecomputeMoeActivation);
-    case Fate::Shared: return experts || (modules & kRecomputeSharedExperts);
-    case Fate::MixerInput:
-    case Fate::Mixer:
-    case Fate::FfnInput:
-    case Fate::Statistics:
-    case Fate::Masks: return false;
+Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
+  struct Drop {
+    RecomputeModule module;
+    Fates fates;
+  };
+  constexpr Fates kShared = bit_of(Fate::Shared), kActivation = bit_of(Fate::RoutedActivation);
+  constexpr Drop kDrops[] = {
+      {kRecomputeCoreAttention, bit_of(Fate::Core)},
+      {kRecomputeLatentUp, bit_of(Fate::LatentUp)},
+      {kRecomputeMlp, bit_of(Fate::Mlp) | bit_of(Fate::MlpActivation)},
+      {kRecomputeMlpActivation, bit_of(Fate::MlpActivation)},
+      {kRecomputeMoe, bit_of(Fate::Router) | bit_of(Fate::Routed) | bit_of(Fate::RoutedOutput) | kActivation | kShared},
+      {kRecomputeMoeActivation, kActivation},
+      {kRecomputeSharedExperts, kShared}};
+  Fates out = 0;
+  for (const Drop& drop : kDrops)
+    if (modules & drop.module) out |= drop.fates;
+  if ((modules & kRecomputeNorm) && !fused_norms) {
+    out |= bit_of(Fate::MixerNorm);
+    if (!(modules & kRecomputeMlp)) out |= bit_of(Fate::FfnNorm);
   }
-  return false;
+  if ((modules & kRecomputeMlp) && fused_norms && mlp) out |= bit_of(Fate::FfnNorm);
+  return out;
 }
 
 double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
-  const bool mlp = ledger[Fate::Mlp] > 0;
-  double kept = 0;
-  for (std::size_t i = 0; i < kFates; ++i)
-    if (const auto fate = static_cast<Fate>(i); !dropped(fate, modules, fused_norms, mlp)) kept += ledger[fate];
+  double kept = ledger.total();
+  for (Fates left = dropped(modules, fused_norms, ledger[Fate::Mlp] > 0); left != 0; left &= left - 1)
+    kept -= ledger[static_cast<Fate>(std::countr_zero(left))];
   return kept;
 }
 

@@ -70,9 +70,13 @@ class LayerLedger {
 [[nodiscard]] LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training,
                                        const Layout& layout);
 
-/// Does recomputing `modules` (RecomputeModule bits) drop tensors of this fate? `fused_norms`: the norm's output is
-/// rebuilt with the GEMM that it is fused into, that of the dense FFN with its `mlp`.
-[[nodiscard]] bool dropped(Fate fate, unsigned modules, bool fused_norms, bool mlp);
+/// Fates as a set: bit i is the i-th.
+using Fates = std::uint32_t;
+[[nodiscard]] constexpr Fates bit_of(Fate fate) { return Fates{1} << static_cast<unsigned>(fate); }
+
+/// Fates whose tensors recomputing `modules` (RecomputeModule bits) drops. `fused_norms`: the norm's output is rebuilt
+/// with the GEMM that it is fused into, that of the dense FFN with its `mlp`, where there is one.
+[[nodiscard]] Fates dropped(unsigned modules, bool fused_norms, bool mlp);
 
 /// Bytes left of a ledger when `modules` are dropped and rebuilt.
 [[nodiscard]] double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);

@@ -3,8 +3,23 @@
 // only an adapter on them makes a weight gradient. Source: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors
 // that TransformerEngine saves. Tested by tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+/// The first bias is split like its rows, the second is added after the reduction.
+void add_dense_weights(LayerWeights& out, std::int64_t h, const DenseShape& shape) {
+  const std::int64_t first = (shape.gated ? 2 : 1) * shape.width;
+  out.add({.what = shape.gated ? "gate and up projections" : "up projection",
+           .part = LayerPart::Dense,
+           .out = first,
+           .in = h});
+  if (shape.width > 0)
+    out.add({.what = "down projection", .part = LayerPart::Dense, .out = h, .in = shape.width, .second = true});
+  if (!shape.bias) return;
+  out.add({.what = "biases before the activation", .part = LayerPart::Dense, .out = first});
+  out.add({.what = "bias of the down projection", .part = LayerPart::Dense, .spread = Spread::Whole, .out = h});
+}
 
 template <class V>
 void keep_dense(Keeper<V>& out, const LayerSizes<V>& n) {

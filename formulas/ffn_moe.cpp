@@ -3,6 +3,7 @@
 // fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too. Source: the tensors
 // that Megatron-LM and TransformerEngine save. Tested by tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
 namespace {
@@ -58,6 +59,45 @@ void keep_shared(Keeper<V>& out, const LayerSizes<V>& n) {
 }
 
 }  // namespace
+
+/// Routed experts (on a narrower width when latent), shared experts, router and gates. Experts stand here once.
+void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
+  constexpr LayerPart kExperts = LayerPart::Experts, kShared = LayerPart::Shared;
+  constexpr Spread kWhole = Spread::Whole;
+  const std::int64_t gates = shape.gated ? 2 : 1, width = shape.latent > 0 ? shape.latent : h;
+  const std::int64_t f = shape.expert_width, s = shape.shared_width;
+  out.add({.what = "experts: before the activation",
+           .part = kExperts,
+           .spread = Spread::Expert,
+           .out = gates * f,
+           .in = width});
+  if (f > 0)
+    out.add({.what = "experts: behind the activation",
+             .part = kExperts,
+             .spread = Spread::Expert,
+             .out = width,
+             .in = f,
+             .second = true});
+  out.add({.what = "shared experts: before the activation", .part = kShared, .out = gates * s, .in = h});
+  if (s > 0)
+    out.add({.what = "shared experts: behind the activation", .part = kShared, .out = h, .in = s, .second = true});
+  if (shape.latent > 0) {
+    out.add({.what = "into the experts' width", .part = kShared, .spread = kWhole, .out = shape.latent, .in = h});
+    out.add({.what = "out of the experts' width", .part = kShared, .spread = kWhole, .out = h, .in = shape.latent});
+  }
+  out.add(
+      {.what = "router", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts, .in = h, .linear = false});
+  if (shape.router_bias)
+    out.add({.what = "router's bias", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts});
+  if (shape.shared_gate)
+    out.add(
+        {.what = "gate of the shared experts", .part = kShared, .spread = kWhole, .out = 1, .in = h, .linear = false});
+  if (!shape.expert_bias) return;
+  out.add(
+      {.what = "experts: biases before the activation", .part = kExperts, .spread = Spread::Expert, .out = gates * f});
+  out.add(
+      {.what = "experts: biases behind the activation", .part = kExperts, .spread = Spread::ExpertWhole, .out = width});
+}
 
 template <class V>
 void keep_moe(Keeper<V>& out, const LayerSizes<V>& n) {

@@ -1,4 +1,5 @@
-// Forward FLOPs of a decoder per token (plan-formulas(7) B1).
+// Forward FLOPs of a decoder per token (plan-formulas(7) B1): two for every weight of a matrix product that a token
+// meets, and what attention or a scan does with no weights at all.
 // Tested by tests/formulas/flops_test.cpp against published counts.
 #include "formulas/flops.hpp"
 
@@ -9,109 +10,93 @@ namespace {
 
 constexpr double real(std::int64_t n) { return static_cast<double>(n); }
 
-/// 2 FLOPs per weight and token: query (twice with an output gate), key, value and output projection.
-double attention_linear(double hidden, const AttentionShape& shape) {
-  const double q = real(shape.q()), kv = real(shape.kv());
-  return 2 * hidden * (q * (shape.output_gate ? 3 : 2) + 2 * kv);
+/// Keys that an average query sees, under a window or the top-k of sparse attention (0 = none).
+template <class V>
+V attended(const char* name, double seq, std::int64_t reach, Mask mask) {
+  return symbol<V>(name, attended_tokens(seq, real(reach), mask),
+                   "keys that an average query sees: half the sequence under the causal mask", "seq");
 }
 
-/// Scores over d_qk and weighted values over d_v, for each head and attended key.
-constexpr double attention_core(double heads, double qk_dim, double v_dim, double attended) {
-  return 2 * heads * (qk_dim + v_dim) * attended;
-}
-
-double latent_up(const LatentShape& shape) {
-  const double heads = real(shape.heads);
-  const double query = real(shape.q_rank) * heads * real(shape.qk_dim());  // 0 without a query rank
-  return 2 * (query + real(shape.kv_rank) * heads * real(shape.nope_dim + shape.value_dim));
-}
-
-double latent_linear(double hidden, const LatentShape& shape) {
-  const double heads = real(shape.heads);
-  const double query_down = shape.q_rank > 0 ? hidden * real(shape.q_rank) : hidden * heads * real(shape.qk_dim());
-  const double down = query_down + hidden * real(shape.kv_rank + shape.rope_dim);
-  const double out = heads * real(shape.value_dim) * hidden;
-  const double index_width = real(shape.index_heads) * real(shape.index_dim);
-  const double indexer = shape.index_heads > 0 ? real(shape.q_rank) * index_width + hidden * real(shape.index_dim) +
-                                                     hidden * real(shape.index_heads)
-                                               : 0;
-  return 2 * (down + out + indexer) + latent_up(shape);
+/// Scores over a head's queries and keys, and weighted values, for each head and attended key.
+template <class V>
+V attention_core(const AttentionShape& shape, double seq, Mask mask) {
+  return 4 * symbol<V>("H", shape.heads, "attention heads", "model") *
+         symbol<V>("d", shape.head_dim, "width of a head", "model") * attended<V>("x", seq, shape.window, mask);
 }
 
 /// Sparse attention reads the top-k keys of each query; its indexer still scores all of them.
-double latent_core(const LatentShape& shape, double seq, Mask mask) {
-  const double attended = attended_tokens(seq, real(shape.index_top_k), mask);
-  const double indexer = 2 * real(shape.index_heads) * real(shape.index_dim) * attended_tokens(seq, 0, mask);
-  return attention_core(real(shape.heads), real(shape.qk_dim()), real(shape.value_dim), attended) + indexer;
+template <class V>
+V latent_core(const LatentShape& shape, double seq, Mask mask) {
+  const V widths = symbol<V>("d_k", shape.qk_dim(), "width of queries and keys of a head", "model") +
+                   symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
+  const V core = 2 * symbol<V>("H", shape.heads, "attention heads", "model") * widths *
+                 attended<V>("x", seq, shape.index_top_k, mask);
+  if (shape.index_heads == 0) return core;
+  return core + 2 * symbol<V>("H_i", shape.index_heads, "heads of the indexer", "model") *
+                    symbol<V>("d_i", shape.index_dim, "width of each", "model") * attended<V>("y", seq, 0, mask);
 }
 
-double mamba_linear(double hidden, const Mamba2Shape& shape) {
-  const double inner = real(shape.heads * shape.head_dim);
-  return 2 * hidden * (2 * inner + 2 * real(shape.groups * shape.state) + real(shape.heads)) + 2 * inner * hidden;
+/// The chunked scan.
+template <class V>
+V mamba_core(const Mamba2Shape& shape) {
+  return 7 * symbol<V>("H", shape.heads, "heads", "model") *
+         symbol<V>("d", shape.head_dim, "width of a head", "model") *
+         symbol<V>("n", shape.state, "states of a channel", "model");
 }
 
-double mamba_scan(const Mamba2Shape& shape) { return 7 * real(shape.heads * shape.head_dim) * real(shape.state); }
-
-double delta_linear(double hidden, const DeltaNetShape& shape) {
-  const double keys = real(shape.key_heads * shape.key_dim), values = real(shape.value_heads * shape.value_dim);
-  const double in = 2 * keys + 2 * values + 2 * real(shape.value_heads);
-  return 2 * (hidden * in + hidden * values);
+/// Convolution and chunked rule.
+template <class V>
+V delta_core(const DeltaNetShape& shape) {
+  const V keys = symbol<V>("k", shape.key_heads * shape.key_dim, "width of all keys", "model");
+  const V values = symbol<V>("v", shape.value_heads * shape.value_dim, "width of all values", "model");
+  return 2 * (symbol<V>("c", shape.conv, "taps of the convolution", "model") * (2 * keys + values) +
+              4 * values * symbol<V>("d", shape.value_dim, "width of a head's values", "model"));
 }
 
-double delta_scan(const DeltaNetShape& shape) {
-  const double keys = real(shape.key_heads * shape.key_dim), values = real(shape.value_heads * shape.value_dim);
-  return 2 * (real(shape.conv) * (2 * keys + values) + 4 * values * real(shape.value_dim));
-}
-
-void add_mixer(LayerFlops& flops, double hidden, const Layer& layer, double seq, Mask mask) {
+template <class V>
+V core_of(const Layer& layer, double seq, Mask mask) {
   switch (layer.mixer) {
-    case Mixer::None: break;
-    case Mixer::Attention: {
-      const AttentionShape& a = layer.attention;
-      flops.mixer = attention_linear(hidden, a);
-      flops.core =
-          attention_core(real(a.heads), real(a.head_dim), real(a.head_dim), attended_tokens(seq, real(a.window), mask));
-      break;
-    }
-    case Mixer::Latent:
-      flops.mixer = latent_linear(hidden, layer.latent);
-      flops.latent_up = latent_up(layer.latent);
-      flops.core = latent_core(layer.latent, seq, mask);
-      break;
-    case Mixer::Mamba2:
-      flops.mixer = mamba_linear(hidden, layer.mamba);
-      flops.core = mamba_scan(layer.mamba);
-      break;
-    case Mixer::DeltaNet:
-      flops.mixer = delta_linear(hidden, layer.delta);
-      flops.core = delta_scan(layer.delta);
-      break;
+    case Mixer::None: return 0.0;
+    case Mixer::Attention: return attention_core<V>(layer.attention, seq, mask);
+    case Mixer::Latent: return latent_core<V>(layer.latent, seq, mask);
+    case Mixer::Mamba2: return mamba_core<V>(layer.mamba);
+    case Mixer::DeltaNet: return delta_core<V>(layer.delta);
   }
+  return 0.0;
 }
 
-void add_ffn(LayerFlops& flops, double hidden, const Layer& layer) {
-  if (layer.ffn == Ffn::Dense) {
-    flops.dense = 2 * (layer.dense.gated ? 3 : 2) * hidden * real(layer.dense.width);
-  } else if (layer.ffn == Ffn::Moe) {
-    const MoeShape& moe = layer.moe;
-    const double matrices = moe.gated ? 3 : 2;
-    const double width = moe.latent > 0 ? real(moe.latent) : hidden;
-    flops.experts = 2 * matrices * width * real(moe.expert_width) * real(moe.top_k);
-    flops.shared = 2 * matrices * hidden * real(moe.shared_width);
-    if (moe.latent > 0) flops.shared += 4 * hidden * width;
-    if (moe.shared_gate) flops.shared += 2 * hidden;
-    flops.router = 2 * hidden * real(moe.experts);
+/// Where the FLOPs of a weight's matrix product are counted.
+double& flops_of(LayerFlops& flops, LayerPart part) {
+  switch (part) {
+    case LayerPart::Mixer:
+    case LayerPart::LatentUp: return flops.mixer;
+    case LayerPart::Dense: return flops.dense;
+    case LayerPart::Experts: return flops.experts;
+    case LayerPart::Shared: return flops.shared;
+    case LayerPart::Router: return flops.router;
   }
+  return flops.mixer;
 }
 
 }  // namespace
 
+double product_flops(const Weight& weight, const Layer& layer) {
+  if (!weight.matrix()) return 0;
+  return 2 * real(weight.numel()) * (weight.expert() ? real(layer.moe.top_k) : 1.0);
+}
+
 LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask mask) {
   LayerFlops flops;
-  add_mixer(flops, real(model.hidden), layer, seq, mask);
-  add_ffn(flops, real(model.hidden), layer);
+  for (const Weight& weight : layer_weights(model, layer)) {
+    const double product = product_flops(weight, layer);
+    flops_of(flops, weight.part) += product;
+    if (weight.part == LayerPart::LatentUp) flops.latent_up += product;
+  }
+  flops.core = core_of<double>(layer, seq, mask);
   return flops;
 }
+
+Traced traced_core_flops(const Layer& layer, double seq, Mask mask) { return core_of<Traced>(layer, seq, mask); }
 
 ModelFlops model_flops(const Model& model, double seq, Mask mask) {
   std::vector<LayerFlops> kinds;

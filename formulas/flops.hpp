@@ -4,8 +4,10 @@
 #include <string_view>
 
 #include "formulas/formula.hpp"
+#include "formulas/layer_weights.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/traced.hpp"
 #include "formulas/training.hpp"
 
 namespace plan {
@@ -83,6 +85,12 @@ struct LayerFlops {
 
 /// `seq` is the length that attention sees: a packed batch passes sum L_i^2 / sum L_i.
 [[nodiscard]] LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask mask = Mask::Causal);
+
+/// FLOPs of a token's product with one weight of the layer: multiply and add; of routed experts, those of its top k.
+[[nodiscard]] double product_flops(const Weight& weight, const Layer& layer);
+
+/// layer_flops().core, with its equation.
+[[nodiscard]] Traced traced_core_flops(const Layer& layer, double seq, Mask mask);
 
 /// Forward FLOPs per token of the whole model.
 struct ModelFlops {

@@ -3,8 +3,27 @@
 // arXiv:2205.05198, for the scores; the tensors that TransformerEngine saves. Tested by
 // tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+void add_attention_weights(LayerWeights& out, std::int64_t h, const AttentionShape& shape) {
+  const std::int64_t q = shape.q(), kv = 2 * shape.kv();
+  out.add({.what = shape.output_gate ? "queries with their gate, keys and values" : "queries, keys and values",
+           .out = shape.output_gate ? 2 * q : q,
+           .in = h,
+           .kv_out = kv,
+           .kv_heads = shape.kv_heads});
+  out.add({.what = "output projection", .out = h, .in = q, .second = true});
+  if (shape.qkv_bias)
+    out.add({.what = "biases of queries, keys and values", .out = q, .kv_out = kv, .kv_heads = shape.kv_heads});
+  if (shape.out_bias) out.add({.what = "bias of the output projection", .spread = Spread::Whole, .out = h});
+  if (shape.sinks) out.add({.what = "sinks, one a head", .out = shape.heads});
+  if (shape.qk_norm == QkNorm::PerHead)
+    out.add({.what = "norms of queries and keys", .spread = Spread::Whole, .out = 2 * shape.head_dim});
+  if (shape.qk_norm == QkNorm::Full)
+    out.add({.what = "norms of queries and keys", .spread = Spread::Whole, .out = q + shape.kv()});
+}
 
 bool keeps_output_twice(const Training& training, const Layout& layout) {
   const bool reordered = layout.cp > 1 && layout.cp_kind != CpKind::Ring;

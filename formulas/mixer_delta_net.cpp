@@ -3,8 +3,21 @@
 // triangular blocks of the chunked rule, output gate and output. Source: arguments that the kernels save
 // (flash-linear-attention). Tested by tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+/// Queries, keys, values and output gate, the write and decay gates, a convolution without bias, A and the decay's
+/// bias, a norm over one value head, the output.
+void add_delta_weights(LayerWeights& out, std::int64_t h, const DeltaNetShape& shape) {
+  const std::int64_t keys = shape.key_heads * shape.key_dim, values = shape.value_heads * shape.value_dim;
+  out.add({.what = "queries, keys, values and output gate", .out = 2 * keys + 2 * values, .in = h});
+  out.add({.what = "write and decay gates", .out = 2 * shape.value_heads, .in = h, .joined = true});
+  out.add({.what = "output projection", .out = h, .in = values, .second = true});
+  out.add({.what = "convolution", .out = (2 * keys + values) * shape.conv});
+  out.add({.what = "A and the bias of the decay", .out = 2 * shape.value_heads});
+  out.add({.what = "norm of a head", .spread = Spread::Whole, .out = shape.value_dim});
+}
 
 template <class V>
 void keep_delta(Keeper<V>& out, const LayerSizes<V>& n) {

@@ -3,8 +3,44 @@
 // with the sequence alone. Source: the tensors that TransformerEngine and Megatron-LM save. Tested by
 // tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+/// Down-projections and their norms on every rank, up-projections and output split by heads. The indexer projects its
+/// queries from the compressed ones where there are any.
+void add_latent_weights(LayerWeights& out, std::int64_t h, const LatentShape& shape) {
+  constexpr Spread kWhole = Spread::Whole;
+  const std::int64_t queries = shape.heads * shape.qk_dim();
+  if (shape.q_rank > 0) {
+    out.add({.what = "down-projection of queries", .spread = kWhole, .out = shape.q_rank, .in = h});
+    out.add({.what = "up-projection of queries", .part = LayerPart::LatentUp, .out = queries, .in = shape.q_rank});
+    out.add({.what = "norm of compressed queries", .spread = kWhole, .out = shape.q_rank});
+  } else {
+    out.add({.what = "queries", .out = queries, .in = h});
+  }
+  out.add({.what = "down-projection of keys and values, rotated keys",
+           .spread = kWhole,
+           .out = shape.kv_rank + shape.rope_dim,
+           .in = h});
+  out.add({.what = "up-projection of keys and values",
+           .part = LayerPart::LatentUp,
+           .out = shape.heads * (shape.nope_dim + shape.value_dim),
+           .in = shape.kv_rank});
+  out.add({.what = "norm of compressed keys and values", .spread = kWhole, .out = shape.kv_rank});
+  out.add({.what = "output projection", .out = h, .in = shape.heads * shape.value_dim, .second = true});
+  if (shape.index_heads == 0) return;
+  const std::int64_t width = shape.q_rank > 0 ? shape.q_rank : h;
+  out.add({.what = "indexer's queries",
+           .spread = kWhole,
+           .out = shape.index_heads * shape.index_dim,
+           .in = width,
+           .linear = false});
+  out.add({.what = "indexer's key", .spread = kWhole, .out = shape.index_dim, .in = h, .linear = false});
+  out.add(
+      {.what = "weights of the indexer's heads", .spread = kWhole, .out = shape.index_heads, .in = h, .linear = false});
+  out.add({.what = "norm of the indexer's key", .spread = kWhole, .out = 2 * shape.index_dim});
+}
 
 template <class V>
 void keep_latent(Keeper<V>& out, const LayerSizes<V>& n) {

@@ -3,8 +3,20 @@
 // the gated norm one number a group. Source: arguments that the kernel saves (state-spaces/mamba). Tested by
 // tests/formulas/activation_test.cpp.
 #include "formulas/layer_trail.hpp"
+#include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+/// One input projection (gate, x, B, C, time steps), a convolution with bias, A, D and the steps' bias, a gated norm,
+/// the output.
+void add_mamba_weights(LayerWeights& out, std::int64_t h, const Mamba2Shape& shape) {
+  const std::int64_t inner = shape.heads * shape.head_dim, bc = 2 * shape.groups * shape.state;
+  out.add({.what = "input projection", .out = 2 * inner + bc + shape.heads, .in = h});
+  out.add({.what = "output projection", .out = h, .in = inner, .second = true});
+  out.add({.what = "convolution", .out = (inner + bc) * (shape.conv + 1)});
+  out.add({.what = "A, D and the bias of the time steps", .out = 3 * shape.heads});
+  out.add({.what = "gated norm", .out = inner});
+}
 
 template <class V>
 void keep_mamba(Keeper<V>& out, const LayerSizes<V>& n) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "formulas/layer_weights.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/training.hpp"
@@ -54,6 +55,9 @@ struct RankParameters {
   double total() const { return dense + expert; }
 };
 [[nodiscard]] RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, int ep, int etp);
+
+/// Parameters of the adapter on one weight, unsplit: r (in + out); 0 if it carries none.
+[[nodiscard]] std::int64_t adapter_size(const Weight& weight, const Lora& lora);
 
 /// Adapter parameters of one layer on one rank under LoRA: r (in + out) for each linear, QKV and gate-up fused, one
 /// adapter for each expert, all split by tp as Megatron's parallel adapters are. The router carries none.

@@ -54,6 +54,7 @@ struct LinearShape {
   double rows = 0;
   double columns = 0;
   double count = 1;
+  bool expert = false;
   double numel() const { return rows * columns; }
 };
 
@@ -61,14 +62,16 @@ struct LinearShape {
 struct LinearShapes {
   std::array<LinearShape, 12> shapes{};
   int size = 0;
-  void add(double rows, double columns, double count = 1) {
-    if (rows > 0 && columns > 0 && count > 0) shapes[static_cast<std::size_t>(size++)] = {rows, columns, count};
+  void add(const LinearShape& shape) {
+    if (shape.rows > 0 && shape.columns > 0 && shape.count > 0) shapes[static_cast<std::size_t>(size++)] = shape;
   }
-  /// Weights of all linears together.
-  double numel() const {
+  /// Weights of all linears together, or of those of experts.
+  double numel(bool experts_only = false) const {
     double sum = 0;
-    for (int i = 0; i < size; ++i)
-      sum += shapes[static_cast<std::size_t>(i)].numel() * shapes[static_cast<std::size_t>(i)].count;
+    for (int i = 0; i < size; ++i) {
+      const LinearShape& shape = shapes[static_cast<std::size_t>(i)];
+      if (shape.expert || !experts_only) sum += shape.numel() * shape.count;
+    }
     return sum;
   }
 };

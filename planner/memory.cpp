@@ -140,8 +140,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     layers_.back().gemm_parameters = shapes.numel();
-    const double experts = rank_parameters(model, layer, layout.tp, layout.ep, layout.etp).expert;
-    layers_.back().expert_gemm_parameters = std::min(experts, shapes.numel());
+    layers_.back().expert_gemm_parameters = shapes.numel(true);
     layers_.back().saved = ledgers_.back().total();
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
@@ -186,11 +185,12 @@ LayerTensors MemoryModel::tensors(int kind) const {
   const Layer& layer = problem_->model.kinds[static_cast<std::size_t>(kind)];
   const Recompute& recompute = split_.recompute;
   const bool modules = recompute.kind == RecomputeKind::Selective && !(recompute.modules & kRecomputeOps);
-  const bool fused = fused_norm(layer, training_.stack), mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > 0;
+  const bool mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > 0;
+  const Fates gone = modules ? dropped(recompute.modules, fused_norm(layer, training_.stack), mlp) : 0;
   LayerTensors out;
   for (KeptTensor& tensor : kept_tensors(problem_->model, layer, training_, split_)) {
     const bool away = tensor.offload & training_.offload.modules;
-    const bool rebuilt = modules && dropped(tensor.fate, recompute.modules, fused, mlp);
+    const bool rebuilt = gone & bit_of(tensor.fate);
     (away ? out.offloaded : rebuilt ? out.rebuilt : out.kept).push_back(std::move(tensor));
   }
   return out;

@@ -134,6 +134,9 @@ class MemoryModel {
   /// under recomputation of whole layers or single operations all that layer(kind).saved sums up.
   [[nodiscard]] LayerTensors tensors(int kind) const;
 
+  /// Bytes for each weight of a GEMM that its quantised copies take beyond the 16-bit weight that they stand in for.
+  [[nodiscard]] double quantised_bytes(const Layout& layout) const;
+
   /// Changes what is recomputed; everything else stays as constructed.
   void recompute(const Recompute& choice);
 

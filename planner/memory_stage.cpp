@@ -29,13 +29,18 @@ MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) const {
           state_shares(layout.zero, std::max(1.0, experts / instances), states)};
 }
 
-/// Bytes of quantised copies of the GEMMs' weights, less the 16-bit weights that they stand in for. A stack that shards
-/// weights and gathers them for every layer quantises what it gathered, or keeps one copy of its own share.
-double MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+/// A stack that shards weights and gathers them for every layer quantises what it gathered, or keeps one copy of its
+/// own share.
+double MemoryModel::quantised_bytes(const Layout& layout) const {
   if (quantised_bytes_ == 0 || (layout.zero == 3 && !primary_)) return 0;
   const double copies = layout.zero == 3 ? gemm_input_bytes(training_.precision) : quantised_bytes_;
-  const double bytes = copies - (primary_ ? training_.weight_bytes() : 0);
-  return bytes * ((sums.gemm - sums.expert_gemm) * shares.dense.weights + sums.expert_gemm * shares.expert.weights);
+  return copies - (primary_ ? training_.weight_bytes() : 0);
+}
+
+/// Bytes of quantised copies of the GEMMs' weights, less the 16-bit weights that they stand in for.
+double MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+  return quantised_bytes(layout) *
+         ((sums.gemm - sums.expert_gemm) * shares.dense.weights + sums.expert_gemm * shares.expert.weights);
 }
 
 void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums,

@@ -96,12 +96,6 @@ int check_tree(const Plan& plan, const Explanation& e, int stage) {
   return nodes;
 }
 
-bool has_symbol(const Explanation& e, std::string_view name) {
-  for (const ExplainedSymbol& symbol : e.symbols)
-    if (symbol.name == name) return true;
-  return false;
-}
-
 struct Case {
   const char *model, *cluster;
   int gpus;
@@ -141,21 +135,6 @@ TEST_CASE("every explained number is the report's, down to inputs and measuremen
       }
     }
     CHECK(explained > 200);
-  }
-}
-
-TEST_CASE("plain model states need no remainder") {
-  for (const Case& row : kCases) {
-    CAPTURE(row.model);
-    CAPTURE(row.layout);
-    const Plan plan = plan_of(row.model, row.cluster, row.gpus, row.layout);
-    const int middle = plan.best.layout.pp / 2;
-    if (plan.best.layout.pp < 3) continue;
-    for (const char* term : {"weights", "grads", "optimizer"}) {
-      CAPTURE(term);
-      CHECK_FALSE(has_symbol(explain(plan, term, middle).value(), "r"));
-      CHECK_FALSE(has_symbol(explain(plan, term, 0).value(), "r"));
-    }
   }
 }
 

@@ -1,0 +1,80 @@
+// Weights of a layer, and the sums over them that ask for shapes (plan-formulas(7) A1, C2). Tested by
+// tests/formulas/parameters_test.cpp and, against published totals, tests/presets.
+#include "formulas/layer_weights.hpp"
+
+#include <algorithm>
+
+#include "formulas/transient.hpp"
+
+namespace plan {
+namespace {
+
+void add_mixer(LayerWeights& out, std::int64_t h, const Layer& layer) {
+  switch (layer.mixer) {
+    case Mixer::None: return;
+    case Mixer::Attention: return add_attention_weights(out, h, layer.attention);
+    case Mixer::Latent: return add_latent_weights(out, h, layer.latent);
+    case Mixer::Mamba2: return add_mamba_weights(out, h, layer.mamba);
+    case Mixer::DeltaNet: return add_delta_weights(out, h, layer.delta);
+  }
+}
+
+void add_ffn(LayerWeights& out, std::int64_t h, const Layer& layer) {
+  switch (layer.ffn) {
+    case Ffn::None: return;
+    case Ffn::Dense: return add_dense_weights(out, h, layer.dense);
+    case Ffn::Moe: return add_moe_weights(out, h, layer.moe);
+  }
+}
+
+}  // namespace
+
+/// Ranks that share the weight's split side.
+double Weight::shared_by(int tp, int etp) const {
+  switch (spread) {
+    case Spread::Whole:
+    case Spread::ExpertWhole: return 1;
+    case Spread::Expert: return etp;
+    case Spread::Tensor: return tp;
+  }
+  return 1;
+}
+
+double Weight::rows_on_rank(int tp, int etp) const {
+  const double rows = static_cast<double>(out) / (second ? 1 : shared_by(tp, etp));
+  if (kv_out == 0) return rows;
+  const auto head = static_cast<double>(kv_out / kv_heads);
+  return rows + static_cast<double>(std::max<std::int64_t>(kv_heads, tp)) * head / tp;
+}
+
+double Weight::columns_on_rank(int tp, int etp) const {
+  if (!matrix()) return 1;
+  return static_cast<double>(in) / (second ? shared_by(tp, etp) : 1);
+}
+
+LayerWeights layer_weights(const Model& model, const Layer& layer) {
+  LayerWeights out;
+  add_mixer(out, model.hidden, layer);
+  add_ffn(out, model.hidden, layer);
+  out.add({.what = "norms of the layer",
+           .spread = Spread::Whole,
+           .out = layer.norms * model.norm_vectors() * model.hidden,
+           .linear = false});
+  return out;
+}
+
+LinearShapes linear_shapes(const Model& model, const Layer& layer, const Layout& layout) {
+  LinearShapes out;
+  for (const Weight& w : layer_weights(model, layer)) {
+    if (!w.matrix() || !w.linear) continue;
+    const double rows = w.rows_on_rank(layout.tp, layout.etp);
+    const double count = w.expert() ? static_cast<double>(layer.moe.experts) / layout.ep : 1.0;
+    if (w.joined)
+      out.shapes[static_cast<std::size_t>(out.size - 1)].rows += rows;
+    else
+      out.add({rows, w.columns_on_rank(layout.tp, layout.etp), count, w.expert()});
+  }
+  return out;
+}
+
+}  // namespace plan
