@@ -141,6 +141,7 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
   Table& table = table_of(layout, shardings);
   start_activities(table, ways);
   if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
+  if (hopeless(layout, evaluator_->least_time_of_any(), least_peak_, run_runs_on_)) return prune(layouts);
   exposed_.assign(shardings.all.size(), 0), knows_exposed_ = false;
   first_fit_.assign(shardings.all.size(), 0);
   search_modules(layout, table, ways);
@@ -167,7 +168,7 @@ void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
     const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
-    if (hopeless(layout, kShade * least, 0, choice_runs_on_))
+    if (hopeless(layout, kShade * least, least_peak_, choice_runs_on_))
       prune(table.shardings->all.size());
     else
       search_recompute(layout, table, recomputes, i);
@@ -181,16 +182,18 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
   layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
   const double fewest = evaluator_->start_recompute(recomputes.all[begin]);
-  if (hopeless(layout, fewest, 0, run_runs_on_)) return prune((recomputes.all.size() - begin) * shardings);
+  if (hopeless(layout, fewest, least_peak_, run_runs_on_)) return prune((recomputes.all.size() - begin) * shardings);
   find_exposed(layout, table, recomputes.all);
   std::size_t live = 0;  // of the shardings, the fastest first
-  while (live < alive_.size() && !hopeless(layout, kShade * (fewest + exposed_[alive_[live]]), 0, run_runs_on_)) ++live;
+  while (live < alive_.size() &&
+         !hopeless(layout, kShade * (fewest + exposed_[alive_[live]]), least_peak_, run_runs_on_))
+    ++live;
   const std::size_t first = find_first_fits(layout, table, recomputes.all, live);
   too_big((first - begin) * (shardings - alive_.size() + live)), prune((first - begin) * (alive_.size() - live));
   for (std::size_t i = first; i < recomputes.all.size(); ++i) {
     layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
     const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
-    if (hopeless(layout, kShade * least, 0, run_runs_on_))  // and so are larger blocks
+    if (hopeless(layout, kShade * least, least_peak_, run_runs_on_))  // and so are larger blocks
       return prune((recomputes.all.size() - i) * shardings);
     layout.recompute = recomputes.all[i];
     narrow_to(recomputes, i);
@@ -267,9 +270,12 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
     if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
     for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
   }
-  alive_.clear();
-  for (std::size_t i = 0; i < table.shardings->all.size(); ++i)
-    if (!bounds_ || least_peak_of(table, i, lowest_) <= capacity_) alive_.push_back(i);
+  alive_.clear(), least_peak_ = kNever;
+  for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
+    const double peak = bounds_ ? least_peak_of(table, i, lowest_) : 0;
+    if (peak <= capacity_) alive_.push_back(i);
+    least_peak_ = std::min(least_peak_, peak);
+  }
   return alive_.size();
 }
 

@@ -186,6 +186,7 @@ class FamilySearch {
   std::vector<ActivityMemory> activities_{};  ///< by choice, then holder
   std::vector<bool> known_activities_{};      ///< by choice
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
+  double least_peak_ = 0;                     ///< bytes: no sharding and no recomputation takes less
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
   /// By sharding: seconds that its traffic adds to the step at least. Nothing while it is not known.
   std::vector<double> exposed_{};
