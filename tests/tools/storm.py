@@ -8,7 +8,7 @@ nothing. Files are examples of the tree with bytes flipped, lines repeated, drop
 deeply or cut short, given to whatever reads files. Each run is a process of its own, in a fresh folder. It fails where
 
   - a signal ends it, or the status is none of 0, 1, 2, 3;
-  - it takes more than 5 s of processor time or 500 MiB;
+  - it takes more than --seconds of processor time, 5 where nobody says, or 500 MiB;
   - it answers and errs at once, or errs without a word;
   - an answer has a number outside physics: a step of no time, memory of nothing, a utilisation over 100 %, nan, inf.
 
@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 
-SECONDS, MEBIBYTES = 5, 500
+MEBIBYTES = 500
 COMMANDS = ["", "", "", "estimate", "estimate", "explain", "compare", "sweep", "formula", "list", "show", "validate",
             "calibrate", "emit", "diagnose", "next", "check"]
 READERS = {  # what reads a file: words before it
@@ -185,31 +185,31 @@ def outside_physics(answer, key=""):
     return None
 
 
-def run(plan, words, folder):
+def run(plan, words, folder, seconds):
     """Runs the words in the folder: status, what it printed, seconds of processor time and MiB."""
     streams = [os.path.join(folder, name) for name in ("printed-out", "printed-err")]
     with open(streams[0], "wb") as out, open(streams[1], "wb") as err:
         child = subprocess.Popen([plan, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
-                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4 * SECONDS, 5 * SECONDS)))
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4 * seconds, 5 * seconds)))
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     out, err = (open(name, "rb").read() for name in streams)
     return child.returncode, out, err, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def judge(plan, words, files):
+def judge(plan, words, files, seconds):
     """Runs the words in a folder of their own: their status, and what is wrong with it, or nothing."""
     with tempfile.TemporaryDirectory(prefix="storm-", ignore_cleanup_errors=True) as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as out:
                 out.write(data)
-        code, out, err, spent, memory = run(plan, words, folder)
+        code, out, err, spent, memory = run(plan, words, folder, seconds)
     wrong = None
     if code < 0:
         wrong = f"signal {-code} after {spent:.1f} s"
     elif code not in (0, 1, 2, 3):
         wrong = f"status {code}"
-    elif spent > SECONDS:
+    elif spent > seconds:
         wrong = f"{spent:.1f} s of processor time"
     elif memory > MEBIBYTES:
         wrong = f"{memory:.0f} MiB"
@@ -229,6 +229,7 @@ def main():
     parser.add_argument("--commands", type=int, default=1000)
     parser.add_argument("--files", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=5)
     options = parser.parse_args()
     plan = os.path.realpath(options.plan)
     root = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -245,7 +246,7 @@ def main():
         runs.append((words, {name: broken(draw, open(path, "rb").read())}))
     failures, statuses = 0, {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (words, files), (code, wrong) in zip(runs, pool.map(lambda run: judge(plan, *run), runs)):
+        for (words, files), (code, wrong) in zip(runs, pool.map(lambda run: judge(plan, *run, options.seconds), runs)):
             statuses[code] = statuses.get(code, 0) + 1
             if not wrong:
                 continue
