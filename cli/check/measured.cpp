@@ -44,6 +44,8 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   measured.files = fmt::format("{}", fmt::join(logs, ", "));
   Result<JobLogs> read = read_job_logs(logs, problem);
   if (!read) errors = read.error();
+  if (read)
+    if (const std::optional<Error> error = too_fast(*read, problem, planned)) errors.push_back(*error);
   double device = 0;
   for (const std::string& file : smi) {
     const Result<SmiSummary> summary = read_smi(file);

@@ -77,6 +77,9 @@ Result<void> append_run(const Args& args, const DiagnosisReport& report) {
     figures.peak_memory_gib = report.memory.front().measured / kGiB;
     figures.memory_kind = report.memory.front().kind;
   }
+  if (!report.traces.empty())
+    for (std::size_t i = 1; i < kObservableNames.size(); ++i)
+      figures.parts.emplace_back(kObservableNames[i], report.measured.seconds[i].value_or(0));
   if (figures.step_time_s <= 0 && figures.peak_memory_gib <= 0)
     return fail(Error{"nothing_measured", "neither step time nor memory was measured: there is no run to append"});
   const StoreOptions store = StoreOptions::from_environment();

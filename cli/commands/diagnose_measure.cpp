@@ -188,6 +188,9 @@ Errors measure_report(const Args& args, const Result<JobLogs>& logs, DiagnosisRe
   Errors errors = logs ? Errors{} : logs.error();
   std::vector<Evidence> evidence;
   if (logs) report.logs = logs->logs, report.step = logs->step, evidence = logs->evidence;
+  if (logs)
+    if (const std::optional<Error> error = too_fast(*logs, report.plan.problem, report.plan.best))
+      errors.push_back(*error);
   const Errors of_files = read_files(args, report, evidence);
   errors.insert(errors.end(), of_files.begin(), of_files.end());
   if (!errors.empty()) return errors;

@@ -7,12 +7,25 @@
 #include <cmath>
 
 #include "cli/logs/log_read.hpp"
+#include "planner/physics.hpp"
 
 namespace plan {
 namespace {
 
 /// A log of another job tells nothing about this one.
 std::optional<Error> other_job(const MeasuredLog& log, const Problem& problem) {
+  if (const Series* either = log.find(LogFigure::BatchOfEither)) {
+    constexpr double kThreeDigits = 0.0051;
+    const auto is = [&](std::int64_t count) {
+      return std::fabs(either->last() / static_cast<double>(count) - 1) <= kThreeDigits;
+    };
+    if (is(problem.training.global_batch) || is(problem.training.tokens_per_step())) return std::nullopt;
+    return Error{"files_disagree",
+                 fmt::format("{} is of steps of {:g} sequences or tokens, and the job has {} and {}", log.file,
+                             either->last(), problem.training.global_batch, problem.training.tokens_per_step()),
+                 {},
+                 {"--global-batch N, --seq N"}};
+  }
   const Series* batches = log.find(LogFigure::GlobalBatch);
   if (batches == nullptr || std::llround(batches->last()) == problem.training.global_batch) return std::nullopt;
   return Error{"files_disagree",
@@ -56,6 +69,17 @@ std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
   const Series* mean = log.find(LogFigure::TokensPerSecondSoFar);  // the last one rests on the most steps
   if (mean == nullptr || !(mean->last() > 0)) return std::nullopt;
   return Steady{tokens / mean->last(), 0, 0, mean->count(), 0};
+}
+
+std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const Estimate& planned) {
+  const Seconds least = least_step(problem, planned);
+  if (!logs.step || logs.step->median >= least.value) return std::nullopt;
+  return Error{
+      "files_disagree",
+      fmt::format("{} has steps of {:.3g} s, and this job's take {:.3g} s at the peak of {} x {}",
+                  logs.logs.front().file, logs.step->median, least.value, problem.gpus, problem.cluster.gpu.name),
+      {"the log is of another job, or prints its speed of something else than this job's whole step"},
+      {"--model, --seq, --global-batch and --gpus of the run that wrote it"}};
 }
 
 double largest_of(const std::vector<MeasuredLog>& logs, LogFigure figure) {

@@ -6,6 +6,7 @@
 
 #include "cli/logs/measured_run.hpp"
 #include "formulas/result.hpp"
+#include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
@@ -25,6 +26,9 @@ struct JobLogs {
 
 /// The time of a step, from whatever the log prints of its speed.
 [[nodiscard]] std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem);
+
+/// Steps that took less time than the job's FLOPs at its GPUs' peak are of another job.
+[[nodiscard]] std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const Estimate& planned);
 
 /// Largest value of a figure in any log; 0: none prints it.
 [[nodiscard]] double largest_of(const std::vector<MeasuredLog>& logs, LogFigure figure);

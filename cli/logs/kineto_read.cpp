@@ -32,6 +32,13 @@ struct Operator {
   int group = -1;  ///< of communication
 };
 
+/// Until 2022 categories were written as "Kernel", "Memcpy" and "Memset".
+bool is_kernel(std::string_view category) { return category == "kernel" || category == "Kernel"; }
+bool runs_on_gpu(std::string_view category) {
+  return is_kernel(category) || category == "gpu_memcpy" || category == "gpu_memset" || category == "Memcpy" ||
+         category == "Memset";
+}
+
 /// From the first rank to the second of "[0, 8, 16]"; 0 where there are not two.
 int stride_of(std::string_view members) {
   std::array<long, 2> ranks{};
@@ -73,10 +80,12 @@ class Collector {
 
   void take(const Event& event) {
     if (event.phase != "X" || !(event.duration >= 0) || !std::isfinite(event.start + event.duration)) return;
-    const double start = event.start * kMicro, end = (event.start + event.duration) * kMicro;
+    // Newer profilers count from 1970, where a double of seconds is blurred by a quarter of a microsecond.
+    if (!origin_) origin_ = event.start;
+    const double start = (event.start - *origin_) * kMicro, end = start + event.duration * kMicro;
     if (event.name.starts_with("ProfilerStep#") && event.category != "gpu_user_annotation")
       trace_.steps.emplace_back(start, end);
-    if (event.category == "kernel" || event.category == "gpu_memcpy" || event.category == "gpu_memset")
+    if (runs_on_gpu(event.category))
       take_kernel(event, start, end);
     else
       take_host(event, start, end);
@@ -110,7 +119,7 @@ class Collector {
 
   void take_kernel(const Event& event, double start, double end) {
     TraceKernel kernel{start, end, KernelFamily::Copy, KernelSign::None, -1};
-    if (event.category == "kernel") std::tie(kernel.family, kernel.sign) = kind_of(event.name);
+    if (is_kernel(event.category)) std::tie(kernel.family, kernel.sign) = kind_of(event.name);
     const bool unnamed = event.group.empty() || event.group == "undefined";
     if (kernel.family == KernelFamily::Communication)
       kernel.group =
@@ -162,6 +171,7 @@ class Collector {
   std::map<double, std::vector<Operator>> threads_{};
   std::unordered_map<std::string, std::pair<KernelFamily, KernelSign>> kinds_{};
   std::size_t operators_ = 0;
+  std::optional<double> origin_{};  ///< microseconds of the first event
 };
 
 bool read_arguments(JsonStream& in, Event& event) {

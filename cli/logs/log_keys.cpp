@@ -64,10 +64,11 @@ constexpr LogKey kVerl[] = {{"timing_s/update_actor:", LogFigure::StepTime},
 constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
                                 {"time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
                                 {"tokens_per_sec_per_gpu:", LogFigure::TokensPerSecondGpu},
-                                {"global_batch_size:", LogFigure::GlobalBatch},
+                                {"global_batch_size:", LogFigure::BatchOfEither},
                                 {"model_tflops_per_gpu:", LogFigure::TflopsPerGpu}};
 // nanotron/utils.py: log_memory().
 constexpr LogKey kNanotronMemory[] = {{"Peak allocated", LogFigure::Allocated, kMiB},
+                                      {"Peak allocated:", LogFigure::Allocated, kMiB},  // nanotron/trainer.py
                                       {"Peak reserved:", LogFigure::Reserved, kMiB}};
 // transformers/trainer.py: speed_metrics(); one line at the end of a run, and once more in a table.
 constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", LogFigure::SamplesPerSecond},
@@ -75,6 +76,10 @@ constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", LogFigure::Sample
                                {"'train_tokens_per_second':", LogFigure::TokensPerSecond}};
 // LLaMA-Factory, train/callbacks.py: LogCallback.on_log(); tokens of all ranks over the time since the start.
 constexpr LogKey kLlamaFactory[] = {{"'throughput':", LogFigure::TokensPerSecondSoFar}};
+// The same callback's trainer_log.jsonl, whose every line says how far the run is.
+constexpr LogKey kLlamaFactoryFile[] = {{"\"throughput\":", LogFigure::TokensPerSecondSoFar},
+                                        {"\"vram_allocated\":", LogFigure::Allocated, kGiB},
+                                        {"\"vram_reserved\":", LogFigure::Reserved, kGiB}};
 // torchtune/training/metric_logging.py: its loggers write key:value pairs behind "Step N |".
 constexpr LogKey kTorchtune[] = {{"tokens_per_second_per_gpu:", LogFigure::TokensPerSecondGpu},
                                  {"peak_memory_alloc:", LogFigure::Allocated, kGiB},
@@ -99,6 +104,7 @@ constexpr LogLine kLines[] = {
     {"nanotron", "Peak reserved:", kNanotronMemory, false},
     {"torchtune", "tokens_per_second_per_gpu:", kTorchtune},
     {"LLaMA-Factory", "'throughput':", kLlamaFactory},
+    {"LLaMA-Factory", "\"current_steps\":", kLlamaFactoryFile},
     {"Trainer", "train_samples_per_second", kTrainer},
 };
 

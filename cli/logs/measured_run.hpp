@@ -20,6 +20,7 @@ enum class LogFigure {
   TflopsPerGpu,          ///< under the log's own convention
   Mfu,                   ///< ratio, likewise
   GlobalBatch,           ///< sequences a step
+  BatchOfEither,         ///< sequences or tokens a step, by the release, to three digits
   LossScale,
   Skipped,          ///< steps without an update since the line before
   SkippedSoFar,     ///< the same since the start

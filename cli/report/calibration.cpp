@@ -34,8 +34,13 @@ std::string calibration_text(const CalibrationResult& result, const std::string&
   out += paint(terminal, Style::Bold, fmt::format("{:<20}", "Held-out runs"));
   out += "     n   median     mean      p90      bias\n";
   out += error_lines("step time", result.step_time) + error_lines("memory", result.memory);
-  out += fmt::format("  {}\n\n", result.leave_one_out ? "each run predicted from the others"
-                                                      : "every fifth run predicted from the rest");
+  out += fmt::format("  {}\n", result.leave_one_out ? "each run predicted from the others"
+                                                    : "every fifth run predicted from the rest");
+  if (result.traced > 0) out += fmt::format("  {} runs say where their time went\n", result.traced);
+  if (result.step_time.after.n > 0)
+    out += fmt::format("  nine in ten layouts like these: {:.3f} to {:.3f} of the predicted step\n", result.unseen.low,
+                       result.unseen.high);
+  out += "\n";
   out += paint(terminal, Style::Bold, fmt::format("{:<20}", "Constants"));
   out += "before    after   known to\n";
   for (const FittedConstant& c : result.constants)
@@ -48,13 +53,16 @@ std::string calibration_json(const CalibrationResult& result, const std::string&
   Json json = {{"schema", "plan-calibrate/1"},
                {"gpu", gpu},
                {"rows", result.runs + static_cast<int>(result.skipped.size())},
-               {"fitted", result.runs}};
+               {"fitted", result.runs},
+               {"traced", result.traced}};
   json["skipped"] = Json::array();
   for (const ScoredRun& run : result.skipped) json["skipped"].push_back({{"id", run.run.id}, {"reason", run.reason}});
   json["held_out"] = {
       {"method", result.leave_one_out ? "leave_one_out" : "every_fifth"},
       {"step_time", {{"before", error_json(result.step_time.before)}, {"after", error_json(result.step_time.after)}}},
       {"memory", {{"before", error_json(result.memory.before)}, {"after", error_json(result.memory.after)}}}};
+  if (result.step_time.after.n > 0)
+    json["unseen_step_time"] = {{"low_ratio", result.unseen.low}, {"high_ratio", result.unseen.high}};
   json["constants"] = Json::object();
   for (const FittedConstant& c : result.constants)
     json["constants"][std::string(c.field->name)] = {

@@ -3,11 +3,14 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "planner/estimate.hpp"
+#include "planner/runs/diagnosis.hpp"
 
 namespace plan {
 namespace {
@@ -30,6 +33,7 @@ struct Sample {
   double step_time = 0;  ///< measured; 0: not stated
   double memory = 0;     ///< measured bytes; 0: none that shows the allocator's reserve
   std::string memory_kind{};
+  std::array<std::optional<double>, kObservables> parts{};  ///< measured seconds of the step's parts, of a trace
 };
 using Samples = std::vector<const Sample*>;
 
@@ -45,22 +49,30 @@ Calibration constants_at(const Calibration& start, const Vector& logs) {
 
 struct Predicted {
   double step_time = 0, memory = 0;
+  StepParts parts{};
 };
+
+bool traced(const Sample& sample) {
+  return std::any_of(sample.parts.begin(), sample.parts.end(), [](const auto& part) { return part.has_value(); });
+}
 
 Predicted predict(const Sample& sample, const Calibration& calibration) {
   Problem problem = sample.problem;
   problem.cluster.calibration = calibration;
   const Estimate estimate = plan::estimate(problem, sample.layout);
-  return {estimate.step_time.value, sample.memory > 0 ? *memory_reading(sample.memory_kind, estimate) : 0};
+  return {estimate.step_time.value, sample.memory > 0 ? *memory_reading(sample.memory_kind, estimate) : 0,
+          traced(sample) ? parts_of(problem, estimate) : StepParts{}};
 }
 
-/// ln(predicted / measured) of every figure of every sample.
+/// ln(predicted / measured) of every figure of every sample; of parts of a step what they are off by, as a share of it.
 Vector residuals(const Samples& samples, const Calibration& calibration) {
   std::vector<double> out;
   for (const Sample* sample : samples) {
     const Predicted predicted = predict(*sample, calibration);
     if (sample->step_time > 0) out.push_back(std::log(predicted.step_time / sample->step_time));
     if (sample->memory > 0) out.push_back(std::log(predicted.memory / sample->memory));
+    for (std::size_t i = 0; i < sample->parts.size(); ++i)
+      if (sample->parts[i]) out.push_back((predicted.parts[i] - *sample->parts[i]) / sample->step_time);
   }
   return Eigen::Map<const Vector>(out.data(), static_cast<Eigen::Index>(out.size()));
 }
@@ -148,6 +160,22 @@ Fit fit(const Samples& samples, const Calibration& start) {
 /// The readings in which the allocator's reserve shows.
 bool shows_reserve(const std::string& kind) { return kind == "reserved" || kind == "device"; }
 
+/// Seconds of the parts of a run's step, as its notes state them: "{compute_s=1.25 tp_s=0.1}". What is none is an
+/// error.
+Result<void> read_parts(const Run& run, Sample& sample) {
+  for (std::size_t i = 1; i < kObservableNames.size(); ++i) {
+    const std::string key = std::string(kObservableNames[i]) + "_s";
+    const std::string_view text = run.fact(key);
+    if (text.empty()) continue;
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 0 && seconds <= sample.step_time))
+      return fail(Error{"bad_fact", key + " in its notes is no part of its step: " + std::string(text), {}, {}});
+    sample.parts[i] = seconds;
+  }
+  return {};
+}
+
 /// Samples of the runs that can be fitted; the others go to `skipped` with their reasons.
 std::vector<Sample> samples_of(std::span<const Run> runs, const Catalogue& catalogue, const ValidateOptions& options,
                                std::vector<ScoredRun>& skipped) {
@@ -158,6 +186,8 @@ std::vector<Sample> samples_of(std::span<const Run> runs, const Catalogue& catal
     if (scored.memory && shows_reserve(scored.run.memory_kind)) sample.memory = scored.memory->measured;
     if (scored.reason.empty() && sample.step_time <= 0 && sample.memory <= 0)
       scored.reason = "no step time, and no memory that shows the allocator's reserve";
+    if (const Result<void> parts = read_parts(scored.run, sample); !parts && scored.reason.empty())
+      scored.reason = parts.error().front().message;
     if (!scored.reason.empty()) {
       skipped.push_back(std::move(scored));
       continue;
@@ -200,6 +230,18 @@ Pairs held_out(const std::vector<Sample>& samples, const Calibration& start, boo
   return pairs;
 }
 
+/// 90 % interval of the next step beside its prediction, from errors on runs that the fit had not seen: Student's
+/// quantile, by the first term of its expansion in 1/n (Abramowitz and Stegun 26.7.5), on their root mean square.
+Interval interval_of(const std::vector<Compared>& held_out) {
+  if (held_out.empty()) return {};
+  double squares = 0;
+  for (const Compared& run : held_out) squares += std::pow(std::log(run.measured / run.predicted), 2);
+  const auto n = static_cast<double>(held_out.size());
+  constexpr double kNormal = 1.6448536269514722;
+  const double reach = (kNormal + (std::pow(kNormal, 3) + kNormal) / (4 * n)) * std::sqrt(squares / n);
+  return {std::exp(-reach), std::exp(reach)};
+}
+
 }  // namespace
 
 Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& catalogue,
@@ -220,6 +262,8 @@ Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& 
   const Pairs pairs = held_out(samples, start, result.leave_one_out);
   result.step_time = {score_errors(pairs.time_before), score_errors(pairs.time_after)};
   result.memory = {score_errors(pairs.memory_before), score_errors(pairs.memory_after)};
+  result.unseen = interval_of(pairs.time_after);
+  result.traced = static_cast<int>(std::count_if(samples.begin(), samples.end(), traced));
 
   Samples all;
   for (const Sample& sample : samples) all.push_back(&sample);

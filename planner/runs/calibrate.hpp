@@ -6,6 +6,7 @@
 
 #include "formulas/calibration_fields.hpp"
 #include "planner/runs/validate.hpp"
+#include "planner/uncertainty.hpp"
 
 namespace plan {
 
@@ -28,12 +29,16 @@ struct CalibrationResult {
   std::vector<ScoredRun> skipped{};  ///< with their reasons
   bool leave_one_out = false;        ///< held-out runs one at a time, else every fifth
   HeldOut step_time{}, memory{};
+  int traced = 0;  ///< of the runs, those that say where their time went
+  Interval
+      unseen{};  ///< 90 % interval of the step of a layout like these that was not run, as factors on its prediction
 };
 
 /// Fits the constants of kCalibrationFields to measured runs, which start from the calibration of the clusters that
 /// `catalogue` gives. Least squares of ln(predicted / measured) of step times, and of memory readings that hold the
 /// allocator's reserve, with a soft-L1 loss, so that wild runs do not decide, and a Gaussian prior on the logarithm of
-/// each constant, so that what the runs do not tell stays as it was. Needs three runs.
+/// each constant, so that what the runs do not tell stays as it was. Where a run says how long the parts of its step
+/// took (plan-runs(5)), each part is fitted too, as a share of the step. Needs three runs.
 [[nodiscard]] Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& catalogue,
                                                   const ValidateOptions& options = {});
 

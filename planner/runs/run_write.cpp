@@ -91,6 +91,12 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   if (measured.step_time_s > 0) run.step_time_s = measured.step_time_s, run.time_from = "step";
   if (measured.peak_memory_gib > 0)
     run.peak_memory_gib = measured.peak_memory_gib, run.memory_kind = measured.memory_kind;
+  for (const auto& [part, seconds] : measured.parts) {
+    const std::string key = part + "_s", value = fmt::format("{:.6g}", seconds);
+    run.notes += fmt::format("{}{}={}", run.notes.empty() ? "{" : " ", key, value);
+    run.facts[key] = value;
+  }
+  if (!run.notes.empty()) run.notes += "}";
   const Result<RunProblem> again = problem_of(run, catalogue);
   if (!again) return tl::unexpected(again.error());
   const Model& model = again->problem.model;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/runs/run_problem.hpp"
 
@@ -12,6 +14,8 @@ struct MeasuredFigures {
   double step_time_s = 0;      ///< 0: not measured
   double peak_memory_gib = 0;  ///< 0: not measured
   std::string memory_kind{};
+  /// Seconds of the step by part, of a trace: "compute" and 1.25. They stand in front of the notes as facts.
+  std::vector<std::pair<std::string, double>> parts{};
 };
 
 /// A job and what was measured of it as a run, in the words of plan-runs(5). What the schema cannot say, so that the

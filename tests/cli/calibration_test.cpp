@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "cli/report/calibration.hpp"
 #include "cli/request/run_files.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/runs/diagnosis.hpp"
 #include "presets/reader.hpp"
 
 using namespace plan;
@@ -38,11 +41,11 @@ std::vector<Run> jobs() {
   return read_runs(text, "jobs").value();
 }
 
-/// The jobs, measured on a cluster of these constants.
-std::vector<Run> measured_on(const Calibration& truth) {
+/// The jobs, measured on a cluster.
+std::vector<Run> measured_on(const Cluster& truth) {
   std::vector<Run> runs = jobs();
   for (Run& run : runs) run.step_time_s = 1;
-  const Validation ideal = validate(runs, preset_catalogue({}, cluster_with(truth)));
+  const Validation ideal = validate(runs, preset_catalogue({}, truth));
   std::vector<Run> out;
   for (const ScoredRun& scored : ideal.runs)
     if (scored.step_time) {
@@ -52,6 +55,11 @@ std::vector<Run> measured_on(const Calibration& truth) {
   return out;
 }
 
+std::vector<Run> with_more(std::vector<Run> runs, const std::vector<Run>& more) {
+  runs.insert(runs.end(), more.begin() + 10, more.begin() + 14);
+  return runs;
+}
+
 double gap(double found, double truth) { return std::abs(found / truth - 1); }
 
 }  // namespace
@@ -59,7 +67,7 @@ double gap(double found, double truth) { return std::abs(found / truth - 1); }
 TEST_CASE("a calibration recovers the constants that made the runs") {
   Calibration truth;
   truth.gemm *= 0.9, truth.attention *= 0.85, truth.scale_up *= 0.8, truth.scale_out *= 0.7;
-  const std::vector<Run> runs = measured_on(truth);
+  const std::vector<Run> runs = measured_on(cluster_with(truth));
   REQUIRE(runs.size() > 60);
   const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
   CHECK(gap(found.calibration.gemm, truth.gemm) < 0.02);
@@ -75,7 +83,7 @@ TEST_CASE("a calibration recovers the constants that made the runs") {
 TEST_CASE("a wild run does not decide") {
   Calibration truth;
   truth.gemm *= 0.9;
-  std::vector<Run> runs = measured_on(truth);
+  std::vector<Run> runs = measured_on(cluster_with(truth));
   *runs[7].step_time_s *= 5;
   CHECK(gap(calibrate(runs, preset_catalogue({}))->calibration.gemm, truth.gemm) < 0.03);
 }
@@ -83,7 +91,7 @@ TEST_CASE("a wild run does not decide") {
 TEST_CASE("three runs suffice, and two do not") {
   Calibration truth;
   truth.gemm *= 0.9;
-  std::vector<Run> runs = measured_on(truth);
+  std::vector<Run> runs = measured_on(cluster_with(truth));
   runs.resize(3);
   const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
   CHECK(found.leave_one_out);
@@ -103,8 +111,71 @@ TEST_CASE("three runs suffice, and two do not") {
   CHECK(calibrate(runs, preset_catalogue({})).error()[0].code == "too_few_runs");
 }
 
+TEST_CASE("twenty steps of an unknown cluster: unseen layouts within 3 %, and an interval that holds nine in ten") {
+  std::mt19937 random(29);
+  std::normal_distribution<double> normal;
+  constexpr double kNoise = 0.03;
+  int unseen = 0, held = 0;
+  std::string told;
+  const int worlds = oracle::rounds(8);
+  for (int world = 0; world < worlds; ++world) {
+    Calibration truth;
+    for (const CalibrationField& field : kCalibrationFields) truth.*field.value *= std::exp(0.2 * normal(random));
+    Cluster cluster = cluster_with(truth);
+    for (Tier& tier : cluster.tiers) {  // of what is not fitted, too
+      tier.bandwidth = tier.bandwidth * std::exp(0.2 * normal(random));
+      tier.latency = tier.latency * std::exp(0.3 * normal(random));
+    }
+    cluster.gpu.memory_bandwidth = cluster.gpu.memory_bandwidth * std::exp(0.1 * normal(random));
+    std::vector<Run> runs = measured_on(cluster);
+    std::shuffle(runs.begin(), runs.end(), random);
+    for (Run& run : runs) *run.step_time_s *= std::exp(kNoise * normal(random));
+    const std::vector<Run> seen(runs.begin(), runs.begin() + 20);
+    const std::vector<Run> others(runs.begin() + 20, runs.end());
+    const CalibrationResult found = calibrate(seen, preset_catalogue({})).value();
+    CHECK(found.leave_one_out);
+    std::vector<double> errors;
+    for (const ScoredRun& run : validate(others, preset_catalogue({}, cluster_with(found.calibration))).runs) {
+      if (!run.step_time) continue;
+      const double ratio = run.step_time->measured / run.step_time->predicted;
+      errors.push_back(std::abs(ratio - 1));
+      ++unseen, held += ratio >= found.unseen.low && ratio <= found.unseen.high ? 1 : 0;
+    }
+    REQUIRE(errors.size() > 30);
+    std::nth_element(errors.begin(), errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2), errors.end());
+    CHECK(errors[errors.size() / 2] < 0.03);
+    told += fmt::format(" {:.3f}/{:.3f}/{}", errors[errors.size() / 2], found.unseen.high, held);
+  }
+  MESSAGE("held ", held, " of ", unseen, ": ", told);
+  CHECK(held >= 0.85 * unseen);
+  CHECK(held <= 0.95 * unseen);
+}
+
+TEST_CASE("where the time went tells what the whole step cannot") {
+  Calibration truth;
+  truth.gemm *= 0.9, truth.scale_up *= 0.7, truth.scale_out *= 1.3;
+  std::vector<Run> runs = measured_on(cluster_with(truth));
+  runs.resize(3);
+  const CalibrationResult totals = calibrate(runs, preset_catalogue({})).value();
+  const Catalogue known = preset_catalogue({}, cluster_with(truth));
+  for (Run& run : runs) {
+    const RunProblem job = problem_of(run, known).value();
+    const StepParts parts = parts_of(job.problem, estimate(job.problem, job.layout));
+    for (std::size_t i = 1; i < parts.size(); ++i)
+      run.facts[std::string(kObservableNames[i]) + "_s"] = fmt::format("{:.6g}", parts[i]);
+  }
+  const CalibrationResult terms = calibrate(runs, preset_catalogue({})).value();
+  CHECK(totals.traced == 0);
+  CHECK(terms.traced == 3);
+  CHECK(gap(terms.calibration.gemm, truth.gemm) < gap(totals.calibration.gemm, truth.gemm));
+  CHECK(gap(terms.calibration.scale_up, truth.scale_up) < gap(totals.calibration.scale_up, truth.scale_up));
+  runs[0].facts["tp_s"] = "soon";
+  const CalibrationResult skipped = calibrate(with_more(runs, measured_on(cluster_with(truth))), known).value();
+  CHECK(skipped.skipped.size() == 1);
+}
+
 TEST_CASE("what the runs do not tell stays") {
-  std::vector<Run> runs = measured_on({});
+  std::vector<Run> runs = measured_on(cluster_with({}));
   const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
   for (const FittedConstant& c : found.constants) CHECK(gap(c.after, c.before) < 0.01);
 }
@@ -132,7 +203,7 @@ TEST_CASE("a profile reads back") {
 }
 
 TEST_CASE("the report adds up") {
-  std::vector<Run> runs = measured_on({});
+  std::vector<Run> runs = measured_on(cluster_with({}));
   runs.resize(4);
   runs[3].model = "gpt-9";
   const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();

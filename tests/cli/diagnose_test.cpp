@@ -143,6 +143,17 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
   refused(with_job({"diagnose", "--log", folder.write("a.log", "nothing here\n")}), "no line of a training step");
   refused(with_job({"diagnose", "--log", folder.write("b.log", megatron_log(5, 256))}), "is of steps of 256 sequences");
   refused(with_job({"diagnose", "--trace", folder.write("t.json", "{}")}), "no kernel");
+  refused(with_job({"diagnose", "--log", folder.write("c.log", megatron_log(0.01))}), "at the peak of 64 x");
+  // nanotron counts a batch in tokens, rounded to three digits; its early releases in sequences.
+  const auto nanotron = [&](const char* batch) {
+    std::string text;
+    for (int i = 0; i < 20; ++i)
+      text += fmt::format("iteration: {} / 100 | time_per_iteration_ms: {}K | global_batch_size: {} | lm_loss: 2\n", i,
+                          estimate()["step_time_s"].get<double>(), batch);
+    return folder.write("n.log", text);
+  };
+  for (const char* same : {"4.19M", "512"}) CHECK(run(with_job({"diagnose", "--log", nanotron(same)})).status == 0);
+  refused(with_job({"diagnose", "--log", nanotron("2.1M")}), "sequences or tokens");
 }
 
 TEST_CASE("a diagnosed run is appended as a row that validates") {

@@ -227,8 +227,9 @@ TEST_CASE("skipped steps are counted as each framework counts them, and memory i
       must_read(megatron(0) +
                 "[INFO] [utils.py:782:see_memory_usage] MA 20.5 GB         Max_MA 40.5 GB         CA 50.0 GB         "
                 "Max_CA 51 GB "
-                "\n Memory usage: 100.00MiB. Peak allocated 41984.00MiB. Peak reserved: 1024.00MiB\n");
-  CHECK(log.find(LogFigure::Allocated)->largest() == 41.0 * 1073741824.0);
+                "\n Memory usage: 100.00MiB. Peak allocated 41984.00MiB. Peak reserved: 1024.00MiB\n"
+                " Memory usage: 100.00MiB. Peak allocated: 43008.00MiB. Peak reserved: 1024.00MiB\n");
+  CHECK(log.find(LogFigure::Allocated)->largest() == 42.0 * 1073741824.0);
   CHECK(log.find(LogFigure::Reserved)->largest() == 51.0 * 1073741824.0);
 }
 
@@ -246,6 +247,12 @@ TEST_CASE("the Trainer and LLaMA-Factory: bars faster than a second, means, tota
       "[INFO|2026-01-01 00:00:00] {'loss': 0.9, 'learning_rate': 1.0e-05, 'epoch': 0.1, 'throughput': 5000.5}\n");
   CHECK(factory.dialect == "LLaMA-Factory");
   CHECK(factory.find(LogFigure::TokensPerSecondSoFar)->last() == 5000.5);
+  const MeasuredLog file = must_read(
+      "{\"current_steps\": 10, \"total_steps\": 100, \"loss\": 0.9, \"percentage\": 10.0, \"throughput\": 5123.4, "
+      "\"total_tokens\": 81920, \"vram_allocated\": 40.5, \"vram_reserved\": 44.25}\n");
+  CHECK(file.dialect == "LLaMA-Factory");
+  CHECK(file.find(LogFigure::TokensPerSecondSoFar)->last() == 5123.4);
+  CHECK(file.find(LogFigure::Reserved)->largest() == 44.25 * 1073741824.0);
 }
 
 TEST_CASE("a log may be cut anywhere") {

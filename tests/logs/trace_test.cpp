@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <fstream>
 #include <random>
 
@@ -35,19 +36,20 @@ std::vector<Kernel> random_kernels(std::mt19937& random) {
   return kernels;
 }
 
-std::string kineto(const std::vector<Kernel>& kernels) {
+/// `begin`: microseconds of the clock when the first step starts.
+std::string kineto(const std::vector<Kernel>& kernels, std::int64_t begin = 1000000) {
   std::string out =
       "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100\"}],\n\"traceEvents\": [";
   for (int i = 0; i < kSteps; ++i)
     out += fmt::format(
         R"({{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{}","pid":1,"tid":1,"ts":{},"dur":{}}},)", i,
-        1000000 + i * kStep, kStep);
+        begin + i * kStep, kStep);
   out +=
       R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":5,"dur":1e6,"args":{"Input Dims":[[1,2],[]]}})";
   for (const Kernel& k : kernels) {
     const char* group = k.kind == 3 ? "TENSOR_MODEL_PARALLEL_GROUP" : "DATA_PARALLEL_GROUP";
     out += fmt::format(R"(,{{"ph":"X","cat":"{}","name":"{}","pid":0,"tid":7,"ts":{}.0,"dur":{},"args":{{"stream":7)",
-                       k.kind == 5 ? "gpu_memcpy" : "kernel", kNames[k.kind], 1000000 + k.start, k.duration);
+                       k.kind == 5 ? "gpu_memcpy" : "kernel", kNames[k.kind], begin + k.start, k.duration);
     if (k.kind == 3 || k.kind == 4)
       out += fmt::format(R"(,"Process Group Description":"{}","Group size":8,"Collective name":"x","grid":[1,2,3])",
                          group);
@@ -123,6 +125,26 @@ TEST_CASE("parts of a step are what a painter of microseconds sees") {
       CHECK(times.steps == kSteps - 1);
       check(times.parts, painted(kernels, 1));
     }
+  }
+}
+
+TEST_CASE("a clock that counts from 1970 blurs no kernel, and old profilers' words are known") {
+  std::mt19937 random(9);
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<Kernel> kernels = random_kernels(random);
+    for (Kernel& kernel : kernels) kernel.duration = 1 + kernel.duration % 3;
+    std::string text = kineto(kernels, 1712170361123456);
+    if (i > 2) {
+      for (const auto& [now, before] :
+           {std::pair<std::string, std::string>{"\"kernel\"", "\"Kernel\""}, {"\"gpu_memcpy\"", "\"Memcpy\""}})
+        for (std::size_t at = text.find(now); at != std::string::npos; at = text.find(now, at + 1))
+          text.replace(at, now.size(), before);
+    }
+    const Result<Trace> trace = first_of(read_traces(folder.write("t.json", text)));
+    REQUIRE(trace.has_value());
+    const StepParts found = trace_times(*trace, parts_of(*trace), 0).parts, expected = painted(kernels, 1);
+    for (std::size_t part = 0; part < found.size(); ++part) CHECK(std::abs(found[part] - expected[part]) < 1e-9);
   }
 }
 
