@@ -33,8 +33,11 @@ std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) 
   return candidates;
 }
 
-bool sequence_parallel(const Problem& problem, int tp) {
-  return tp > 1 && problem.fixed.sequence_parallel.value_or(splits_sequence(problem.framework));
+/// Where nobody fixed it: as the framework does, and off where tp does not divide a context rank's tokens. Where it
+/// does, splitting them too keeps less and moves as much.
+bool sequence_parallel(const Problem& problem, const Layout& grid) {
+  const bool divides = problem.training.seq % (std::int64_t{grid.cp} * grid.tp) == 0;
+  return grid.tp > 1 && problem.fixed.sequence_parallel.value_or(divides && splits_sequence(problem.framework));
 }
 
 /// All-to-all parts of a hybrid context group: proper divisors.
@@ -242,7 +245,7 @@ std::int64_t FamilyWalk::run() {
         Layout layout;
         layout.tp = tp, layout.cp = cp, layout.pp = pp;
         layout.dp = problem_.fixed.dp.value_or(static_cast<int>(std::max<std::int64_t>(1, problem_.gpus / inner)));
-        layout.sequence_parallel = sequence_parallel(problem_, tp);
+        layout.sequence_parallel = sequence_parallel(problem_, layout);
         if (problem_.fixed.sequence_parallel.value_or(false) && !layout.sequence_parallel) continue;
         if (passes(layout, Level::Grid)) experts(layout);
       }

@@ -152,6 +152,7 @@ Problem widened(Problem problem, std::mt19937& random) {
   if (chance(random, 30)) training.packed_length = 700;
   training.stack.flash_attention = chance(random, 80);
   training.global_batch = pick<std::int64_t>(random, {1, 6, 15, 20, 48, 120});
+  if (chance(random, 20)) training.seq = pick<std::int64_t>(random, {1500, 1536, 1541});
   const int gpus = pick(random, {1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16});
   problem.gpus = std::min(gpus, problem.gpus < 8 ? 8 : 16);
   Fixed& fixed = problem.fixed;
