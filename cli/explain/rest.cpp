@@ -12,7 +12,6 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/nccl_buffers.hpp"
-#include "formulas/transient.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
@@ -160,106 +159,6 @@ Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
 
 namespace {
 
-/// What is there at every instant beside states and activations.
-Explanation always_there(const Plan& plan, const MemoryModel& model, const StageContent& content, int stage, bool moe,
-                         double bytes) {
-  const Training& training = plan.problem.training;
-  const Stack& stack = training.stack;
-  const GpuGeneration platform = generation(plan.problem.cluster.gpu.architecture);
-  const double kernels = stack.transformer_engine ? gemm_workspace(platform) : 0;
-  ExplainedSum sum;
-  sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
-  sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
-  if (content.head || moe)
-    sum.add(
-        {"t", torch_workspaces(platform, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
-  if (moe && stack.grouped_gemm)
-    sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
-  if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
-  if (stage > 0)
-    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout),
-             "gradient that was sent to the stage before", "model and layout"});
-  double covered = 0;
-  for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;
-  if (bytes - covered > 0.5)
-    sum.add({"g", bytes - covered,
-             "cached gradients, one of each weight's shape; buckets; pools of CUDA graphs; the loader's mask",
-             "model and stack"});
-  Explanation out = explained("there at every instant", sum.equation, bytes, "bytes", std::move(sum.symbols),
-                              "TransformerEngine and PyTorch sources");
-  out.name = "r";
-  return out;
-}
-
-/// What is alive at the instant at which the stage peaks.
-Explanation alive_at_peak(const Plan& plan, int stage) {
-  const Layout& layout = plan.best.layout;
-  const CostModel costs(plan.problem, split_of(layout));
-  const Stages stages = plan_stages(plan.problem, costs, layout);
-  const auto rank = static_cast<std::size_t>(stage);
-  const StageContent& content = stages.contents[static_cast<std::size_t>(stages.content_of[rank])];
-  const MemoryModel model(plan.problem, layout);
-  const double held_here = held(pipeline_of(plan.problem, layout), stage);
-  const StageSums sums = model.sums(content);
-  const ShardedMemory sharded = model.sharded(layout, stage, content, sums);
-  const ActivityMemory activity = model.activity(layout, content, sums, held_here);
-  const std::string_view instant = model.peak_instant(layout, stage, content, held_here);
-  constexpr const char* kShape = "model and layout";
-  ExplainedSum sum;
-  if (instant == "optimizer step") {
-    sum.add({"s", sharded.step, "added by the optimizer for its own duration", "optimizer"});
-  } else if (instant == "layer backward") {
-    sum.add({"b", activity.backward, "gradients and rebuilt tensors of one layer", kShape});
-    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
-  } else if (instant == "loss" || instant == "head backward") {
-    const EndMemory& ends = model.ends();
-    sum.add({"b", instant == "loss" ? ends.loss_transient : ends.head_backward,
-             instant == "loss" ? "logits in all copies" : "gradients of logits and of the head's input", kShape});
-    sum.add({"w", sharded.head, "weights gathered for it", kShape});
-  } else if (instant == "head reduction") {
-    sum.add({"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShape});
-  } else if (instant == "embedding backward") {
-    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
-    sum.add({"w", sharded.embedding, "weights and gradients gathered for it", kShape});
-  } else {
-    sum.add({"b", activity.forward, "alive while one layer's forward runs", kShape});
-    sum.add({"w", sharded.forward, "weights gathered for it", kShape});
-  }
-  sum.add("", "workspaces, cached gradients, gathered inputs",
-          always_there(plan, model, content, stage, sums.moe, sharded.resident));
-  const StageMemory& memory = memory_of(plan, stage);
-  Explanation out =
-      explained(fmt::format("alive at the peak of the stage: {}", instant), sum.equation,
-                value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols),
-                "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks", std::move(sum.parts));
-  out.name = "a";
-  return out;
-}
-
-/// What the allocator holds and cannot hand out.
-Explanation allocator_holds(const Plan& plan, int stage) {
-  const StageMemory& memory = memory_of(plan, stage);
-  const bool pages = plan.problem.training.stack.expandable_segments;
-  const double share = allocator_reserve(pages), usual = plan.problem.cluster.calibration.allocator_reserve;
-  const double alive = value(memory.total() - memory.reserve - memory.communication - memory.context);
-  const double pools = value(memory.reserve) - share * usual * alive;
-  Explanation out = explained(
-      "what the allocator holds but cannot hand out", pools > 2 ? "u*f*(S + A + T) + p" : "u*f*(S + A + T)",
-      value(memory.reserve), "bytes",
-      {{"f", share, pages ? "with expandable segments" : "without expandable segments", "stack"},
-       {"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
-       {"S", value(memory.weights + memory.grads + memory.optimizer), "weights, gradients and optimizer states",
-        "plan explain memory"},
-       {"A", value(memory.activations), "activations", "plan explain activations"},
-       {"T", value(memory.transient - memory.reserve), "alive at the peak", "plan explain transient.a"}},
-      "reserved against allocated peaks of published runs");
-  if (pools > 2)
-    out.symbols.push_back(
-        {"p", pools, "pool that gathers fill on their own stream, less what is alive of it", "stack"});
-  out.name = "r";
-  return out;
-}
-
 /// One group's share of NCCL's buffers.
 Explanation nccl_group(const NcclGroup& group, const NcclMemory& measured, const std::string& name) {
   constexpr const char* kSource = "NCCL sources";
@@ -312,15 +211,6 @@ ExplainedSum nccl_sum(const Plan& plan) {
 }
 
 }  // namespace
-
-Result<Explanation> explain_transient(const Plan& plan, int stage) {
-  const StageMemory& memory = memory_of(plan, stage);
-  return explained(fmt::format("memory of stage {} that lives for an instant", stage), "a + r", value(memory.transient),
-                   "bytes",
-                   {{"a", value(memory.transient - memory.reserve), "alive at the peak", {}},
-                    {"r", value(memory.reserve), "what the allocator holds but cannot hand out", {}}},
-                   {}, {alive_at_peak(plan, stage), allocator_holds(plan, stage)});
-}
 
 Result<Explanation> explain_communication(const Plan& plan, int stage) {
   ExplainedSum sum = nccl_sum(plan);
