@@ -135,6 +135,12 @@ void sharding(Builder& builder) {
   std::string flag = args.has("zero-stage") ? "zero-stage" : "use-distributed-optimizer";
   int zero = args.has("zero-stage") ? builder.count("zero-stage", "zero", 0, 0) : args.has(flag) ? 1 : 0;
   if (zero > 3) builder.wrong("zero-stage", "takes 0, 1, 2 or 3");
+  if (zero == 0 && args.has("deepspeed") && args.has("bf16")) {  // DeepSpeed runtime/bf16_optimizer.py
+    zero = 1;
+    builder.job.notes.push_back(
+        {"bf16_shards", fmt::format("{}: DeepSpeed's optimizer for bf16 shards its states at stage 0, too: zero 1",
+                                    args.where(args.has("zero-stage") ? "zero-stage" : "deepspeed"))});
+  }
   if (args.has("use-megatron-fsdp") || args.has("use-custom-fsdp")) {
     flag = args.has("data-parallel-sharding-strategy") ? "data-parallel-sharding-strategy"
            : args.has("use-megatron-fsdp")             ? "use-megatron-fsdp"
@@ -151,7 +157,7 @@ void sharding(Builder& builder) {
   else if (args.has(flag))
     state(builder.job, "zero", fmt::format("{}", zero), args.where(flag));
   else
-    assume(builder.job, "zero", "0", "Megatron-LM");
+    assume(builder.job, "zero", fmt::format("{}", zero), zero > 0 ? "DeepSpeed's bf16 optimizer" : "Megatron-LM");
   const int instances = args.has("num-distributed-optimizer-instances")
                             ? builder.count("num-distributed-optimizer-instances", "copies", 1)
                             : 1;

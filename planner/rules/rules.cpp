@@ -117,8 +117,9 @@ constexpr Rule kRules[] = {
        return fmt::format("dp {} leaves {} of {} sequences over", l.dp, p.training.global_batch % l.dp,
                           p.training.global_batch);
      }},
+    // Embedding and head may have ranks of their own where the split is stated: 70 layers on 72 ranks trained BLOOM.
     {"layers_fill_stages", "every pipeline rank has a layer", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth(); }, 0,
+     [](const Problem& p, const Layout& l) { return l.pp <= p.model.depth() + (p.fixed.chunk_layers ? 2 : 0); }, 0,
      [](const Problem& p, const Layout& l) { return fmt::format("pp {} for {} layers", l.pp, p.model.depth()); }},
     {"stages_uneven", "no third of the pipeline idles because layers do not divide, unless pp is fixed", Level::Grid,
      kAllFrameworks,

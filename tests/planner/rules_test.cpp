@@ -40,6 +40,12 @@ TEST_CASE("each rule rejects what it names") {
   CHECK(broken(problem, layout) == "gpus_divide");
   layout = good, layout.tp = 1, layout.pp = 64, layout.dp = 1;
   CHECK(broken(problem, layout) == "layers_fill_stages");
+  Problem stated = problem;  // embedding and head on ranks of their own, as BLOOM was trained
+  stated.gpus = 34, layout.pp = 34, layout.sequence_parallel = false;
+  CHECK(broken(stated, layout) == "layers_fill_stages");
+  layout.chunk_layers.assign(34, 1), layout.chunk_layers.front() = layout.chunk_layers.back() = 0;
+  stated.fixed.chunk_layers = layout.chunk_layers;
+  CHECK(broken(stated, layout) == "");
   layout = good, layout.tp = 16, layout.pp = 1, layout.dp = 4;
   CHECK(broken(problem, layout) == "tp_leaves_scale_up");
   layout = good, layout.micro_batch = 64;
