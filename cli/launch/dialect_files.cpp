@@ -241,6 +241,7 @@ Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& 
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_verl(const LaunchSource& source) {
+  if (!is_shell(source) && has(source, "strategy: fsdp") && !has(source, "strategy: megatron")) return false;
   return has(source, "actor_rollout_ref") && has(source, "megatron") &&
          (is_shell(source) || has(source, "\ndata:") || has(source, "data."));
 }

@@ -223,13 +223,17 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_vie
     if (!own) return own;
     keys.insert(own->begin(), own->end());
   }
+  interpolate(keys);
   return keys;
 }
 
 }  // namespace
 
+/// Overrides of a command, or a whole configuration as hydra prints it.
 bool is_verl_fsdp(const LaunchSource& source) {
-  return is_shell(source) && has(source, "actor_rollout_ref.") && !has(source, "megatron") && has(source, "verl.");
+  if (!is_shell(source))
+    return has(source, "actor_rollout_ref:") && has(source, "strategy: fsdp") && !has(source, "strategy: megatron");
+  return has(source, "actor_rollout_ref.") && !has(source, "megatron") && has(source, "verl.");
 }
 
 Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -239,6 +243,7 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
 }
 
 bool is_verl_sft(const LaunchSource& source) {
+  if (!is_shell(source)) return has(source, "partial_pretrain:") && has(source, "trainer:") && has(source, "data:");
   return is_shell(source) && has(source, "sft_trainer") && has(source, "verl.trainer") && !has(source, "megatron");
 }
 

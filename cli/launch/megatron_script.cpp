@@ -244,6 +244,12 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
     return fail(std::move(*error));
   const bool ascend = for_ascend(source);
   MegatronArgs args = read_megatron_words(words, source.path, errors, notes, !plain || ascend);
+  if (args.has("yaml-cfg")) {
+    if (const std::optional<LaunchSource> file = beside(source, args.text("yaml-cfg")))
+      return read_yaml_arguments(*file, facts);
+    return fail({"missing_file", fmt::format("{}: all arguments stand in `{}`, which is not beside the script",
+                                             args.where("yaml-cfg"), args.text("yaml-cfg"))});
+  }
   take_environment(launch, source, args);
   follow_deepspeed(source, args);
   settle_forks(args);

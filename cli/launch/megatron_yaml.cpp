@@ -82,6 +82,20 @@ bool is_megatron_yaml(const LaunchSource& source) {
   return has("pre_trainer:") && has("framework: megatron\n") && has("modules:");
 }
 
+/// The file's sections are those of Megatron core's two configurations; everything else stands outside them.
+Result<LaunchJob> read_yaml_arguments(const LaunchSource& file, const LaunchFacts& facts) {
+  const Result<DialectKeys> keys = keys_of_yaml(file);
+  if (!keys) return fail(keys.error());
+  DialectKeys flat;
+  for (const auto& [key, value] : *keys) {
+    std::string name = key;
+    for (const std::string_view section : {"language_model.", "model_parallel."})
+      if (name.starts_with(section)) name.erase(0, section.size());
+    flat.emplace(name == "num_moe_experts" ? "num_experts" : name, value);
+  }
+  return job_of(flat, file.path, facts, true);
+}
+
 Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
   const Result<DialectKeys> keys = keys_of_yaml(source);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/hugging_face.hpp"
 
 namespace plan {
@@ -19,7 +20,10 @@ constexpr OtherTool kTools[] = {
     {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration", "^train_loader:"}, {}},
     {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "train_batch_size:"}},
     {"an InternEvo configuration", kState, {"gradient_checkpointing", "HIDDEN_SIZE"}, {}},
-    {"a verl configuration whose actor runs under FSDP", kState, {"actor_rollout_ref"}, {"fsdp_config", "ulysses"}},
+    {"a part of a verl configuration whose actor runs under FSDP",
+     kState,
+     {"actor_rollout_ref"},
+     {"fsdp_config", "ulysses"}},
     {"an experiment of torchforge", kState, {"^trainer:", "^policy:", "^ref_model:"}, {}},
     {"a FlagScale experiment",
      "give the file under `train/` that it names, or state the job with flags",
@@ -86,7 +90,7 @@ const OtherTool* other_tool(const LaunchSource& source) {
   if (source.path.ends_with(".py") && source.text.find("torchtitan") == std::string::npos)
     for (const auto& [module, tool] : kPrograms)
       if (imports(source.text, module)) return &tool;
-  if (is_shell(source) || source.path.ends_with(".py")) return nullptr;
+  if (is_shell(source) || source.path.ends_with(".py") || is_verl_fsdp(source)) return nullptr;
   if (stands(source.text, "^work_group:") && stands(source.text, "^modules:") &&
       !stands(source.text, "framework: megatron\n") && !stands(source.text, "framework: torchtitan"))
     return &kPrimus;

@@ -78,6 +78,8 @@ TEST_CASE("flags of forks mean what they mean there") {
   const LaunchJob old = job_of("a.sh", start + "--checkpoint-activations --zero-stage 2 --deepspeed\n");
   CHECK(old.fixed.recompute->kind == RecomputeKind::Full);
   CHECK(old.fixed.zero == 2);
+  CHECK(job_of("a.sh", start + "--zero-stage 0 --deepspeed --bf16\n").fixed.zero == 1);
+  CHECK(job_of("a.sh", start + "--zero-stage 0\n").fixed.zero == 0);
   const LaunchJob ulysses = job_of("b.sh", start + "--ds-sequence-parallel-size 4\n");
   CHECK(ulysses.fixed.cp == 4);
   CHECK(ulysses.fixed.cp_kind == CpKind::Ulysses);
@@ -287,6 +289,27 @@ TEST_CASE("nothing that a file says is run") {
                            "--vocab-size 32000 --tensor-model-parallel-size $(expr 1 + $(touch " + mark + "))\n";
   (void)files.read("run.sh", text);
   CHECK_FALSE(std::filesystem::exists(mark));
+}
+
+TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {
+  const Files files;
+  files.folder.write("gpt.yaml",
+                     "language_model:\n  num_layers: 32\n  hidden_size: 4096\n  num_attention_heads: 32\n"
+                     "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
+                     "  num_moe_experts: null\n  add_bias_linear: False\nmodel_parallel:\n"
+                     "  tensor_model_parallel_size: 4\n  sequence_parallel: True\n  bf16: True\n"
+                     "micro_batch_size: 2\nglobal_batch_size: 64\nseq_length: 2048\nmax_position_embeddings: 2048\n"
+                     "vocab_size: 32000\ntokenizer_type: NullTokenizer\nuse_distributed_optimizer: True\n");
+  const std::string script = "#!/bin/bash\ntorchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --yaml-cfg ";
+  const Result<LaunchJob> job = files.read("run.sh", script + "gpt.yaml\n");
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->gpus == 16);
+  CHECK(job->fixed.tp == 4);
+  CHECK(job->fixed.zero == 1);
+  CHECK(job->fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(job->training->global_batch == 64);
+  CHECK(job->model->depth() == 32);
+  CHECK(error_of("run.sh", script + "other.yaml\n") == "missing_file");
 }
 
 }  // namespace plan
