@@ -53,11 +53,12 @@ int run_capture(const Args& args, Streams& streams) {
   if (!args.quiet) {
     const std::string notice = fmt::format(
         "note: running `{}` in a scratch folder, for at most {:g} s; launchers and python only write down their "
-        "words\n",
-        fmt::join(args.words, " "), seconds);
+        "words{}\n",
+        fmt::join(args.words, " "), seconds,
+        args.resolve ? ", and programs of hydra's run to print their configuration" : "");
     static_cast<void>(write_all(STDERR_FILENO, as_utf8(for_people(notice, false))));
   }
-  const Result<Capture> capture = capture_command(args.words, seconds);
+  const Result<Capture> capture = capture_command(args.words, seconds, args.resolve);
   if (!capture) {
     const bool interrupted = capture.error().front().code == "interrupted";
     const int status = report_errors(capture.error(), streams, "captured");

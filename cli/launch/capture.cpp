@@ -80,6 +80,7 @@ class Scratch {
     text.replace(text.find(kPlace), kPlace.size(), pattern);
     std::ofstream(root_ / "stand-in", std::ios::binary) << text;
     fs::permissions(root_ / "stand-in", fs::perms::owner_all, failed);
+    std::ofstream(root_ / "resolve.py", std::ios::binary) << kResolve;
     for (const auto* names : {&recorded_programs(), &followed_programs(), &inert_programs()})
       for (const std::string_view name : *names) fs::create_symlink("../stand-in", root_ / "bin" / name, failed);
     failed.clear();
@@ -148,13 +149,14 @@ Words as_run(const Words& command, Scratch& scratch) {
 }
 
 /// Never returns: the child of fork() becomes the command.
-[[noreturn]] void become(const Words& words, const fs::path& root, const fs::path& folder) {
+[[noreturn]] void become(const Words& words, const fs::path& root, const fs::path& folder, bool resolve) {
   ::setpgid(0, 0);
   const char* old = std::getenv("PATH");
   const std::string path = old == nullptr ? "/usr/local/bin:/usr/bin:/bin" : old;
   ::setenv("PLAN_CAPTURE", root.c_str(), 1);
   ::setenv("PLAN_CAPTURE_PATH", path.c_str(), 1);
   ::setenv("PATH", ((root / "bin").string() + ":" + path).c_str(), 1);
+  ::setenv("PLAN_CAPTURE_RESOLVE", resolve ? "1" : "", 1);
   ::unsetenv("BASH_ENV"), ::unsetenv("ENV");
   const int in = ::open("/dev/null", O_RDONLY);
   const int log = ::open((root / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -286,6 +288,7 @@ void collect(const Scratch& scratch, Capture& capture) {
     for (const std::string& line : split(read_file(folder / "launcher"), '\n'))
       if (!line.empty()) call.launcher.push_back(line);
     if (call.words.empty()) continue;
+    call.resolved = scratch.outside(read_file(folder / "resolved"));
     keep_files(call, run_in, scratch, capture);
     capture.calls.push_back(std::move(call));
   }
@@ -309,7 +312,7 @@ std::vector<std::string> last_lines(const Scratch& scratch) {
 
 }  // namespace
 
-Result<Capture> capture_command(const Words& command, double seconds) {
+Result<Capture> capture_command(const Words& command, double seconds, bool resolve) {
   Scratch scratch;
   if (command.empty() || !scratch.prepare())
     return fail(
@@ -322,7 +325,7 @@ Result<Capture> capture_command(const Words& command, double seconds) {
   interrupted_by = 0;
   const auto old_int = std::signal(SIGINT, remember_signal), old_term = std::signal(SIGTERM, remember_signal);
   const pid_t child = ::fork();
-  if (child == 0) become(words, scratch.root(), folder);
+  if (child == 0) become(words, scratch.root(), folder, resolve);
   int status = 0;
   Ended ended = Ended::Yes;
   if (child > 0) {

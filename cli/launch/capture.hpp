@@ -17,6 +17,7 @@ struct CapturedCall {
   std::vector<std::pair<std::string, std::string>> environment{};  ///< what differs from the capturing shell's
   std::string folder{};
   std::vector<std::string> launcher{};  ///< what srun or mpirun was told: `--nodes=4`
+  std::string resolved{};               ///< the configuration that its own parser made of the words; empty: not asked
 };
 
 /// A configuration file that a call names, or that such a file names.
@@ -35,8 +36,10 @@ struct Capture {
 };
 
 /// Runs `command` in a scratch folder that shows the current one, at most `seconds`. Fails where it cannot be started,
-/// takes too long, or starts nothing that a stand-in knows.
-[[nodiscard]] Result<Capture> capture_command(const std::vector<std::string>& command, double seconds);
+/// takes too long, or starts nothing that a stand-in knows. `resolve`: recorded programs of hydra's are run for their
+/// configuration.
+[[nodiscard]] Result<Capture> capture_command(const std::vector<std::string>& command, double seconds,
+                                              bool resolve = false);
 
 /// Schema plan-capture/1: one word a line.
 [[nodiscard]] std::string capture_json(const Capture& capture);

@@ -45,7 +45,7 @@ bool is_call(const Json& call) {
          std::all_of(call["environment"].begin(), call["environment"].end(),
                      [](const Json& v) { return v.is_string(); }) &&
          call.contains("folder") && call["folder"].is_string() && call.contains("launcher") &&
-         is_texts(call["launcher"]);
+         is_texts(call["launcher"]) && (!call.contains("resolved") || call["resolved"].is_string());
 }
 
 bool is_whole(const Json& json) {
@@ -120,6 +120,7 @@ std::string capture_json(const Capture& capture) {
     for (const auto& [name, value] : call.environment) environment[name] = value;
     json["started"].push_back(
         {{"words", call.words}, {"environment", environment}, {"folder", call.folder}, {"launcher", call.launcher}});
+    if (!call.resolved.empty()) json["started"].back()["resolved"] = call.resolved;
   }
   json["files"] = Json::array();
   for (const CapturedFile& file : capture.files) json["files"].push_back({{"name", file.name}, {"text", file.text}});
@@ -145,6 +146,14 @@ Result<LaunchSource> read_capture(const std::string& path, const std::string& te
   auto files = std::make_shared<Files>();
   for (const Json& file : json["files"]) (*files)[file["name"].get<std::string>()] = file["text"].get<std::string>();
   LaunchSource source{path, script_of(json, text), {}, {}, {}, {}};
+  // What the program's own parser made of the words goes before the words, where a reader knows it.
+  if (const Json& last = json["started"].back(); last.contains("resolved")) {
+    const LaunchSource whole{path + " (resolved)", last["resolved"].get<std::string>(), {}, {}, {}, {}};
+    const auto formats = launch_formats();
+    if (std::any_of(formats.begin(), formats.end(),
+                    [&](const LaunchFormat& format) { return format.read != nullptr && format.recognise(whole); }))
+      source = whole;
+  }
   const std::string folder = json["started"].back()["folder"].get<std::string>();
   source.open = [files = std::shared_ptr<const Files>(std::move(files)), folder](std::string_view name) {
     return recorded(files, folder, name);

@@ -24,6 +24,10 @@ record() {
     torchrun* | deepspeed | accelerate*) ;;
     *) printf '%s\n' "$PLAN_CAPTURE_MPI" >>"$PLAN_CAPTURE/calls/$n/launcher" ;;
   esac
+  if [ -n "$PLAN_CAPTURE_RESOLVE" ]; then
+    PATH=$PLAN_CAPTURE_PATH python3 "$PLAN_CAPTURE/resolve.py" "$PLAN_CAPTURE/calls/$n/resolved" "$@" \
+      >>"$PLAN_CAPTURE/notes" 2>/dev/null
+  fi
 }
 
 note() { printf '%s\n' "$*" >>"$PLAN_CAPTURE/notes"; }

@@ -8,6 +8,9 @@ namespace plan {
 /// The script that stands in for every program below; `@RECORDED@` is to become the recorded ones as a pattern.
 extern const std::string_view kStandIn;
 
+/// Python that lets a recorded program's own parser write down its configuration: the file, then the program's words.
+extern const std::string_view kResolve;
+
 /// Programs whose words are written down.
 [[nodiscard]] const std::vector<std::string_view>& recorded_programs();
 /// Programs that start a script of the user's own, which runs.

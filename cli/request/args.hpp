@@ -35,6 +35,7 @@ struct Args {
   Text arguments;
   bool accept_risk = false, force = false, strict = false, pareto = false, names = false, rough = false, json = false,
        ascii = false, quiet = false;
+  bool resolve = false;
   bool help = false, short_help = false, version = false;
 };
 

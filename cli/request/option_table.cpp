@@ -258,6 +258,8 @@ constexpr Option kOptions[] = {
          "probe: longest silence of a rank; capture: longest run of the command",
          "probe: after that it is named and the others stop; ranks have twelve times as long to join. capture: 60 s if "
          "not given."),
+    turn_on("--resolve", kJob, kForCapture, &Args::resolve, "let hydra's programs print their configuration",
+            "Runs each with --cfg job --resolve, where it is installed; it trains nothing."),
     turn_on("--allow-busy", kJob, kForProbe, &Args::allow_busy, "measure GPUs that others use"),
     turn_on("--allow-different", kJob, kForProbe, &Args::allow_different, "measure GPUs of different kinds together"),
     repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,

@@ -205,4 +205,36 @@ TEST_CASE("trainings that differ are no one job, and broken records are errors")
   }
 }
 
+TEST_CASE("a program of hydra's prints its configuration, and that is what is read") {
+  const WorkIn here;
+  // Prints a configuration that its words do not hold, as a configuration store would.
+  const std::string program =
+      "# @hydra.main\nimport sys\nassert sys.argv[-3:] == ['--cfg', 'job', '--resolve'], 'trained'\n"
+      "print('actor_rollout_ref:\\n  model: {path: Qwen/Qwen2.5-7B-Instruct, enable_gradient_checkpointing: true}\\n'\n"
+      "      '  rollout: {n: 4}\\n  actor:\\n    strategy: fsdp\\n    ppo_micro_batch_size_per_gpu: 2\\n'\n"
+      "      '    ppo_mini_batch_size: ' + sys.argv[1].split('=')[1] + '\\n    ulysses_sequence_parallel_size: 2\\n'\n"
+      "      'data: {max_prompt_length: 1024, max_response_length: 3072}\\ntrainer: {nnodes: 2, n_gpus_per_node: "
+      "8}')\n";
+  here.folder.write("package/train.py", program);
+  here.folder.write("run.sh", "python3 -m package.train batch=64\n");
+  const Result<Capture> done = capture_command({"bash", "run.sh"}, 20, true);
+  REQUIRE(done);
+  REQUIRE(done->calls.size() == 1);
+  CHECK(done->notes.empty());
+  const Result<LaunchJob> job = read_launch_files({here.folder.write("job.json", capture_json(*done))});
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->gpus == 16);
+  CHECK(job->fixed.cp == 2);
+  CHECK(job->fixed.cp_kind == CpKind::Ulysses);
+  CHECK(job->training->seq == 4096);
+  CHECK(job->training->global_batch == 256);
+  // Without the flag nothing of it runs, and a program that fails is a note.
+  CHECK(here.capture({"bash", "run.sh"}).calls.front().resolved.empty());
+  here.folder.write("run.sh", "python3 -m package.other batch=64\n");
+  const Result<Capture> missing = capture_command({"bash", "run.sh"}, 20, true);
+  REQUIRE(missing);
+  CHECK(missing->calls.front().resolved.empty());
+  CHECK(missing->notes.size() == 1);
+}
+
 }  // namespace plan
