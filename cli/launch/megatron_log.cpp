@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/launch/fork_flags.hpp"
@@ -197,13 +199,22 @@ std::vector<ShellWord> command_of(const std::vector<Printed>& all, std::vector<s
 }  // namespace
 
 std::optional<std::string> printed_arguments(const std::string& path) {
+  std::error_code status;
+  if (!std::filesystem::is_regular_file(path, status)) return std::nullopt;  // a pipe can be read only once
   std::ifstream in(path, std::ios::binary);
-  std::string line, text;
+  std::array<char, kLongestLine> buffer{};
+  std::string text;
   std::size_t read = 0;
   bool inside = false;
-  while (read < kMostHead && std::getline(in, line)) {
-    read += line.size() + 1;
-    if (line.size() > kLongestLine) line.resize(kLongestLine);
+  // Progress bars rewrite one line for as long as a job runs: of a line no more is kept than the buffer holds.
+  while (read < kMostHead && (in.getline(buffer.data(), buffer.size()) || in.gcount() > 0)) {
+    const std::string line(buffer.data());
+    read += static_cast<std::size_t>(in.gcount());
+    if (in.fail() && !in.eof()) {
+      in.clear();
+      in.ignore(static_cast<std::streamsize>(kMostHead), '\n');
+      read += static_cast<std::size_t>(in.gcount());
+    }
     inside = inside || opens(line);
     // Lines before keep their number, so that a place in the log can be named.
     text += inside ? line + "\n" : "\n";

@@ -60,6 +60,34 @@ struct Window {
   double start = 0, end = 0;
 };
 
+/// What a step does one piece after another, from intervals that follow each other.
+class Course {
+ public:
+  explicit Course(double whole) : piece_(whole / kMoments) {}
+
+  void add(Observable part, double seconds) {
+    while (seconds > 0 && at_ < pieces_.size()) {
+      const double here = std::min(seconds, piece_ - filled_);
+      pieces_[at_][static_cast<std::size_t>(part)] += here;
+      filled_ += here, seconds -= here;
+      if (seconds > 0 || filled_ >= piece_) ++at_, filled_ = 0;
+    }
+  }
+
+  [[nodiscard]] std::vector<Observable> parts() const {
+    std::vector<Observable> out;
+    for (const StepParts& piece : pieces_)
+      out.push_back(static_cast<Observable>(std::max_element(piece.begin() + 1, piece.end()) - piece.begin()));
+    return out;
+  }
+
+ private:
+  std::vector<StepParts> pieces_ = std::vector<StepParts>(kMoments);
+  double piece_;
+  double filled_ = 0;
+  std::size_t at_ = 0;
+};
+
 /// Steps that lie wholly in the trace; the first is left out where there are several, since profiling starts in it.
 std::vector<Window> windows_of(const Trace& trace, double step_seconds, int& steps) {
   std::vector<Window> windows;
@@ -185,6 +213,7 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
   std::vector<std::size_t> parts;
   for (const Observable part : part_of) parts.push_back(static_cast<std::size_t>(part));
   const std::vector<Window> windows = windows_of(trace, step_seconds, times.steps);
+  Course course(windows.front().end - windows.front().start);
   const auto take = [&](const std::vector<std::size_t>& running, double seconds) {
     Doing doing = Doing::Idle;
     std::optional<std::size_t> message;
@@ -200,20 +229,26 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
         doing = Doing::Compute;
       }
     }
-    const auto add = [&](Observable part) { times.parts[static_cast<std::size_t>(part)] += seconds; };
+    const auto add = [&](Observable part) {
+      times.parts[static_cast<std::size_t>(part)] += seconds;
+      if (part != Observable::Step) course.add(part, seconds);
+    };
     add(Observable::Step);
     if (message && doing != Doing::Communication) times.hidden[*message] += seconds;
     switch (doing) {
       case Doing::Compute: add(Observable::Compute); break;
       case Doing::Optimizer: add(Observable::Optimizer); break;
-      case Doing::Communication: times.parts[*message] += seconds; break;
+      case Doing::Communication: add(static_cast<Observable>(*message)); break;
       case Doing::Idle:
         add(Observable::Idle);
         if (seconds < kLongestLaunch) times.gaps += seconds;
         break;
     }
   };
-  for (const Window& window : windows) sweep(trace, window, take);
+  for (const Window& window : windows) {
+    sweep(trace, window, take);
+    if (times.course.empty()) times.course = course.parts();
+  }
   for (auto* sums : {&times.parts, &times.hidden})
     for (double& sum : *sums) sum /= times.steps;
   for (double& sum : times.families) sum /= times.steps;

@@ -88,7 +88,10 @@ struct TraceTimes {
   std::array<double, kObservables> hidden{};  ///< seconds a step of communication beside compute, by axis
   double gaps = 0;  ///< of the idle seconds a step, those in gaps too short for anything but launching the next kernel
   int steps = 0;
+  /// The first counted step in `kMoments` pieces of equal length: the part that most of each belongs to.
+  std::vector<Observable> course{};
 };
+inline constexpr int kMoments = 240;
 
 /// Does a moment lie in a step that counts? Without marks all do.
 [[nodiscard]] bool in_counted_step(const Trace& trace, double moment);

@@ -30,6 +30,19 @@ std::string step_bar(const Diagnosis& diagnosis, double ComparedPart::*of, doubl
   return svg_bar(parts);
 }
 
+/// The course of one measured step, on the scale of the bars below it; pieces that are alike become one.
+std::string course_bar(const TraceTimes& times, double share) {
+  std::vector<BarPart> parts;
+  const double piece = share / static_cast<double>(times.course.size());
+  for (std::size_t i = 0; i < times.course.size(); ++i) {
+    const auto colour = static_cast<int>(times.course[i]);
+    if (parts.empty() || parts.back().colour != colour)
+      parts.push_back({colour, 0, std::string(part_name(times.course[i]))});
+    parts.back().share += piece;
+  }
+  return svg_bar(parts);
+}
+
 std::string bars(const DiagnosisReport& report) {
   const Diagnosis& found = report.diagnosis;
   double measured = 0, predicted = 0;
@@ -41,9 +54,12 @@ std::string bars(const DiagnosisReport& report) {
   }
   const double whole = std::max(measured, predicted);
   if (whole <= 0) return {};
-  return fmt::format("<p>measured, {}</p>\n{}\n<p>predicted, {}</p>\n{}\n{}", seconds_text(Seconds(measured)),
-                     step_bar(found, &ComparedPart::measured, whole), seconds_text(Seconds(predicted)),
-                     step_bar(found, &ComparedPart::predicted, whole), html_legend(legend));
+  std::string course;
+  if (!report.traces.empty() && measured > 0)
+    course = fmt::format("<p>measured, as it went</p>\n{}\n", course_bar(report.traces.front(), measured / whole));
+  return course + fmt::format("<p>measured, {}</p>\n{}\n<p>predicted, {}</p>\n{}\n{}", seconds_text(Seconds(measured)),
+                              step_bar(found, &ComparedPart::measured, whole), seconds_text(Seconds(predicted)),
+                              step_bar(found, &ComparedPart::predicted, whole), html_legend(legend));
 }
 
 std::string figures(const DiagnosisReport& report) {

@@ -111,6 +111,8 @@ TEST_CASE("diagnose: a trace splits the step") {
       events);
   const Json json = diagnosed({"--trace", folder.write("t.json", text)});
   CHECK(json["stands_out"] == "dp");
+  const std::string page = run(with_job({"diagnose", "--trace", folder.at("t.json"), "--format", "html"})).out;
+  CHECK(page.find("as it went") != std::string::npos);
   const std::string first = json["suspects"][0]["code"], second = json["suspects"][1]["code"];
   CHECK((first == "slow_rank" || second == "slow_rank" || first == "network_slow"));
 }

@@ -5,6 +5,9 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
 
 #include "cli/logs/trace_groups.hpp"
 #include "cli/logs/trace_signs.hpp"
@@ -107,6 +110,22 @@ TEST_CASE("an export holds a trace of every process, and streams tell its groups
   CHECK(between[0].text.find("rank 1") != std::string::npos);
   layout.dp = 1;  // nobody else reduces: every stream is of tensor ranks or of nothing that is known
   CHECK(parts_of_groups(ranks->front(), layout).front() == Observable::Tp);
+}
+
+TEST_CASE("an export may be cut or broken anywhere") {
+  const TemporaryFolder folder;
+  write(folder.at("r.sqlite"), 2);
+  std::ifstream in(folder.at("r.sqlite"), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::mt19937 random(4);
+  for (int i = 0; i < 200; ++i) {
+    std::string broken = whole;
+    if (i % 4 == 0) broken.resize(random() % broken.size());
+    for (std::size_t flips = random() % 20; flips > 0 && !broken.empty(); --flips)
+      broken[random() % broken.size()] = static_cast<char>(random());
+    const Result<std::vector<Trace>> ranks = read_traces(folder.write("b.sqlite", broken));
+    if (!ranks) CHECK(!ranks.error().front().message.empty());
+  }
 }
 
 TEST_CASE("counts of kernels speak for a fault, or against it") {

@@ -128,6 +128,26 @@ TEST_CASE("parts of a step are what a painter of microseconds sees") {
   }
 }
 
+TEST_CASE("the course of a step is its parts, one after another") {
+  std::vector<Kernel> kernels;  // a step and a half that do not count, then compute, gradients, nothing, the update
+  for (const int step : {0, 1, 2}) {
+    const int at = step * kStep;
+    kernels.insert(kernels.end(), {{at, 2000, 0}, {at + 2000, 1000, 4}, {at + 4000, 1000, 2}});
+  }
+  const TemporaryFolder folder;
+  const Result<Trace> trace = first_of(read_traces(folder.write("t.json", kineto(kernels))));
+  REQUIRE(trace.has_value());
+  const std::vector<Observable> course = trace_times(*trace, parts_of(*trace), 0).course;
+  REQUIRE(course.size() == kMoments);
+  for (std::size_t i = 0; i < course.size(); ++i) {
+    const double moment = (static_cast<double>(i) + 0.5) / kMoments * kStep;
+    CHECK(course[i] == (moment < 2000   ? Observable::Compute
+                        : moment < 3000 ? Observable::Dp
+                        : moment < 4000 ? Observable::Idle
+                                        : Observable::Optimizer));
+  }
+}
+
 TEST_CASE("a clock that counts from 1970 blurs no kernel, and old profilers' words are known") {
   std::mt19937 random(9);
   const TemporaryFolder folder;
