@@ -17,6 +17,7 @@ namespace plan {
 namespace {
 
 constexpr double kSlowRank = 0.04;  // behind the median rank: worth a warning
+constexpr double kNarrower = 0.15;  // share that a tier of the network lacks of the one below it
 constexpr double kNoisy = 0.15;     // spread of a large operation
 constexpr double kDriftPct = 3;     // of a canary: figures of its section changed while they were taken
 constexpr std::size_t kFewestForRoofline = 4;
@@ -251,6 +252,36 @@ void take_overlap(const std::vector<const Observation*>& all, HardwareProfile& p
 }
 
 /// The scale-up domain and the network as far as this job could see them.
+/// What groups of one rank a node reached, by their number of nodes, all groups at once.
+std::map<int, double> network_rates(const HardwareProfile& profile) {
+  std::map<int, double> rates;
+  for (const ProfileCurve& c : profile.collectives)
+    if (c.layout.nodes > 1 && c.layout.ranks_per_node == 1 && c.layout.all && c.op == Collective::AllGather)
+      rates[c.layout.nodes] = std::max(rates[c.layout.nodes], c.busbw_gb_s);
+  return rates;
+}
+
+/// Tiers of the network, the innermost first. A job's nodes stand in the order of its fabric, so that groups of a few
+/// lie under one switch: where larger groups are slower for good, the way up is narrower, and an upper tier begins.
+void take_network(const JobFacts& facts, HardwareProfile& profile, const std::string& prov) {
+  ProfileTier tier{.id = "network", .kind = "scale_out", .prov = prov};
+  if (facts.expected.tiers.size() > 1) tier.per_gpu_gb_s = facts.expected.tiers[1].bandwidth.value / 1e9;
+  const std::map<int, double> rates = network_rates(profile);
+  int reached = 0;  // nodes
+  for (auto i = rates.begin(); i != rates.end(); ++i) {
+    double beyond = 0;
+    for (auto j = i; j != rates.end(); ++j) beyond = std::max(beyond, j->second);
+    if (reached > 0 && beyond < (1 - kNarrower) * tier.measured_gb_s) {
+      tier.size = reached * std::max(facts.ranks_per_node, facts.host_gpus);
+      profile.tiers.push_back(tier);
+      tier = {.id = fmt::format("network_above_{}_nodes", reached), .kind = "scale_out", .prov = prov};
+    }
+    tier.measured_gb_s = std::max(tier.measured_gb_s, i->second);
+    reached = i->first;
+  }
+  profile.tiers.push_back(tier);
+}
+
 void take_tiers(const JobFacts& facts, HardwareProfile& profile, const std::string& prov) {
   if (facts.ranks < 2 || facts.expected.tiers.empty()) return;
   const Tier& first = facts.expected.tiers.front();
@@ -261,13 +292,7 @@ void take_tiers(const JobFacts& facts, HardwareProfile& profile, const std::stri
     if (c.op == Collective::AllGather && c.layout.nodes == 1 && c.layout.all)
       inside.measured_gb_s = std::max(inside.measured_gb_s, c.busbw_gb_s);
   profile.tiers.push_back(inside);
-  if (facts.nodes < 2) return;
-  ProfileTier network{.id = "network", .kind = "scale_out", .prov = prov};
-  if (facts.expected.tiers.size() > 1) network.per_gpu_gb_s = facts.expected.tiers[1].bandwidth.value / 1e9;
-  for (const ProfileCurve& c : profile.collectives)
-    if (c.layout.nodes > 1 && c.layout.ranks_per_node == 1 && c.layout.all && c.op == Collective::AllGather)
-      network.measured_gb_s = std::max(network.measured_gb_s, c.busbw_gb_s);
-  profile.tiers.push_back(network);
+  if (facts.nodes > 1) take_network(facts, profile, prov);
 }
 
 /// One rank well behind the others in the same compute point.

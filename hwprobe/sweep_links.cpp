@@ -2,6 +2,8 @@
 // plan-measuring(7) 1.6 to 1.8. Tested by tests/hwprobe/sweep_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/sweep_builder.hpp"
@@ -20,7 +22,7 @@ std::vector<double> message_sizes(Depth depth) {
 }
 
 Group group_of(const GroupShape& shape, int ranks_per_node) {
-  const int stride = shape.nodes > 1 && shape.ranks_per_node == 1 ? ranks_per_node : 1;
+  const int stride = shape.nodes > 1 ? ranks_per_node / std::max(1, shape.ranks_per_node) : 1;
   return {shape.n, stride};
 }
 
@@ -60,10 +62,11 @@ void add_pairs(SweepBuilder& b) {
 void add_collectives(SweepBuilder& b) {
   for (const GroupShape& shape : group_shapes(b.request.ranks, b.request.ranks_per_node)) {
     const bool whole = shape.n == b.request.ranks || shape.n == b.request.ranks_per_node || shape.ranks_per_node == 1;
-    const int priority = whole ? 1 : 2;
+    const bool strided = shape.nodes > 1 && shape.ranks_per_node > 1 && shape.ranks_per_node < b.request.ranks_per_node;
+    const int priority = strided ? 3 : whole ? 1 : 2;
     for (const Collective op : {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter})
       add_collective(b, op, PLAN_PROBE_BF16, shape, priority);
-    add_collective(b, Collective::AllToAll, PLAN_PROBE_BF16, shape, priority + 1);
+    add_collective(b, Collective::AllToAll, PLAN_PROBE_BF16, shape, strided ? 3 : priority + 1);  // of experts
     if (shape.n == 2) add_collective(b, Collective::SendRecv, PLAN_PROBE_BF16, shape, 1);
     if (!b.at_least(Depth::Standard)) continue;
     add_collective(b, Collective::AllReduce, PLAN_PROBE_FP32, shape, 4);

@@ -45,6 +45,13 @@ std::vector<GroupShape> group_shapes(int ranks, int ranks_per_node) {
     shapes.push_back({k, 1, k, true});
     if (per_node > 1) shapes.push_back({k * per_node, per_node, k, true});
   }
+  // Experts that are split as well, and copies of a model that lie side by side in a node, form groups of some of each
+  // node's ranks; all such groups together share a node's adapters.
+  for (int inside = 2; inside < per_node && nodes > 1; inside *= 2) {
+    if (per_node % inside != 0) continue;
+    shapes.push_back({nodes * inside, inside, nodes, true});
+    if (nodes > 2) shapes.push_back({2 * inside, inside, 2, true});
+  }
   const bool odd = nodes > 2 && (nodes & (nodes - 1)) != 0;
   if (odd) shapes.push_back({nodes, 1, nodes, true});
   if (odd && per_node > 1) shapes.push_back({nodes * per_node, per_node, nodes, true});

@@ -17,9 +17,10 @@ struct Truth {
   GemmFit gemm{.t0 = Seconds(2.8e-6), .rate = FlopsPerSecond(7.65e14), .bandwidth = BytesPerSecond(2.2e12)};
   double copy = 2.99e12;
   std::array<double, 3> host{55e9, 50e9, 90e9};  ///< to the device, to the host, both
+  int leaf = 0;  ///< nodes under one switch, beyond which groups of one rank a node are slower; 0: no network
   CollectiveFit gather(int n) const {
-    return {
-        .op = Collective::AllGather, .ranks = n, .alpha = Seconds(3e-6 + 1e-6 * n), .busbw = BytesPerSecond(3.6e11)};
+    const double rate = leaf == 0 ? 3.6e11 : n <= leaf ? 4.5e10 : 2.0e10;
+    return {.op = Collective::AllGather, .ranks = n, .alpha = Seconds(3e-6 + 1e-6 * n), .busbw = BytesPerSecond(rate)};
   }
 };
 
@@ -100,6 +101,27 @@ TEST_CASE("fits find the machine that the times came from") {
     }
   CHECK(gathers == 3);
   CHECK(p.warnings.empty());
+}
+
+TEST_CASE("where larger groups of nodes are slower for good, an upper tier of the fabric begins") {
+  JobFacts f = facts(2);
+  f.ranks = 16, f.nodes = 8;
+  f.expected.tiers.push_back({.name = "network", .size = 1 << 30, .bandwidth = BytesPerSecond(5e10)});
+  const Sweep sweep =
+      plan_sweep({.expected = f.expected, .ranks = f.ranks, .ranks_per_node = f.ranks_per_node, .budget_s = 1e9});
+  const auto tiers = [&](int leaf) { return assemble(f, observe(sweep, {.leaf = leaf}, f.ranks, 0)).tiers; };
+  const std::vector<ProfileTier> even = tiers(8);
+  REQUIRE(even.size() == 2);
+  CHECK(even[1].size == 0);
+  CHECK(even[1].measured_gb_s == doctest::Approx(45).epsilon(0.03));
+  for (const int leaf : {2, 4}) {
+    const std::vector<ProfileTier> fabric = tiers(leaf);
+    REQUIRE(fabric.size() == 3);
+    CHECK(fabric[1].size == 2 * leaf);
+    CHECK(fabric[1].measured_gb_s == doctest::Approx(45).epsilon(0.03));
+    CHECK(fabric[2].size == 0);  // as far as there are nodes
+    CHECK(fabric[2].measured_gb_s == doctest::Approx(20).epsilon(0.03));
+  }
 }
 
 TEST_CASE("a slow GPU is named") {

@@ -218,6 +218,7 @@ TEST_CASE("two nodes, in blocks and dealt out in turn; and two trays of one NVLi
   const Bench bench;
   const std::vector<std::string> blocks{"a", "a", "b", "b"}, cyclic{"a", "b", "a", "b"};
   const std::vector<std::string> eight{"a", "a", "a", "a", "b", "b", "b", "b"};
+  bool strided = false;  // some of each node's ranks in a group, as experts that are split as well have it
   for (const auto& hosts : {blocks, cyclic, eight}) {
     const Outcome done = bench.run("", several_hosts(hosts, bench.rest()));
     CAPTURE(done.err);
@@ -229,11 +230,13 @@ TEST_CASE("two nodes, in blocks and dealt out in turn; and two trays of one NVLi
     for (const ProfileCurve& curve : done.profile->collectives) {
       inside = inside || (curve.layout.n == 2 && curve.layout.nodes == 1);
       across = across || (curve.layout.n == 2 && curve.layout.nodes == 2);
+      strided = strided || (curve.layout == GroupShape{4, 2, 2, true} && hosts == eight);
     }
     CHECK(inside);
     CHECK(across);
     fs::remove(bench.folder / "out.yaml");
   }
+  CHECK(strided);
 #ifndef ANSWERING_AMD  // NVIDIA's fabric alone reaches over hosts
   const Outcome rack = bench.run("clique=x", several_hosts(blocks, bench.rest()), "NVML_DOUBLE_CLIQUE=3");
   CAPTURE(rack.err);
@@ -243,6 +246,20 @@ TEST_CASE("two nodes, in blocks and dealt out in turn; and two trays of one NVLi
   for (const ProfileTier& tier : rack.profile->tiers) CHECK(tier.kind != "scale_out");
   check_collectives(*rack.profile, 10);
 #endif
+}
+
+TEST_CASE("a fabric whose upper switches are narrower has a tier of its own for them") {
+  const Bench bench;
+  const Outcome done = bench.run("leaf=2", several_hosts({"a", "b", "c", "d"}, bench.rest()));
+  CAPTURE(done.err);
+  REQUIRE(done.profile.has_value());
+  setenv("DEVICE_ANSWERS", "leaf=2", 1);  // for the laws on this side
+  check_collectives(*done.profile, 10);
+  unsetenv("DEVICE_ANSWERS");
+  REQUIRE(done.profile->tiers.size() == 3);
+  CHECK(done.profile->tiers[1].size == 2 * 8);  // of each host one GPU was asked, and it has eight
+  CHECK_WITHIN(done.profile->tiers[1].measured_gb_s, 48);
+  CHECK_WITHIN(done.profile->tiers[2].measured_gb_s, 24);
 }
 
 TEST_CASE("half the NVLink bandwidth, measured, changes a plan as a preset edited to half does") {

@@ -104,6 +104,20 @@ TEST_CASE("groups are those that plans use") {
   const auto four_nodes = group_shapes(32, 8);
   CHECK(has(four_nodes, {4, 1, 4, true}));
   CHECK(has(four_nodes, {32, 8, 4, true}));
+  for (const GroupShape strided : {GroupShape{4, 2, 2, true}, GroupShape{8, 4, 2, true}, GroupShape{8, 2, 4, true},
+                                   GroupShape{16, 4, 4, true}})  // some of each node's ranks
+    CHECK(has(four_nodes, strided));
+  for (const int ranks : {1, 2, 6, 8, 12, 16, 24, 32, 40, 72, 96})
+    for (const int per_node : {1, 2, 3, 4, 6, 8, 72}) {
+      if (ranks % per_node != 0) continue;
+      std::vector<GroupShape> shapes = group_shapes(ranks, per_node);
+      for (const GroupShape& s : shapes) {
+        CHECK(s.n == s.ranks_per_node * s.nodes);
+        CHECK(s.n <= ranks);
+        CHECK((s.nodes == 1 || per_node % s.ranks_per_node == 0));  // members stand at one distance
+        CHECK(std::count(shapes.begin(), shapes.end(), s) == 1);
+      }
+    }
   CHECK(has(group_shapes(24, 8), {3, 1, 3, true}));
   CHECK(has(group_shapes(6, 6), {6, 6, 1, true}));
   CHECK(has(group_shapes(4, 1), {4, 1, 4, true}));

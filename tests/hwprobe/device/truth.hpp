@@ -37,7 +37,7 @@ inline constexpr double kToDevice = 55.0e9, kToHost = 54.0e9, kBothWays = 0.8;  
 inline constexpr double kComputeBesideComm = 1.10, kCommBesideCompute = 1.16;   ///< times as long
 inline constexpr double kFlops = 7.0e14;
 
-/// Bytes between the processors and memory; what was touched a moment ago comes from the cache.
+/// Bytes between the processors and memory, none of them from the cache: a probe's buffers rotate past it.
 inline double memory_seconds(double bytes, double fixed = 2e-6) { return fixed + bytes / kMemoryRate; }
 
 /// A product of bytes_a, bytes_b and bytes_d, in a format that runs `faster` times as fast as bf16.
@@ -51,9 +51,10 @@ inline double attention_seconds(double flops) { return 5e-6 + flops / 4.6e14; }
 inline double host_seconds(double bytes, bool to_host) { return 8e-6 + bytes / (to_host ? kToHost : kToDevice); }
 inline double pair_seconds(double bytes) { return 6e-6 + bytes / (0.88 * 450e9 * number("nvlink", 1)); }
 
-/// A group of `n` ranks on `nodes` NVLink domains. Names are those of nccl-tests.
+/// A group of `n` ranks on `nodes` NVLink domains. Names are those of nccl-tests. Beyond `leaf` domains the way goes up
+/// through switches that have half the bandwidth.
 inline double collective_seconds(const std::string& op, double n, double nodes, double bytes) {
-  const double inside = n / nodes, nic = 48e9;
+  const double inside = n / nodes, nic = nodes > number("leaf", 1e9) ? 24e9 : 48e9;
   double alpha = 5e-6 + 1.3e-6 * n, rate = 450e9 * number("nvlink", 1) * 0.8;
   if (nodes > 1) alpha = 14e-6 + 3e-6 * std::log2(nodes) + 1.2e-6 * inside, rate = std::min(rate, nic * inside);
   if (op == "all_to_all" || op == "send_recv") {
