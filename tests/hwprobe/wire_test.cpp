@@ -1,7 +1,12 @@
 #include "hwprobe/wire.hpp"
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <random>
 
 #include "hwprobe/rank_work.hpp"
@@ -103,6 +108,39 @@ TEST_CASE("ranks that do not fit together are named before anything is measured"
   REQUIRE(notes.size() == 2);
   CHECK(notes[1].find("NCCL_*") != std::string::npos);
   CHECK(differences({a, a}).empty());
+}
+
+/// Where a socket listens, in letters.
+static std::string listens_at(int descriptor) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &size) == 0);
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* address = own.ss_family == AF_INET6
+                            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr)
+                            : static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(&own)->sin_addr);
+  return inet_ntop(own.ss_family, address, text, sizeof text) == nullptr ? "" : text;
+}
+
+TEST_CASE("a job of several hosts is met on every interface, whatever its host calls itself; one host's on its own") {
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  for (const int local_world : {1, 2}) {
+    const Identity mpi{.launcher = Launcher::OpenMpi,
+                       .rank = 0,
+                       .world = 2,
+                       .local_world = local_world,
+                       .job_key = "meet" + std::to_string(getpid())};
+    Meeting meeting = plan_meeting({.identity = mpi, .folder = folder}).value();
+    const Result<Listener> listener = open_listener(meeting, mpi);
+    REQUIRE(listener.has_value());
+    const std::string at = listens_at(listener->descriptor);
+    if (local_world == 2)
+      CHECK(at == "127.0.0.1");
+    else
+      CHECK((at == "0.0.0.0" || at == "::"));
+    close(listener->descriptor);
+    clean_up(meeting);
+  }
 }
 
 TEST_CASE("how ranks meet follows from flags and launcher") {

@@ -62,12 +62,16 @@ Kernel kernel_called(const void* function, unsigned blocks, void** arguments) {
     out.error = out.sticky ? cudaErrorIllegalAddress : cudaErrorNoKernelImageForDevice;
     return out;
   }
+  const auto memory = [&](double bytes, int data, double fixed) {  // an array that it reads is its argument `data`
+    const bool cached = in_cache(*static_cast<const void* const*>(arguments[data]), bytes);
+    return truth::memory_seconds(cached ? bytes * truth::kMemoryRate / truth::kCacheRate : bytes, fixed);
+  };
   if (is("4gate")) out = {0, {}, *static_cast<const volatile int* const*>(arguments[0])};
-  if (is("5triad")) out.seconds = truth::memory_seconds(48 * count(arguments, 3));
-  if (is("4rows")) out.seconds = truth::memory_seconds(row_bytes(name) * 4096 * blocks, 3e-6);
-  if (is("4cast")) out.seconds = truth::memory_seconds(48 * count(arguments, 2), 3e-6);
-  if (is("4adam")) out.seconds = truth::memory_seconds(30 * 4 * count(arguments, 5), 3e-6);
-  if (is("9grad_norm")) out.seconds = truth::memory_seconds(16 * count(arguments, 2), 3e-6);
+  if (is("5triad")) out.seconds = memory(48 * count(arguments, 3), 0, 2e-6);
+  if (is("4rows")) out.seconds = memory(row_bytes(name) * 4096 * blocks, 0, 3e-6);
+  if (is("4cast")) out.seconds = memory(48 * count(arguments, 2), 0, 3e-6);
+  if (is("4adam")) out.seconds = memory(30 * 4 * count(arguments, 5), 0, 3e-6);
+  if (is("9grad_norm")) out.seconds = memory(16 * count(arguments, 2), 0, 3e-6);
   if (is("7compare") && !truth::of_rank("wrong_gemm", own_rank()).empty())
     out.effect = [worst = *static_cast<float* const*>(arguments[11])] { *worst = 1; };
   out.seconds *= slower;

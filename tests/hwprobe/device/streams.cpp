@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <random>
 #include <thread>
 #include <vector>
@@ -210,6 +211,18 @@ void load_lazily() {
   if (!busy()) return;
   note("a kernel was loaded while others ran");
   while (busy()) host_pass(1e-3);
+}
+
+bool in_cache(const void* at, double bytes) {
+  static std::mutex lock;
+  static std::map<const void*, double> touched;  // bytes that had been touched before, by address
+  static double all = 0;
+  const std::lock_guard hold(lock);
+  const auto last = touched.find(at);
+  const bool found = last != touched.end() && all - last->second <= truth::kCacheBytes;
+  touched[at] = all;
+  all += bytes;
+  return found;
 }
 
 int sticky_error() { return simulation().error; }

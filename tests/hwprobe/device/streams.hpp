@@ -48,6 +48,10 @@ void load_lazily();
 int sticky_error();
 void break_device(int error);
 
+/// Whether data of an operation is still in the cache: what was touched since leaves room for it. It then comes at
+/// three times the rate. Remembers this touch.
+bool in_cache(const void* at, double bytes);
+
 /// Device memory, by account alone: true if there was enough.
 bool take_memory(double bytes);
 void give_memory(double bytes);
