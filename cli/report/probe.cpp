@@ -25,6 +25,7 @@ Style style_of(double better) { return better < kSlow ? Style::Bad : better < kB
 std::string value_text(double value, const std::string& unit) {
   if (unit == "GB/s" && value >= 1000) return fmt::format("{:.3g} TB/s", value / 1000);
   if (unit == "us" && value >= 1000) return fmt::format("{:.3g} ms", value / 1000);
+  if (value >= 1000) return fmt::format("{:.0f} {}", value, unit);
   return fmt::format("{} {}", number_text(value, 3), unit);
 }
 

@@ -59,14 +59,15 @@ two_ranks() { # two processes on one GPU: by two host names over sockets (plan-m
 keeps_profile() { # with its provenance, among the published files, for a commit
   local name
   name=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr 'A-Z ' 'a-z-')
-  mkdir -p tests/published/profiles && cp "$out/node.yaml" "tests/published/profiles/$name.yaml" &&
-    grep -q 'date_utc' "tests/published/profiles/$name.yaml"
+  local folder=${PLAN_GPU_PROFILES:-tests/published/profiles}
+  mkdir -p "$folder" && cp "$out/node.yaml" "$folder/$name.yaml" && grep -q 'date_utc' "$folder/$name.yaml"
 }
 sanitizer() {
   command -v compute-sanitizer > /dev/null || { skip "no compute-sanitizer"; return; }
   compute-sanitizer --tool "$1" --error-exitcode 9 "$plan" probe --budget 5s --timeout 120s --allow-busy
 }
 
+# PLAN_GPU_PROFILES: another folder for the profile that is kept.
 nvidia-smi -L > /dev/null 2>&1 || { echo "no GPU here: nothing was checked"; exit 3; }
 check "builds with PLAN_CUDA=ON" builds
 check "a probe would work here" would_work

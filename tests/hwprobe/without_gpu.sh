@@ -33,4 +33,5 @@ cmake -DPLAN="$plan" -DPLUGIN="$(find "$work/build/lib" -name 'libplan_probe_cud
 PLAN_TEST_CUDNN="$packages/cudnn/lib/libcudnn.so.9" LD_LIBRARY_PATH="$packages/cudnn/lib:$packages/cu13/lib" \
   "$work/build/tests/hwprobe/test_attention_graph" "$work/build/tests/hwprobe/libcuda.so.1"
 "$work/build/tests/hwprobe/test_probe_device"
+tests/hwprobe/run_all_answers.sh "$plan" "$work/build/tests/hwprobe"
 echo "the CUDA plugin compiles, and needs neither libnccl nor libcudnn to start"
