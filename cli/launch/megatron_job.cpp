@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
@@ -83,6 +84,10 @@ void stack(const MegatronArgs& args, Stack& stack) {
       if (const auto found = args.environment.find(name); found != args.environment.end())
         stack.expandable_segments |= found->second.values.front().find("expandable_segments:True") != std::string::npos;
   }
+  // Experts work on as many rows as they may hold, filled up with nothing.
+  if (args.has("moe-pad-expert-input-to-capacity"))
+    stack.routing_imbalance =
+        std::clamp(std::strtod(args.text("moe-expert-capacity-factor").c_str(), nullptr), 1.0, 1000.0);
   if (args.has("use-megatron-fsdp") || args.has("use-custom-fsdp")) stack.states = StateLayout::MegatronFsdp;
   if (args.has("use-torch-fsdp2")) stack.states = StateLayout::Fsdp2;
 }

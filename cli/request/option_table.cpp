@@ -133,6 +133,8 @@ constexpr Option kOptions[] = {
     take("--cuda-graphs", "attn+mlp|full", kTrain, kNothing, kForProblem, &Args::cuda_graphs, "what CUDA graphs launch",
          "none, full (the whole iteration), or parts of a layer: attn, mamba, mlp, moe_router, moe_preprocess "
          "(Megatron). Default: none."),
+    take("--imbalance", "1.3", kTrain, kNothing, kForProblem, &Args::imbalance, "how unevenly experts get tokens",
+         "Tokens of the busiest rank over the mean. Routers that choose freely reach about 1.3. Default: 1, balance."),
     pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",

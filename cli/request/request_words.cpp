@@ -11,6 +11,7 @@
 #include "cli/request/options.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/request.hpp"
+#include "cli/request/switches.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
@@ -47,6 +48,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"offload", &Args::offload, true},
                               {"state_formats", &Args::state_formats, true},
                               {"cuda_graphs", &Args::cuda_graphs, true},
+                              {"imbalance", &Args::imbalance, true},
                               {"headroom", &Args::headroom, true},
                               {"objective", &Args::objective, false},
                               {"top", &Args::top, false},
@@ -208,6 +210,7 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("offload", &Request::offload, read_offload);
   reading.take("state_formats", &Request::state_formats, read_state_formats);
   reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
+  reading.take("imbalance", &Request::imbalance, read_imbalance);
   reading.count("lora_rank", "--lora-rank", &Request::lora_rank, 1 << 20);
   reading.choice("objective", "--objective", &Request::objective, kObjectiveNames);
   reading.take("headroom", &Request::headroom, read_headroom);

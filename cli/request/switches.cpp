@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "cli/terminal/numbers.hpp"
+
 namespace plan {
 namespace {
 
@@ -47,6 +49,27 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
+}
+
+Result<double> read_imbalance(std::string_view text) {
+  constexpr double kMost = 1000;  // all tokens to one rank of as many
+  Result<double> factor = read_amount("--imbalance", text, kMost);
+  if (factor && *factor < 1)
+    return fail({"out_of_range",
+                 fmt::format("the busiest rank has at least the mean, and `--imbalance` says {}", text),
+                 {},
+                 {"1 is forced balance; routers that choose freely reach about 1.3"}});
+  return factor;
+}
+
+Errors take_imbalance(double factor, Problem& problem) {
+  if (factor > 1 && !problem.model.kinds.empty() && !problem.model.moe())
+    return {{"conflicting_flags",
+             fmt::format("{} has no experts, over which `--imbalance` spreads tokens", problem.model.name),
+             {},
+             {}}};
+  problem.training.stack.routing_imbalance = factor;
+  return {};
 }
 
 }  // namespace plan

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
@@ -12,5 +14,11 @@ namespace plan {
 
 /// What graphs launch, in Megatron alone, of the parts that the model has and whose shapes are known beforehand.
 [[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
+
+/// Tokens of the busiest expert rank over the mean: 1 or more.
+[[nodiscard]] Result<double> read_imbalance(std::string_view text);
+
+/// How unevenly routers spread tokens over the ranks that hold experts; a model without experts is even.
+[[nodiscard]] Errors take_imbalance(double factor, Problem& problem);
 
 }  // namespace plan

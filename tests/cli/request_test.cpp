@@ -34,6 +34,7 @@ const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
                                                                {"offload", "optimizer=0.5"},
                                                                {"state_formats", "grads=bf16"},
                                                                {"cuda_graphs", "attn"},
+                                                               {"imbalance", "1"},
                                                                {"headroom", "5%"}};
 
 bool is_hardware(std::string_view key) { return key == "gpu" || key == "cluster" || key == "profile"; }
@@ -91,6 +92,7 @@ TEST_CASE("a word means the same behind its flag and in a budget") {
     CHECK(flags->release == budget->release);
     CHECK(flags->headroom == budget->headroom);
     CHECK(flags->training.stack.graph_scopes == budget->training.stack.graph_scopes);
+    CHECK(flags->training.stack.routing_imbalance == budget->training.stack.routing_imbalance);
     REQUIRE(flags->inputs.size() == budget->inputs.size());
     for (std::size_t i = 0; i < flags->inputs.size(); ++i) {
       const Input &typed = flags->inputs[i], &written = budget->inputs[i];

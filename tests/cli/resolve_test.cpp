@@ -83,6 +83,21 @@ TEST_CASE("larger hardware is suggested least first") {
   }
 }
 
+TEST_CASE("uneven routing slows what experts do, and is refused where there are none") {
+  const std::vector<std::string> routed = {"--model", "qwen3-235b-a22b", "--gpus", "64"};
+  const auto with = [](std::vector<std::string> words, const std::string& factor) {
+    words.insert(words.end(), {"--imbalance", factor});
+    return resolve(words);
+  };
+  const Problem uneven = with(routed, "1.5").value();
+  CHECK(uneven.training.stack.routing_imbalance == 1.5);
+  CHECK(input(uneven, "imbalance")->value == "1.5");
+  for (const char* bad : {"0.9", "0", "-1", "2000", "even"}) CHECK_FALSE(with(routed, bad).has_value());
+  const std::vector<std::string> dense = {"--model", "8b", "--gpus", "64"};
+  CHECK(with(dense, "1").has_value());
+  CHECK(with(dense, "1.2").error().front().code == "conflicting_flags");
+}
+
 TEST_CASE("switches of Megatron's software reach the problem, and are refused where nothing has them") {
   const std::vector<std::string> megatron = {"--model", "8b", "--gpus", "64", "--framework", "megatron"};
   const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
