@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
+#include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
@@ -47,6 +50,61 @@ TEST_CASE("layers cut into nodes that run beside another micro-batch cost the ho
   };
   CHECK(with(true, false) > 1.1 * with(false, false));
   CHECK(with(true, true) <= with(false, true) * (1 + 1e-9));
+}
+
+TEST_CASE("a graph of a part of a layer spares the host what is in it, and no part of another model") {
+  const auto with = [](bool experts, std::uint16_t scopes, bool whole = false) {
+    Problem problem = small_job(experts);
+    problem.cluster.calibration.kernel_gap_us = 50;  // launches are all that counts
+    problem.training.stack.graph_scopes = scopes, problem.training.stack.cuda_graphs = whole;
+    return seconds(problem, data_parallel());
+  };
+  for (const bool experts : {false, true}) {
+    const double none = with(experts, 0), whole = with(experts, 0, true);
+    double last = none;
+    std::uint16_t scopes = 0;
+    for (const std::uint16_t part : experts
+                                        ? std::vector<std::uint16_t>{kGraphAttention, kGraphRouter, kGraphPreprocess}
+                                        : std::vector<std::uint16_t>{kGraphAttention, kGraphMlp}) {
+      scopes = static_cast<std::uint16_t>(scopes | part);
+      const double now = with(experts, scopes);
+      CHECK(now < 0.99 * last);
+      CHECK(now > whole);
+      last = now;
+    }
+    CHECK(with(experts, kGraphMamba) == none);
+    CHECK(with(experts, experts ? kGraphMlp : kGraphExperts | kGraphRouter) == none);
+  }
+  CHECK(with(true, kGraphExperts) < with(true, kGraphRouter | kGraphPreprocess));
+}
+
+TEST_CASE("attention that is not fused drops out where there is dropout") {
+  const auto with = [](double dropout, bool flash) {
+    Problem problem = small_job();
+    problem.training.stack.flash_attention = flash, problem.training.dropout = dropout;
+    return seconds(problem, data_parallel());
+  };
+  // What dropout costs beside the attention is the same with a fused kernel.
+  CHECK(with(0.1, false) - with(0, false) > 1.5 * (with(0.1, true) - with(0, true)));
+}
+
+TEST_CASE("bandwidth between nodes falls with their number, and not among few") {
+  const auto slowed = [](int domains) {
+    Cluster steady = oracle::plain_cluster(), falling = steady;
+    steady.calibration.network_decay = 0, falling.calibration.network_decay = 0.1;
+    const auto time = [&](const Cluster& cluster) {
+      return collective_time(cluster, Collective::AllGather, 4e9, {domains * 8, 1}).value;
+    };
+    return time(falling) / time(steady);
+  };
+  CHECK(slowed(2) == 1);
+  CHECK(slowed(4) == 1);
+  double last = 1;
+  for (const int domains : {8, 16, 64}) {
+    CHECK(slowed(domains) > last);
+    last = slowed(domains);
+  }
+  CHECK(slowed(1 << 12) < 2.1);
 }
 
 TEST_CASE("owners that broadcast in turn pay a latency each") {
