@@ -46,6 +46,15 @@ std::string calibration_text(const CalibrationResult& result, const std::string&
   for (const FittedConstant& c : result.constants)
     out += fmt::format("  {:<18}{:>6} {:>8} {:>10}\n", c.field->name, number_text(c.before, 3), number_text(c.after, 3),
                        fmt::format("± {:.0f} %", 100 * c.spread));
+  for (const FittedConstant& c : result.constants)
+    if (c.stands_in())
+      out += "\n" +
+             wrap(fmt::format("{} went {:.1f} standard deviations from what is usual. It scales {}: make sure "
+                              "first that nothing about them is left out or misstated in the runs, for which "
+                              "it would stand in.",
+                              c.field->name, std::abs(c.deviations()), c.field->scales),
+                  terminal.width, 2) +
+             "\n";
   return out;
 }
 
@@ -65,8 +74,11 @@ std::string calibration_json(const CalibrationResult& result, const std::string&
     json["unseen_step_time"] = {{"low_ratio", result.unseen.low}, {"high_ratio", result.unseen.high}};
   json["constants"] = Json::object();
   for (const FittedConstant& c : result.constants)
-    json["constants"][std::string(c.field->name)] = {
-        {"before", c.before}, {"after", c.after}, {"relative_spread", c.spread}};
+    json["constants"][std::string(c.field->name)] = {{"before", c.before},
+                                                     {"after", c.after},
+                                                     {"relative_spread", c.spread},
+                                                     {"prior_deviations", c.deviations()},
+                                                     {"stands_in", c.stands_in()}};
   return dump(json);
 }
 

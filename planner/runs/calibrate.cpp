@@ -244,6 +244,8 @@ Interval interval_of(const std::vector<Compared>& held_out) {
 
 }  // namespace
 
+double FittedConstant::deviations() const { return std::log(after / before) / field->spread; }
+
 Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& catalogue,
                                     const ValidateOptions& options) {
   CalibrationResult result;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@ struct FittedConstant {
   const CalibrationField* field = nullptr;
   double before = 0, after = 0;
   double spread = 0;
+  /// How far it went, in standard deviations of what was known beforehand.
+  [[nodiscard]] double deviations() const;
+  /// Further than two: it may stand in for something else that is not as stated or not modelled.
+  [[nodiscard]] bool stands_in() const { return std::abs(deviations()) > 2; }
 };
 
 /// Errors on runs that the fit has not seen, before and after it.

@@ -175,6 +175,19 @@ TEST_CASE("where the time went tells what the whole step cannot") {
   CHECK(skipped.skipped.size() == 1);
 }
 
+TEST_CASE("a constant that leaves what is usual is named with what it scales") {
+  Calibration truth;
+  const CalibrationResult usual = calibrate(measured_on(cluster_with(truth)), preset_catalogue({})).value();
+  for (const FittedConstant& c : usual.constants) CHECK_FALSE(c.stands_in());
+  CHECK(calibration_text(usual, kGpu, Terminal{}).find("stand in") == std::string::npos);
+  truth.gemm *= 0.6;  // as if two fifths of all products were not counted
+  const CalibrationResult odd = calibrate(measured_on(cluster_with(truth)), preset_catalogue({})).value();
+  for (const FittedConstant& c : odd.constants) CHECK(c.stands_in() == (c.field->name == "gemm"));
+  const std::string text = calibration_text(odd, kGpu, Terminal{});
+  CHECK(text.find("gemm went 5.") != std::string::npos);
+  CHECK(text.find("matrix products") != std::string::npos);
+}
+
 TEST_CASE("what the runs do not tell stays") {
   std::vector<Run> runs = measured_on(cluster_with({}));
   const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();

