@@ -56,7 +56,8 @@ TEST_CASE("Llama 3 405B as Meta trained it") {
 
   problem.gpus = 16384, problem.training.seq = 131072, problem.training.global_batch = 128;
   const Estimate context = estimate(problem, llama3_layout(8, 16));
-  const auto published = [](double mfu) { return mfu >= 0.35 && mfu <= 0.41; };  // 38 %, convention not stated
+  // 38 %, convention not stated; within a tenth, on a network that is not theirs.
+  const auto published = [](double mfu) { return mfu >= 0.9 * 0.38 && mfu <= 1.1 * 0.38; };
   CAPTURE(context.mfu.model_causal);
   CAPTURE(context.mfu.model_full);
   CHECK((published(context.mfu.model_causal) || published(context.mfu.model_full)));
