@@ -23,6 +23,7 @@ import random
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -205,7 +206,9 @@ def judge(plan, words, files, seconds):
                 out.write(data)
         code, out, err, spent, memory = run(plan, words, folder, seconds)
     wrong = None
-    if code < 0:
+    if code == -signal.SIGXCPU:
+        wrong = f"ended after {spent:.0f} s of processor time"
+    elif code < 0:
         wrong = f"signal {-code} after {spent:.1f} s"
     elif code not in (0, 1, 2, 3):
         wrong = f"status {code}"
