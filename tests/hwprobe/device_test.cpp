@@ -357,19 +357,24 @@ TEST_CASE("a lost GPU, a rank that ends while another's abort hangs, an interrup
   CHECK(hangs.profile->partial);
   CHECK(hangs.ledger.find("an abort hangs") != std::string::npos);
   CHECK(hangs.seconds < 200);
-  fs::remove(bench.folder / "out.yaml");
-  const Outcome told = bench.run("",
-                                 Bench::probe() +
-                                     "--dtypes bf16 --budget 200s --standard & probe=$!; "
-                                     "until grep -q \"from point\" err.txt; do sleep 0.1; done; "
-                                     "kill -INT $probe; wait $probe",
-                                 gpus(2));
-  CAPTURE(told.err);
-  CHECK(told.status == 130);
-  REQUIRE(told.profile.has_value());
-  CHECK(told.profile->partial);
-  CHECK(told.profile->stopped == "interrupted");
-  CHECK(told.seconds < 200);
+  // One rank is told, as a scheduler does, or all of them at once, as a terminal does.
+  for (const auto& [start, stop] :
+       {std::pair{"", "kill -INT $probe"}, std::pair{"setsid ", "bash -c \"kill -INT -- -$probe\""}}) {
+    fs::remove(bench.folder / "out.yaml");
+    const Outcome told = bench.run("",
+                                   start + Bench::probe() +
+                                       "--dtypes bf16 --budget 200s --standard & probe=$!; "
+                                       "until grep -q \"from point\" err.txt; do sleep 0.1; done; " +
+                                       stop + "; wait $probe",
+                                   gpus(2));
+    CAPTURE(stop);
+    CAPTURE(told.err);
+    CHECK(told.status == 130);
+    REQUIRE(told.profile.has_value());
+    CHECK(told.profile->partial);
+    CHECK(told.profile->stopped == "interrupted");
+    CHECK(told.seconds < 200);
+  }
 }
 
 TEST_CASE("GPUs by UUID, others that are busy, and GPUs of two kinds") {
