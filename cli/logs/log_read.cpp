@@ -175,8 +175,9 @@ Steady steady(const Series& series) {
   }
   constexpr double kMadToSigma = 1.4826;  // of a normal distribution
   out.spread = out.median > 0 ? kMadToSigma * median(deviations) / out.median : 0;
-  out.left_out = static_cast<std::int64_t>(first);
-  out.used = static_cast<std::int64_t>(rest.size());
+  out.left_out = static_cast<std::int64_t>(first) * series.every();
+  out.used = series.count() - out.left_out;
+  out.spikes *= series.every();
   return out;
 }
 

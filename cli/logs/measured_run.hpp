@@ -38,6 +38,8 @@ class Series {
   void add(double value);
   [[nodiscard]] bool empty() const { return kept_.empty(); }
   [[nodiscard]] std::int64_t count() const { return count_; }
+  /// Each kept value stands for so many.
+  [[nodiscard]] std::int64_t every() const { return every_; }
   [[nodiscard]] const std::vector<double>& values() const { return kept_; }
   [[nodiscard]] double largest() const { return largest_; }
   [[nodiscard]] double last() const { return last_; }
@@ -49,7 +51,7 @@ class Series {
   double largest_ = 0, last_ = 0, sum_ = 0;
 };
 
-/// A series without its warm-up.
+/// A series without its warm-up; numbers of values count those that were not kept, too.
 struct Steady {
   double median = 0;
   double spread = 0;          ///< relative standard deviation, from the median absolute deviation

@@ -285,6 +285,14 @@ TEST_CASE("a long run keeps a bounded number of values, and the right median") {
   CHECK(series.count() == 1'000'000);
   CHECK(series.values().size() <= 65536);
   CHECK(steady(series).median == doctest::Approx(2.05).epsilon(0.03));
+  // Numbers count every step of the run and not only the kept ones.
+  Series run;
+  constexpr int kSteps = 3'000'000, kSlow = 20'000;
+  for (int i = 0; i < kSteps; ++i) run.add(i < kSlow ? 5 : i % 1000 < 100 ? 2 : 1);
+  const Steady rest = steady(run);
+  CHECK(rest.left_out + rest.used == kSteps);
+  CHECK(static_cast<double>(rest.left_out) == doctest::Approx(kSlow).epsilon(0.02));
+  CHECK(static_cast<double>(rest.spikes) == doctest::Approx(0.1 * (kSteps - kSlow)).epsilon(0.1));
 }
 
 TEST_CASE("PyTorch's words when memory is out") {
