@@ -86,14 +86,16 @@ std::string preflight(const BatchJob& job, const EmitOptions& options) {
       job.nodes * job.gpus, job.gpus, container(options), shell_quoted(options.site->preflight));
 }
 
-/// Runs the step so that the script hears of the limit, and decides what comes after it.
+/// Runs the step so that the script hears of the limit, and decides what comes after it. A signal ends a `wait` with a
+/// status of its own: only a wait during which none came tells how the step ended, also if it had ended before.
 std::string watched(const BatchJob& job, const Upkeep& upkeep, const EmitOptions& options) {
   std::string out = fmt::format(
       "# {} s before the limit Slurm sends USR1 here: the ranks are told to save and to end.\n"
-      "late=0\ntrap 'late=1; scancel --signal=TERM \"$SLURM_JOB_ID\"' USR1\n# shellcheck disable=SC2016\n",
+      "late=0\ntrap 'late=$((late + 1)); scancel --signal=TERM \"$SLURM_JOB_ID\"' USR1\n"
+      "# shellcheck disable=SC2016\n",
       upkeep.lead_s);
-  out += srun(job, options) + job.command + " &\nstep=$! status=0\nwait \"$step\" || status=$?\n";
-  out += "while kill -0 \"$step\" 2> /dev/null; do\n    status=0\n    wait \"$step\" || status=$?\ndone\n";
+  out += srun(job, options) + job.command + " &\nstep=$! heard=-1\n";
+  out += "while ((heard != late)); do\n    heard=$late status=0\n    wait \"$step\" || status=$?\ndone\n";
   if (options.site->requeue > 0)
     out += fmt::format(
         "# Failed, or out of time: once more, from the last checkpoint.\n"
