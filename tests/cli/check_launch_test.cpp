@@ -6,22 +6,16 @@
 #include <regex>
 
 #include "check_files.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
 
 namespace {
 
-std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 /// Line of a file that holds `word`, from 1; 0 if none does.
 int line_with(const std::string& path, const std::string& word) {
-  std::istringstream in(slurp(path));
+  std::istringstream in(contents_of(path));
   int number = 1;
   for (std::string line; std::getline(in, line); ++number)
     if (line.find(word) != std::string::npos) return number;
@@ -157,7 +151,7 @@ std::vector<Job> jobs() {
 }
 
 void edit(const Folder& folder, const Edit& edit) {
-  std::string text = slurp(edit.file);
+  std::string text = contents_of(edit.file);
   const std::size_t at = text.find(edit.from);
   REQUIRE_MESSAGE(at != std::string::npos, edit.from);
   folder.write(edit.file, text.replace(at, edit.from.size(), edit.to));
@@ -169,7 +163,7 @@ bool apply(const Folder& folder, const Job& job, const Json& suggestion) {
     bool found = false;
     for (const Written& row : job.written) {
       if (change["key"] != row.key) continue;
-      const std::string text = slurp(row.file), after = change["after"];
+      const std::string text = contents_of(row.file), after = change["after"];
       const std::string changed =
           std::regex_replace(text, std::regex(row.pattern), "$01" + (row.word != nullptr ? row.word(after) : after));
       found = found || changed != text;
@@ -199,7 +193,7 @@ TEST_CASE("a changed launch file fails at its line, and each suggestion, written
     folder.write("main.json", main.out);
     std::map<std::string, std::string> before;
     for (const char* file : {kMegatron, kTitan, kDeepspeed, kTrainer, kAccelerate})
-      if (std::filesystem::exists(file)) before[file] = slurp(file);
+      if (std::filesystem::exists(file)) before[file] = contents_of(file);
     int applied = 0;
     for (const Change& change : job.changes) {
       CAPTURE(std::string(change.key));

@@ -10,6 +10,7 @@
 
 #include "check_files.hpp"
 #include "cli/request/command_table.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -18,13 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kSource = PLAN_SOURCE_DIR;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -87,7 +81,7 @@ void from_screen(const std::vector<std::string>& lines, std::size_t at, std::vec
 
 std::vector<Documented> from_readme() {
   std::vector<Documented> out;
-  const std::vector<std::string> lines = lines_of(read(kSource + "/README.md"));
+  const std::vector<std::string> lines = lines_of(contents_of(kSource + "/README.md"));
   bool fenced = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
@@ -101,7 +95,7 @@ std::vector<Documented> from_readme() {
 
 std::vector<Documented> from_manual(const fs::path& page) {
   std::vector<Documented> out;
-  const std::vector<std::string> lines = lines_of(read(page));
+  const std::vector<std::string> lines = lines_of(contents_of(page));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (line.rfind("$ plan", 0) == 0) from_screen(lines, i, out);
@@ -137,7 +131,7 @@ std::vector<Documented> documented() {
 
 /// The YAML block of README.md.
 std::string readme_budget() {
-  const std::string text = read(kSource + "/README.md"), begin = "```yaml\n";
+  const std::string text = contents_of(kSource + "/README.md"), begin = "```yaml\n";
   const std::size_t at = text.find(begin);
   REQUIRE(at != std::string::npos);
   return text.substr(at + begin.size(), text.find("```", at + begin.size()) - at - begin.size());
@@ -171,19 +165,19 @@ int shell(const std::string& command) {
 
 /// The files that the pages name, each a real one.
 void furnish(const Folder& folder) {
-  const std::string script = read(kSource + "/tests/published/launch/llama31-405b.sbatch");
+  const std::string script = contents_of(kSource + "/tests/published/launch/llama31-405b.sbatch");
   for (const char* name : {"train.sbatch", "run.sbatch"}) folder.write(name, script);
   folder.write("train.sh",
                "torchrun --nnodes $2 --nproc_per_node $3 pretrain.py --num-layers 32 --hidden-size 4096 "
                "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --bf16 "
                "--vocab-size 32000 --eval-interval 100\n");
-  const std::string manual = read(kSource + "/man/plan-emit.1");
+  const std::string manual = contents_of(kSource + "/man/plan-emit.1");
   const std::size_t site = manual.find("work_dir: ");
   folder.write("site.yaml", manual.substr(site, manual.find(".Ed", site) - site));
-  folder.write("config.json", read(kSource + "/tests/presets/configs/llama3-8b.json"));
+  folder.write("config.json", contents_of(kSource + "/tests/presets/configs/llama3-8b.json"));
   folder.write("budgets/405b.yaml", readme_budget());
-  const std::string runs = read(kSource + "/tests/published/runs/megatron-readme.csv");
-  folder.write("my-runs.csv", read(kSource + "/tests/published/runs/selene.csv"));
+  const std::string runs = contents_of(kSource + "/tests/published/runs/megatron-readme.csv");
+  folder.write("my-runs.csv", contents_of(kSource + "/tests/published/runs/selene.csv"));
   folder.write("tests/published/runs/megatron-readme.csv", runs);
   std::string log;
   for (int step = 1; step <= 20; ++step)
@@ -198,7 +192,7 @@ void furnish(const Folder& folder) {
   for (const char* set :
        {"plan --model 405b --gpus 16384 --json -o main.plan.json",
         "plan probe --import all_reduce.txt all_gather.txt -o node.yaml", "cp node.yaml cluster.yaml"})
-    REQUIRE_MESSAGE(shell(set) == 0, set << "\n" << read("err.txt"));
+    REQUIRE_MESSAGE(shell(set) == 0, set << "\n" << contents_of("err.txt"));
 }
 
 }  // namespace
@@ -218,7 +212,7 @@ TEST_CASE("documented commands end as their text implies") {
     const bool would = measures && has(one.command, "--check");
     const bool as_said =  // 3: no GPU here, and 1: that is what a check says
         status == one.status || (measures && status == 3) || ((asks || would) && status == 1);
-    CHECK_MESSAGE(as_said, "status " << status << "\n" << read("err.txt"));
+    CHECK_MESSAGE(as_said, "status " << status << "\n" << contents_of("err.txt"));
   }
   CHECK(done.size() > 50);
 }
@@ -228,8 +222,8 @@ TEST_CASE("no golden file freezes an error of a documented command") {
   for (const Documented& one : documented())
     if (one.status == 0) good.insert(one.command);
   for (const fs::directory_entry& entry : fs::directory_iterator(kSource + "/tests/golden")) {
-    if (!entry.is_directory() || read(entry.path() / "code") == "0\n") continue;
-    for (const std::string& line : lines_of(read(entry.path() / "cmd")))
+    if (!entry.is_directory() || contents_of(entry.path() / "code") == "0\n") continue;
+    for (const std::string& line : lines_of(contents_of(entry.path() / "cmd")))
       CHECK_MESSAGE(good.count(line) == 0, entry.path().filename().string());
   }
 }

@@ -6,6 +6,7 @@
 
 #include "check_files.hpp"
 #include "cli/launch/launch.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -15,10 +16,7 @@ namespace {
 std::map<std::string, std::string> files_in(const std::string& folder) {
   std::map<std::string, std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    std::stringstream text;
-    text << file.rdbuf();
-    out[entry.path().filename().string()] = text.str();
+    out[entry.path().filename().string()] = contents_of(entry.path());
   }
   return out;
 }

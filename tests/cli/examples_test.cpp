@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "check_files.hpp"
+#include "contents.hpp"
 #include "presets/yaml.hpp"
 
 using namespace plan;
@@ -14,13 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kExamples = PLAN_SOURCE_DIR "/tests/examples";
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 /// Every scalar under a key of this name, lists too, in the order written.
 void values_of(const yaml::Node& node, const std::string& key, std::vector<std::string>& out) {
@@ -34,7 +28,7 @@ void values_of(const yaml::Node& node, const std::string& key, std::vector<std::
 }
 
 std::vector<std::string> commands(const std::string& file, const std::string& key) {
-  const Result<yaml::Document> document = yaml::parse(read(kExamples + "/" + file), file);
+  const Result<yaml::Document> document = yaml::parse(contents_of(kExamples + "/" + file), file);
   REQUIRE(document);
   std::vector<std::string> out;
   values_of(document->root, key, out);
@@ -52,7 +46,7 @@ int shell(const std::string& command) {
 
 /// The repository of the example, and its base branch in base/.
 void lay_out(const Folder& folder, const std::string& layout) {
-  const std::string budget = read(kExamples + "/budgets/pretrain.yaml");
+  const std::string budget = contents_of(kExamples + "/budgets/pretrain.yaml");
   folder.write("base/budgets/pretrain.yaml", budget);
   std::string changed = budget;
   const std::string from = "mb1,zero1,recompute=full-1";
@@ -78,17 +72,18 @@ TEST_CASE("the examples' commands: the last one decides") {
       for (std::size_t i = 0; i < steps.size(); ++i) {
         CAPTURE(steps[i]);
         const int status = shell(steps[i]);
-        CAPTURE(read("err.txt"));
+        CAPTURE(contents_of("err.txt"));
         CHECK(status == (breaks && i + 1 == steps.size() ? 1 : 0));
       }
       if (std::string(one.file) == "github-actions.yaml") {
-        CHECK(read("summary.md").starts_with(breaks ? "### plan check: " : "### plan check: all "));
-        CHECK(Json::parse(read("plan.sarif"))["runs"][0]["results"].empty() == !breaks);
-        CHECK((read("out.txt").find("::error file=budgets/pretrain.yaml,line=15,title=memory.peak (pretrain)::") !=
-               std::string::npos) == breaks);
+        CHECK(contents_of("summary.md").starts_with(breaks ? "### plan check: " : "### plan check: all "));
+        CHECK(Json::parse(contents_of("plan.sarif"))["runs"][0]["results"].empty() == !breaks);
+        CHECK(
+            (contents_of("out.txt").find("::error file=budgets/pretrain.yaml,line=15,title=memory.peak (pretrain)::") !=
+             std::string::npos) == breaks);
       }
       if (std::string(one.file) == "gitlab-ci.yaml")
-        CHECK(read("plan.xml").find("<testsuites name=\"plan check\" tests=\"10\"") != std::string::npos);
+        CHECK(contents_of("plan.xml").find("<testsuites name=\"plan check\" tests=\"10\"") != std::string::npos);
     }
   }
 }

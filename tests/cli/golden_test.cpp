@@ -12,16 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "contents.hpp"
+
 namespace fs = std::filesystem;
+using plan::contents_of;
 
 namespace {
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
@@ -45,7 +41,7 @@ Outcome run(const fs::path& folder, const fs::path& scratch) {
       ":/usr/bin:/bin' HOME=/nonexistent LC_ALL=C.UTF-8 ${UBSAN_OPTIONS:+UBSAN_OPTIONS=\"$UBSAN_OPTIONS\"} " +
       "sh ./cmd >'" + (scratch / "out").string() + "' 2>'" + (scratch / "err").string() + "' </dev/null";
   const int status = std::system(command.c_str());
-  return {read(scratch / "out"), read(scratch / "err"), std::to_string(WEXITSTATUS(status)) + "\n"};
+  return {contents_of(scratch / "out"), contents_of(scratch / "err"), std::to_string(WEXITSTATUS(status)) + "\n"};
 }
 
 }  // namespace
@@ -66,9 +62,9 @@ TEST_CASE("golden") {
       write(folder / "code", now.code);
       continue;
     }
-    CHECK(now.out == read(folder / "out"));
-    CHECK(now.err == read(folder / "err"));
-    CHECK(now.code == read(folder / "code"));
+    CHECK(now.out == contents_of(folder / "out"));
+    CHECK(now.err == contents_of(folder / "err"));
+    CHECK(now.code == contents_of(folder / "code"));
     if (now.code == "2\n") CHECK(now.out.empty());
   }
   fs::remove_all(scratch);

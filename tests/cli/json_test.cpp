@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/report/report.hpp"
+#include "contents.hpp"
 #include "sample_plan.hpp"
 
 using namespace plan;
@@ -32,12 +33,6 @@ void collect(const Json& json, std::set<std::string>& keys) {
   }
 }
 
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 }  // namespace
 
 TEST_CASE("first key, order and adding up") {
@@ -65,7 +60,7 @@ TEST_CASE("first key, order and adding up") {
 }
 
 TEST_CASE("every key is in the manual") {
-  const std::string manual = read(PLAN_SOURCE_DIR "/man/plan-json.5");
+  const std::string manual = contents_of(PLAN_SOURCE_DIR "/man/plan-json.5");
   REQUIRE_FALSE(manual.empty());
   std::set<std::string> keys;
   Json json = Json::parse(json_report(complete_plan(), {.tokens = 1e12, .price_per_hour = 2}));

@@ -7,17 +7,11 @@
 
 #include "cli/commands/help.hpp"
 #include "cli/request/command_table.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 
 namespace {
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::string first_error(const std::vector<std::string>& words) {
   const Result<Args> args = parse_arguments(words);
   return args ? "" : args.error()[0].message;
@@ -61,7 +55,7 @@ TEST_CASE("one error for each mistake") {
 }
 
 TEST_CASE("every flag and every verb is in the manual") {
-  const std::string manual = read(PLAN_SOURCE_DIR "/man/plan.1");
+  const std::string manual = contents_of(PLAN_SOURCE_DIR "/man/plan.1");
   REQUIRE_FALSE(manual.empty());
   for (const Option& option : options()) {
     CAPTURE(option.flag);

@@ -9,19 +9,13 @@
 #include <sstream>
 
 #include "check_files.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 mode_t mode_of(const std::string& path) {
   struct stat status {};
@@ -73,8 +67,8 @@ TEST_CASE("a written file keeps the mode of the one that it replaces, and names 
   fs::create_symlink("victim.txt", "secret.json." + std::to_string(::getpid()) + ".tmp");
   CHECK(write_whole("secret.json", "fresh").has_value());
   CHECK(mode_of("secret.json") == 0600);
-  CHECK(contents("secret.json") == "fresh");
-  CHECK(contents("victim.txt") == "mine");
+  CHECK(contents_of("secret.json") == "fresh");
+  CHECK(contents_of("victim.txt") == "mine");
   folder.write("run.sh", "old");
   ::chmod("run.sh", 0640);
   CHECK(write_whole({{"run.sh", "fresh", true}}).has_value());
@@ -84,7 +78,7 @@ TEST_CASE("a written file keeps the mode of the one that it replaces, and names 
   fs::create_directory("not");
   CHECK(write_whole("dangling", "x").has_value());
   CHECK(fs::is_symlink("dangling"));
-  CHECK(contents("not/there.json") == "x");
+  CHECK(contents_of("not/there.json") == "x");
 }
 
 TEST_CASE("an input is never written over, not even by force; a file of another kind only by force") {
@@ -97,21 +91,21 @@ TEST_CASE("an input is never written over, not even by force; a file of another 
     const Ran refused = run(words);
     CHECK(refused.status == 2);
     CHECK(refused.err.find("is read by this command") != std::string::npos);
-    CHECK(contents("in.yaml") == preset);
+    CHECK(contents_of("in.yaml") == preset);
   }
   const Ran other = estimate_to("in.yaml");
   CHECK(other.status == 2);
   CHECK(other.err.find("--force") != std::string::npos);
-  CHECK(contents("in.yaml") == preset);
+  CHECK(contents_of("in.yaml") == preset);
   CHECK(estimate_to("in.yaml", {"--force", "--json"}).status == 0);
-  CHECK(contents("in.yaml") != preset);
+  CHECK(contents_of("in.yaml") != preset);
   CHECK(estimate_to("in.yaml", {"--json"}).status == 0);  // a report over a report
   folder.write("empty", "");
   CHECK(estimate_to("empty").status == 0);
   fs::create_directory("job");
   folder.write("job/plan-llama3-8b.sbatch", "notes of mine\n");
   CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "job"}).status == 2);
-  CHECK(contents("job/plan-llama3-8b.sbatch") == "notes of mine\n");
+  CHECK(contents_of("job/plan-llama3-8b.sbatch") == "notes of mine\n");
   const mode_t mask = ::umask(0022);
   CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "64", "-o", "fresh"}).status == 0);
   ::umask(mask);

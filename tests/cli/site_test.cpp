@@ -9,6 +9,7 @@
 #include <map>
 
 #include "check_files.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -16,17 +17,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 /// Words that end with a zero byte.
 std::vector<std::string> words_in(const fs::path& path) {
   std::vector<std::string> words;
-  std::istringstream text(text_of(path));
+  std::istringstream text(contents_of(path));
   for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
   return words;
 }
@@ -50,7 +44,8 @@ struct Node {
             "record srun \"$@\"\nwhile [[ $1 == --* ]]; do shift; done\n"
             "SLURM_PROCID=3 SLURM_LOCALID=3 SLURM_NTASKS=16 SLURM_NODEID=0 exec \"$@\"\n");
     program("scontrol", "if [[ $1 == show ]]; then echo node0; else record scontrol \"$@\"; fi\n");
-    program("scancel", "record scancel \"$@\"\n");
+    // Slow, so that the training may have ended before the script waits for it again.
+    program("scancel", "record scancel \"$@\"\nsleep 0.3\n");
     program("nvidia-smi", "echo 00000000:FF:1F.7\n");
     program("numactl", "record numactl \"$@\"\nwhile [[ $1 == --* ]]; do shift; done\nexec \"$@\"\n");
     program("check plan", "record check \"$@\"\nexit \"${CHECK:-0}\"\n");
@@ -120,7 +115,7 @@ std::string script_in(const std::string& folder) {
 std::string all_of(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder))
-    files[entry.path().filename().string()] = text_of(entry.path());
+    files[entry.path().filename().string()] = contents_of(entry.path());
   std::string out;
   for (const auto& [name, text] : files) out += name + "\n" + text;
   return out;
@@ -176,7 +171,7 @@ TEST_CASE("hostile words of a site reach Slurm, the variables and the training b
     CHECK(environment.at("WORLD_SIZE") == "16");
     CHECK(environment.at("MASTER_ADDR") == "node0");
     CHECK(words_in("numactl").at(0) == "--cpunodebind=0");  // no such GPU here: the only node of memory
-    CHECK(text_of("folder") == node.here.string() + "\n");
+    CHECK(contents_of("folder") == node.here.string() + "\n");
     for (const auto& entry : fs::recursive_directory_iterator(node.here)) CHECK(entry.path().filename() != "pwned");
     CHECK_FALSE(fs::exists("/pwned"));
   }
@@ -317,7 +312,7 @@ TEST_CASE("checkpoints lie where the time lost is least") {
                                       "'}\nfailures: {storage: " + storage + ", gpu_mtbf: " + mtbf + "}\n");
         fs::remove_all("run");
         REQUIRE(emit("megatron-lm", "").status == 0);
-        std::istringstream script(text_of(script_in("run")));
+        std::istringstream script(contents_of(script_in("run")));
         std::vector<std::string> words;
         for (std::string word; script >> word;) words.push_back(word);
         const double every = std::stod(after(words, "--save-interval"));

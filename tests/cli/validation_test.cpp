@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "cli/request/run_files.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using Json = nlohmann::ordered_json;
@@ -19,13 +20,6 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 const std::string kPublished = PLAN_SOURCE_DIR "/tests/published/";
-
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::vector<std::string> published_files() {
   std::vector<std::string> files;
@@ -208,7 +202,7 @@ TEST_CASE("a run names presets, never files, and may have a cluster of its own")
 }
 
 TEST_CASE("plan-runs(5) documents every column, plan-json(5) every key") {
-  const std::string page = read(PLAN_SOURCE_DIR "/man/plan-runs.5");
+  const std::string page = contents_of(PLAN_SOURCE_DIR "/man/plan-runs.5");
   std::ifstream file(kPublished + "runs/bloom.csv");
   std::string header;
   file >> header;  // one word, whatever ends the line
@@ -219,7 +213,7 @@ TEST_CASE("plan-runs(5) documents every column, plan-json(5) every key") {
     CHECK((page.find("Ic " + name) != std::string::npos || page.find(", " + name) != std::string::npos));
   }
   CHECK(columns > 40);
-  const std::string json = read(PLAN_SOURCE_DIR "/man/plan-json.5");
+  const std::string json = contents_of(PLAN_SOURCE_DIR "/man/plan-json.5");
   for (const char* key :
        {"rows",   "scored",        "skipped",    "reason",      "suites",  "overall", "step_time",         "median_ape",
         "mape",   "p90_ape",       "bias",       "memory",      "fit",     "correct", "balanced_accuracy", "ranking",

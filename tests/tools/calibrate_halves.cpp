@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "planner/runs/calibrate.hpp"
+#include "tests/contents.hpp"
 #include "tests/tools/published.hpp"
 
 namespace {
@@ -63,9 +64,7 @@ int main(int argc, char** argv) {
   std::map<std::string, Halves> groups;
   const Catalogue presets = fit::preset_catalogue();
   for (int i = 1; i < argc; ++i) {
-    std::stringstream text;
-    text << std::ifstream(argv[i]).rdbuf();
-    const auto runs = read_runs(text.str(), argv[i]);
+    const auto runs = read_runs(contents_of(argv[i]), argv[i]);
     if (!runs) return fmt::print(stderr, "calibrate_halves: {}: {}\n", argv[i], runs.error().front().message), 2;
     for (const ScoredRun& run : validate(*runs, presets).runs) {
       if (!scored(run)) continue;
