@@ -45,14 +45,9 @@ constexpr int kDraws = 400;
 /// Standard deviation of the logarithm of a term's factor. Of pairs of published layouts of one job the ratio of steps
 /// is off by 0.28 of the share of the step that the two spend on different things, counted on both sides.
 constexpr double kTermError = 0.28 * std::numbers::sqrt2;
-constexpr std::size_t kTerms = 10;
 constexpr double kLowest = 0.05, kHighest = 0.95;
 
-constexpr std::array<Seconds Terms::*, kTerms> kTermOrder = {
-    &Terms::compute, &Terms::recompute, &Terms::tp,     &Terms::cp,        &Terms::ep,
-    &Terms::pp,      &Terms::dp,        &Terms::bubble, &Terms::optimizer, &Terms::straggler};
-
-using TermList = std::array<double, kTerms>;
+using TermList = std::array<double, std::size(kTimeTerms)>;
 
 /// Terms of many layouts; those that share a split share its costs.
 std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>& layouts) {
@@ -69,7 +64,7 @@ std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>
     evaluator.recompute(layout.recompute);
     const Terms terms = evaluator.step_terms(layout, prices);
     TermList list{};
-    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTermOrder[i]).value;
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTimeTerms[i].second).value;
     all.push_back(list);
   }
   return all;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formulas/layout.hpp"
@@ -27,6 +28,20 @@ struct Terms {
   Seconds compute{}, recompute{}, tp{}, cp{}, ep{}, pp{}, dp{}, bubble{}, optimizer{}, straggler{};
   Seconds total() const { return compute + recompute + tp + cp + ep + pp + dp + bubble + optimizer + straggler; }
   bool operator==(const Terms&) const = default;
+};
+
+/// Every term with its name.
+inline constexpr std::pair<const char*, Seconds Terms::*> kTimeTerms[] = {
+    {"compute", &Terms::compute},
+    {"recompute", &Terms::recompute},
+    {"tp", &Terms::tp},
+    {"cp", &Terms::cp},
+    {"ep", &Terms::ep},
+    {"pp", &Terms::pp},
+    {"dp", &Terms::dp},
+    {"bubble", &Terms::bubble},
+    {"optimizer", &Terms::optimizer},
+    {"straggler", &Terms::straggler},
 };
 
 enum class Axis { Tp, Cp, Ep, Pp, Dp };

@@ -18,10 +18,6 @@ namespace plan {
 namespace {
 
 constexpr double kNinety = 1.6448536269514722;
-constexpr std::size_t kTerms = 10;
-constexpr std::array<Seconds Terms::*, kTerms> kTermOrder = {
-    &Terms::compute, &Terms::recompute, &Terms::tp,     &Terms::cp,        &Terms::ep,
-    &Terms::pp,      &Terms::dp,        &Terms::bubble, &Terms::optimizer, &Terms::straggler};
 
 constexpr std::size_t kMostRuns = 3;
 constexpr double kWorthIt = 0.1;  ///< share of what is left to know that a run has to tell
@@ -30,7 +26,7 @@ constexpr int kWarmUp = 5, kCounted = 15;
 std::vector<double> shares(const Terms& terms) {
   std::vector<double> all;
   const double whole = terms.total().value;
-  for (const auto term : kTermOrder) all.push_back(whole > 0 ? (terms.*term).value / whole : 0);
+  for (const auto& [name, term] : kTimeTerms) all.push_back(whole > 0 ? (terms.*term).value / whole : 0);
   return all;
 }
 
@@ -86,14 +82,14 @@ Beliefs::Beliefs(const Problem& problem, const std::vector<Estimate>& layouts) {
   own_ = std::min(paired.same / std::sqrt(2.0), whole / 2);
   reference_ = shares(reference.terms);
   for (const Estimate& layout : layouts) terms_.push_back(layout.terms), steps_.push_back(layout.step_time.value);
-  const std::size_t size = 1 + kTerms + layouts.size();
+  const std::size_t size = 1 + std::size(kTimeTerms) + layouts.size();
   mean_.assign(size, 0.0);
   mean_[0] = (low + high) / 2;
   covariance_.assign(size, Vector(size, 0.0));
   for (std::size_t i = 0; i < size; ++i) {
-    const double sd = i == 0        ? std::sqrt(whole * whole - own_ * own_)
-                      : i <= kTerms ? paired.different * std::sqrt(2.0)
-                                    : own_;
+    const double sd = i == 0                       ? std::sqrt(whole * whole - own_ * own_)
+                      : i <= std::size(kTimeTerms) ? paired.different * std::sqrt(2.0)
+                                                   : own_;
     covariance_[i][i] = sd * sd;
   }
   first_ = variance(features(terms_[0], 0));
@@ -109,8 +105,8 @@ Beliefs::Vector Beliefs::features(const Terms& terms, int layout) const {
   Vector out(mean_.size(), 0.0);
   const Vector own = shares(terms);
   out[0] = 1;
-  for (std::size_t i = 0; i < kTerms; ++i) out[1 + i] = own[i] - reference_[i];
-  if (layout >= 0) out[1 + kTerms + static_cast<std::size_t>(layout)] = 1;
+  for (std::size_t i = 0; i < std::size(kTimeTerms); ++i) out[1 + i] = own[i] - reference_[i];
+  if (layout >= 0) out[1 + std::size(kTimeTerms) + static_cast<std::size_t>(layout)] = 1;
   return out;
 }
 

@@ -71,9 +71,7 @@ double paired_spread(const Terms& a, const Terms& b, double measured_share) {
   const double whole = (a.total() + b.total()).value / 2;
   if (!(whole > 0)) return 0;
   double moved = 0;
-  for (const auto term : {&Terms::compute, &Terms::recompute, &Terms::tp, &Terms::cp, &Terms::ep, &Terms::pp,
-                          &Terms::dp, &Terms::bubble, &Terms::optimizer, &Terms::straggler})
-    moved += std::abs((a.*term - b.*term).value);
+  for (const auto& [name, term] : kTimeTerms) moved += std::abs((a.*term - b.*term).value);
   const PairedSpread parts = paired_parts(measured_share);
   return std::hypot(parts.same, parts.different * moved / whole);
 }

@@ -12,17 +12,6 @@
 namespace plan {
 namespace {
 
-constexpr std::pair<const char*, Seconds Terms::*> kTerms[] = {{"compute", &Terms::compute},
-                                                               {"recompute", &Terms::recompute},
-                                                               {"tp", &Terms::tp},
-                                                               {"cp", &Terms::cp},
-                                                               {"ep", &Terms::ep},
-                                                               {"pp", &Terms::pp},
-                                                               {"dp", &Terms::dp},
-                                                               {"bubble", &Terms::bubble},
-                                                               {"optimizer", &Terms::optimizer},
-                                                               {"straggler", &Terms::straggler}};
-
 struct Neighbour {
   std::string change;  ///< "pp 8 instead of 16"
   Layout layout;
@@ -103,7 +92,7 @@ std::string sentence(const Neighbour& neighbour, const Estimate& best, const Est
 
 std::vector<TermDelta> against(const Estimate& best, const Estimate& other) {
   std::vector<TermDelta> deltas;
-  for (const auto& [name, term] : kTerms) {
+  for (const auto& [name, term] : kTimeTerms) {
     const Seconds delta = other.terms.*term - best.terms.*term;
     if (std::abs(delta.value) >= 1e-3) deltas.push_back({name, delta});
   }

@@ -14,6 +14,7 @@
 
 #include "planner/estimate.hpp"
 #include "planner/runs/validate.hpp"
+#include "tests/contents.hpp"
 #include "tests/tools/intervals.hpp"
 #include "tests/tools/published.hpp"
 #include "tests/tools/time_fit.hpp"
@@ -120,26 +121,16 @@ void print_table(std::span<const Timed> runs, std::span<const double> inside, st
 
 /// Residuals with what they may depend on: seconds of every term, and how the prediction answers to each constant.
 bool write_rows(const char* file, std::span<const Timed> runs, const Linear& linear, std::span<const double> outside) {
-  constexpr std::pair<const char*, Seconds Terms::*> kTerms[] = {{"compute", &Terms::compute},
-                                                                 {"recompute", &Terms::recompute},
-                                                                 {"tp", &Terms::tp},
-                                                                 {"cp", &Terms::cp},
-                                                                 {"ep", &Terms::ep},
-                                                                 {"pp", &Terms::pp},
-                                                                 {"dp", &Terms::dp},
-                                                                 {"bubble", &Terms::bubble},
-                                                                 {"optimizer", &Terms::optimizer},
-                                                                 {"straggler", &Terms::straggler}};
   std::ofstream out(file);
   out << "id,suite,guessed,measured_s,left_out,all";
-  for (const auto& [name, term] : kTerms) out << ',' << name << "_s";
+  for (const auto& [name, term] : kTimeTerms) out << ',' << name << "_s";
   for (const Constant& constant : constants()) out << ",d_" << constant.name;
   out << '\n';
   for (std::size_t i = 0; i < runs.size(); ++i) {
     out << fmt::format("{},{},{:d},{:.5g},{:.4f},{:.4f}", runs[i].id, runs[i].suite, runs[i].run.guessed,
                        runs[i].measured, outside[i], linear.residual[i]);
     const Terms terms = estimate(runs[i].run.problem, runs[i].run.layout).terms;
-    for (const auto& [name, term] : kTerms) out << fmt::format(",{:.4g}", (terms.*term).value);
+    for (const auto& [name, term] : kTimeTerms) out << fmt::format(",{:.4g}", (terms.*term).value);
     for (const double slope : linear.slope[i]) out << fmt::format(",{:.4f}", slope);
     out << '\n';
   }
@@ -183,12 +174,6 @@ std::string rewritten(std::string text, const Calibration& fitted, const Conform
   return found ? text : "";
 }
 
-std::string text_of(const char* file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
 void print_intervals(const Conformal& time, const MemoryBands& memory) {
   fmt::print("\nintervals of suites left out cover {:.1f} %, macro; high over low {:.2f}\n", 100 * time.coverage,
              time.width);
@@ -215,14 +200,14 @@ int main(int argc, char** argv) {
     } else if (constants_file.empty()) {
       constants_file = word;
     } else {
-      const auto read = read_runs(text_of(argv[i]), argv[i]);
+      const auto read = read_runs(contents_of(argv[i]), argv[i]);
       if (!read) return fmt::print(stderr, "fit_time: {}: {}\n", argv[i], read.error().front().message), 2;
       runs.insert(runs.end(), read->begin(), read->end());
     }
   }
   if (runs.empty())
     return fmt::print(stderr, "usage: fit_time [--rows FILE] [--write] CALIBRATION.yaml RUNS.csv...\n"), 2;
-  const std::string before = text_of(constants_file.c_str());
+  const std::string before = contents_of(constants_file.c_str());
   if (!read_beliefs(before)) return fmt::print(stderr, "fit_time: {} lacks a constant\n", constants_file), 2;
   const Catalogue catalogue = preset_catalogue();
   std::vector<Timed> timed = timed_runs(runs, catalogue);
