@@ -118,6 +118,11 @@ struct LayerTensors {
   std::vector<KeptTensor> offloaded{};  ///< in host memory
 };
 
+/// All micro-batches pass the loss before the first backward only where the two are not interleaved.
+[[nodiscard]] constexpr bool loss_waits(Schedule schedule) {
+  return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst;
+}
+
 /// Memory of all stages of a problem under layouts that split layers alike.
 class MemoryModel {
  public:

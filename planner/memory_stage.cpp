@@ -14,9 +14,6 @@ Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
 /// DeepSpeed's default buckets, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
 constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kMostLive = 1e9;
 
-/// All micro-batches pass the loss before the first backward only without interleaving of the two.
-bool loss_waits(Schedule schedule) { return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst; }
-
 }  // namespace
 
 /// HSDP instances split the expert group as they split the dense one.

@@ -125,14 +125,12 @@ void add_end(ExplainedSum& sum, const std::string& factor, Explanation part) {
 
 /// What lies there beside the layers' activations at the instant of the peak.
 void add_ends(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const Ends& ends) {
-  const Schedule schedule = plan.best.layout.schedule;
   if (rank.content.mtp > 0) {
     sum.give({"D", static_cast<double>(rank.content.mtp), "prediction modules of the stage", "model"});
     add_end(sum, "D*", ends.of_module());
   }
   if (!plan.problem.training.stack.frees_stage_outputs && !ends.head()) add_end(sum, "held*", ends.of_outputs());
-  const bool loss_waits = schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst;
-  if (ends.head() && loss_waits) {
+  if (ends.head() && loss_waits(plan.best.layout.schedule)) {
     add_end(sum, "(held - 1)*", ends.of_head());
     add_end(sum, "(held - 1)*", ends.of_logits());
   }
