@@ -179,7 +179,7 @@ class FamilyWalk {
 
  private:
   void experts(Layout layout);
-  void micro_batches(Layout layout);
+  void micro_batches(Layout layout, const std::vector<int>& sizes);
   void contexts(const Layout& layout);
   /// Is it legal at this level? If not, it counts.
   bool passes(const Layout& layout, Level level);
@@ -221,18 +221,19 @@ void FamilyWalk::contexts(const Layout& layout) {
   }
 }
 
-void FamilyWalk::micro_batches(Layout layout) {
-  for (const int micro_batch : micro_batch_choices(problem_, layout)) {
+void FamilyWalk::micro_batches(Layout layout, const std::vector<int>& sizes) {
+  for (const int micro_batch : sizes) {
     layout.micro_batch = micro_batch;
     if (passes(layout, Level::MicroBatch)) contexts(layout);
   }
 }
 
 void FamilyWalk::experts(Layout layout) {
+  const std::vector<int> sizes = micro_batch_choices(problem_, layout);
   for (const int etp : etp_choices(problem_, layout.tp))
     for (const int ep : ep_choices(problem_)) {
       layout.ep = ep, layout.etp = etp;
-      if (passes(layout, Level::Experts)) micro_batches(layout);
+      if (passes(layout, Level::Experts)) micro_batches(layout, sizes);
     }
 }
 
@@ -267,7 +268,7 @@ std::int64_t InnerSpace::size(const Layout& layout, Level level) {
   if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
   std::int64_t all = runs(layout) * count(order_choices(problem_, layout)) * shardings(layout);
   if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
-  if (level < Level::MicroBatch) all *= count(micro_batch_choices(problem_, layout));
+  if (level < Level::MicroBatch) all *= micro_batches(layout);
   if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
   return all;
 }
@@ -286,6 +287,11 @@ std::int64_t InnerSpace::shardings(const Layout& run) {
       all += static_cast<std::int64_t>(shards_under(problem_, zero, shards));
     return all;
   });
+}
+
+std::int64_t InnerSpace::micro_batches(const Layout& grid) {
+  const int key = grid.pp > 1 ? -grid.dp : grid.dp;  // pipelines have choices of their own
+  return remembered(micro_batches_, key, [&](int) { return count(micro_batch_choices(problem_, grid)); });
 }
 
 /// Schedules with their chunks, each with its ways to recompute.

@@ -61,9 +61,11 @@ class InnerSpace {
   std::int64_t recomputes(const Layout& run);
   std::int64_t shardings(const Layout& run);
   std::int64_t runs(const Layout& family);
+  std::int64_t micro_batches(const Layout& grid);
 
   const Problem& problem_;
   std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
+  std::map<int, std::int64_t> micro_batches_{};                      ///< by dp, of pipelines by -dp
 };
 
 /// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts
