@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <new>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -91,9 +92,24 @@ class Builder : public YAML::EventHandler {
     open_.pop_back();
     const YAML::anchor_t anchor = anchors_.back();
     anchors_.pop_back();
-    if (takes_anchors_ && done.kind == Kind::Map) merge(done);
+    if (takes_anchors_ && done.kind == Kind::Map) {
+      keep_last(done);
+      merge(done);
+    }
     if (anchor != 0) marked_[anchor] = done;
     add(std::move(done));
+  }
+  /// Of a key that stands twice the last one counts, as in Python's reader, which those who write such files have.
+  static void keep_last(Node& map) {
+    std::set<std::string> later;
+    std::vector<Node> kept;
+    for (std::size_t i = map.items.size() / 2; i-- > 0;) {
+      Node& key = map.items[2 * i];
+      if (key.kind == Kind::Scalar && key.text != "<<" && !later.insert(key.text).second) continue;
+      kept.push_back(std::move(map.items[2 * i + 1]));
+      kept.push_back(std::move(key));
+    }
+    map.items.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
   }
   /// `<<: *base`, `<<: [*a, *b]`: the keys of the bases that the map lacks, the first base's first.
   static void merge(Node& map) {

@@ -49,6 +49,8 @@ constexpr ForkFlag kForkFlags[] = {
     {"moe-min-capacity", 1, Nothing},
     {"moe-loss-coeff", 1, Nothing},
     {"train-tokens", 1, Nothing},
+    {"use-mpi", 0, Nothing},
+    {"use-z-loss", 0, Nothing},
     {"use-flash-attn-v2", 0, Same, "use-flash-attn"},
     {"use-flash-attn-triton", 0, Same, "use-flash-attn"},
     {"rotary-position-embeddings-theta", 1, Nothing},

@@ -28,6 +28,8 @@ constexpr LaunchFormat kFormats[] = {
      read_primus_torchtitan},
     {"gpt-neox", "GPT-NeoX: its YAML file", Framework::Megatron, nullptr, is_gpt_neox, read_gpt_neox},
     {"nemo", "NeMo's first generation: its YAML file", Framework::Megatron, nullptr, is_nemo, read_nemo},
+    {"bridge-performance", "Megatron-Bridge's performance scripts: a recipe and flags over it", Framework::Megatron,
+     nullptr, is_bridge_performance, read_bridge_performance},
     {"megatron-bridge", "NVIDIA's Megatron-Bridge: overrides of a recipe", Framework::Megatron, write_bridge, is_bridge,
      read_bridge},
     {"nemo2", "NeMo 2: `nemo llm` with a recipe and its overrides", Framework::Megatron, nullptr, is_nemo2, read_nemo2},

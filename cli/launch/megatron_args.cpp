@@ -40,8 +40,10 @@ bool resembles(std::string_view typed, std::string_view known) {
 std::string meant(const std::string& name) {
   std::vector<std::string_view> names;
   for (const MegatronFlag& flag : megatron_flags()) names.push_back(flag.name);
+  constexpr std::size_t kLettersPerSlip = 5;  // of a short name two other letters make another name: use-mpi, use-mup
+  const std::size_t most = std::clamp<std::size_t>(name.size() / kLettersPerSlip, 1, 2);
   std::string near = nearest_name(name, names);
-  if (!near.empty() && edit_distance(near, name) <= 2) return near;
+  if (!near.empty() && edit_distance(near, name) <= most) return near;
   std::string shortest;
   for (const std::string_view known : names)
     if (resembles(name, known) && (shortest.empty() || known.size() < shortest.size())) shortest = known;

@@ -311,7 +311,9 @@ constexpr Mistake kMistakes[] = {
      [](const Args& a, const Job&) { return a.has("multi-latent-attention") && a.has("group-query-attention"); },
      "latent attention and grouped queries exclude each other", "drop `--group-query-attention`"},
     {"save_interval", "save",  // 44
-     [](const Args& a, const Job&) { return a.has("save") && !a.has("save-interval") && a.states_environment; },
+     [](const Args& a, const Job&) {
+       return a.has("save") && !a.has("save-interval") && a.states_environment && !a.fork;
+     },
      "`--save` needs `--save-interval`", ""},
     {"eval_interval", "train-iters",
      [](const Args& a, const Job&) { return !a.has("eval-interval") && a.states_environment; },

@@ -18,7 +18,7 @@ constexpr OtherTool kTools[] = {
     {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
     {"an OLMo-core configuration", kState, {"_CLASS_"}, {"olmo_core"}},
     {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration", "^train_loader:"}, {}},
-    {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "train_batch_size:"}},
+    {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "num_train_steps:"}},
     {"an InternEvo configuration", kState, {"gradient_checkpointing", "HIDDEN_SIZE"}, {}},
     {"a part of a verl configuration whose actor runs under FSDP",
      kState,

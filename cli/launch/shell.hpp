@@ -31,8 +31,9 @@ struct ShellDirective {
 struct Script {
   std::vector<ShellCommand> commands{};
   std::vector<ShellDirective> sbatch{};
-  std::map<std::string, ShellWord> exported{};  ///< environment at the end, with the lines that set it
-  std::vector<Note> notes{};                    ///< what could not be followed, with its line
+  std::map<std::string, ShellWord> exported{};   ///< environment at the end, with the lines that set it
+  std::map<std::string, std::string> written{};  ///< files that the script writes, by name, as far as they are known
+  std::vector<Note> notes{};                     ///< what could not be followed, with its line
 };
 
 /// Follows a bash script without running anything: assignments, arrays, quotes, ${V:-d}, $(( )), if, case, for,

@@ -30,16 +30,20 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   for (std::size_t at = 0; at < tokens.size() && !stopped_ && !exited_ && !returned_;) {
     std::vector<Token> words;
     std::size_t work = kStatementCost;
-    while (at < tokens.size() && tokens[at].word)
-      work += tokens[at].raw.chars.size() + 1, words.push_back(tokens[at++]);
+    redirections_.clear();
+    for (; at < tokens.size() && tokens[at].word; ++at) {
+      work += tokens[at].raw.chars.size() + 1;
+      (tokens[at].redirection == Redirection::None ? words : redirections_).push_back(tokens[at]);
+    }
     if (!affords(work, at < tokens.size() ? tokens[at].line : 0)) break;
     const std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
     if (function_starts(words, op, tokens, at)) continue;
     if (at < tokens.size()) ++at;
     const bool skip = (joined_ == "&&" && last != Truth::Yes) || (joined_ == "||" && last != Truth::No);
     if (!words.empty()) {
+      const bool runs = active(), closes = words.front().raw.chars == "}";
       const Truth now = statement(words, tokens, at, skip);
-      if (!skip) last = now;
+      if (!skip && !closes && (runs || active())) last = now;  // a group that is left out leaves what was before it
     }
     joined_ = op == "&&" || op == "||" ? op : "";
     if (joined_.empty() && condition_) decide(last);
@@ -71,6 +75,10 @@ Truth Follower::statement(std::vector<Token>& words, const std::vector<Token>& t
   std::size_t keywords = 0;
   for (; keywords < words.size(); ++keywords) {
     const std::string& word = words[keywords].raw.chars;
+    if (word == "{") {
+      const bool runs = active() && !skip;
+      blocks_.push_back({.kind = Block::Kind::Group, .outer = runs, .active = runs});
+    }
     if (word == "else" && in(Block::Kind::If)) {
       Block& block = blocks_.back();
       block.active = block.outer && !block.taken;
@@ -101,6 +109,7 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
     return rest(), words.empty() ? Truth::Unknown : test(words);
   }
   if ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) return close_block();
+  if (first == "}" && in(Block::Kind::Group)) return close_block();
   if (first == "done" && in(Block::Kind::Loop)) return end_loop(at);
   if (first == "for") return start_for(words, tokens, at, skip);
   if (first == "while" || first == "until" || first == "select") {

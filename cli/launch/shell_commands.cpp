@@ -40,16 +40,13 @@ Truth Follower::test(std::vector<Token> words) {
 
 namespace {
 
-/// `-z "$X"`, `! -f FILE`, `$# -lt 2`: does the test ask whether something was given?
+/// `-z "$X"`, `-f FILE`, `$# -lt 2`: does the test ask whether something was given or is there?
 bool asks_for_presence(const std::vector<Token>& words) {
-  bool inverted = false;
-  for (const Token& word : words) {
-    const std::string& text = word.raw.chars;
-    inverted |= text == "!";
-    if (text == "-z" || text.find("$#") != std::string::npos) return true;
-    if (inverted && (text == "-f" || text == "-d" || text == "-e" || text == "-s" || text == "-n")) return true;
-  }
-  return false;
+  constexpr std::string_view kAsking[] = {"-z", "-n", "-f", "-d", "-e", "-s", "-x", "-r", "-v"};
+  return std::any_of(words.begin(), words.end(), [&](const Token& word) {
+    return word.raw.chars.find("$#") != std::string::npos ||
+           std::find(std::begin(kAsking), std::end(kAsking), word.raw.chars) != std::end(kAsking);
+  });
 }
 
 }  // namespace
@@ -112,14 +109,15 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
     stopped_ = true;
     return Truth::Unknown;
   }
+  const std::vector<Token> redirections = std::exchange(redirections_, {});
   std::vector<Text> words;
   for (const Token& token : raw)
     for (Text& text : expand(token.raw, scope)) words.push_back(std::move(text));
   if (words.empty()) return Truth::Yes;
   const std::string& name = words.front().chars;
-  // `if [ -z "$DATA" ]; then exit 1; fi`: whoever starts the job has set it.
+  // `if [ -z "$DATA" ]; then exit 1; fi`, `[ -f "$IMAGE" ] || { echo none; exit 1; }`: whoever starts the job has it.
   if (name == "exit" && guards_ && words.size() == 2 && words[1].chars != "0" &&
-      (in(Block::Kind::If) || joined_ == "&&")) {
+      (in(Block::Kind::If) || in(Block::Kind::Group) || !joined_.empty() || in_function_ > 0)) {
     note(raw.front().line, "what the script stops without is taken to be there");
     return Truth::No;
   }
@@ -131,12 +129,61 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
+  if (name == "cat" || name == "echo") write(words, redirections);
   if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
+  if (follow_written(words)) return Truth::Yes;
   record(words, std::move(environment));
   return follow_dash_c(words);
+}
+
+namespace {
+
+std::string base_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+}  // namespace
+
+void Follower::write(const std::vector<Text>& words, const std::vector<Token>& redirections) {
+  const bool shows = words.front().chars == "cat";
+  if (shows && words.size() > 1) return;  // files of which nothing is known
+  std::string file;
+  bool appends = false, known = !shows;
+  Text text;
+  for (const Token& token : redirections) {
+    const bool literal = token.redirection == Redirection::Literal;
+    if (token.redirection == Redirection::Into || token.redirection == Redirection::Onto) {
+      file = base_name(expand_one(token.raw, scope).chars);
+      appends = token.redirection == Redirection::Onto;
+    } else if (shows && (literal || token.redirection == Redirection::Here)) {
+      text = literal ? token.raw : expand_document(token.raw, scope);
+      known = true;
+    }
+  }
+  if (file.empty()) return;
+  std::size_t first = 1;
+  while (!shows && first < words.size() && (words[first].chars == "-e" || words[first].chars == "-n")) ++first;
+  if (!shows) text = joined_words(words, first), text.add('\n', words.front().line());
+  Text& kept = written_[file];
+  if (!appends || !known) kept = {};
+  if (known && scope.spend(text.chars.size())) kept.add(text);
+  script_.written[file] = kept.chars;
+}
+
+bool Follower::follow_written(const std::vector<Text>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string before = i > 0 ? base_name(words[i - 1].chars) : "bash";
+    if (before != "bash" && before != "sh" && before != "sbatch" && before != "srun") continue;
+    const auto found = written_.find(base_name(words[i].chars));
+    if (found == written_.end() || found->second.chars.empty()) continue;
+    if (i > 0) record(words, {});  // the launcher says on how many GPUs
+    const Text text = found->second;
+    inner(text, words, i);
+    exited_ = false;  // the shell within, and not the script
+    return true;
+  }
+  return false;
 }
 
 /// `printf -v NAME FORMAT WORDS`, for formats of `%s` and `%d` alone.
@@ -179,7 +226,9 @@ Truth Follower::sourced(const std::vector<Text>& words, int line) {
 Truth Follower::call(const Function& body, const std::vector<Text>& words) {
   std::vector<Text> outer = std::exchange(scope.positional, words);
   const bool knew = std::exchange(scope.knows_positional, true);
+  ++in_function_;
   const Truth last = follow(*body);
+  --in_function_;
   scope.positional = std::move(outer);
   scope.knows_positional = knew;
   return last;

@@ -167,9 +167,27 @@ class Expander {
     return arithmetic(terms, scope_);
   }
 
+  /// What `cat <<END` prints, without the newlines at its end.
+  std::optional<Text> shown_document(const std::vector<Token>& tokens) {
+    const Token* document = nullptr;
+    for (const Token& token : tokens) {
+      const bool here = token.redirection == Redirection::Here || token.redirection == Redirection::Literal;
+      if (here && document == nullptr)
+        document = &token;
+      else if (token.word ? token.raw.chars != "cat" : token.raw.chars.find_first_not_of('\n') != std::string::npos)
+        return std::nullopt;
+    }
+    if (document == nullptr || tokens.front().raw.chars != "cat") return std::nullopt;
+    Text out = document->redirection == Redirection::Literal ? document->raw : expand_document(document->raw, scope_);
+    while (out.chars.ends_with('\n')) out.chars.pop_back(), out.lines.pop_back();
+    return out;
+  }
+
   /// What `echo WORDS` or `IFS=,; echo "${LIST[*]}"` prints, where every word is known; nothing for other commands.
   std::optional<Text> printed(const Text& command) {
-    std::vector<Token> words = tokens(command);
+    std::vector<Token> all = tokens(command);
+    if (std::optional<Text> text = shown_document(all)) return text;
+    std::vector<Token> words = without_redirections(std::move(all));
     char join = ' ';
     if (words.size() > 2 && words[0].raw.chars.starts_with("IFS=") && words[1].raw.chars == ";") {
       const Text separators = expand_one(words[0].raw.part(4), scope_);
@@ -374,6 +392,20 @@ class Expander {
 }  // namespace
 
 std::vector<Text> expand(const Text& raw, Scope& scope) { return Expander(raw, scope, true).run(); }
+
+Text expand_document(const Text& raw, Scope& scope) {
+  Text quoted;
+  quoted.add('"', raw.line());
+  for (std::size_t i = 0; i < raw.chars.size(); ++i) {
+    const char c = raw.chars[i], next = i + 1 < raw.chars.size() ? raw.chars[i + 1] : '\0';
+    const bool escapes = c == '\\' && (next == '$' || next == '`' || next == '\\' || next == '\n');
+    if (!escapes && (c == '"' || c == '\\')) quoted.add('\\', raw.lines[i]);
+    quoted.add(c, raw.lines[i]);
+    if (escapes) ++i, quoted.add(next, raw.lines[i]);
+  }
+  quoted.add('"', raw.line());
+  return expand_one(quoted, scope);
+}
 
 Text expand_one(const Text& raw, Scope& scope) {
   const std::vector<Text> words = Expander(raw, scope, false).run();

@@ -19,9 +19,9 @@ inline Truth negated(Truth value) {
   return value == Truth::Unknown ? value : value == Truth::Yes ? Truth::No : Truth::Yes;
 }
 
-/// One open `if`, `case` or loop.
+/// One open `if`, `case`, loop or group of braces.
 struct Block {
-  enum class Kind { If, Case, Loop } kind = Kind::If;
+  enum class Kind { If, Case, Loop, Group } kind = Kind::If;
   bool outer = true;           ///< whether what surrounds it runs
   bool active = true;          ///< whether the current branch runs
   bool taken = false;          ///< a branch has run or may have
@@ -114,6 +114,12 @@ class Follower {
   /// `srun ... bash -c 'torchrun ... "$@"' name arguments`
   Truth follow_dash_c(const std::vector<Text>& words);
 
+  /// `bash worker.sh 8b`, where the script has written that file itself: followed as a shell of its own.
+  bool follow_written(const std::vector<Text>& words);
+
+  /// `cat <<END > file` and `echo "$TEXT" > file`: what the file then holds.
+  void write(const std::vector<Text>& words, const std::vector<Token>& redirections);
+
   void record(const std::vector<Text>& words, std::map<std::string, std::string> environment);
 
   Truth comparison(const std::vector<Token>& raw);
@@ -122,12 +128,15 @@ class Follower {
   Script& script_;
   std::vector<Block> blocks_{};
   std::map<std::string, Function> functions_{};
+  std::map<std::string, Text> written_{};  ///< files that the script writes itself
+  std::vector<Token> redirections_{};      ///< of the statement that is followed
   std::string joined_{};
   bool condition_ = false;
   bool guards_ = false;  ///< the last test asked whether something was given
   int condition_line_ = 0;
   bool stopped_ = false, exited_ = false, returned_ = false;
   int depth_ = 0;
+  int in_function_ = 0;
   int commands_ = 0;
 };
 

@@ -62,6 +62,9 @@ struct Scope {
 /// The same as one text, as on the right of an assignment.
 [[nodiscard]] Text expand_one(const Text& raw, Scope& scope);
 
+/// A here-document's text: variables are expanded, quotes are characters like any other.
+[[nodiscard]] Text expand_document(const Text& raw, Scope& scope);
+
 /// Does to `item` what stands behind a name in `${...}`: `#prefix`, `%suffix`, `/old/new`, `^`, `,`, each also doubled.
 /// False, and `item` as it was, if it cannot be followed.
 bool edit(Text& item, const Text& operation, Scope& scope);

@@ -1,6 +1,7 @@
 // A script cut into words and operators. Tested by tests/launch/shell_test.cpp.
 #include "cli/launch/shell_words.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -28,7 +29,9 @@ class Lexer {
   }
   void finish() {
     if (word_.chars.empty()) return;
-    if (!drop_next_) {
+    if (next_ != Redirection::None) {
+      tokens_.push_back({std::move(word_), line_, true, next_});
+    } else if (!drop_next_) {
       const bool in_of_case = word_.chars == "in" && case_words_ == 2;
       case_words_ = word_.chars == "case" && starts_command() ? 1 : case_words_ > 0 ? case_words_ + 1 : 0;
       if (word_.chars == "[[") in_test_ = true;
@@ -37,6 +40,7 @@ class Lexer {
       if (in_of_case) case_words_ = 0;
     }
     drop_next_ = false;
+    next_ = Redirection::None;
     word_ = {};
   }
   bool starts_command() const { return tokens_.empty() || !tokens_.back().word; }
@@ -136,37 +140,57 @@ class Lexer {
   /// `> file`, `2>&1`, `<<EOF`: no words of the command.
   void redirection() {
     const bool number = !word_.chars.empty() && word_.chars.find_first_not_of("0123456789") == std::string::npos;
+    const bool output = peek() == '>' && peek(1) != '&' && peek(1) != '(' && (!number || word_.chars == "1");
+    const bool appends = peek(1) == '>';
     if (number) word_ = {};
     finish();
-    if (peek() == '<' && peek(1) == '<' && peek(2) != '<') {
-      at_ += 2;
-      if (peek() == '-') ++at_;
-      while (peek() == ' ') ++at_;
-      std::string end;
-      while (at_ < text_.chars.size() && std::isspace(static_cast<unsigned char>(peek())) == 0 && peek() != ';' &&
-             peek() != '|' && peek() != ')') {
-        if (peek() != '\'' && peek() != '"' && peek() != '\\') end.push_back(peek());
-        ++at_;
-      }
-      here_.push_back(end);
-      return;
-    }
+    if (peek() == '<' && peek(1) == '<' && peek(2) != '<') return here_document();
     while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '|') ++at_;
     drop_next_ = peek() != '(';
+    if (output) next_ = appends ? Redirection::Onto : Redirection::Into;
+  }
+
+  /// `<<EOF`, `<<-'EOF'`: its text begins in the next line, and its token waits for it.
+  void here_document() {
+    HereDocument here{tokens_.size(), {}, peek(2) == '-'};
+    at_ += here.tabs ? 3 : 2;
+    while (peek() == ' ') ++at_;
+    bool literal = false;
+    while (at_ < text_.chars.size() && std::isspace(static_cast<unsigned char>(peek())) == 0 && peek() != ';' &&
+           peek() != '|' && peek() != ')' && peek() != '>') {
+      const bool quote = peek() == '\'' || peek() == '"' || peek() == '\\';
+      if (!quote) here.end.push_back(peek());
+      literal |= quote;
+      ++at_;
+    }
+    tokens_.push_back({{}, 0, true, literal ? Redirection::Literal : Redirection::Here});
+    here_.push_back(std::move(here));
   }
 
   void here_documents() {
-    for (const std::string& end : here_) {
+    for (const HereDocument& here : here_) {
+      Token& token = tokens_[here.token];
+      token.line = at_ < text_.lines.size() ? text_.lines[at_] : 0;
       while (at_ < text_.chars.size()) {
-        const std::size_t stop = text_.chars.find('\n', at_);
-        std::string line = text_.chars.substr(at_, stop == std::string::npos ? stop : stop - at_);
-        at_ = stop == std::string::npos ? text_.chars.size() : stop + 1;
-        while (!line.empty() && line.front() == '\t') line.erase(line.begin());
-        if (line == end) break;
+        const std::size_t stop = std::min(text_.chars.find('\n', at_), text_.chars.size());
+        const std::size_t next = std::min(stop + 1, text_.chars.size());
+        const std::size_t line = at_;
+        std::size_t first = line;
+        while (first < stop && text_.chars[first] == '\t') ++first;
+        at_ = next;
+        if (std::string_view(text_.chars).substr(first, stop - first) == here.end) break;
+        const std::size_t from = here.tabs ? first : line;
+        token.raw.add(text_.part(from, next - from));
       }
     }
     here_.clear();
   }
+
+  struct HereDocument {
+    std::size_t token = 0;  ///< index of the one that takes the text
+    std::string end{};
+    bool tabs = false;  ///< `<<-`: tabs before a line are no part of it
+  };
 
   const Text& text_;
   bool blanks_;
@@ -176,7 +200,8 @@ class Lexer {
   int case_words_ = 0;    ///< words since `case`: its `in` is an operator
   bool in_test_ = false;  ///< between [[ and ]]
   bool drop_next_ = false;
-  std::vector<std::string> here_{};
+  Redirection next_ = Redirection::None;  ///< what the next word is to the command
+  std::vector<HereDocument> here_{};
   std::vector<Token> tokens_{};
 };
 
@@ -220,6 +245,11 @@ std::vector<Token> tokens(std::string_view text, int first_line) {
 }
 
 std::vector<Token> tokens(const Text& text) { return Lexer(text, false).run(); }
+
+std::vector<Token> without_redirections(std::vector<Token> tokens) {
+  std::erase_if(tokens, [](const Token& token) { return token.redirection != Redirection::None; });
+  return tokens;
+}
 
 std::vector<Token> words_of(const Text& text) { return Lexer(text, true).run(); }
 

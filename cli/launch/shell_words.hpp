@@ -9,16 +9,29 @@
 
 namespace plan::shell {
 
+/// What a token says of a command's input or output, where it is no word of the command.
+enum class Redirection {
+  None,
+  Into,     ///< the file of `> file`
+  Onto,     ///< the file of `>> file`
+  Here,     ///< the text of `<<END`
+  Literal,  ///< the text of `<<'END'`, in which nothing is expanded
+};
+
 /// A word as written, or an operator: newline, `;`, `&&`, `||`, `|`, `&`, `(`, `)`, `;;`, `in` behind `case x`.
 struct Token {
   Text raw{};
   int line = 0;
   bool word = true;
+  Redirection redirection = Redirection::None;
 };
 
-/// Splits a script into words and operators. Comments, here-documents and redirections are left out.
+/// Splits a script into words and operators. Comments are left out, and redirections of other streams than a
+/// command's own input text and its output.
 [[nodiscard]] std::vector<Token> tokens(std::string_view text, int first_line);
 [[nodiscard]] std::vector<Token> tokens(const Text& text);
+/// The words of a command without what its input and output are.
+[[nodiscard]] std::vector<Token> without_redirections(std::vector<Token> tokens);
 /// Words alone, newlines as blanks: what stands between the parentheses of an array.
 [[nodiscard]] std::vector<Token> words_of(const Text& text);
 

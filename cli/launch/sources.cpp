@@ -9,6 +9,7 @@
 #include "cli/launch/capture.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron_log.hpp"
+#include "cli/launch/shell.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -75,6 +76,19 @@ std::optional<LaunchSource> look_for(const std::string& base, std::string_view n
 
 void let_open(LaunchSource& source) {
   source.open = [base = source.path](std::string_view name) { return look_for(base, name); };
+}
+
+/// What a script writes into files itself, DeepSpeed's configuration or the script that each node runs, can be opened
+/// under those files' names.
+void let_open_written(LaunchSource& source) {
+  if (!is_shell(source) || source.text.find("<<") == std::string::npos) return;
+  Script script = follow_script(source);
+  if (script.written.empty()) return;
+  source.open = [disk = std::move(source.open), written = std::move(script.written)](std::string_view name) {
+    const auto found = written.find(std::string(name.substr(name.rfind('/') + 1)));
+    if (found == written.end() || found->second.empty()) return disk(name);
+    return std::optional<LaunchSource>({found->first, found->second, {}, {}, {}, {}});
+  };
 }
 
 /// `config_registry.py:llama3_405b`, where no file has that very name.
@@ -156,6 +170,7 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
     }
     files.push_back({std::move(path), std::move(*text), std::move(selector), arguments, {}, {}});
     let_open(files.back());
+    let_open_written(files.back());
   }
   if (!errors.empty()) return fail(std::move(errors));
   return files;

@@ -1,0 +1,206 @@
+// Megatron-Bridge's performance scripts: `python scripts/performance/run_script.py --model_recipe_name llama3_70b
+// --gpu gb200 --num_gpus 64 --compute_dtype fp8_mx --tensor_model_parallel_size 2`. The flags lie over a recipe, a
+// Python function: what none of them states is the recipe's, and each such value is named as a guess.
+// Flags: Megatron-Bridge scripts/performance/argument_parser.py and utils/overrides.py.
+// Tested by tests/launch/native_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/launch/fork_flags.hpp"
+#include "cli/launch/recipes.hpp"
+#include "cli/launch/shell.hpp"
+#include "presets/store.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+struct PerformanceFlag {
+  std::string_view name;   ///< without dashes
+  std::string_view brief;  ///< its short form, without the dash; empty: none
+  std::string_view key;    ///< of Megatron-Bridge's configuration; empty: read by name below
+};
+
+constexpr PerformanceFlag kFlags[] = {
+    {"model_recipe_name", "mr", ""},
+    {"model_family_name", "m", ""},
+    {"num_gpus", "ng", ""},
+    {"gpus_per_node", "gn", ""},
+    {"gpu", "g", ""},
+    {"compute_dtype", "c", ""},
+    {"task", "", ""},
+    {"config_variant", "cv", ""},
+    {"recompute_num_layers", "rl", "model.recompute_num_layers"},
+    {"recompute_modules", "", "model.recompute_modules"},
+    {"tensor_model_parallel_size", "tp", "model.tensor_model_parallel_size"},
+    {"pipeline_model_parallel_size", "pp", "model.pipeline_model_parallel_size"},
+    {"virtual_pipeline_model_parallel_size", "vp", "model.virtual_pipeline_model_parallel_size"},
+    {"context_parallel_size", "cp", "model.context_parallel_size"},
+    {"expert_model_parallel_size", "ep", "model.expert_model_parallel_size"},
+    {"expert_tensor_parallel_size", "et", "model.expert_tensor_parallel_size"},
+    {"pipeline_model_parallel_layout", "", "model.pipeline_model_parallel_layout"},
+    {"moe_flex_dispatcher_backend", "", "model.moe_flex_dispatcher_backend"},
+    {"num_layers", "", "model.num_layers"},
+    {"hidden_size", "", "model.hidden_size"},
+    {"num_moe_experts", "", "model.num_moe_experts"},
+    {"seq_length", "sl", "dataset.seq_length"},
+    {"micro_batch_size", "mb", "train.micro_batch_size"},
+    {"global_batch_size", "gb", "train.global_batch_size"},
+    {"max_steps", "ms", "train.train_iters"},
+    {"use_megatron_fsdp", "", "ddp.use_megatron_fsdp"},
+    {"moe_a2a_overlap", "", "comm_overlap.overlap_moe_expert_parallel_comm"},
+};
+
+/// Flags of the launcher around the training, of its logs and of its data: starts of names.
+constexpr std::string_view kAround[] = {"account",     "partition", "time_limit", "container",
+                                        "custom_",     "log_dir",   "nemo_home",  "hf_token",
+                                        "offline",     "packager",  "gres",       "detach",
+                                        "dryrun",      "max_",      "additional", "enable_",
+                                        "wandb",       "profiling", "list_",      "tokenizer",
+                                        "dataset_",    "data",      "save_",      "load_dir",
+                                        "index_",      "domain",    "nccl_",      "experiment",
+                                        "kubeflow",    "csp",       "env",        "peak_",
+                                        "lock_gpu",    "most_",     "head_",      "preempt",
+                                        "use_recipes", "job_",      "maybe",      "skip_",
+                                        "lr",          "min_lr",    "warmup",     "pretrained_checkpoint"};
+
+bool is_program(std::string_view word) {
+  return word.ends_with("setup_experiment.py") || word.ends_with("run_script.py");
+}
+
+const PerformanceFlag* flag_named(std::string_view word) {
+  const bool whole = word.starts_with("--");
+  const std::string_view name = word.substr(std::min<std::size_t>(word.size(), whole ? 2 : 1));
+  const auto* found = std::find_if(std::begin(kFlags), std::end(kFlags), [&](const PerformanceFlag& flag) {
+    return whole ? flag.name == name : !flag.brief.empty() && flag.brief == name;
+  });
+  return found == std::end(kFlags) ? nullptr : found;
+}
+
+struct Performance {
+  DialectKeys keys{};   ///< by the names of kFlags
+  std::string open{};   ///< flags that may weigh and that are not read
+  std::string where{};  ///< of the first of them
+};
+
+Performance flags_of(const std::vector<ShellWord>& words, const std::string& file) {
+  Performance out;
+  const auto program = std::find_if(words.begin(), words.end(), [](const ShellWord& w) { return is_program(w.text); });
+  for (auto word = program; word != words.end(); ++word) {
+    if (!word->text.starts_with('-')) continue;
+    const std::size_t equals = word->text.find('=');
+    const std::string name = word->text.substr(0, equals);
+    MegatronValue value{{}, fmt::format("{}:{}", file, word->line)};
+    if (equals != std::string::npos) value.values.push_back(word->text.substr(equals + 1));
+    for (auto next = word + 1; equals == std::string::npos && next != words.end() && !next->text.starts_with('-');
+         ++next)
+      value.values.push_back(next->text);
+    if (value.values.empty()) value.values.emplace_back("true");
+    if (const PerformanceFlag* flag = flag_named(name)) {
+      out.keys[std::string(flag->name)] = std::move(value);
+      continue;
+    }
+    const std::string bare =
+        name.substr(name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
+    const bool around = bare.size() < 3 || sounds_harmless(bare) ||
+                        std::any_of(std::begin(kAround), std::end(kAround),
+                                    [&](std::string_view start) { return bare.starts_with(start); });
+    if (around) continue;
+    if (out.where.empty()) out.where = value.where;
+    out.open += fmt::format("{}`{}`", out.open.empty() ? "" : ", ", name);
+  }
+  return out;
+}
+
+/// Megatron-Bridge's word for a number format of these scripts; empty: they have no such word.
+std::string_view mixed_precision(std::string_view word) {
+  if (word == "bf16") return "bf16_mixed";
+  if (word == "fp8_cs") return "bf16_with_fp8_current_scaling_mixed";
+  if (word == "fp8_sc") return "bf16_with_fp8_subchannel_scaling_mixed";
+  if (word == "fp8_ds") return "bf16_with_fp8_delayed_scaling_mixed";
+  if (word == "fp8_mx") return "bf16_with_mxfp8_mixed";
+  return word == "nvfp4" ? "bf16_with_nvfp4_mixed" : "";
+}
+
+/// The flags as the keys of Megatron-Bridge that the scripts set from them.
+Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
+  DialectKeys keys;
+  for (const PerformanceFlag& flag : kFlags) {
+    const auto found = flags.find(flag.name);
+    if (flag.key.empty() || found == flags.end() || found->second.values.front() == "None") continue;
+    keys[std::string(flag.key)] = found->second;
+  }
+  if (const auto layers = flags.find("recompute_num_layers"); layers != flags.end()) {
+    keys["model.recompute_granularity"] = {{"full"}, layers->second.where};
+    keys["model.recompute_method"] = {{"block"}, layers->second.where};
+  }
+  if (const auto modules = flags.find("recompute_modules"); modules != flags.end())
+    keys["model.recompute_granularity"] = {{"selective"}, modules->second.where};
+  const auto format = flags.find("compute_dtype");
+  const std::string word = format == flags.end() ? "bf16" : lowered(format->second.values.front());
+  const std::string where = format == flags.end() ? "" : format->second.where;
+  if (mixed_precision(word).empty())
+    return fail({"unknown_precision",
+                 fmt::format("{}: `--compute_dtype {}` is none of bf16, fp8_cs, fp8_mx, fp8_sc, nvfp4", where, word),
+                 {},
+                 {}});
+  keys["mixed_precision"] = {{std::string(mixed_precision(word))}, where};
+  if (const auto task = flags.find("task"); task != flags.end() && task->second.values.front() != "pretrain")
+    if (task->second.values.front() != "sft") keys["peft"] = {{"lora"}, task->second.where};
+  return keys;
+}
+
+}  // namespace
+
+bool is_bridge_performance(const LaunchSource& source) {
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  return is_shell(source) && (has("setup_experiment.py") || has("run_script.py")) &&
+         (has("model_recipe_name") || has(" -mr "));
+}
+
+Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, const LaunchFacts& given) {
+  const LaunchSource& source = files.front();
+  std::optional<Performance> found;
+  for (const ShellCommand& command : follow_script(source).commands) {
+    Performance performance = flags_of(command.words, source.path);
+    if (performance.keys.find("model_recipe_name") == performance.keys.end()) continue;
+    const auto values = [](const Performance& p) {
+      std::string out;
+      for (const auto& [key, value] : p.keys) out += fmt::format("{}={} ", key, value.values.front());
+      return out;
+    };
+    if (found && values(*found) != values(performance))
+      return fail(several_trainings(source.path, fmt::format("{}:{}", source.path, command.words.front().line)));
+    found = std::move(performance);
+  }
+  if (!found)
+    return fail({"no_launch",
+                 fmt::format("{}: no command with a `--model_recipe_name` was found", source.path),
+                 {},
+                 {"state the job with `--model`, `--gpus` and `--layout`"}});
+  const DialectKeys& flags = found->keys;
+  LaunchFacts facts = given;
+  if (const int gpus = number_of(flags, "num_gpus"); gpus > 0 && facts.total == 0) {
+    constexpr int kUsualNode = 8;
+    const int each = number_of(flags, "gpus_per_node") > 0 ? number_of(flags, "gpus_per_node") : kUsualNode;
+    facts.gpus_per_node = std::min(gpus, each);
+    facts.nodes = gpus / facts.gpus_per_node;
+    facts.gpus_where = flags.find("num_gpus")->second.where;
+  }
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  if (const auto gpu = flags.find("gpu"); gpu != flags.end() && facts.gpu.empty())
+    if (const Result<Found<Gpu>> known = load_gpu(lowered(gpu->second.values.front()), store)) facts.gpu = known->name;
+  const Result<DialectKeys> keys = bridge_keys(flags);
+  if (!keys) return fail(keys.error());
+  const auto recipe = flags.find("model_recipe_name");
+  Result<LaunchJob> job =
+      recipes::job_of(bridge_dialect(), *keys, {recipe->second.values.front(), recipe->second.where}, facts);
+  if (job && !found->open.empty())
+    unused(*job, "not_used", fmt::format("{}: what these flags change is not counted: {}", found->where, found->open));
+  return job;
+}
+
+}  // namespace plan
