@@ -97,10 +97,12 @@ std::vector<int> spread(const std::vector<int>& counts, int pp, int vp, bool v_s
 struct Balance {
   double largest = 0, squares = 0;
   int rank = 0;
+  double slack() const { return 1e-12 * largest; }
+  /// Is a rank so costly that no balance with it is better than this one?
+  bool below(double cost) const { return cost > largest + slack(); }
   bool better_than(const Balance& other) const {
-    const double slack = 1e-12 * other.largest;
-    if (largest < other.largest - slack) return true;
-    return largest <= other.largest + slack && squares < other.squares * (1 - 1e-12);
+    if (largest < other.largest - other.slack()) return true;
+    return !other.below(largest) && squares < other.squares * (1 - 1e-12);
   }
 };
 
@@ -131,8 +133,10 @@ void try_side(const PartitionCost& cost, const std::vector<int>& chunk_layers, s
   for (int to = from + step; to >= 0 && to < chunks; to += step) {
     const double layer = cost.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
     ranks[static_cast<std::size_t>(rank_of_chunk(to - step, pp, v_shaped))] -= layer;
-    ranks[static_cast<std::size_t>(rank_of_chunk(to, pp, v_shaped))] += layer;
-    if (const Balance tried = balance(ranks); tried.better_than(best.balance)) best = {tried, from, to};
+    const double fuller = ranks[static_cast<std::size_t>(rank_of_chunk(to, pp, v_shaped))] += layer;
+    // Most moves overload the rank that they reach: the others' sums need no look then.
+    if (!best.balance.below(fuller))
+      if (const Balance tried = balance(ranks); tried.better_than(best.balance)) best = {tried, from, to};
     boundary += step * chunk_layers[static_cast<std::size_t>(to)];
   }
 }
