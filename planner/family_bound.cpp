@@ -1,8 +1,10 @@
 // Bounds from below on the step time and the memory of all layouts of a family, without placing layers.
 // Tested by tests/planner/properties_test.cpp.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "planner/family_search.hpp"
 
@@ -15,6 +17,9 @@ double least_work(const LayerCost& cost) {
   return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
 }
 
+/// The same with nothing beside it.
+double work_alone(const LayerCost& cost) { return (cost.forward + cost.backward_input + cost.backward_weight).total(); }
+
 /// A rank that holds the whole model.
 StageContent whole_model(const Model& model) {
   StageContent content;
@@ -23,28 +28,101 @@ StageContent whole_model(const Model& model) {
   return content;
 }
 
+using ByKind = std::array<double, kMaxLayerKinds>;
+
+/// The mean over the ranks of the largest value among the kinds of layer that a rank holds is at least this, if every
+/// rank has `fewest` layers or more: so many ranks at most hold nothing but kinds of small values. `whole` is the
+/// model.
+double mean_of_largest(const StageContent& whole, const Layout& family, int fewest, const ByKind& values) {
+  std::array<std::size_t, kMaxLayerKinds> kinds{};
+  std::size_t size = 0;
+  int left = 0;
+  for (std::size_t kind = 0; kind < values.size(); ++kind)
+    if (const int count = whole.layers_of_kind[kind]; count > 0) kinds[size++] = kind, left += count;
+  std::sort(kinds.begin(), kinds.begin() + size, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  // At most two ranks, of the embedding and of the head, are without a layer.
+  int ranks = fewest > 0 ? family.pp : std::max(0, family.pp - 2);
+  double sum = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    left -= whole.layers_of_kind[kinds[i]];
+    const int without = std::min(ranks, left / std::max(1, fewest));
+    sum += values[kinds[i]] * (ranks - without);
+    ranks = without;
+  }
+  return sum / family.pp;
+}
+
+/// Takes out what is nowhere below another one. `parts` of one as an array.
+template <class T, class Parts>
+void keep_least(std::vector<T>& all, const Parts& parts) {
+  std::vector<T> least;
+  for (const T& one : all) {
+    const auto beats = [&](const T& a, const T& b) {
+      const auto left = parts(a), right = parts(b);
+      for (std::size_t i = 0; i < left.size(); ++i)
+        if (left[i] > right[i]) return false;
+      return true;
+    };
+    if (std::any_of(least.begin(), least.end(), [&](const T& other) { return beats(other, one); })) continue;
+    std::erase_if(least, [&](const T& other) { return beats(one, other); });
+    least.push_back(one);
+  }
+  all = std::move(least);
+}
+
 }  // namespace
 
-ShardedMemory least_states(const Problem& problem, const Layout& family, const std::vector<Sharding>& shardings,
-                           MemoryModel& memory) {
-  const StageContent content = whole_model(problem.model);
-  const StageSums sums = memory.sums(content);
+/// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
+/// of the ranks behind it each may hold one too many of those that were left.
+int fewest_layers(const Problem& problem, const CostModel* costs, const Layout& family) {
+  const int depth = problem.model.depth();
+  if (family.pp == 1) return depth;
+  if (costs == nullptr || depth == 0 || problem.fixed.chunk_layers) return 0;
+  const double ends = work_alone(costs->embedding()) + work_alone(costs->head());
+  double sum = ends, dearest = 0;
+  for (const int kind : problem.model.layers) {
+    const double work = work_alone(costs->layer(kind));
+    sum += work, dearest = std::max(dearest, work);
+  }
+  if (dearest <= 0) return 0;
+  const double fewest = (sum / family.pp - ends) / dearest - 2 - std::log(family.pp);
+  return std::max(0, static_cast<int>(std::min<double>(fewest, depth)));
+}
+
+std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& family,
+                                        const std::vector<Sharding>& shardings, int fewest, const MemoryModel& memory) {
+  const StageContent whole = whole_model(problem.model);
+  StageSums sums = memory.sums(whole);
+  for (double StageSums::*part :
+       {&StageSums::dense, &StageSums::expert, &StageSums::trained_dense, &StageSums::trained_expert, &StageSums::ends,
+        &StageSums::gemm, &StageSums::expert_gemm})
+    sums.*part /= family.pp;
+  ByKind blocks{};
+  for (std::size_t kind = 0; kind < problem.model.kinds.size(); ++kind) {
+    const LayerMemory& layer = memory.layer(static_cast<int>(kind));
+    blocks[kind] = layer.dense_parameters + layer.expert_parameters;
+  }
+  sums.block = mean_of_largest(whole, family, fewest, blocks);
   Layout layout = family;
   layout.schedule = Schedule::OneFOneB;  // the rank of a DualPipe holds twice the weights
-  double states = -1, communication = 0;
+  const StageContent no_ends{};
+  // What DeepSpeed gathers at most does not grow with what a rank holds: the mean of that may be less.
+  const bool gathers = problem.training.stack.states != StateLayout::DeepSpeed;
+  constexpr double kRounding = 16;  // bytes, of the parts that ranks round
+  std::vector<ShardedMemory> all;
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    const ShardedMemory one = memory.sharded(layout, 0, content, sums);
-    const double there = static_cast<double>(one.states().value) - one.late_grads;
-    const auto buffers = static_cast<double>(one.communication.value);
-    communication = states < 0 ? buffers : std::min(communication, buffers);
-    states = states < 0 ? there : std::min(states, there);
+    const ShardedMemory one = memory.sharded(layout, 0, no_ends, sums);
+    ShardedMemory mean;
+    mean.weights = round_bytes(std::max(0.0, static_cast<double>(one.states().value) - one.late_grads - kRounding));
+    mean.communication = one.communication;
+    if (gathers) mean.forward = one.forward, mean.backward = one.backward;
+    all.push_back(mean);
   }
-  constexpr double kRounding = 16;  // bytes, of the parts that ranks round
-  ShardedMemory mean;
-  mean.weights = round_bytes(std::max(0.0, states / family.pp - kRounding));
-  mean.communication = round_bytes(communication);
-  return mean;
+  keep_least(all, [](const ShardedMemory& one) {
+    return std::array{static_cast<double>((one.weights + one.communication).value), one.forward, one.backward};
+  });
+  return all;
 }
 
 double LeastStates::of(const Layout& family) {
@@ -53,90 +131,163 @@ double LeastStates::of(const Layout& family) {
   const std::tuple key(family.tp, family.ep, family.etp, family.pp);
   auto found = models_.find(key);
   if (found == models_.end()) found = models_.emplace(key, MemoryModel(problem_, family)).first;
-  return found->second.least_total(least_states(problem_, family, widest, found->second), {});
+  double least = std::numeric_limits<double>::infinity();
+  for (const ShardedMemory& states : least_states(problem_, family, widest, 0, found->second))
+    least = std::min(least, found->second.least_total(states, {}));
+  return least;
 }
 
 std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
-                                            const std::vector<Recompute>& recomputes, MemoryModel& memory) {
-  // At most two ranks, of the embedding and of the head, are without a layer at work.
-  const double at_work = family.pp > 2 ? 1 - 2.0 / family.pp : family.pp > 1 ? 0 : 1;
+                                            const std::vector<Recompute>& recomputes, int fewest,
+                                            const KeptLayers& kept, const MemoryModel& memory, const CostModel* costs) {
+  const double on_gpu = problem.training.offload.activations() ? 0 : 1;
+  const StageContent content = whole_model(problem.model);
+  const std::size_t kinds = problem.model.kinds.size();
   std::vector<LeastActivity> least;
+  ByKind transients{};
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
     const Recompute& choice = recomputes[i];
-    const bool whole = choice.kind == RecomputeKind::Full;
-    if (whole && choice.layers > 0 && i + 1 < recomputes.size()) continue;  // all layers hold less and rebuild as much
-    memory.recompute(choice);
+    const bool whole = choice.kind == RecomputeKind::Full, all = whole && choice.layers == 0;
+    if (whole && !all && i + 1 < recomputes.size()) continue;  // the last stands for them
+    const bool blocks = all && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
     LeastActivity one;
-    double transient = std::numeric_limits<double>::infinity();
-    for (const int kind : problem.model.layers) {
-      const LayerMemory& layer = memory.layer(kind);
-      const double checkpoint = layer.checkpoint / std::max(1, choice.uniform);
-      one.held += whole ? std::min(layer.saved, checkpoint) : layer.kept;
-      const double rebuilt = whole ? std::max(0.0, layer.saved - layer.checkpoint) : 0;
-      transient = std::min(transient, rebuilt + layer.backward_transient);
+    double none = 0, cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      const int count = content.layers_of_kind[kind], k = static_cast<int>(kind);
+      const LayerMemory& layer = memory.layer(k);
+      const KeptLayer& here = kept.of(std::min(i, kept.choices() - 1), k);
+      const double checkpoint = std::min(layer.saved, layer.checkpoint / std::max(1, choice.uniform));
+      one.held += count * (whole ? checkpoint : here.kept), none += count * layer.saved;
+      transients[kind] = here.backward + (whole ? std::max(0.0, layer.saved - layer.checkpoint) : 0);
+      if (costs == nullptr || count == 0 || (whole && !all)) continue;
+      const double again = (whole ? costs->full_recompute(k) : costs->selective_recompute(k, choice.modules)).total();
+      one.again += count * again;
+      if (layer.saved > checkpoint) cheapest = std::min(cheapest, again / (layer.saved - checkpoint));
     }
-    one.held = problem.training.offload.activations() ? 0 : one.held / family.pp;
-    one.transient = problem.model.layers.empty() ? 0 : at_work * transient;
-    least.push_back(one);
+    one.held *= on_gpu / family.pp, none *= on_gpu / family.pp;
+    // A rank may rebuild layers of another kind than the one that needs most for its backward pass.
+    one.transient = mean_of_largest(content, family, fewest, transients);
+    if (!blocks) {
+      least.push_back(one);
+      continue;
+    }
+    // What some blocks free and what they cost are shares of what all layers do; each piece has the time of its
+    // smallest and the memory of its largest share.
+    constexpr int kPieces = 8;
+    const double freed = none - one.held, cost = freed > 0 ? cheapest * freed * family.pp : 0;
+    for (int piece = 0; piece < kPieces; ++piece)
+      least.push_back({none - freed * (piece + 1) / kPieces, one.transient, cost * piece / kPieces});
   }
+  keep_least(least, [](const LeastActivity& one) { return std::array{one.held, one.transient, one.again}; });
   return least;
 }
 
 LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
   double sum = least_work(costs.embedding()) + least_work(costs.head());
-  double cheapest = least_work(costs.layer(problem.model.layers.empty() ? 0 : problem.model.layers.front()));
+  double alone = work_alone(costs.embedding()) + work_alone(costs.head());
+  double cheapest = std::numeric_limits<double>::infinity(), cheapest_alone = cheapest;
   for (const int kind : problem.model.layers) {
-    const double work = least_work(costs.layer(kind));
+    const double work = least_work(costs.layer(kind)), by_itself = work_alone(costs.layer(kind));
     sum += work, cheapest = std::min(cheapest, work);
+    alone += by_itself, cheapest_alone = std::min(cheapest_alone, by_itself);
   }
+  const int depth = problem.model.depth();
+  if (depth == 0) cheapest = cheapest_alone = 0;
+  if (problem.training.stack.ep_overlap) alone = sum, cheapest_alone = cheapest;
   const double m = static_cast<double>(micro_batches(problem.training.global_batch, family.dp, family.micro_batch));
   // Layers do not divide: a rank of half-stages (DualPipe) holds at least this many halves.
-  const int halves = (2 * problem.model.depth() + family.pp - 1) / family.pp;
+  const int halves = (2 * depth + family.pp - 1) / family.pp, most = (depth + family.pp - 1) / family.pp;
   const double busy = m * std::max(sum / family.pp, 0.5 * halves * cheapest);
   const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(family.world());
   // A shade below, so that rounding never puts the bound above the value it bounds.
-  constexpr double kBelow = 0.999999;
-  return {kBelow * straggler * busy, kBelow * straggler * sum};
+  const double waits = 0.999999 * straggler;
+  return {waits * busy, waits * sum, waits * alone, waits * most * cheapest_alone, waits};
 }
 
 /// Rank r of a pipeline whose backward stays in one piece begins when a chunk of every rank before it is through, both
 /// ways: m w_r + (w_0 + ... + w_{r-1}) / vp seconds pass at least. That is the same on all ranks, and so least for its
 /// longest, if each has a share 1 / (m vp) less work than the one before.
+double least_steps(const Layout& run, std::int64_t micro_batches) {
+  const double m = static_cast<double>(micro_batches), even = m / run.pp;
+  if (run.pp == 1 || splits_backward(run.schedule)) return even;
+  const double part = 1.0 / run.vp, share = part / m;
+  return std::max(even, part / (1 - std::pow(1 - share, run.pp)));
+}
+
 double LeastTime::of_run(const Layout& run, std::int64_t micro_batches) const {
-  if (run.pp == 1 || splits_backward(run.schedule)) return any;
-  const double part = 1.0 / run.vp, share = part / static_cast<double>(micro_batches);
-  return std::max(any, part * micro_batch / (1 - std::pow(1 - share, run.pp)));
+  return of_run(run, micro_batches, least_steps(run, micro_batches), 0);
+}
+
+double LeastTime::of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const {
+  const bool pairs = schedule_row(run.schedule).pairs;
+  const double work = (pairs ? micro_batch : alone) + waits * more;
+  return std::max({any, steps * work, pairs ? 0 : static_cast<double>(micro_batches) * longest});
 }
 
 /// By what no order of the axes changes: the family's least time and the least memory.
 FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
                                            double& least) {
-  const double time = family.bound.of_run(run, pipeline_of(problem_, run).micro_batches);
+  const std::int64_t m = pipeline_of(problem_, run).micro_batches;
+  const double steps = least_steps(run, m), time = family.bound.of_run(run, m, steps, 0);
   if (costs_ != nullptr && hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
-  least = least_memory(run, shardings);
+  least = least_memory(run, shardings, family, steps);
   if (bounds_ && least > capacity_) return Fate::TooBig;
-  return costs_ != nullptr && hopeless(run, time, least, run_runs_on_) ? Fate::Pruned : Fate::Searched;
+  if (costs_ == nullptr) return Fate::Searched;
+  if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
+  // What takes the least memory is not what takes the least time.
+  const auto beaten = [&](const Score& floor) {
+    return floor.peak > capacity_ || hopeless(run, floor.step_time, floor.peak, run_runs_on_);
+  };
+  const bool all = bounds_ && !floors_.empty() && std::all_of(floors_.begin(), floors_.end(), beaten);
+  return all ? Fate::Pruned : Fate::Searched;
+}
+
+MemoryModel& FamilySearch::memory_of(const Layout& run) {
+  if (!memory_) memory_.emplace(problem_, run);
+  return *memory_;
+}
+
+const KeptLayers& FamilySearch::kept_of(const Layout& run) {
+  if (!kept_layers_) {
+    const std::vector<Recompute>& recomputes = recomputing_of(run).all;
+    kept_layers_.emplace(problem_.model, std::span(recomputes).first(module_choices(recomputes)), memory_of(run));
+  }
+  return *kept_layers_;
+}
+
+const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings) {
+  for (const StatesUnder& known : states_)
+    if (known.shardings == &shardings || known.shardings->all == shardings.all) return known.memory;
+  std::vector<ShardedMemory> least = least_states(problem_, run, shardings.all, fewest_layers_, memory_of(run));
+  return states_.emplace_back(StatesUnder{&shardings, std::move(least)}).memory;
 }
 
 /// The fullest rank holds at least the mean of what all hold.
-double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings) {
+double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings, const Costed& family,
+                                  double steps) {
+  floors_.clear();
   if (!bounds_) return 0;
-  if (!memory_) memory_.emplace(problem_, run);
-  const auto known = std::find_if(states_.begin(), states_.end(), [&](const StatesUnder& known_one) {
-    return known_one.shardings == &shardings || known_one.shardings->all == shardings.all;
-  });
-  const ShardedMemory& states =
-      known != states_.end()
-          ? known->memory
-          : states_.emplace_back(StatesUnder{&shardings, least_states(problem_, run, shardings.all, *memory_)}).memory;
-  if (memory_->least_total(states, {}) > capacity_) return memory_->least_total(states, {});
-  if (least_activities_.empty()) least_activities_ = least_activities(problem_, run, recomputing_of(run).all, *memory_);
-  const double flights = held(pipeline_of(problem_, run), run.pp - 1);  // no earlier rank holds fewer micro-batches
+  const MemoryModel& memory = memory_of(run);
+  const std::vector<ShardedMemory>& states = least_states_of(run, shardings);
+  const auto least_with = [&](const ActivityMemory& activity) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const ShardedMemory& one : states) least = std::min(least, memory.least_total(one, activity));
+    return least;
+  };
+  if (const double least = least_with({}); least > capacity_) return least;
+  if (least_activities_.empty())
+    least_activities_ =
+        least_activities(problem_, run, recomputing_of(run).all, fewest_layers_, kept_of(run), memory, family.costs);
+  const Pipeline pipeline = pipeline_of(problem_, run);
+  const double flights = held(pipeline, run.pp - 1);  // no earlier rank holds fewer micro-batches
   double least = std::numeric_limits<double>::infinity();
   for (const LeastActivity& under : least_activities_) {
     ActivityMemory activity;
     activity.activations = under.held * flights, activity.backward = under.transient;
-    least = std::min(least, memory_->least_total(states, activity));
+    const double peak = least_with(activity);
+    least = std::min(least, peak);
+    if (problem_.pareto)
+      floors_.push_back({family.bound.of_run(run, pipeline.micro_batches, steps, under.again), peak});
   }
   return least;
 }

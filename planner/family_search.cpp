@@ -14,11 +14,6 @@ constexpr double kShade = 1 - 1e-9;
 
 bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
 
-/// Choices of modules; behind them stand blocks of ever more whole layers.
-std::size_t module_choices(const std::vector<Recompute>& recomputes) {
-  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
-}
-
 void lower(ActivityMemory& least, const ActivityMemory& other) {
   least.activations = std::min(least.activations, other.activations);
   least.forward = std::min(least.forward, other.forward);
@@ -29,6 +24,10 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
 }
 
 }  // namespace
+
+std::size_t module_choices(const std::vector<Recompute>& recomputes) {
+  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
+}
 
 FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
   FamilyOutcome outcome{Kept(problem_)};
@@ -50,7 +49,8 @@ void FamilySearch::search_family(const Costed& family) {
   evaluator_.reset(), memory_.reset();
   lists_.turn_to(family.layout);
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
-  least_activities_.clear();
+  least_activities_.clear(), kept_layers_.reset();
+  fewest_layers_ = fewest_layers(problem_, costs_, family.layout);
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
@@ -102,10 +102,8 @@ FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingLis
         table.shardings->all == shardings.all)
       return table;
   const Placement& placement = evaluator_->placement();
-  const std::vector<Recompute>& recomputes = recomputing_of(run).all;
-  const std::span<const Recompute> modules = std::span(recomputes).first(module_choices(recomputes));
   Table table{.placement = evaluator_->placement_index(), .order = run.order, .shardings = &shardings};
-  table.holders = holdings_.of(placement, run, shardings, modules, *memory_);
+  table.holders = holdings_.of(placement, run, shardings, kept_of(run), memory_of(run));
   table.contents.resize(placement.stages.contents.size());
   for (std::size_t i = 0; i < table.holders.size(); ++i)
     table.contents[static_cast<std::size_t>(placement.holders[i].content)] = table.holders[i];
@@ -127,7 +125,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
   if (costs_ == nullptr) costs_ = &own_costs_.emplace(problem_, split_of(layout));
   if (!evaluator_) evaluator_.emplace(problem_, *costs_);
-  if (!memory_) memory_.emplace(problem_, layout);
+  (void)memory_of(layout);
   evaluator_->place(layout);
   const Recomputes& ways = recomputing_of(layout);
   const std::size_t layouts = ways.all.size() * shardings.all.size();
@@ -262,9 +260,17 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
 
 std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
   lowest_.clear();
-  for (std::size_t i = 0; i < recomputes.size(); ++i) {
+  const std::size_t modules = module_choices(recomputes);
+  if (modules > 0) {  // the least of each part that some choice of modules leaves
+    layout.recompute = recomputes.front();
+    for (std::size_t i = 0; i < table.holders.size(); ++i) {
+      Holding& holding = *table.holders[i];
+      lowest_.push_back(memory_->activity(layout, holding.content, holding.sums_with(holding.least_kept), flights_[i]));
+    }
+  }
+  for (std::size_t i = modules; i < recomputes.size(); ++i) {
     // What blocks leave is linear in their layers: the smallest and the largest say it all.
-    if (i > 0 && i + 1 < recomputes.size() && is_block(recomputes[i - 1]) && is_block(recomputes[i])) continue;
+    if (i > modules && i + 1 < recomputes.size()) continue;
     layout.recompute = recomputes[i];
     const std::span<const ActivityMemory> activities = activities_of(layout, table, i);
     if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
@@ -285,7 +291,7 @@ std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, con
                                           std::size_t live) {
   const std::size_t begin = module_choices(recomputes);
   const bool shrinks = std::all_of(table.holders.begin(), table.holders.end(), [](const Holding* holding) {
-    return holding->sums.back().checkpoint <= 0.999 * holding->sums.back().saved;
+    return holding->sums.checkpoint <= 0.999 * holding->sums.saved;
   });
   if (!bounds_ || !shrinks) return begin;
   std::fill(first_fit_.begin(), first_fit_.end(), recomputes.size());
@@ -323,7 +329,7 @@ std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout
   if (known_activities_[choice]) return some;
   known_activities_[choice] = true;
   for (std::size_t i = 0; i < holders; ++i) {
-    const Holding& holding = *table.holders[i];
+    Holding& holding = *table.holders[i];
     some[i] = memory_->activity(layout, holding.content, holding.sums_of(choice), flights_[i]);
   }
   return some;

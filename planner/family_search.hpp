@@ -19,10 +19,18 @@ namespace plan {
 /// Seconds that no layout of a family beats.
 struct LeastTime {
   double any = 0;          ///< of a step, under every schedule
-  double micro_batch = 0;  ///< of one micro-batch on all ranks of the pipeline together
+  double micro_batch = 0;  ///< of one micro-batch on all ranks of the pipeline together, under every schedule
+  double alone = 0;        ///< the same where nothing else runs beside it
+  double longest = 0;      ///< of one micro-batch alone on the rank with the most layers
+  double waits = 1;        ///< for each second of work, with what the slowest rank adds
   /// Of a step under the schedule and chunks of `run`.
   [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches) const;
+  /// The same if a micro-batch takes `more` seconds of work on all ranks together; `steps` is least_steps() of the run.
+  [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const;
 };
+
+/// Of a step at least, for each second of work of one micro-batch on all ranks of the pipeline together.
+[[nodiscard]] double least_steps(const Layout& run, std::int64_t micro_batches);
 
 /// A family, the costs of its split, and a time that no layout of it beats.
 struct Costed {
@@ -45,20 +53,31 @@ class LeastStates {
 /// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
 [[nodiscard]] LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
 
-/// States of the mean rank under the sharding that leaves least of them, apart from what appears after the peak: what
-/// the fullest rank has at least. The rest of the memory is nothing.
-[[nodiscard]] ShardedMemory least_states(const Problem& problem, const Layout& family,
-                                         const std::vector<Sharding>& shardings, MemoryModel& memory);
+/// Layers that every rank of every layout of a family has at least.
+[[nodiscard]] int fewest_layers(const Problem& problem, const CostModel* costs, const Layout& family);
+
+/// States of the mean rank, apart from what appears after the peak, and what is gathered beside them: what the fullest
+/// rank has at least, under each sharding that no other one leaves less of everything than. The rest of the memory is
+/// nothing. `fewest` layers are on every rank.
+[[nodiscard]] std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& family,
+                                                      const std::vector<Sharding>& shardings, int fewest,
+                                                      const MemoryModel& memory);
 
 /// Bytes of activations on the mean rank at least, under one way to recompute.
 struct LeastActivity {
   double held = 0;       ///< of each micro-batch in flight
   double transient = 0;  ///< while the layer that needs least runs backward, what it rebuilds included
+  double again = 0;      ///< seconds of work that each micro-batch takes more, on all ranks together
 };
-/// One for each way to recompute that no other stands for.
+/// Of each way to recompute a lower bound, but of those that take more of everything than another; blocks of ever more
+/// whole layers share a few.
 [[nodiscard]] std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
-                                                          const std::vector<Recompute>& recomputes,
-                                                          MemoryModel& memory);
+                                                          const std::vector<Recompute>& recomputes, int fewest,
+                                                          const KeptLayers& kept, const MemoryModel& memory,
+                                                          const CostModel* costs);
+
+/// Choices of modules; behind them stand blocks of ever more whole layers.
+[[nodiscard]] std::size_t module_choices(const std::vector<Recompute>& recomputes);
 
 /// What the search of one family found and did.
 struct FamilyOutcome {
@@ -111,7 +130,7 @@ class FamilySearch {
   /// least_states() under some shardings.
   struct StatesUnder {
     const ShardingList* shardings = nullptr;
-    ShardedMemory memory{};
+    std::vector<ShardedMemory> memory{};
   };
 
   /// What became of a run without a look into it: the other order of its axes fares alike.
@@ -125,8 +144,12 @@ class FamilySearch {
   void narrow_to(const Recomputes& ways, std::size_t choice) {
     choice_runs_on_ = static_cast<FrameworkMask>(run_runs_on_ & ways.runs_on[choice]);
   }
-  /// Bytes that some rank of every layout of a run takes at least, without placing layers.
-  double least_memory(const Layout& run, const ShardingList& shardings);
+  /// Bytes that some rank of every layout of a run takes at least, without placing layers. Finds the floors.
+  double least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, double steps);
+  const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings);
+  /// The family's own, made when first asked for.
+  MemoryModel& memory_of(const Layout& run);
+  const KeptLayers& kept_of(const Layout& run);
   Table& table_of(const Layout& run, const ShardingList& shardings);
   const std::vector<DataParallel>& prices_of(const Layout& layout, Table& table, std::size_t sharding);
   void search_run(Layout layout, const ShardingList& shardings, double least_memory);
@@ -178,7 +201,10 @@ class FamilySearch {
   Holdings holdings_{};
   std::vector<StatesUnder> states_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
-  std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
+  int fewest_layers_ = 0;
+  std::optional<KeptLayers> kept_layers_{};
+  std::vector<Score> floors_{};  ///< of the run that was judged: each of its layouts is beaten by one
+  std::vector<Score> twins_{};   ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
 
   // Of the run at hand.

@@ -61,9 +61,34 @@ Holding* Holdings::find(const Holding& like) const {
   return nullptr;
 }
 
+KeptLayers::KeptLayers(const Model& model, std::span<const Recompute> modules, MemoryModel& memory)
+    : model_(model), kinds_(model.kinds.size()), choices_(modules.size() + 1) {
+  layers_.reserve(choices_ * kinds_);
+  for (std::size_t choice = 0; choice < choices_; ++choice) {
+    memory.recompute(choice < modules.size() ? modules[choice] : Recompute{});
+    for (std::size_t kind = 0; kind < kinds_; ++kind) {
+      const LayerMemory& layer = memory.layer(static_cast<int>(kind));
+      layers_.push_back({layer.kept, layer.backward_transient});
+    }
+  }
+}
+
+KeptLayer KeptLayers::sum(const StageContent& content, std::size_t choice) const {
+  KeptLayer sum;
+  const KeptLayer* layers = &layers_[choice * kinds_];
+  for (std::size_t kind = 0; kind < kinds_; ++kind) {
+    const int count = layers_held(model_, content, static_cast<int>(kind));
+    if (count == 0) continue;
+    sum.kept += count * layers[kind].kept;
+    sum.backward = std::max(sum.backward, layers[kind].backward);
+  }
+  return sum;
+}
+
 std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run, const ShardingList& shardings,
-                                   std::span<const Recompute> modules, MemoryModel& memory) {
-  std::vector<Holding*> holders, fresh;
+                                   const KeptLayers& kept, const MemoryModel& memory) {
+  std::vector<Holding*> holders;
+  holders.reserve(placement.holders.size());
   for (const Segment& holder : placement.holders) {
     Holding like;
     like.content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
@@ -71,23 +96,27 @@ std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run
     Holding* known = find(like);
     if (known == nullptr) {
       known = all_.emplace_back(std::make_unique<Holding>(std::move(like))).get();
-      fresh.push_back(known);
+      fill(*known, run, kept, memory);
     }
     holders.push_back(known);
   }
-  if (fresh.empty()) return holders;
-  for (std::size_t choice = 0; choice <= modules.size(); ++choice) {
-    memory.recompute(choice < modules.size() ? modules[choice] : Recompute{});
-    for (Holding* holding : fresh) holding->sums.push_back(memory.sums(holding->content));
-  }
-  for (Holding* holding : fresh) fill(*holding, run, memory);
   return holders;
 }
 
-void Holdings::fill(Holding& holding, Layout layout, const MemoryModel& memory) {
+void Holdings::fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory) {
+  holding.sums = memory.sums(holding.content);
+  holding.kept.reserve(kept.choices());
+  for (std::size_t choice = 0; choice < kept.choices(); ++choice)
+    holding.kept.push_back(kept.sum(holding.content, choice));
+  holding.least_kept = holding.kept.back();
+  for (const KeptLayer& one : holding.kept) {
+    holding.least_kept.kept = std::min(holding.least_kept.kept, one.kept);
+    holding.least_kept.backward = std::min(holding.least_kept.backward, one.backward);
+  }
+  holding.memory.reserve(holding.shardings->all.size());
   for (const Sharding& sharding : holding.shardings->all) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    holding.memory.push_back(memory.sharded(layout, holding.later ? 1 : 0, holding.content, holding.sums.back()));
+    holding.memory.push_back(memory.sharded(layout, holding.later ? 1 : 0, holding.content, holding.sums));
   }
   for (auto& prices : holding.prices) prices.resize(holding.memory.size());
   holding.least = holding.memory.front();

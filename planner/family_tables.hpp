@@ -43,6 +43,31 @@ class ShardingLists {
   ByRun* present_ = nullptr;
 };
 
+/// Of one layer, what recomputing some modules decides.
+struct KeptLayer {
+  double kept = 0;      ///< bytes from forward to backward
+  double backward = 0;  ///< bytes alive only while its backward runs
+};
+
+/// What the layers of a family keep under each choice of modules, counted once: no placement changes it.
+class KeptLayers {
+ public:
+  /// `modules` are the ways to recompute modules, after which a last choice stands for none. Leaves `memory` at none.
+  KeptLayers(const Model& model, std::span<const Recompute> modules, MemoryModel& memory);
+
+  std::size_t choices() const { return choices_; }
+  const KeptLayer& of(std::size_t choice, int kind) const {
+    return layers_[choice * kinds_ + static_cast<std::size_t>(kind)];
+  }
+  /// The sums of a rank's layers under a choice.
+  KeptLayer sum(const StageContent& content, std::size_t choice) const;
+
+ private:
+  const Model& model_;
+  std::size_t kinds_, choices_;
+  std::vector<KeptLayer> layers_{};  ///< by choice, then kind
+};
+
 /// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, and
 /// the order of axes nothing but the prices, so that the runs of a family share it.
 struct Holding {
@@ -50,26 +75,32 @@ struct Holding {
   bool later = false;  ///< not the first rank
   bool both = false;   ///< of DualPipe
   const ShardingList* shardings = nullptr;
-  std::vector<StageSums> sums{};        ///< by choice of modules; last, of none
+  StageSums sums{};                     ///< under the choice of modules that was asked for last
+  std::vector<KeptLayer> kept{};        ///< of those sums, by choice of modules; last, of none
+  KeptLayer least_kept{};               ///< no choice leaves less of either
   std::vector<ShardedMemory> memory{};  ///< by sharding
   ShardedMemory least{};                ///< no sharding takes less of anything
   /// By order of axes and sharding; filled in when first asked for.
   std::array<std::vector<std::optional<DataParallel>>, kAxisOrders> prices{};
   /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
-  const StageSums& sums_of(std::size_t choice) const { return sums[std::min(choice, sums.size() - 1)]; }
+  const StageSums& sums_of(std::size_t choice) { return sums_with(kept[std::min(choice, kept.size() - 1)]); }
+  const StageSums& sums_with(const KeptLayer& layers) {
+    sums.kept = layers.kept, sums.backward = layers.backward;
+    return sums;
+  }
 };
 
 /// The holdings of one family.
 class Holdings {
  public:
   void clear() { all_.clear(); }
-  /// That of each holder of a placement. `modules` are the ways to recompute modules, the same in all runs.
+  /// That of each holder of a placement.
   std::vector<Holding*> of(const Placement& placement, const Layout& run, const ShardingList& shardings,
-                           std::span<const Recompute> modules, MemoryModel& memory);
+                           const KeptLayers& kept, const MemoryModel& memory);
 
  private:
   Holding* find(const Holding& like) const;
-  static void fill(Holding& holding, Layout layout, const MemoryModel& memory);
+  static void fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory);
 
   std::vector<std::unique_ptr<Holding>> all_{};
 };

@@ -215,14 +215,17 @@ double MemoryModel::dummy_gradients(unsigned owners) const {
   return bytes;
 }
 
+int layers_held(const Model& model, const StageContent& content, int kind) {
+  const int count = content.layers_of_kind[static_cast<std::size_t>(kind)];
+  if (content.mtp == 0) return count;
+  return count + content.mtp * static_cast<int>(std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), kind));
+}
+
 StageSums MemoryModel::sums(const StageContent& content) const {
   const Model& model = problem_->model;
   StageSums out;
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
-    int count = content.layers_of_kind[kind];
-    if (content.mtp > 0)
-      count += content.mtp *
-               static_cast<int>(std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), static_cast<int>(kind)));
+    const int count = layers_held(model, content, static_cast<int>(kind));
     if (count == 0) continue;
     const LayerMemory& layer = layers_[kind];
     out.layers += count;

@@ -62,6 +62,9 @@ struct StageContent {
   bool operator==(const StageContent&) const = default;
 };
 
+/// Layers of one kind that a rank holds, those of its prediction modules among them.
+[[nodiscard]] int layers_held(const Model& model, const StageContent& content, int kind);
+
 /// The three readings of one peak that tools print.
 struct MemoryKinds {
   Bytes allocated{};  ///< torch.cuda.max_memory_allocated

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
@@ -54,6 +55,31 @@ struct PartialLayouts {
     }
   }
 
+  /// Some lower bound of the family holds for the time and the memory of the layout at once.
+  void floors(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory, double time) {
+    const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
+    const CostModel costs(problem, split_of(layout));
+    const LeastTime bound = least_family_time(problem, costs, layout);
+    MemoryModel plain(problem, layout);
+    const KeptLayers kept(problem.model, std::span(recomputes).first(module_choices(recomputes)), plain);
+    const int fewest = fewest_layers(problem, &costs, layout);
+    for (const int layers : evaluator.stages().stage_layers) REQUIRE(layers >= fewest);
+    const Pipeline pipeline = pipeline_of(problem, layout);
+    const double steps = least_steps(layout, pipeline.micro_batches), peak = evaluator.peak_memory(layout, memory);
+    Tally tally;
+    const std::vector<ShardedMemory> states =
+        least_states(problem, layout, enumerate_shardings(problem, layout, tally), fewest, plain);
+    bool covered = false;
+    for (const LeastActivity& under : least_activities(problem, layout, recomputes, fewest, kept, plain, &costs)) {
+      ActivityMemory activity;
+      activity.activations = under.held * held(pipeline, layout.pp - 1), activity.backward = under.transient;
+      for (const ShardedMemory& one : states)
+        covered = covered || (plain.least_total(one, activity) <= peak &&
+                              bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);
+    }
+    REQUIRE(covered);
+  }
+
   void run_of(Layout layout, Evaluator& evaluator, double bound, const Recompute& recompute, const Sharding& sharding) {
     const double busy = evaluator.start_recompute(recompute);
     evaluator.finish_recompute();
@@ -66,6 +92,7 @@ struct PartialLayouts {
     CAPTURE(static_cast<int>(layout.schedule));
     CAPTURE(layout.pp);
     CAPTURE(layout.vp);
+    floors(layout, evaluator, memory, least);
     REQUIRE(bound <= least);
     REQUIRE(busy <= least);
     REQUIRE(least <= time);
