@@ -78,13 +78,14 @@ double usd_per_token(const Problem& problem, const Estimate& e) {
   return e.tokens_per_s > 0 ? problem.cluster.gpu.price_per_hour * problem.gpus / e.tokens_per_s : 0;
 }
 
-/// One change searched; nothing where it has no layout that fits for certain.
-std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan) {
+/// One change searched; nothing where it has no layout that fits for certain and brings `least` more tokens/s, a share.
+std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan, double least) {
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
-  const RunnableSearch found = find_runnable(problem);
-  if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
   const Estimate& own = plan.fastest ? *plan.fastest : plan.best;
+  const double tokens = static_cast<double>(problem.training.tokens_per_step());
+  const RunnableSearch found = find_faster(problem, tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9));
+  if (found.result.ranking.best().empty()) return std::nullopt;
   Advice out{change.flag, found.problem, estimate(found.problem, found.result.ranking.best().front().layout), 0, {}};
   out.faster = out.fastest.tokens_per_s / own.tokens_per_s - 1;
   Problem paid = plan.problem;
@@ -98,7 +99,7 @@ std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, cons
 void offer(std::vector<Advice>& all, const Changes& changes, const Problem& asked, const Plan& plan) {
   std::optional<Advice> best;
   for (const ChangedJob& change : changes) {
-    std::optional<Advice> one = worth(change, asked, plan);
+    std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : kWorthSaying);
     if (one && one->faster >= kWorthSaying && (!best || one->faster > best->faster)) best = std::move(one);
   }
   if (best) all.push_back(std::move(*best));

@@ -13,8 +13,7 @@ namespace plan {
 
 /// Changes that bring something, the most valuable first: another global batch near the job's and twice it, more GPUs
 /// that divide better, a GiB more memory, one switch (precision, narrower states, offload, CUDA graphs), a word of
-/// `--layout` left free, the next kinds of GPU. Each takes as long as the search of the job; none is worth less than
-/// `kWorthSaying`.
+/// `--layout` left free, the next kinds of GPU. None is worth less than `kWorthSaying`.
 inline constexpr double kWorthSaying = 0.005;
 [[nodiscard]] std::vector<Advice> advice(const Problem& asked, const Plan& plan);
 

@@ -89,8 +89,8 @@ std::vector<TermList> draw_factors() {
 
 }  // namespace
 
-RunnableSearch find_runnable(const Problem& problem, std::int64_t most) {
-  RunnableSearch found{problem, find_layouts(problem, true, most)};
+RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
+  RunnableSearch found{problem, find_layouts(problem, extent)};
   std::int64_t judged = found.result.judged;
   if (problem.framework == Framework::Any && !certain(found.result)) {
     const FrameworkMask asked = wanted_frameworks(problem);
@@ -98,7 +98,7 @@ RunnableSearch find_runnable(const Problem& problem, std::int64_t most) {
       if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
       if (!runs_on(row, problem.cluster.gpu.vendor)) continue;
       RunnableSearch other{under(problem, row), {}};
-      other.result = find_layouts(other.problem, true, most);
+      other.result = find_layouts(other.problem, extent);
       judged += other.result.judged;
       if (answers_better(other, found)) found = std::move(other);
     }
@@ -106,12 +106,23 @@ RunnableSearch find_runnable(const Problem& problem, std::int64_t most) {
   if (problem.framework == Framework::Any && found.result.ranking.best().empty()) {
     RunnableSearch paper{problem, {}, true};
     paper.problem.framework = Framework::None;
-    paper.result = find_layouts(paper.problem, true, most);
+    paper.result = find_layouts(paper.problem, extent);
     judged += paper.result.judged;
     if (!paper.result.ranking.best().empty()) found = std::move(paper);
   }
   found.judged = judged;
   return found;
+}
+
+RunnableSearch find_faster(const Problem& problem, double slowest) {
+  RunnableSearch found{problem, find_layouts(problem, {.best_alone = true, .slowest = slowest})};
+  if (!found.result.ranking.best().empty() || problem.framework != Framework::Any) return found;
+  // Other frameworks are asked only where nothing of these fits, however slow.
+  if (!find_layouts(problem, {.best_alone = true, .any = true}).ranking.best().empty()) return found;
+  RunnableSearch other = find_runnable(problem, {.best_alone = true});
+  const bool good =
+      certain(other.result) && !other.nothing_runs && other.result.ranking.best().front().score.step_time <= slowest;
+  return good ? std::move(other) : std::move(found);
 }
 
 RunnableSearch find_on_at_most(const Problem& problem) {
@@ -127,6 +138,9 @@ RunnableSearch find_on_at_most(const Problem& problem) {
        fewer_but_busier(problem, nothing ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
     Problem fewer = problem;
     fewer.gpus = gpus;
+    if (!nothing && !found.result.at_risk &&
+        find_faster(fewer, std::min(fastest(found), worth)).result.ranking.best().empty())
+      continue;
     RunnableSearch other = find_runnable(fewer);
     if (other.result.ranking.best().empty() || (!nothing && other.result.at_risk && !found.result.at_risk)) continue;
     const bool none = found.result.ranking.best().empty();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,12 @@ struct RunnableSearch {
 
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, each
 /// of the others is asked with its own software, and the fastest answer counts; last comes what nothing runs.
-/// Each search looks into at most `most` families.
-[[nodiscard]] RunnableSearch find_runnable(const Problem& problem,
-                                           std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// `extent` is of each search.
+[[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
+
+/// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
+/// empty result if not.
+[[nodiscard]] RunnableSearch find_faster(const Problem& problem, double slowest);
 
 /// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness.
 [[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);

@@ -376,6 +376,10 @@ bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak,
   const auto behind_either = [&](Ranking Kept::*ranking) {
     return behind(kept_->*ranking) || behind(outcome_->kept.*ranking);
   };
+  if (extent_.best_alone) {
+    if (runs_on == 0 || (!memory && step_time > extent_.slowest)) return true;
+    return behind_either(&Kept::ranking) || (extent_.any && (kept_->ranking.full() || outcome_->kept.ranking.full()));
+  }
   if (runs_on == 0) return behind_either(&Kept::paper);
   if (bound <= value(twins_[static_cast<std::size_t>(vp_)])) {
     if (!behind_either(&Kept::ranking)) return false;

@@ -91,10 +91,11 @@ struct FamilyOutcome {
 class FamilySearch {
  public:
   /// `capacity` in bytes; `bounds` off evaluates everything.
-  FamilySearch(const Problem& problem, double capacity, bool bounds)
+  FamilySearch(const Problem& problem, double capacity, bool bounds, const Extent& extent = {})
       : problem_(problem),
         capacity_(capacity),
         bounds_(bounds),
+        extent_(extent),
         wanted_(wanted_frameworks(problem)),
         inner_(problem),
         lists_(problem) {}
@@ -183,6 +184,7 @@ class FamilySearch {
   const Problem& problem_;
   double capacity_;
   bool bounds_;
+  Extent extent_;
   FrameworkMask wanted_;
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
   InnerSpace inner_;

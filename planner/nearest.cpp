@@ -69,7 +69,7 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
-  const RunnableSearch found = find_runnable(problem, work.families());
+  const RunnableSearch found = find_runnable(problem, {.families = work.families(), .best_alone = true});
   work.searched(found.judged);
   const std::vector<Candidate>& ranked = found.result.ranking.best();
   if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
@@ -285,7 +285,7 @@ void blame_memory(Error& error, const Problem& problem) {
        found.ranking.best().empty() && limit < kMost;) {
     limit *= kStep;
     raised.cluster.gpu.memory = Bytes(static_cast<std::int64_t>(limit));
-    found = find_layouts(raised);
+    found = find_layouts(raised, {.best_alone = true});
   }
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();

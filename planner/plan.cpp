@@ -92,9 +92,10 @@ void add_batch_note(Plan& plan, const Problem& asked) {
   Problem other = near.front().problem;
   other.top = 1, other.pareto = false, other.framework = plan.problem.framework;
   other.training.stack = plan.problem.training.stack;
-  const SearchResult found = find_layouts(other);
-  if (found.ranking.best().empty() || found.at_risk) return;
   const double tokens = static_cast<double>(other.training.tokens_per_step());
+  const double slowest = tokens / plan.fastest->tokens_per_s / (1 + kWorthANote);
+  const SearchResult found = find_layouts(other, {.best_alone = true, .slowest = slowest * (1 + 1e-9)});
+  if (found.ranking.best().empty()) return;
   const double gain = tokens / found.ranking.best().front().score.step_time / plan.fastest->tokens_per_s - 1;
   if (gain >= kWorthANote)
     plan.notes.push_back(

@@ -219,7 +219,7 @@ std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
   open.fixed = {};
   open.pareto = true;  // limits on memory and on time both find their layout on the front
-  const SearchResult found = find_layouts(open, true, kMostFamilies);
+  const SearchResult found = find_layouts(open, {.families = kMostFamilies});
   std::vector<Candidate> candidates = found.ranking.best();
   candidates.insert(candidates.end(), found.front.members().begin(), found.front.members().end());
   for (const Candidate& candidate : candidates) {

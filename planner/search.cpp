@@ -5,6 +5,7 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -66,11 +67,19 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
 std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
 
-std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds) {
+std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds, const Extent& extent = {}) {
   std::vector<FamilySearch> searches;
   for (unsigned t = 0; t < thread_count(problem); ++t)
-    searches.emplace_back(problem, usable_memory(problem, at_risk), bounds);
+    searches.emplace_back(problem, usable_memory(problem, at_risk), bounds, extent);
   return searches;
+}
+
+/// Is nothing left in this family and in those behind it that the caller asked for?
+bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept) {
+  if (!extent.best_alone || problem.objective == Objective::Memory) return false;
+  const Ranking& ranking = kept.ranking;
+  if (ranking.full() && (extent.any || family.bound.any > ranking.last().score.step_time)) return true;
+  return family.bound.any > extent.slowest;
 }
 
 /// Layouts that may be as fast as the fastest.
@@ -108,15 +117,16 @@ std::optional<Candidate> plainest(const Problem& problem, std::vector<Costed> fa
 }
 
 SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds,
-                        std::int64_t most) {
+                        const Extent& extent) {
   SearchResult found;
   Kept kept(problem);
   found.at_risk = at_risk;
   Tally tally;
   std::int64_t too_big = 0;
-  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds);
+  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
-  for (std::size_t start = 0; start < families.size() && found.judged < most;) {
+  for (std::size_t start = 0; start < families.size() && found.judged < extent.families;) {
+    if (all_behind(problem, extent, families[start], kept)) break;
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     in_parallel(count, threads,
@@ -133,7 +143,7 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
   }
   found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
   found.near = near_of(kept.near);
-  if (most == std::numeric_limits<std::int64_t>::max())  // not for suggestions
+  if (extent.families == Extent{}.families && !extent.best_alone)
     found.recommended = plainest(problem, families, found, bounds);
   found.stats.rejected = tally.rows();
   if (too_big > 0) found.stats.rejected.push_back({"does_not_fit", too_big});
@@ -167,19 +177,22 @@ double usable_memory(const Problem& problem, bool at_risk) {
                   static_cast<double>(problem.cluster.gpu.memory.value) / memory_interval(problem).low);
 }
 
-SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most) {
+namespace {
+
+SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   Tally outer;
   const std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, CostModel> costs;
   const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
   const std::vector<Costed> costed = cost_families(problem, families, most_memory, costs);
-  SearchResult found = search_all(problem, costed, false, bounds, most);
-  // What may fit is no answer to who says how much has to stay free.
-  const bool strict = problem.headroom.bytes || problem.headroom.share;
-  if (found.ranking.best().empty() && !strict) {
+  SearchResult found = search_all(problem, costed, false, bounds, extent);
+  // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
+  const bool certain = problem.headroom.bytes || problem.headroom.share || std::isfinite(extent.slowest) || extent.any;
+  if (found.ranking.best().empty() && !certain) {
     const std::int64_t judged = found.judged;
-    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-    found = search_all(problem, costed, true, bounds, most == kAll ? kAll : most - judged);
+    Extent rest = extent;
+    if (rest.families != Extent{}.families) rest.families -= judged;
+    found = search_all(problem, costed, true, bounds, rest);
     found.judged += judged;
   }
   for (const Rejected& row : outer.rows()) {
@@ -188,5 +201,11 @@ SearchResult find_layouts(const Problem& problem, bool bounds, std::int64_t most
   }
   return found;
 }
+
+}  // namespace
+
+SearchResult find_layouts(const Problem& problem, const Extent& extent) { return find(problem, extent, true); }
+
+SearchResult find_layouts(const Problem& problem, bool bounds) { return find(problem, {}, bounds); }
 
 }  // namespace plan

@@ -37,10 +37,24 @@ inline constexpr double kNear = 0.05;
 /// And so many of them at most, the fastest first.
 inline constexpr int kMostNear = 256;
 
-/// Runs the search. `bounds` off evaluates everything: the same answer, slowly (for tests). After `most` families it
-/// gives up with what it has, the same on every machine: for suggestions, which are not worth any time.
-[[nodiscard]] SearchResult find_layouts(const Problem& problem, bool bounds = true,
-                                        std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// How much of an answer is asked for: less takes less time.
+struct Extent {
+  /// After so many families the search gives up with what it has, the same on every machine: for suggestions, which are
+  /// not worth any time, nor a recommendation.
+  std::int64_t families = std::numeric_limits<std::int64_t>::max();
+  /// The first of the ranking alone: no neighbours of it, no recommendation, nothing that no framework runs; what the
+  /// search did not have to look at is not counted.
+  bool best_alone = false;
+  /// Seconds: with `best_alone` only a layout that is no slower, and fits for certain, is looked for.
+  double slowest = std::numeric_limits<double>::infinity();
+  /// With `best_alone` the first layout met that fits for certain will do.
+  bool any = false;
+};
+
+/// Runs the search.
+[[nodiscard]] SearchResult find_layouts(const Problem& problem, const Extent& extent);
+/// All of it. `bounds` off evaluates everything: the same answer, slowly (for tests).
+[[nodiscard]] SearchResult find_layouts(const Problem& problem, bool bounds = true);
 
 /// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit); where the user
 /// says how much has to stay free, what is left.
