@@ -6,6 +6,7 @@
 
 #include "cli/report/diagnosis.hpp"
 #include "cli/report/page.hpp"
+#include "cli/report/predicted_course.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/layout_text.hpp"
@@ -30,17 +31,28 @@ std::string step_bar(const Diagnosis& diagnosis, double ComparedPart::*of, doubl
   return svg_bar(parts);
 }
 
-/// The course of one measured step, on the scale of the bars below it; pieces that are alike become one.
-std::string course_bar(const TraceTimes& times, double share) {
+/// The course of one step, which takes `share` of the picture's width; pieces that are alike become one.
+std::string course_bar(const std::vector<Observable>& course, double share) {
   std::vector<BarPart> parts;
-  const double piece = share / static_cast<double>(times.course.size());
-  for (std::size_t i = 0; i < times.course.size(); ++i) {
-    const auto colour = static_cast<int>(times.course[i]);
-    if (parts.empty() || parts.back().colour != colour)
-      parts.push_back({colour, 0, std::string(part_name(times.course[i]))});
+  const double piece = share / static_cast<double>(course.size());
+  for (const Observable part : course) {
+    const auto colour = static_cast<int>(part);
+    if (parts.empty() || parts.back().colour != colour) parts.push_back({colour, 0, std::string(part_name(part))});
     parts.back().share += piece;
   }
   return svg_bar(parts);
+}
+
+/// The timeline of a measured step over the predicted one, on one scale.
+std::string courses(const DiagnosisReport& report, double measured, double predicted) {
+  const double whole = std::max(measured, predicted);
+  if (report.traces.empty() || report.traces.front().course.empty() || !(measured > 0)) return {};
+  std::string out =
+      fmt::format("<p>measured, as it went</p>\n{}\n", course_bar(report.traces.front().course, measured / whole));
+  if (const std::vector<Observable> course = predicted_course(report.plan); !course.empty())
+    out +=
+        fmt::format("<p>predicted, as a rank of the first stage goes</p>\n{}\n", course_bar(course, predicted / whole));
+  return out;
 }
 
 std::string bars(const DiagnosisReport& report) {
@@ -54,12 +66,10 @@ std::string bars(const DiagnosisReport& report) {
   }
   const double whole = std::max(measured, predicted);
   if (whole <= 0) return {};
-  std::string course;
-  if (!report.traces.empty() && measured > 0)
-    course = fmt::format("<p>measured, as it went</p>\n{}\n", course_bar(report.traces.front(), measured / whole));
-  return course + fmt::format("<p>measured, {}</p>\n{}\n<p>predicted, {}</p>\n{}\n{}", seconds_text(Seconds(measured)),
-                              step_bar(found, &ComparedPart::measured, whole), seconds_text(Seconds(predicted)),
-                              step_bar(found, &ComparedPart::predicted, whole), html_legend(legend));
+  return courses(report, measured, predicted) +
+         fmt::format("<p>measured, {}</p>\n{}\n<p>predicted, {}</p>\n{}\n{}", seconds_text(Seconds(measured)),
+                     step_bar(found, &ComparedPart::measured, whole), seconds_text(Seconds(predicted)),
+                     step_bar(found, &ComparedPart::predicted, whole), html_legend(legend));
 }
 
 std::string figures(const DiagnosisReport& report) {

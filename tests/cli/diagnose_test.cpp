@@ -112,7 +112,23 @@ TEST_CASE("diagnose: a trace splits the step") {
   const Json json = diagnosed({"--trace", folder.write("t.json", text)});
   CHECK(json["stands_out"] == "dp");
   const std::string page = run(with_job({"diagnose", "--trace", folder.at("t.json"), "--format", "html"})).out;
-  CHECK(page.find("as it went") != std::string::npos);
+  // The timeline of the measured step, and below it that of the predicted one, on one scale: the longer fills it.
+  const auto row = [&](const char* caption) {
+    const std::size_t from = page.find(caption);
+    REQUIRE(from != std::string::npos);
+    return page.substr(from, page.find("</svg>", from) - from);
+  };
+  const std::string measured = row("as it went"), predicted = row("as a rank of the first stage goes");
+  CHECK(page.find("as it went") < page.find("as a rank of the first stage goes"));
+  const auto times_in = [](const std::string& text, const std::string& word) {
+    int found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  // One kernel of compute was written above; in the predicted step passes alternate with hand-overs.
+  CHECK(times_in(measured, "compute</title>") == 1);
+  CHECK(times_in(predicted, "compute</title>") > 1);
+  CHECK(times_in(predicted, "pipeline</title>") > 1);
   const std::string first = json["suspects"][0]["code"], second = json["suspects"][1]["code"];
   CHECK((first == "slow_rank" || second == "slow_rank" || first == "network_slow"));
 }

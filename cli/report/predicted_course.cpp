@@ -1,0 +1,55 @@
+// The course of a predicted step, to be drawn below the measured one. Inside an operation of the pipeline the layers'
+// messages lie between its kernels; they are drawn in as many places as the stage has layers.
+// Tested by tests/cli/diagnose_test.cpp.
+#include "cli/report/predicted_course.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/logs/course.hpp"
+#include "planner/replay.hpp"
+
+namespace plan {
+namespace {
+
+/// An operation of `seconds`, layer by layer.
+void add_operation(Course& course, const OpParts& parts, double seconds, int layers) {
+  const double whole = parts.recompute + parts.work.total();
+  if (!(whole > 0)) return course.add(Observable::Compute, seconds);
+  const double scale = seconds / whole / layers;
+  for (int layer = 0; layer < layers; ++layer)
+    for (const auto& [part, length] :
+         {std::pair{Observable::Compute, parts.recompute + parts.work.compute},
+          std::pair{Observable::Tp, parts.work.tp}, std::pair{Observable::Cp, parts.work.cp},
+          std::pair{Observable::Ep, parts.work.ep}})
+      course.add(part, length * scale);
+}
+
+}  // namespace
+
+std::vector<Observable> predicted_course(const Plan& plan) {
+  const Result<StepReplay> step = replay(plan);
+  if (!step) return {};
+  constexpr int kMostLayers = 64;  // more than these no picture tells apart
+  const std::vector<int>& stages = plan.best.stage_layers;
+  const int layers = std::clamp(stages.empty() ? 1 : stages.front(), 1, kMostLayers);
+  Course course(step->total().value);
+  course.add(Observable::Dp, step->gather.value);
+  double now = step->gather.value;
+  for (const ReplayedOp& op : step->ops) {
+    if (op.rank != 0) continue;
+    course.add(Observable::Pipeline, op.start.value - now);
+    add_operation(course, parts_of(*step, op), (op.end - op.start).value, layers);
+    now = op.end.value;
+  }
+  course.add(Observable::Pipeline, (step->gather + step->pipeline_time).value - now);
+  // As parts_of(Problem, Estimate) files them: ranks wait for the slowest where gradients are summed.
+  const bool reduces = plan.best.layout.dense_group() > 1;
+  course.add(Observable::Dp, step->reduce.value + (reduces ? step->straggler.value : 0));
+  const double fixed = std::min(plan.problem.cluster.calibration.fixed_step_ms * 1e-3, step->optimizer.value);
+  course.add(Observable::Optimizer, step->optimizer.value - fixed);
+  course.add(Observable::Idle, fixed + (reduces ? 0 : step->straggler.value));
+  return course.parts();
+}
+
+}  // namespace plan
