@@ -7,6 +7,7 @@
 #include <fstream>
 #include <queue>
 
+#include "cli/logs/course.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -58,34 +59,6 @@ enum class Doing { Compute, Optimizer, Communication, Idle };
 
 struct Window {
   double start = 0, end = 0;
-};
-
-/// What a step does one piece after another, from intervals that follow each other.
-class Course {
- public:
-  explicit Course(double whole) : piece_(whole / kMoments) {}
-
-  void add(Observable part, double seconds) {
-    while (seconds > 0 && at_ < pieces_.size()) {
-      const double here = std::min(seconds, piece_ - filled_);
-      pieces_[at_][static_cast<std::size_t>(part)] += here;
-      filled_ += here, seconds -= here;
-      if (seconds > 0 || filled_ >= piece_) ++at_, filled_ = 0;
-    }
-  }
-
-  [[nodiscard]] std::vector<Observable> parts() const {
-    std::vector<Observable> out;
-    for (const StepParts& piece : pieces_)
-      out.push_back(static_cast<Observable>(std::max_element(piece.begin() + 1, piece.end()) - piece.begin()));
-    return out;
-  }
-
- private:
-  std::vector<StepParts> pieces_ = std::vector<StepParts>(kMoments);
-  double piece_;
-  double filled_ = 0;
-  std::size_t at_ = 0;
 };
 
 /// Steps that lie wholly in the trace; the first is left out where there are several, since profiling starts in it.
@@ -217,11 +190,14 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
   const auto take = [&](const std::vector<std::size_t>& running, double seconds) {
     Doing doing = Doing::Idle;
     std::optional<std::size_t> message;
+    std::array<bool, kObservables> sent{};
     for (const std::size_t i : running) {
       const TraceKernel& kernel = trace.kernels[i];
       times.families[static_cast<std::size_t>(kernel.family)] += seconds;
       if (kernel.family == KernelFamily::Communication) {
-        if (!message) message = parts[static_cast<std::size_t>(kernel.group)];
+        const std::size_t part = parts[static_cast<std::size_t>(kernel.group)];
+        sent[part] = true;
+        if (!message) message = part;
         if (doing == Doing::Idle) doing = Doing::Communication;
       } else if (kernel.family == KernelFamily::Optimizer) {
         if (doing != Doing::Compute) doing = Doing::Optimizer;
@@ -234,7 +210,8 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
       if (part != Observable::Step) course.add(part, seconds);
     };
     add(Observable::Step);
-    if (message && doing != Doing::Communication) times.hidden[*message] += seconds;
+    for (std::size_t part = 0; part < sent.size(); ++part)
+      if (sent[part] && !(doing == Doing::Communication && part == *message)) times.hidden[part] += seconds;
     switch (doing) {
       case Doing::Compute: add(Observable::Compute); break;
       case Doing::Optimizer: add(Observable::Optimizer); break;

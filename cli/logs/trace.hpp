@@ -85,7 +85,8 @@ struct TraceTimes {
   StepParts parts{};  ///< seconds a step; they add up to the step
   std::array<double, kKernelFamilies>
       families{};  ///< seconds a step that a kernel of the family runs, overlaps counted twice
-  std::array<double, kObservables> hidden{};  ///< seconds a step of communication beside compute, by axis
+  /// Seconds a step of communication beside compute or beside another axis' messages, which the time counts for.
+  std::array<double, kObservables> hidden{};
   double gaps = 0;  ///< of the idle seconds a step, those in gaps too short for anything but launching the next kernel
   int steps = 0;
   /// The first counted step in `kMoments` pieces of equal length: the part that most of each belongs to.

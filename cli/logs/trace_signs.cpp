@@ -91,7 +91,8 @@ void kernels(const Counted& seen, const Problem& problem, Speaker& to) {
     to.speak("wide_gemms", false, fmt::format("{} GEMM kernels of 8 bits or fewer", narrow));
 }
 
-/// Of the data-parallel messages that were to run beside compute, what does. What is left exposed tells nothing: in it
+/// Of the data-parallel messages that were to run beside compute, what does; or beside a wait for the next stage, which
+/// the rank has to make in any case. What is left exposed tells nothing: in it
 /// are waits for ranks that arrive late.
 void overlap(const TraceTimes& times, const Estimate& estimate, Speaker& to) {
   constexpr double kNone = 0.1, kSome = 0.5, kWorth = 0.002;
@@ -102,12 +103,13 @@ void overlap(const TraceTimes& times, const Estimate& estimate, Speaker& to) {
   if (!(planned > kWorth * estimate.step_time.value) || times.parts[static_cast<std::size_t>(Observable::Dp)] <= 0)
     return;
   if (hidden < kNone * planned)
-    to.speak(
-        "no_overlap", true,
-        fmt::format("{:.3g} s a step of data-parallel messages run beside compute, {:.3g} s were to", hidden, planned),
-        true);
+    to.speak("no_overlap", true,
+             fmt::format("{:.3g} s a step of data-parallel messages run beside other work, {:.3g} s were to", hidden,
+                         planned),
+             true);
   else if (hidden > kSome * planned)
-    to.speak("no_overlap", false, fmt::format("{:.3g} s a step of data-parallel messages run beside compute", hidden));
+    to.speak("no_overlap", false,
+             fmt::format("{:.3g} s a step of data-parallel messages run beside other work", hidden));
 }
 
 /// Ranks of a group lie as far apart as the order of the axes puts them.

@@ -122,7 +122,7 @@ std::string trace_lines(const DiagnosisReport& report) {
   for (int i = 0; i < kKernelFamilies; ++i)
     line(family_name(static_cast<KernelFamily>(i)), first.families[static_cast<std::size_t>(i)]);
   for (int i = 0; i < kObservables; ++i)
-    line(fmt::format("{} beside compute", kObservableNames[static_cast<std::size_t>(i)]),
+    line(fmt::format("{} beside other work", kObservableNames[static_cast<std::size_t>(i)]),
          first.hidden[static_cast<std::size_t>(i)]);
   line("gaps between launches", first.gaps);
   if (report.traces.size() > 1) out += "Ranks, seconds a step: compute, communication, idle\n";

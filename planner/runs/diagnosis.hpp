@@ -61,6 +61,7 @@ struct ComparedPart {
   double measured = 0;   ///< seconds
   double predicted = 0;  ///< seconds
   double sigma = 0;      ///< standard deviation of measured - predicted on a healthy run, seconds
+  double error = 0;      ///< of that, the model's: a share of what it predicts, under a fault of what it predicts then
   double z() const { return (measured - predicted) / sigma; }
 };
 
@@ -68,7 +69,8 @@ struct ComparedPart {
 struct Suspect {
   const Fault* fault = nullptr;
   double factor = 1;  ///< that explains the measurements best
-  double misfit = 0;  ///< sum of squared z that is left with it
+  /// Sum of squared z that is left with it, and of 2 ln(sigma / sigma of a healthy run): -2 ln of its likelihood.
+  double misfit = 0;
   double share = 0;   ///< of belief among all faults that were tested, 0 to 1
   StepParts parts{};  ///< the step with it
   std::vector<Evidence> evidence{};
@@ -87,8 +89,8 @@ struct Diagnosis {
 
 /// Measured beside predicted, and the faults that explain the difference.
 ///
-/// Each fault is put into the model, its size chosen to fit the measurements best, and judged by the sum of squares
-/// that remains (least squares, with two units of penalty for a size that was fitted: Akaike's criterion). What speaks
+/// Each fault is put into the model, its size chosen to fit the measurements best, and judged by its likelihood, with
+/// two units of penalty for a size that was fitted (Akaike's criterion). What speaks
 /// for or against a fault outside the times moves it by so many units, too. Where the likeliest one leaves a part
 /// unexplained, the fault that explains most of the rest beside it comes second. Nothing stands out unless a part lies
 /// above its interval by more than chance makes of that many parts in 3 of 100 healthy runs, or direct evidence shows a
