@@ -1,4 +1,6 @@
-// Pickles that CPython wrote of one made-up snapshot, by each protocol, and pickles that want more than plain data.
+// Pickles that CPython wrote of one made-up snapshot, by each protocol, and pickles that want more than plain data. The
+// keys are those that torch/cuda/_memory_viz.py reads; PyTorch itself records the allocator of a GPU alone, so that
+// none of its own can be made on a CPU.
 #include "cli/logs/snapshot_read.hpp"
 
 #include <doctest/doctest.h>

@@ -75,6 +75,22 @@ class Step {
     const double inside = spread ? wire.inside * kNetworkRatio : wire.inside * factor(Trouble::SlowLinks);
     return inside + wire.between * factor(Trouble::SlowNetwork);
   }
+  /// The same of gradients. Replicas that share a node send through as many of its NICs; where stages stand between
+  /// them, fewer do.
+  [[nodiscard]] double gradients_wire() const {
+    if (!has(Trouble::WrongOrder)) return wire_of(planned_.dp, false);
+    const int block = planned_.tp_ranks * planned_.cp_ranks;
+    const double planned = std::min(planned_.dp_ranks, planned_.node / block);
+    const double now = std::max(1, planned_.node / (block * planned_.pp_ranks));
+    const PlannedStep::Wire moved{0, planned_.dp.inside * kNetworkRatio / now + planned_.dp.between * planned / now, 0};
+    return wire_of(moved, false);
+  }
+  /// Stages that share a node hand over inside it.
+  [[nodiscard]] double hand_over() const {
+    const bool near = planned_.tp_ranks * planned_.cp_ranks * planned_.pp_ranks <= planned_.node;
+    return has(Trouble::WrongOrder) && near ? planned_.hop / kNetworkRatio * factor(Trouble::SlowLinks)
+                                            : planned_.hop * factor(Trouble::SlowNetwork);
+  }
   /// Of that, what nobody hides: what was hidden stays so.
   [[nodiscard]] double exposed_of(const PlannedStep::Wire& wire, bool spread) const {
     return std::max(0.0, wire_of(wire, spread) - (wire.all() - wire.exposed));
@@ -94,12 +110,12 @@ class Step {
     out.tp = exposed_of(planned_.tp, spread) / (2 * kUnits) * err("tp");
     out.cp = exposed_of(planned_.cp, spread) / (3 * kUnits) * err("cp");
     out.ep = exposed_of(planned_.ep, false) / (2 * kUnits) * err("ep") * factor(Trouble::Imbalance);
-    out.wire = wire_of(planned_.dp, false) * err("dp");
+    out.wire = gradients_wire() * err("dp");
     const double healthy = planned_.compute / kUnits + 2 * exposed(planned_) / (2 * kUnits);
     const double now = (planned_.recomputed ? 4 : 3) * out.unit() + 2 * (out.tp + out.ep) + 3 * out.cp +
                        (has(Trouble::Recomputation) ? out.unit() + out.tp + out.ep + out.cp : 0);
     out.bubble = planned_.bubble * now / healthy * err("pp");
-    out.hop = planned_.hop * factor(Trouble::SlowNetwork) * err("pp");
+    out.hop = hand_over() * err("pp");
     out.optimizer = planned_.optimizer * err("optimizer");
     out.idle = 0.004;
     return out;
@@ -224,9 +240,9 @@ std::map<std::string, double> seen(const std::vector<Event>& events, double leng
 }  // namespace
 
 const char* code_of(Trouble trouble) {
-  constexpr std::array<const char*, kTroubles> kCodes{"network_slow", "links_slow",    "clocks_low",   "slow_rank",
-                                                      "recompute_on", "no_overlap",    "imbalance",    "eager_kernels",
-                                                      "data_loading", "fragmentation", "spread_groups"};
+  constexpr std::array<const char*, kTroubles> kCodes{"network_slow", "links_slow",    "clocks_low",    "slow_rank",
+                                                      "recompute_on", "no_overlap",    "imbalance",     "eager_kernels",
+                                                      "data_loading", "fragmentation", "spread_groups", "wrong_order"};
   return kCodes[static_cast<std::size_t>(trouble)];
 }
 
@@ -244,6 +260,9 @@ bool can_have(const PlannedStep& step, Trouble trouble) {
     case Trouble::NoOverlap: return step.dp.all() > step.dp.exposed && step.dp_ranks > 1;
     case Trouble::Imbalance: return step.moe;
     case Trouble::SpreadGroups: return step.tp.inside > 0 && step.tp_ranks > 1;
+    case Trouble::WrongOrder:  // experts' gradients have groups of their own, which stand alike in either order
+      return !step.moe && step.pp_ranks > 1 && step.dp_ranks > 1 && step.tp_ranks * step.cp_ranks < step.node &&
+             step.tp_ranks * step.cp_ranks * step.pp_ranks * step.dp_ranks > step.node;
     case Trouble::SlowRank: return step.dp_ranks > 1 || step.pp_ranks > 1 || step.tp_ranks > 1;
     default: return true;
   }

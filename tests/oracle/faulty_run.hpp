@@ -20,9 +20,10 @@ enum class Trouble {
   EagerKernels,
   DataLoading,
   Fragmentation,
-  SpreadGroups
+  SpreadGroups,
+  WrongOrder
 };
-inline constexpr int kTroubles = 11;
+inline constexpr int kTroubles = 12;
 /// The code that the tool gives it.
 [[nodiscard]] const char* code_of(Trouble trouble);
 
@@ -36,6 +37,7 @@ struct PlannedStep {
     [[nodiscard]] double all() const { return inside + between; }
   };
   Wire tp{}, cp{}, ep{}, dp{};
+  int node = 8;  ///< GPUs of one host
   int tp_ranks = 1, cp_ranks = 1, ep_ranks = 1, pp_ranks = 1, dp_ranks = 1;
   int micro_batches = 1;
   double planned_step = 0;

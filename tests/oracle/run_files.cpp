@@ -70,17 +70,19 @@ std::string log_line(int format, const LoggedJob& job, int i, double s) {
   }
 }
 
-std::string group_of(const std::string& axis, const PlannedStep& step, GroupNames names, int stride) {
+std::string group_of(const std::string& axis, const PlannedStep& step, GroupNames names, Standing standing) {
   struct Row {
     const char *axis, *megatron, *torchtitan;
     int ranks, stride;
   };
   const int block = step.tp_ranks * step.cp_ranks;
-  const Row rows[] = {{"tp", "TENSOR_MODEL_PARALLEL_GROUP", "mesh_tp", step.tp_ranks, stride},
+  const Row rows[] = {{"tp", "TENSOR_MODEL_PARALLEL_GROUP", "mesh_tp", step.tp_ranks, standing.tensor_stride},
                       {"cp", "CONTEXT_PARALLEL_GROUP", "mesh_cp", step.cp_ranks, step.tp_ranks},
                       {"ep", "EXPERT_MODEL_PARALLEL_GROUP", "mesh_ep", step.ep_ranks, 1},
-                      {"pp", "PIPELINE_MODEL_PARALLEL_GROUP", "mesh_pp", step.pp_ranks, block * step.dp_ranks},
-                      {"dp", "DATA_PARALLEL_GROUP_WITH_CP", "mesh_dp_shard_cp", step.dp_ranks * step.cp_ranks, block}};
+                      {"pp", "PIPELINE_MODEL_PARALLEL_GROUP", "mesh_pp", step.pp_ranks,
+                       standing.stages_inside ? block : block * step.dp_ranks},
+                      {"dp", "DATA_PARALLEL_GROUP_WITH_CP", "mesh_dp_shard_cp", step.dp_ranks * step.cp_ranks,
+                       standing.stages_inside ? block * step.pp_ranks : block}};
   for (const Row& row : rows) {
     if (row.axis != axis) continue;
     std::string out = fmt::format(R"("Group size":{},"stream":{})", row.ranks, 20 + 4 * (&row - rows));
@@ -104,7 +106,7 @@ std::string write_log(int format, const LoggedJob& job, double seconds, std::mt1
   return out;
 }
 
-std::string write_kineto(const MadeRun& run, const PlannedStep& step, GroupNames names, int stride) {
+std::string write_kineto(const MadeRun& run, const PlannedStep& step, GroupNames names, Standing standing) {
   std::string out = "{\"schemaVersion\": 1, \"traceEvents\": [\n";
   double begin = 1000;
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
@@ -118,7 +120,7 @@ std::string write_kineto(const MadeRun& run, const PlannedStep& step, GroupNames
           fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":0,"tid":7,"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}},)"
                       "\n",
                       kind, event.name, (begin + event.start) * 1e6, event.length * 1e6,
-                      event.axis.empty() ? "" : group_of(event.axis, step, names, stride));
+                      event.axis.empty() ? "" : group_of(event.axis, step, names, standing));
     }
     begin += run.lengths[i];
   }

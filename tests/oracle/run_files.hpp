@@ -19,8 +19,16 @@ inline constexpr int kLogFormats = 14;
 /// How a framework names its process groups to the profiler.
 enum class GroupNames { Megatron, Torchtitan, SizesOnly };
 
-/// A trace of PyTorch's profiler; `stride` is how far apart the ranks of the tensor group lie.
-[[nodiscard]] std::string write_kineto(const MadeRun& run, const PlannedStep& step, GroupNames names, int stride);
+/// Where the ranks of a run's groups stand: how far apart those of the tensor group lie, and whether stages lie nearer
+/// to each other than replicas, which was not planned.
+struct Standing {
+  int tensor_stride = 1;
+  bool stages_inside = false;
+};
+
+/// A trace of PyTorch's profiler.
+[[nodiscard]] std::string write_kineto(const MadeRun& run, const PlannedStep& step, GroupNames names,
+                                       Standing standing);
 
 /// An export of Nsight Systems, at `path`; each group has a stream of its own.
 void write_nsys(const MadeRun& run, const std::string& path);
