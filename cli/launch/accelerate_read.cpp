@@ -258,6 +258,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   const bool own = settings->boolean(kCheckpointing).value_or(false);
   hugging_face::read_checkpointing(builder, settings->has_section("acc.fsdp_config.") ? kCheckpointing : "", own);
   read_unknown(builder);
+  hugging_face::name_unread(builder);
   return builder.finish();
 }
 

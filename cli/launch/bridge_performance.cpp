@@ -132,6 +132,10 @@ Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
     if (flag.key.empty() || found == flags.end() || found->second.values.front() == "None") continue;
     keys[std::string(flag.key)] = found->second;
   }
+  const auto tp = flags.find("tensor_model_parallel_size");
+  if (tp != flags.end())  // utils/overrides.py: on wherever the flag states more than one rank
+    keys["model.sequence_parallel"] = {{number_of(flags, "tensor_model_parallel_size") > 1 ? "true" : "false"},
+                                       tp->second.where};
   if (const auto layers = flags.find("recompute_num_layers"); layers != flags.end()) {
     keys["model.recompute_granularity"] = {{"full"}, layers->second.where};
     keys["model.recompute_method"] = {{"block"}, layers->second.where};

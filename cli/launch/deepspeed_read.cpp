@@ -358,6 +358,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   read_batch(builder, degrees);
   hugging_face::read_checkpointing(builder, "", false);
   read_unknown(builder);
+  hugging_face::name_unread(builder);
   return builder.finish();
 }
 

@@ -88,6 +88,32 @@ bool is_size(std::string_view word) {
   return word.size() > 1 && word.back() == 'b' && word.find_first_not_of("0123456789.") == word.size() - 1;
 }
 
+/// Recipes of models whose layers the stages do not divide count embedding and loss as layers, which no override says:
+/// sets those keys where that comes out even. Returns what is guessed; empty: nothing.
+std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys& keys, const std::string& where) {
+  const auto key_of = [&](std::string_view flag) {
+    for (const DialectKey& row : dialect.keys)
+      if (row.flag == flag) return row.key;
+    return std::string_view{};
+  };
+  const std::string_view embedding = key_of("account-for-embedding-in-pipeline-split"),
+                         loss = key_of("account-for-loss-in-pipeline-split");
+  if (embedding.empty() || loss.empty()) return "";
+  for (const char* flag : {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split",
+                           "pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
+                           "decoder-last-pipeline-num-layers", "num-layers"})
+    if (keys.find(key_of(flag)) != keys.end()) return "";
+  const int pp = std::max(1, number_of(keys, key_of("pipeline-model-parallel-size")));
+  const int vp = std::max(1, number_of(keys, key_of("num-virtual-stages-per-pipeline-rank")));
+  const int chunks = pp <= 1 << 10 && vp <= 1 << 10 ? pp * vp : 1;
+  if (model.depth() % chunks == 0 || (model.depth() + 2) % chunks != 0) return "";
+  keys[std::string(embedding)] = keys[std::string(loss)] = {{"true"}, where};
+  return fmt::format(
+      "the recipe decides how {} layers are split over {} chunks: embedding and loss are counted as one "
+      "layer each",
+      model.depth(), chunks);
+}
+
 }  // namespace
 
 namespace recipes {
@@ -151,8 +177,11 @@ Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const 
       facts.model = std::move(model);
       facts.model_where = recipe.where;
     }
-  Result<LaunchJob> job = dialect_job(dialect, keys, facts);
+  DialectKeys all = keys;
+  const std::string split = facts.model ? uneven_split(dialect, *facts.model, all, recipe.where) : "";
+  Result<LaunchJob> job = dialect_job(dialect, all, facts);
   if (!job) return job;
+  if (!split.empty()) unused(*job, "recipe_decides", fmt::format("{}: {}", recipe.where, split));
   if (!job->model) job->model_name = recipe.name;
   for (Input& input : job->inputs)
     if (input.origin == Origin::Default) {

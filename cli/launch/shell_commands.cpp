@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <utility>
 
@@ -130,6 +131,7 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "false") return Truth::No;
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
   if (name == "cat" || name == "echo") write(words, redirections);
+  if (name == "read") return read_document(words, redirections);
   if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
@@ -144,6 +146,19 @@ namespace {
 std::string base_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 }  // namespace
+
+/// `read -r -d '' COMMAND <<END`
+Truth Follower::read_document(const std::vector<Text>& words, const std::vector<Token>& redirections) {
+  for (const Token& token : redirections) {
+    const bool literal = token.redirection == Redirection::Literal;
+    if (words.size() < 2 || (!literal && token.redirection != Redirection::Here)) continue;
+    Text text = literal ? token.raw : expand_document(token.raw, scope);
+    while (text.chars.ends_with('\n')) text.chars.pop_back(), text.lines.pop_back();
+    set(words.back().chars, {{std::move(text)}, false, false});
+    return Truth::No;  // it ends before the empty delimiter, which bash calls a failure
+  }
+  return Truth::Yes;
+}
 
 void Follower::write(const std::vector<Text>& words, const std::vector<Token>& redirections) {
   const bool shows = words.front().chars == "cat";
@@ -282,12 +297,30 @@ void Follower::record(const std::vector<Text>& words, std::map<std::string, std:
   script_.commands.push_back(std::move(command));
 }
 
+namespace {
+
+/// `$1`, `${2}`: an argument of the script, and nothing else.
+bool is_positional(std::string_view word) {
+  const bool braces = word.starts_with("${") && word.ends_with('}');
+  if (!braces && !word.starts_with('$')) return false;
+  word = braces ? word.substr(2, word.size() - 3) : word.substr(1);
+  return !word.empty() && word.size() < 3 && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+         std::isdigit(static_cast<unsigned char>(word.back())) != 0;
+}
+
+}  // namespace
+
 Truth Follower::comparison(const std::vector<Token>& raw) {
   std::vector<std::string> words;
   bool known = true;
   for (std::size_t i = 1; i < raw.size(); ++i) {
     if (raw[i].raw.chars == "]" || raw[i].raw.chars == "]]") break;
     const Text text = expand_one(raw[i].raw, scope);
+    if (!scope.knows_positional && is_positional(text.chars) && raw.size() > 4) {
+      note(raw.front().line, fmt::format("`{}` is taken as not given; `--args` gives it", text.chars));
+      words.emplace_back();
+      continue;
+    }
     words.push_back(text.chars);
     known &= text.chars.find('$') == std::string::npos && text.chars.find('`') == std::string::npos;
   }

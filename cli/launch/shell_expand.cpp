@@ -139,8 +139,12 @@ class Expander {
       else if (i > 0)
         put(' ', value.items[i].line());
       const Text& text = value.items[i];
+      int open = 0;  // brackets of `$(` in a value that is not wholly known: no blank in it ends a word
       for (std::size_t k = 0; k < text.chars.size(); ++k) {
-        if (split_ && value.known && std::isspace(static_cast<unsigned char>(text.chars[k])) != 0)
+        const char c = text.chars[k];
+        if (c == '(' && (open > 0 || (k > 0 && text.chars[k - 1] == '$'))) ++open;
+        if (c == ')' && open > 0) --open;
+        if (split_ && value.known && open == 0 && std::isspace(static_cast<unsigned char>(c)) != 0)
           finish();
         else
           put(text.chars[k], text.lines[k]);

@@ -117,6 +117,8 @@ class Follower {
   /// `bash worker.sh 8b`, where the script has written that file itself: followed as a shell of its own.
   bool follow_written(const std::vector<Text>& words);
 
+  Truth read_document(const std::vector<Text>& words, const std::vector<Token>& redirections);
+
   /// `cat <<END > file` and `echo "$TEXT" > file`: what the file then holds.
   void write(const std::vector<Text>& words, const std::vector<Token>& redirections);
 

@@ -2,6 +2,8 @@
 // Tested by tests/frameworks/framework_files_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/launch/hugging_face.hpp"
@@ -37,9 +39,15 @@ constexpr OptimizerName kOptimizers[] = {
 };
 
 /// The keys that trainers and their front ends have for the length of a sequence.
-constexpr std::string_view kLengths[] = {"args.block_size", "args.max_length",   "args.max_seq_length",
-                                         "args.cutoff_len", "args.sequence_len", "args.model_max_length",
-                                         "args.max_seq_len"};
+constexpr std::string_view kLengths[] = {"args.block_size",  "args.max_length",    "args.max_seq_length",
+                                         "args.cutoff_len",  "args.sequence_len",  "args.model_max_length",
+                                         "args.max_seq_len", "args.seq_length",    "args.seq_len",
+                                         "args.max_len",     "args.context_length"};
+
+/// What the Trainer and programs around it call full recomputation; the first is the Trainer's own.
+constexpr std::string_view kCheckpointing[] = {"args.gradient_checkpointing", "args.use_gradient_checkpointing",
+                                               "args.enable_gradient_checkpointing", "args.activation_checkpointing",
+                                               "args.use_activation_checkpointing"};
 
 std::string_view length_key(const Settings& settings) {
   for (const std::string_view key : kLengths)
@@ -140,19 +148,24 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
 }
 
 void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own) {
-  constexpr std::string_view kKey = "args.gradient_checkpointing";
   Settings& settings = builder.settings;
-  const std::string word = lowered(settings.text(kKey).value_or(""));
+  const auto* stated = std::find_if(std::begin(kCheckpointing), std::end(kCheckpointing),
+                                    [&](std::string_view key) { return settings.states(key); });
+  const std::string_view trainers_key = stated == std::end(kCheckpointing) ? kCheckpointing[0] : *stated;
+  std::string word = lowered(settings.text(trainers_key).value_or(""));
+  for (const auto& [own_word, means] : {std::pair{"1", "true"}, std::pair{"yes", "true"}, std::pair{"t", "true"},
+                                        std::pair{"0", "false"}, std::pair{"no", "false"}, std::pair{"f", "false"}})
+    if (word == own_word) word = means;  // transformers' string_to_bool
   const bool otherwise =
       tool_of(settings).checkpointing && !settings.boolean("args.disable_gradient_checkpointing").value_or(false);
   if (!word.empty() && word != "true" && word != "false" && word != "unsloth" && word != "offload" && word != "none")
-    settings.refuse(*settings.get(kKey), "true or false");
+    settings.refuse(*settings.get(trainers_key), "true or false");
   if (word == "offload" || word == "unsloth")
-    builder.unused(kKey, "activations are offloaded to the host: counted as recomputed and kept on the GPU");
+    builder.unused(trainers_key, "activations are offloaded to the host: counted as recomputed and kept on the GPU");
   const bool trainers = word.empty() ? otherwise && !own : word != "false" && word != "none";
   const Recompute recompute{.kind = trainers || own ? RecomputeKind::Full : RecomputeKind::None};
   // Off in both: the framework's own is where it would be switched on, and the Trainer's advice under FSDP.
-  const std::string_view key = own || (!trainers && !own_key.empty()) ? own_key : kKey;
+  const std::string_view key = own || (!trainers && !own_key.empty()) ? own_key : trainers_key;
   if (!settings.has_section("args.") && !settings.states(key)) {
     builder.job.fixed.recompute = recompute;
     return builder.guess("recompute", "none", "the Trainer's arguments or the script decide it");

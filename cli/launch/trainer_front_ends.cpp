@@ -1,5 +1,6 @@
-// Front ends of the Trainer with configurations of their own: axolotl's, torchtune's and those of LLaMA-Factory's
-// second generation, brought to the Trainer's keys. Tested by tests/launch/reading_test.cpp and native_test.cpp.
+// Front ends of the Trainer with configurations of their own: axolotl's, torchtune's, OpenRLHF's and those of
+// LLaMA-Factory's second generation, brought to the Trainer's keys. Tested by tests/launch/reading_test.cpp and
+// native_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,6 +38,28 @@ constexpr Renamed kTorchtune[] = {
     {"data_parallel_replicate_dim", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
     {"fsdp_cpu_offload", "acc.fsdp_config.fsdp_offload_params"},
     {"fsdp_reshard_after_forward", "acc.fsdp_config.fsdp_reshard_after_forward"},
+};
+
+/// OpenRLHF's supervised, preference and reward trainers: the flags of 0.8 and, with dots, those of its main branch.
+constexpr Renamed kOpenRlhf[] = {
+    {"pretrain", "args.model_name_or_path"},
+    {"model.model_name_or_path", "args.model_name_or_path"},
+    {"max_len", "args.max_length"},
+    {"data.max_len", "args.max_length"},
+    {"train_batch_size", "ds.train_batch_size"},
+    {"train.batch_size", "ds.train_batch_size"},
+    {"micro_train_batch_size", "ds.train_micro_batch_size_per_gpu"},
+    {"train.micro_batch_size", "ds.train_micro_batch_size_per_gpu"},
+    {"zero_stage", "ds.zero_optimization.stage"},
+    {"ds.zero_stage", "ds.zero_optimization.stage"},
+    {"ds_tensor_parallel_size", "ds.tensor_parallel.autotp_size"},
+    {"ds.tensor_parallel_size", "ds.tensor_parallel.autotp_size"},
+    {"model.gradient_checkpointing_enable", "args.gradient_checkpointing"},
+    {"ds.lora.rank", "args.lora_rank"},
+    {"ds.lora.target_modules", "args.lora_target"},
+    {"target_modules", "args.lora_target"},
+    {"ds.lora.load_in_4bit", "args.load_in_4bit"},
+    {"load_in_4bit", "args.load_in_4bit"},
 };
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
@@ -80,6 +103,41 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
   set(all, "tool", "axolotl", none);
   if (fsdp) set(all, "acc.distributed_type", "FSDP", none);
+}
+
+std::string_view open_rlhf_stage(const ShellCommand& command) {
+  constexpr std::string_view kProgram = "openrlhf.cli.train_";
+  for (const ShellWord& word : command.words)
+    for (const std::string_view stage : {"sft", "dpo", "kto", "rm"})
+      if (word.text == std::string(kProgram) + std::string(stage)) return stage;
+  return {};
+}
+
+/// The flags of an OpenRLHF trainer: it makes DeepSpeed's configuration of them.
+void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all) {
+  bool sharded = false, typed = false, dotted = false;
+  for (const Setting& setting : flags.all()) {
+    const std::string_view key = setting.key;
+    const std::string to = renamed(kOpenRlhf, key), word = lowered(setting.value);
+    dotted |= key.find('.') != std::string_view::npos;
+    sharded |= to == "ds.zero_optimization.stage";
+    if (to == "args.lora_rank" && word != "0") set(all, "args.finetuning_type", "lora", setting);
+    if (key == "param_dtype" || key == "ds.param_dtype" || key == "bf16") {
+      set(all, word == "fp16" ? "ds.fp16.enabled" : "ds.bf16.enabled", "true", setting);
+      typed = true;
+    } else if ((key == "adam_offload" || key == "ds.adam_offload") && word == "true") {
+      set(all, "ds.zero_optimization.offload_optimizer.device", "cpu", setting);
+    } else {
+      set(all, to, setting);
+    }
+  }
+  if (!typed && dotted) set(all, "ds.bf16.enabled", "true", start);  // the main branch's default
+  set(all, "args.stage", std::string(stage), start);
+  if (!sharded)
+    all.errors().push_back({"missing_flag",
+                            fmt::format("{}: OpenRLHF's ZeRO stage is not stated", start.where()),
+                            {},
+                            {"add `--zero_stage N`, or `--ds.zero_stage N` on its main branch"}});
 }
 
 /// torchtune's keys as the Trainer's; its distributed recipes shard everything with FSDP2.

@@ -102,6 +102,7 @@ void take_trainer(const LaunchSource& source, const Settings& keys, Settings& al
 }
 
 bool trains(const ShellCommand& command) {
+  if (!open_rlhf_stage(command).empty()) return true;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& word = command.words[i].text;
     if (word.ends_with("swift/cli/sft.py") || word.starts_with("--per_device_train_batch_size") ||
@@ -138,37 +139,45 @@ void take_zero_flags(Settings& all) {
   }
 }
 
+/// `--key value`, `--key=value` or `--key` of a command, from word `i` on, which moves behind it.
+Setting flag_at(const ShellCommand& command, std::size_t& i, const std::string& file) {
+  const ShellWord& word = command.words[i];
+  Setting setting{
+      .key = word.text.substr(2), .value = "true", .items = {}, .list = false, .place = {file, word.line, 1, 1, {}}};
+  if (const std::size_t equals = setting.key.find('='); equals != std::string::npos) {
+    setting.value = setting.key.substr(equals + 1);
+    setting.key.resize(equals);
+  } else {
+    std::vector<std::string> values;
+    while (i + 1 < command.words.size() && !command.words[i + 1].text.starts_with("--"))
+      values.push_back(command.words[++i].text);
+    if (!values.empty()) setting.value = values.front();
+    if (values.size() > 1) setting.items = std::move(values);
+  }
+  std::replace(setting.key.begin(), setting.key.end(), '-', '_');
+  return setting;
+}
+
 /// The Trainer's flags of a command, and the files that it names.
 void take_command(const LaunchSource& source, const ShellCommand& command, Settings& all, bool follow) {
+  const Setting none{
+      .key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, command.words.front().line, 1, 1, {}}};
   const bool swift = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
     return word.text == "swift" || word.text.ends_with("/swift") || word.text.ends_with("swift/cli/sft.py");
   });
-  for (std::size_t i = 0; i < command.words.size(); ++i) {
-    const ShellWord& word = command.words[i];
-    if (!word.text.starts_with("--")) continue;
-    std::string key = word.text.substr(2);
-    Setting setting{
-        .key = {}, .value = "true", .items = {}, .list = false, .place = {source.path, word.line, 1, 1, {}}};
-    if (const std::size_t equals = key.find('='); equals != std::string::npos) {
-      setting.value = key.substr(equals + 1);
-      key.resize(equals);
-    } else {
-      std::vector<std::string> values;
-      while (i + 1 < command.words.size() && !command.words[i + 1].text.starts_with("--"))
-        values.push_back(command.words[++i].text);
-      if (!values.empty()) setting.value = values.front();
-      if (values.size() > 1) setting.items = std::move(values);
-    }
-    std::replace(key.begin(), key.end(), '-', '_');
-    const std::string name = swift ? renamed(kSwift, key) : "args." + key;
-    set(all, name, setting);
+  Settings flags;
+  for (std::size_t i = 0; i < command.words.size(); ++i)
+    if (command.words[i].text.starts_with("--")) flags.add(flag_at(command, i, source.path));
+  if (const std::string_view stage = open_rlhf_stage(command); !stage.empty())
+    return take_open_rlhf(stage, flags, none, all);
+  for (const Setting& setting : flags.all()) {
+    const std::string_view key = setting.key;
+    set(all, swift ? renamed(kSwift, key) : "args." + setting.key, setting);
     const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
     if (file && follow) follow_deepspeed(source, setting, all);
     if (key == "config_file") follow_accelerate(source, setting, all, follow);
   }
   take_zero_flags(all);
-  const Setting none{
-      .key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, command.words.front().line, 1, 1, {}}};
   set(all, "args.launched", none);
   if (swift) set(all, "tool", "ms-swift", none);
 }
@@ -244,8 +253,11 @@ Kind kind_of(const LaunchSource& source) {
   if (start == std::string::npos) return Kind::None;
   if (is_shell(source)) {
     const bool flags = has(text, "--per_device_train_batch_size") || has(text, "--per-device-train-batch-size");
-    return flags || has(text, "swift sft") || has(text, "swift pt") || has(text, "swift/cli/sft.py") ? Kind::Script
-                                                                                                     : Kind::None;
+    const bool rlhf = has(text, "openrlhf.cli.train_sft") || has(text, "openrlhf.cli.train_dpo") ||
+                      has(text, "openrlhf.cli.train_rm") || has(text, "openrlhf.cli.train_kto");
+    return flags || rlhf || has(text, "swift sft") || has(text, "swift pt") || has(text, "swift/cli/sft.py")
+               ? Kind::Script
+               : Kind::None;
   }
   if (text[start] == '{') {
     if (has_own_key(text, "\"per_device_train_batch_size\"")) return Kind::Trainer;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/shell.hpp"
 
 /// Between the readers of files around the Trainer: one set of keys, `args.`, `acc.` and `ds.` (trainer_sources.cpp).
 namespace plan::hugging_face {
@@ -24,6 +25,10 @@ void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings
 
 void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
 void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all);
+/// `sft`, `dpo`, `kto`, `rm` of a command that starts one of OpenRLHF's trainers; empty: it starts none.
+[[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
+/// Its flags, without the dashes; `start` is where the command stands.
+void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
 void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
 
 }  // namespace plan::hugging_face

@@ -112,6 +112,15 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
       const std::string word = lowered(settings.text(key).value_or("false"));
       return {word == "true" || word == "1" ? "lora" : "full", key};
     }
+  // A program's own name for it: `--use_peft_lora True`, `--enable_lora`.
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    const bool names = key.starts_with("args.") && (key.find("lora") != key.npos || key.find("peft") != key.npos);
+    if (!names || setting.list || lowered(setting.value) != "true" || key.find("qlora") != key.npos) continue;
+    const bool switches = key.starts_with("args.use_") || key.starts_with("args.enable_") || key.ends_with("_enable") ||
+                          key.ends_with("_enabled") || key == "args.peft";
+    if (switches && key != "args.use_rslora" && key != "args.use_dora") return {"lora", std::string(key)};
+  }
   return {tool.adapters ? "lora" : "", ""};
 }
 
@@ -175,6 +184,33 @@ void read_tuning(JobBuilder& builder) {
        {"args.use_liger_kernel", "args.enable_liger_kernel", "args.liger_fused_linear_cross_entropy"})
     if (lowered(settings.text(liger).value_or("false")) == "true")
       builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+}
+
+void name_unread(JobBuilder& builder) {
+  // Parts of names that say memory, time or the model, and of those that say something else after all.
+  constexpr std::string_view kWeighty[] = {"lora",     "peft",     "checkpointing", "seq_len",   "max_len",
+                                           "_length",  "parallel", "quantiz",       "freeze",    "offload",
+                                           "zero_",    "fsdp",     "precision",     "num_layer", "hidden_size",
+                                           "num_head", "expert",   "micro_batch",   "batch_size"};
+  constexpr std::string_view kOther[] = {
+      "alpha",  "dropout", "kwargs", "path",     "group_by",   "eval",   "generat", "penalty", "save",     "bias",
+      "name",   "dir",     "lr",     "reward",   "vllm",       "prompt", "sglang",  "rollout", "launched", "init",
+      "weight", "merge",   "target", "response", "completion", "plugin", "rslora",  "debug",   "dtype"};
+  std::string open, where;
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
+    const auto in_key = [&](std::string_view part) { return key.find(part) != std::string_view::npos; };
+    const std::string value = lowered(setting.value);
+    const bool off = !setting.list && (value == "false" || value == "none" || value == "null" || value == "0");
+    if (off || !std::any_of(std::begin(kWeighty), std::end(kWeighty), in_key) ||
+        std::any_of(std::begin(kOther), std::end(kOther), in_key))
+      continue;
+    if (where.empty()) where = setting.where();
+    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", shown_key(key));
+  }
+  if (!open.empty())
+    unused(builder.job, "not_used", fmt::format("{}: what these arguments change is not known: {}", where, open));
 }
 
 }  // namespace plan::hugging_face

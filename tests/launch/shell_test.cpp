@@ -54,15 +54,40 @@ constexpr Row kRows[] = {
     {"[ 1 = 2 ] && run no; run yes", "run yes"},
     {"A=abc.tar.gz; run ${A%.gz} ${A%%.*} ${A#abc} ${A/abc/x} ${A^^}", "run abc.tar abc .tar.gz x.tar.gz ABC.TAR.GZ"},
     {"#SBATCH --nodes=16\nrun $SLURM_NNODES", "run 16"},
+    {"[ 1 = 2 ] && { A=no; B=no; }\nrun $A$B.", "run $A$B."},
+    {"[ 1 = 2 ] || { A=1; B=2; }\nrun $A $B", "run 1 2"},
+    {"[ 1 = 2 ] || { A=1; [ 1 = 1 ] && { A=3; }; B=2; } && C=5\nrun $A $B $C", "run 3 2 5"},
+    {"[ 1 = 1 ] || { A=1; } && run yes", "run yes"},
+    {"[[ -f $(pwd)/image ]] || { echo none; exit 1; }\nrun yes", "run yes"},
+    {"[ -n \"$UNSET\" ] || exit 1\nrun yes", "run yes"},
+    {"die() { echo $1; exit 2; }\n[ -z \"$UNSET\" ] && die none\nrun yes", "run yes"},
+    {"T=$(cat <<EOF\n--a \"$N\" it's \\$M\nEOF\n)\nN=1; run \"$T\"", "run --a \"$N\" it's $M"},
+    {"N=4; T=$(cat <<EOF\n--a $N\nEOF\n)\nrun $T", "run --a 4"},
+    {"N=4; T=$(cat <<'EOF'\n--a $N\nEOF\n)\nrun \"$T\"", "run --a $N"},
+    {"N=4\nread -r -d '' T <<EOF\n--a $N \\\n  --b\nEOF\nrun $T", "run --a 4 --b"},
+    {"A=$((B * $(gpus) / 2)); run $A --c 1", "run $((B * $(gpus) / 2)) --c 1"},
+    {"A=\"--a 1 --b $(date +%s)/x --c 2\"; set -- $A; run $A", "run --a 1 --b $(date +%s)/x --c 2"},
+    {"if [[ ${1} != \"slurm\" ]]; then run yes; fi", "run yes"},
+    {"if [ \"$1\" = multi ]; then run no; else run yes; fi", "run yes"},
+    {"T='run yes'; echo \"$T\" > w.sh\nsrun bash w.sh", "run yes"},
+    {"cat <<EOF > w.sh\nrun \\$1 \\$#\nEOF\nbash ./w.sh a b", "run a 2"},
+    {"echo 'run a' > w.sh; echo 'run b' >> w.sh\nbash w.sh", "run b"},
+    {"echo 'run a' > w.sh; echo 'run b' > w.sh\nsh w.sh", "run b"},
 };
 
 }  // namespace
 
 TEST_CASE("words are expanded as bash expands them") {
   for (const Row& row : kRows) {
-    CAPTURE(row.script);
-    CHECK(last(row.script) == row.words);
+    CAPTURE(std::string(row.script));
+    CHECK(last(row.script) == std::string(row.words));
   }
+}
+
+TEST_CASE("what an unknown value is made of stays one word") {
+  const Script script = follow_script("A=$((B * $(gpus) / 2))\nrun $A --c", "x.sh");
+  REQUIRE(script.commands.size() == 1);
+  CHECK(script.commands[0].words.size() == 3);
 }
 
 TEST_CASE("every word remembers the line that it was written on") {
