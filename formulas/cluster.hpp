@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "formulas/calibration_data.hpp"
+#include "formulas/slice.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
 
@@ -138,6 +139,7 @@ struct Gpu {
   BytesPerSecond scale_up{};   ///< NVLink/xGMI/ICI per GPU and direction
   int scale_up_size = 8;       ///< GPUs of the scale-up domain it usually comes in
   int gpus_per_node = 8;       ///< GPUs of one host
+  SliceRules slices{};         ///< of chips that are joined to their neighbours instead of to switches
   BytesPerSecond nic{};        ///< network per GPU and direction, typical
   BytesPerSecond host_link{};  ///< PCIe or C2C per direction
   double power_w = 0;          ///< TDP
@@ -167,6 +169,7 @@ struct Tier {
   Seconds latency{};            ///< one hop
   double oversubscription = 1;  ///< bandwidth shrinks by this above the tier below
   Provenance provenance = Provenance::Datasheet;
+  Torus torus{};  ///< of a slice: `bandwidth` is that of all links of a GPU together
 };
 
 /// What training reaches of what micro-benchmarks reach: the few global constants that `plan calibrate`

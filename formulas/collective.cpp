@@ -3,6 +3,7 @@
 
 #include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
+#include "formulas/torus.hpp"
 
 namespace plan {
 namespace {
@@ -29,6 +30,8 @@ constexpr double kNearDomains = 4, kLeastShare = 0.5;
 // Scale-up defaults as shares of the link rate: middle of the measured Hopper and Blackwell curves.
 constexpr double kAllReduceShare = 0.82, kGatherShare = 0.8, kAllToAllShare = 0.72, kSendShare = 0.84;
 constexpr double kSendAlpha = 8e-6;
+// One link of a torus, about a microsecond: Austin et al. 2025, How to Scale Your Model, part 3.
+constexpr double kTorusHop = 1e-6;
 
 /// Consecutive hops of a ring: twice round for an all-reduce.
 double ring_steps(Collective op, double ranks) { return op == Collective::AllReduce ? 2 * (ranks - 1) : ranks - 1; }
@@ -192,7 +195,35 @@ double stated_inside(const Cluster& cluster, Collective op, int ranks) {
   return (exchange ? 1 : ring_steps(op, ranks)) * stated_hop(cluster, op);
 }
 
+/// The slice that the innermost tier is; null behind switches, and where collectives were measured on the machine.
+const Torus* slice_in(const Cluster& cluster) {
+  if (cluster.tiers.empty() || !cluster.tiers.front().torus.any() || !cluster.gpu.collectives.empty()) return nullptr;
+  return &cluster.tiers.front().torus;
+}
+
+CollectiveLaw slice_law(const Cluster& cluster, const Torus& torus, Collective op, double bytes, Group group) {
+  const double stated = cluster.tiers.front().latency.value;
+  const Seconds hop(stated > 0 ? stated : kTorusHop);
+  return torus_law(torus, op, bytes, torus_group(torus, group.size, group.stride), hop);
+}
+
+/// Between slices XLA goes by levels: inside each, over the network with every chip's own share, inside again.
+CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collective op, double bytes, Group group,
+                             Span span) {
+  const bool exchange = op == Collective::AllToAll;
+  const double remote = exchange ? all_to_all_seconds_per_byte(cluster, group, span.domains)
+                                 : ring_seconds_per_byte(cluster, op, group, span.domains);
+  CollectiveLaw inside{};
+  if (span.inside > 1) {
+    const double share = exchange ? 1.0 * span.inside / group.size : 1;
+    inside = slice_law(cluster, torus, op, bytes * share, {span.inside, group.stride});
+  }
+  return {inside.alpha + all_to_all_alpha(span.domains) + stated_network(cluster, group, false),
+          std::max(bytes * remote, inside.transfer), kNetworkP};
+}
+
 CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  if (const Torus* torus = slice_in(cluster)) return between_slices(cluster, *torus, op, bytes, group, span);
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
@@ -315,12 +346,14 @@ Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Gro
   if (group.size <= 1 || bytes <= 0) return Seconds(0);
   const Span span = span_of(cluster, group);
   if (span.crosses()) return Seconds(network_time(cluster, op, bytes, group, span));
+  if (const Torus* torus = slice_in(cluster)) return Seconds(slice_law(cluster, *torus, op, bytes, group).seconds());
   return scale_up_time(cluster.gpu, op, bytes, group.size) + Seconds(stated_inside(cluster, op, group.size));
 }
 
 CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group) {
   const Span span = span_of(cluster, group);
   if (span.crosses()) return network_law(cluster, op, bytes, group, span);
+  if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group);
   const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
   return {fit.alpha.value + stated_inside(cluster, op, group.size),
           bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
@@ -347,18 +380,24 @@ CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier) {
 
 Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier) {
   if (bytes <= 0) return Seconds(0);
-  if (tier == 0)
+  if (tier == 0 && slice_in(cluster) == nullptr)
     return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2) +
            Seconds(stated_inside(cluster, Collective::SendRecv, 2));
   return Seconds(hop_law(cluster, bytes, tier).seconds());
 }
 
 CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
-  return hop_law(cluster, bytes, tier_of(cluster, reach(stride, ranks)));
+  const std::size_t tier = tier_of(cluster, reach(stride, ranks));
+  if (const Torus* torus = slice_in(cluster); torus != nullptr && tier == 0)  // siblings in between share its links
+    return slice_law(cluster, *torus, Collective::SendRecv, bytes, {std::max(2, ranks), std::max(1, stride)});
+  return hop_law(cluster, bytes, tier);
 }
 
 Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
-  return hop_time(cluster, bytes, tier_of(cluster, reach(stride, ranks)));
+  const std::size_t tier = tier_of(cluster, reach(stride, ranks));
+  if (tier == 0 && slice_in(cluster) != nullptr)
+    return Seconds(bytes > 0 ? send_law(cluster, bytes, stride, ranks).seconds() : 0);
+  return hop_time(cluster, bytes, tier);
 }
 
 const Tier& group_tier(const Cluster& cluster, Group group) {

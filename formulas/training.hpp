@@ -154,6 +154,15 @@ struct Offload {
 };
 
 /// How the model is trained, apart from where its parts go.
+/// Copies of the job that train apart and meet every so many steps (DiLoCo, arXiv 2311.08105): then the mean of what
+/// their parameters moved goes into an outer optimizer with Nesterov momentum.
+struct LocalUpdates {
+  int steps = 0;  ///< inner ones from one meeting to the next; 0: all copies meet in every step
+  int copies = 1;
+  bool any() const { return steps > 0 && copies > 1; }
+  bool operator==(const LocalUpdates&) const = default;
+};
+
 struct Training {
   std::int64_t seq = 4096;           ///< tokens per sequence
   std::int64_t global_batch = 1024;  ///< sequences per optimizer step
@@ -169,6 +178,7 @@ struct Training {
   double dropout = 0;
   double packed_length = 0;  ///< sum L_i^2 / sum L_i of packed documents; 0 = one document
   Offload offload{};
+  LocalUpdates local{};
   Stack stack{};
 
   std::int64_t tokens_per_step() const { return seq * global_batch; }

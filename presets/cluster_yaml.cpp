@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formulas/calibration_fields.hpp"
+#include "formulas/torus.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
@@ -62,9 +63,11 @@ void refuse_other_surroundings(yaml::Map& root, const Cluster& cluster) {
         fmt::format("`gpu.{}` is {}, and the cluster says {}: leave out `gpu.{}`", key, there, here, key));
   };
   const auto rate = [](BytesPerSecond r) { return format_quantity(r.value, Dimension::ByteRate); };
-  if (cluster.gpu.scale_up != theirs.scale_up) refuse("scale_up", rate(cluster.gpu.scale_up), rate(theirs.scale_up));
+  const bool slices = cluster.gpu.slices.any();  // its numbers are those of its largest slice
+  if (!slices && cluster.gpu.scale_up != theirs.scale_up)
+    refuse("scale_up", rate(cluster.gpu.scale_up), rate(theirs.scale_up));
   if (cluster.gpu.nic != theirs.nic) refuse("nic", rate(cluster.gpu.nic), rate(theirs.nic));
-  if (cluster.gpu.scale_up_size != theirs.scale_up_size)
+  if (!slices && cluster.gpu.scale_up_size != theirs.scale_up_size)
     refuse("scale_up_size", fmt::format("{}", cluster.gpu.scale_up_size), fmt::format("{}", theirs.scale_up_size));
   if (cluster.gpu.gpus_per_node != theirs.gpus_per_node)
     refuse("gpus_per_node", fmt::format("{}", cluster.gpu.gpus_per_node), fmt::format("{}", theirs.gpus_per_node));
@@ -79,11 +82,43 @@ void read_size(yaml::Map& map, int& size) {
     map.integer("size", size, {1, kAnyGpus}, kOptional);
 }
 
+/// The shape of a slice, which says how many GPUs it has; `rings: yes` closes every axis, else the GPU's preset says
+/// which are closed.
+void read_shape(yaml::Map& map, Tier& tier) {
+  std::string text;
+  if (!map.text("torus", text, kOptional)) return read_size(map, tier.size);
+  const std::optional<SliceShape> shape = read_slice(text);
+  if (!shape)
+    return map.reader().error(*map.get("torus"), "bad_value", "`torus` is no shape of a slice",
+                              {"write it as 4x8 or 4x4x8"});
+  bool rings = false;
+  map.boolean("rings", rings, kOptional);
+  tier.torus =
+      torus_of({.link = BytesPerSecond(1), .listed = {}, .cube = 0, .ring = rings ? 1 : 0, .largest = *shape}, *shape);
+  tier.size = tier.torus.chips();
+  if (const yaml::Node* size = map.get("size", kOptional);
+      size != nullptr && size->text != fmt::format("{}", tier.size))
+    map.reader().error(*size, "conflict",
+                       fmt::format("`size` is {}, and a slice of {} has {} GPUs: leave it out",
+                                   yaml::printable(size->text), slice_text(*shape), tier.size));
+}
+
+/// What the preset of the cluster's GPU says of slices that say nothing of rings themselves.
+void close_rings(Cluster& cluster) {
+  if (cluster.tiers.empty() || !cluster.tiers.front().torus.any()) return;
+  Torus& torus = cluster.tiers.front().torus;
+  const auto wraps = [](const Torus& t) {
+    return std::any_of(t.axes.begin(), t.axes.end(), [](const TorusAxis& axis) { return axis.wraps; });
+  };
+  if (cluster.gpu.slices.any() && !wraps(torus)) torus.axes = torus_of(cluster.gpu.slices, torus.shape()).axes;
+}
+
 Tier read_tier(yaml::Map map) {
   Tier tier;
   map.text("name", tier.name);
-  read_size(map, tier.size);
+  read_shape(map, tier);
   map.quantity("bandwidth", tier.bandwidth, Range{1e6, 1e15});
+  if (tier.torus.any()) tier.torus.link = tier.bandwidth / std::max(1, tier.torus.links());
   map.quantity("latency", tier.latency, Range{0, 1}, kOptional);
   map.number("oversubscription", tier.oversubscription, {1, 1000}, kOptional);
   map.word("provenance", tier.provenance, kProvenanceNames, kOptional);
@@ -96,6 +131,9 @@ void read_tiers(yaml::Map& root, Cluster& cluster) {
   for (std::size_t i = 0; i < items.size() && i < 16; ++i)
     cluster.tiers.push_back(read_tier(root.reader().map(*items[i], fmt::format("tiers[{}]", i))));
   if (items.empty() && root.has("tiers")) root.reader().error(root.node(), "bad_value", "`tiers` is empty");
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
+    if (cluster.tiers[i].torus.any())
+      root.reader().error(*items[i], "bad_value", "only the innermost tier can be a `torus`");
   for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
     if (cluster.tiers[i].size % std::max(1, cluster.tiers[i - 1].size) != 0 && cluster.tiers[i].size != kAnyGpus)
       root.reader().error(
@@ -115,6 +153,13 @@ void write_calibration(Lines& out, const Calibration& calibration) {
   out.plain("calibration:");
   for (const CalibrationField& field : kCalibrationFields)
     out.data(2, field.name, fmt::format("{}", calibration.*field.value));
+}
+
+void write_slice(Lines& out, const Torus& torus, const SliceRules& rules) {
+  const SliceShape shape = torus.shape();
+  out.data(4, "torus", slice_text(shape));
+  const bool any = std::any_of(torus.axes.begin(), torus.axes.end(), [](const TorusAxis& axis) { return axis.wraps; });
+  if (any && torus_of(rules, shape).axes != torus.axes) out.flag(4, "rings", true);
 }
 
 }  // namespace
@@ -137,6 +182,7 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   if (whole) read_gpu_of(root, lookup, cluster.gpu);
   if (whole) refuse_other_surroundings(root, cluster);
   take_surroundings(cluster, cluster.gpu);
+  close_rings(cluster);
   root.quantity("host_power", cluster.host_power_w, Dimension::Power, {1, 1e5}, kOptional);
   root.number("pue", cluster.pue, {1, 10}, kOptional);
   double mtbf = 0;
@@ -170,7 +216,10 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   out.plain("tiers:");
   for (const Tier& tier : cluster.tiers) {
     out.plain(fmt::format("  - name: {}", tier.name));
-    out.data(4, "size", tier.size == kAnyGpus ? "all" : fmt::format("{}", tier.size));
+    if (tier.torus.any())
+      write_slice(out, tier.torus, cluster.gpu.slices);
+    else
+      out.data(4, "size", tier.size == kAnyGpus ? "all" : fmt::format("{}", tier.size));
     out.data(4, "bandwidth", format_quantity(tier.bandwidth.value, Dimension::ByteRate));
     if (tier.latency.value != 0) out.data(4, "latency", format_quantity(tier.latency.value, Dimension::Time));
     if (tier.oversubscription != 1) out.data(4, "oversubscription", fmt::format("{}", tier.oversubscription));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "formulas/torus.hpp"
+
 namespace plan {
 
 Cluster default_cluster(const Gpu& gpu) {
@@ -15,6 +17,10 @@ Cluster default_cluster(const Gpu& gpu) {
   const BytesPerSecond outside = gpu.nic.value > 0 ? gpu.nic : inside;
   cluster.tiers.push_back(
       {"network", kAnyGpus, outside, {}, 1, gpu.nic.value > 0 ? Provenance::Datasheet : Provenance::Assumed});
+  if (gpu.slices.any()) {
+    cluster.tiers.front().name = "slice";
+    put_on_slices(cluster, gpu.slices.largest);
+  }
   return cluster;
 }
 

@@ -53,6 +53,48 @@ void write_make(Lines& out, int in, const Gpu& gpu) {
   if (gpu.nvlink_sharp) out.flag(in, "nvlink_sharp", true);
 }
 
+bool read_shape(yaml::Reader& reader, const yaml::Node& node, std::string_view key, SliceShape& shape) {
+  const std::optional<SliceShape> read =
+      node.kind == yaml::Kind::Scalar ? read_slice(node.text) : std::optional<SliceShape>();
+  if (read) return shape = *read, true;
+  reader.error(node, "bad_value", fmt::format("`{}` is no shape of a slice", key), {"write it as 4x8 or 4x4x8"});
+  return false;
+}
+
+/// Links and slices of a chip that has neighbours instead of switches; its scale-up numbers follow from them.
+void read_torus(yaml::Map& root, Gpu& gpu) {
+  if (!root.has("torus")) return;
+  yaml::Map torus = root.map("torus");
+  SliceRules& rules = gpu.slices;
+  torus.quantity("link", rules.link, kBandwidth);
+  for (const yaml::Node* node : torus.list("slices", kOptional)) {
+    SliceShape shape{};
+    if (read_shape(root.reader(), *node, "torus.slices", shape)) rules.listed.push_back(shape);
+  }
+  torus.integer("cube", rules.cube, {1, 1024}, kOptional);
+  torus.integer("ring", rules.ring, {1, 1024}, kOptional);
+  if (const yaml::Node* node = torus.get("largest")) read_shape(root.reader(), *node, "torus.largest", rules.largest);
+  torus.finish();
+  for (const char* key : {"scale_up", "scale_up_size"})
+    if (const yaml::Node* node = root.get(key, kOptional))
+      root.reader().error(*node, "conflict", fmt::format("`{}` follows from `torus`: leave it out", key));
+  const Torus largest = torus_of(rules, rules.largest);
+  gpu.scale_up = rules.link * std::max(1, largest.links());
+  gpu.scale_up_size = largest.chips();
+}
+
+void write_torus(Lines& out, int in, const SliceRules& rules) {
+  if (!rules.any()) return;
+  out.plain(fmt::format("{:{}}torus:", "", in));
+  write_unless_zero(out, in + 2, "link", rules.link.value, Dimension::ByteRate);
+  std::string listed;
+  for (const SliceShape& shape : rules.listed) listed += (listed.empty() ? "" : ", ") + slice_text(shape);
+  if (!listed.empty()) out.data(in + 2, "slices", fmt::format("[{}]", listed));
+  if (rules.cube > 0) out.data(in + 2, "cube", fmt::format("{}", rules.cube));
+  if (rules.ring > 0) out.data(in + 2, "ring", fmt::format("{}", rules.ring));
+  out.data(in + 2, "largest", slice_text(rules.largest));
+}
+
 /// A word names a table of presets/efficiency; a map holds what was measured on this very GPU.
 void read_rates(yaml::Map& root, Gpu& gpu) {
   const yaml::Node* node = root.get("efficiency", kOptional);
@@ -73,8 +115,12 @@ void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
   read_peaks(root, gpu);
   root.quantity("memory_bandwidth", gpu.memory_bandwidth, kBandwidth);
   root.integer("sm_count", gpu.sm_count, {1, 1e5}, kOptional);
-  root.quantity("scale_up", gpu.scale_up, kBandwidth, kOptional);
-  root.integer("scale_up_size", gpu.scale_up_size, kDomain, kOptional);
+  if (root.has("torus")) {
+    read_torus(root, gpu);
+  } else {
+    root.quantity("scale_up", gpu.scale_up, kBandwidth, kOptional);
+    root.integer("scale_up_size", gpu.scale_up_size, kDomain, kOptional);
+  }
   root.integer("gpus_per_node", gpu.gpus_per_node, {1, 1e4}, kOptional);
   root.quantity("nic", gpu.nic, kBandwidth, kOptional);
   root.quantity("host_link", gpu.host_link, kBandwidth, kOptional);
@@ -96,9 +142,12 @@ void write_gpu_fields(Lines& out, int in, const Gpu& gpu, bool in_cluster, bool 
     write_unless_zero(out, in + 2, row.name, gpu.peak[static_cast<std::size_t>(row.value)].value, Dimension::FlopRate);
   write_unless_zero(out, in, "memory_bandwidth", gpu.memory_bandwidth.value, Dimension::ByteRate);
   if (gpu.sm_count != 0) out.data(in, "sm_count", fmt::format("{}", gpu.sm_count));
+  write_torus(out, in, gpu.slices);
   if (!in_cluster) {
-    write_unless_zero(out, in, "scale_up", gpu.scale_up.value, Dimension::ByteRate);
-    out.data(in, "scale_up_size", fmt::format("{}", gpu.scale_up_size));
+    if (!gpu.slices.any()) {
+      write_unless_zero(out, in, "scale_up", gpu.scale_up.value, Dimension::ByteRate);
+      out.data(in, "scale_up_size", fmt::format("{}", gpu.scale_up_size));
+    }
     out.data(in, "gpus_per_node", fmt::format("{}", gpu.gpus_per_node));
     write_unless_zero(out, in, "nic", gpu.nic.value, Dimension::ByteRate);
   }

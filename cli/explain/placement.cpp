@@ -9,6 +9,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
+#include "formulas/torus.hpp"
 
 namespace plan {
 namespace {
@@ -56,7 +57,21 @@ std::string group_words(const Cluster& cluster, const char* what, const Group& g
   text += fmt::format("; all on {}", group_tier(cluster, group).name);
   for (const Tier& tier : cluster.tiers)
     if (group.reach() > tier.size) text += fmt::format(", {} on each {}", group.inside(tier.size), tier.name);
+  if (!cluster.tiers.empty() && cluster.tiers.front().torus.any())
+    if (const Torus& torus = cluster.tiers.front().torus; group.inside(torus.chips()) > 1)
+      text += "; " + placement_text(torus, torus_group(torus, group.inside(torus.chips()), group.stride));
   return text;
+}
+
+/// "2 slices of 12x16x16: axis 0 of 12 (ring), ...; 45 GB/s a link and direction".
+std::string slice_note(const Tier& tier, int world) {
+  const Torus& torus = tier.torus;
+  const int slices = (world + torus.chips() - 1) / torus.chips();
+  std::string text = fmt::format("{} {} of {}:", slices, slices == 1 ? "slice" : "slices", slice_text(torus.shape()));
+  for (std::size_t i = 0; i < torus.axes.size(); ++i)
+    if (torus.axes[i].size > 1)
+      text += fmt::format(" axis {} of {} ({}),", i, torus.axes[i].size, torus.axes[i].wraps ? "ring" : "line");
+  return text + fmt::format(" {:.4g} GB/s a link and direction", torus.link.value / 1e9);
 }
 
 /// "pp: 15 hand-overs: 10 across pod, 5 across aggregation".
@@ -97,6 +112,8 @@ Result<Explanation> explain_placement(const Plan& plan, int) {
       out.drawing.push_back(instance_row(tier, index, grid, l.world()));
     if (all > most) out.drawing.push_back({fmt::format("... {} more of {}", all - most, tier.name), {}});
   }
+  if (!cluster.tiers.empty() && cluster.tiers.front().torus.any())
+    out.notes.push_back(slice_note(cluster.tiers.front(), l.world()));
   const auto add = [&](const char* what, const Group& group) {
     if (group.size > 1) out.notes.push_back(group_words(cluster, what, group));
   };

@@ -54,6 +54,7 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
     into.states_seq = true;
   }
   if (into.gpus == 0) into.gpus = from.gpus;
+  if (into.slice_gpus == 0) into.slice_gpus = from.slice_gpus;
   if (!into.rank_batch) into.rank_batch = from.rank_batch;
   into.unused.insert(into.unused.end(), from.unused.begin(), from.unused.end());
   into.inputs.insert(into.inputs.end(), from.inputs.begin(), from.inputs.end());

@@ -82,6 +82,10 @@ Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
     return mesh;
   }
   for (const std::string_view axis : kAxes) mesh.size[axis] = inside.at(axis) * across.at(axis);
+  if (lowered(builder.settings.text("hardware").value_or("tpu")) == "tpu" && !mesh.open) {
+    builder.job.slice_gpus = 1;
+    for (const std::string_view axis : kAxes) builder.job.slice_gpus *= inside.at(axis);
+  }
   return mesh;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/slurm.hpp"
 #include "formulas/names.hpp"
+#include "formulas/torus.hpp"
 
 namespace plan {
 namespace {
@@ -39,6 +40,25 @@ std::string mesh(const std::vector<MeshAxis>& axes) {
                        axis == axes.end() ? 1 : axis->inside, axis == axes.end() ? 1 : axis->across());
   }
   return out;
+}
+
+bool on_tpus(const Plan& plan) { return plan.problem.cluster.gpu.vendor == "google"; }
+
+/// jax lays the axes of a mesh on whole axes of the slice and stops where that does not go, unless it may split them.
+bool splits_axes(const Plan& plan, const std::vector<MeshAxis>& axes) {
+  const std::vector<Tier>& tiers = plan.problem.cluster.tiers;
+  if (tiers.empty() || !tiers.front().torus.any()) return false;
+  const Torus& torus = tiers.front().torus;
+  int stride = 1;
+  for (const MeshAxis& axis : axes) {
+    const TorusGroup group = torus_group(torus, axis.inside, stride);
+    for (int i = 0; i < group.count; ++i) {
+      const TorusPart& part = group.parts[static_cast<std::size_t>(i)];
+      if (part.members != torus.axes[static_cast<std::size_t>(part.axis)].size) return true;
+    }
+    stride *= axis.inside;
+  }
+  return false;
 }
 
 std::string_view optimizer(Optimizer optimizer) {
@@ -74,10 +94,12 @@ std::string config(const Plan& plan, const EmitOptions& options, std::string_vie
   const Training& training = plan.problem.training;
   std::string out =
       fmt::format("# {}\n# For MaxText: python3 -m maxtext.trainers.pre_train.train maxtext.yml\n", plan_line(plan));
-  out += fmt::format("base_config: base.yml\nrun_name: {}\nhardware: gpu\nmodel_name: {}\n", job_name(plan, options),
-                     model);
-  out += "attention: cudnn_flash_te\npacking: false\n";  // its kernel packs only with a limit of segments
+  out += fmt::format("base_config: base.yml\nrun_name: {}\nhardware: {}\nmodel_name: {}\n", job_name(plan, options),
+                     on_tpus(plan) ? "tpu" : "gpu", model);
+  // Transformer Engine's kernel packs only with a limit of segments.
+  out += on_tpus(plan) ? "attention: flash\n" : "attention: cudnn_flash_te\npacking: false\n";
   out += mesh(axes);
+  if (splits_axes(plan, axes)) out += "allow_split_physical_axes: true\n";
   if (l.cp > 1)
     out += fmt::format("context_parallel_strategy: {}\n", l.cp_kind == CpKind::Ring ? "ring" : "all_gather");
   if (l.zero == 1) out += "shard_optimizer_over_data: true\n";
@@ -101,14 +123,29 @@ std::string config(const Plan& plan, const EmitOptions& options, std::string_vie
   return out;
 }
 
+/// On TPUs each host runs the same command and jax finds the others from the slice's own metadata.
+LaunchFile tpu_script(const Plan& plan) {
+  const Torus& torus = plan.problem.cluster.tiers.front().torus;
+  const int slices = plan.problem.gpus / std::max(1, torus.chips());
+  std::string text = fmt::format("#!/bin/bash\n# {}\n", plan_line(plan));
+  text += fmt::format("# On every host of {} {} of {} chips, topology {}: with gcloud compute tpus, XPK or GKE.\n",
+                      std::max(1, slices), slices > 1 ? "slices" : "slice", torus.chips(), slice_text(torus.shape()));
+  return {"maxtext.sh", text + "set -euo pipefail\nexec python3 -m maxtext.trainers.pre_train.train maxtext.yml\n",
+          true};
+}
+
 /// One process a node; jax finds the others over the addresses that MaxText reads from the environment.
 Result<LaunchFile> script(const Plan& plan, const EmitOptions& options) {
+  if (on_tpus(plan) && options.site)
+    return cannot("maxtext", "is started on the hosts of TPU slices by Google's own tools: `--site` has no place",
+                  "leave it out");
   if (launcher_of(options) != "slurm")
     return cannot("maxtext", fmt::format("is started by Slurm here: no `--launcher {}`", options.launcher),
                   "write `--launcher slurm`");
   if (options.site && options.site->numa)
     return cannot("maxtext", "runs one process a node: `binding.numa` has no place", "take it out of the site file");
   if (Errors errors = site_mistakes(plan, options, {}); !errors.empty()) return fail(std::move(errors));
+  if (on_tpus(plan)) return tpu_script(plan);
   BatchJob job;
   job.name = job_name(plan, options);
   job.gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));

@@ -13,7 +13,7 @@ struct Args {
   std::string verb{};                ///< empty: plan
   std::vector<std::string> words{};  ///< what follows the verb
 
-  Text model, gpus, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
+  Text model, gpus, slice, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
   Text precision, optimizer, framework, layout;
   Text state_formats, cuda_graphs, imbalance;
   Text objective, top, stage, price, headroom;

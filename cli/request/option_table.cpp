@@ -147,6 +147,8 @@ constexpr Option kOptions[] = {
 
     take("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
          "16384 or 16k; k is 1024."),
+    take("--slice", "4x4x8", kOn, kNothing, kForProblem, &Args::slice, "shape of a slice of TPUs",
+         "Chips along each axis; more GPUs than it has are several slices. Default: the slice of that many chips."),
     take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate | kForProbe, &Args::gpu,
          "kind of GPU, in its usual cluster", "`plan list gpus`. Default: h100-sxm."),
     take("--cluster", "NAME|FILE", kOn, Complete::Clusters, kForProblem | kForCalibrate | kForProbe, &Args::cluster,

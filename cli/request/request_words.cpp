@@ -18,6 +18,7 @@
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -38,6 +39,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"task", &Args::task, true},
                               {"lora_rank", &Args::lora_rank, true},
                               {"gpus", &Args::gpus, true},
+                              {"slice", &Args::slice, true},
                               {"gpu", &Args::gpu, true},
                               {"cluster", &Args::cluster, true},
                               {"profile", &Args::profile, true},
@@ -69,6 +71,14 @@ Input input_of(std::string_view key, const Word& word, std::string text) {
   input.origin = Origin::File;
   input.where = fmt::format("{}:{}", word.place.file, word.place.line);
   return input;
+}
+
+Result<SliceShape> read_slice_word(const std::string& text) {
+  if (const std::optional<SliceShape> shape = read_slice(text)) return *shape;
+  return fail(Error{"bad_value",
+                    fmt::format("`--slice {}` is no shape of a slice", yaml::printable(text)),
+                    {},
+                    {"write it as 4x8 or 4x4x8"}});
 }
 
 struct Reading {
@@ -211,6 +221,7 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("state_formats", &Request::state_formats, read_state_formats);
   reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
   reading.take("imbalance", &Request::imbalance, read_imbalance);
+  reading.take("slice", &Request::slice, read_slice_word, [](const SliceShape& shape) { return slice_text(shape); });
   reading.count("lora_rank", "--lora-rank", &Request::lora_rank, 1 << 20);
   reading.choice("objective", "--objective", &Request::objective, kObjectiveNames);
   reading.take("headroom", &Request::headroom, read_headroom);

@@ -13,6 +13,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -116,6 +117,68 @@ void resolve_cluster(Draft& draft) {
   draft.assume("cluster", draft.problem.cluster.name, Origin::Default, found->origin);
   draft.problem.inputs.back().digest = found->digest;
   draft.assume("gpu", draft.problem.cluster.gpu.name, Origin::Preset, found->origin, false);
+}
+
+/// What makes up a number of chips, for who asked for one that no slice has.
+std::string possible_chips(const SliceRules& rules, int chips) {
+  const NearChips near = near_chips(rules, chips);
+  const auto text = [&](int n) {
+    const SliceShape shape = *slices_of(rules, n);
+    const int count = n / chips_of(shape);
+    return fmt::format("{} ({}{})", n, count > 1 ? fmt::format("{} slices of ", count) : "", slice_text(shape));
+  };
+  std::string out;
+  for (const int n : {near.fewer, near.more})
+    if (n > 0) out += (out.empty() ? "" : " or ") + text(n);
+  return out;
+}
+
+void refuse_slice(Draft& draft, std::string what, std::string help, std::initializer_list<std::string_view> keys) {
+  draft.refuse({"no_such_slice", std::move(what), {}, {std::move(help)}}, keys);
+}
+
+/// The slice that somebody states, by name or as a mesh inside it; else the one of so many chips.
+void resolve_slice(Draft& draft) {
+  Problem& problem = draft.problem;
+  const Gpu& gpu = problem.cluster.gpu;
+  const auto& asked = draft.request.slice;
+  if (problem.cluster.tiers.empty() || problem.gpus == 0) return;
+  const Torus& own = problem.cluster.tiers.front().torus;
+  if (!own.any()) {
+    if (asked)
+      draft.refuse({"conflicting_flags",
+                    fmt::format("`--slice` shapes a torus, and {} has none", problem.cluster.name),
+                    {},
+                    {"leave it out, or name a TPU with `--gpu`"}},
+                   {"slice"});
+    return;
+  }
+  if (asked) {
+    const int chips = chips_of(asked->value);
+    if (gpu.slices.any() && !exists(gpu.slices, asked->value))
+      return refuse_slice(draft, fmt::format("{} has no slice of {}", gpu.name, slice_text(asked->value)),
+                          fmt::format("take {}", possible_chips(gpu.slices, chips)), {"slice"});
+    if (problem.gpus % chips != 0)
+      return refuse_slice(draft,
+                          fmt::format("{} chips are not whole slices of {}, {} chips each", problem.gpus,
+                                      slice_text(asked->value), chips),
+                          fmt::format("give a multiple of {} with `--gpus`", chips), {"gpus", "slice"});
+    put_on_slices(problem.cluster, asked->value);
+    problem.inputs.push_back(asked->input);
+    return;
+  }
+  if (draft.asked.find("cluster") != nullptr || draft.asked.find("profile") != nullptr) return;  // it states its own
+  const int inside = draft.request.files ? draft.request.files->slice_gpus : 0;
+  const std::optional<SliceShape> shape =
+      inside > 0 ? slice_of(gpu.slices, inside) : slices_of(gpu.slices, problem.gpus);
+  if (!shape)
+    return refuse_slice(draft, fmt::format("no slice of {} has {} chips", gpu.name, inside > 0 ? inside : problem.gpus),
+                        fmt::format("take {}, or state the shape of each slice with `--slice`",
+                                    possible_chips(gpu.slices, inside > 0 ? inside : problem.gpus)),
+                        {"gpus"});
+  put_on_slices(problem.cluster, *shape);
+  draft.assume("slice", slice_text(*shape), Origin::Default, fmt::format("the slice of {} chips", chips_of(*shape)),
+               false);
 }
 
 void resolve_seq(Draft& draft) {
@@ -333,6 +396,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_model(draft);
   resolve_gpus(draft);
   resolve_cluster(draft);
+  resolve_slice(draft);
   resolve_layout(draft);
   resolve_seq(draft);
   resolve_batch(draft);

@@ -193,6 +193,8 @@ void scale_hardware(Cluster& cluster, const HardwareFactors& factors) {
   const auto scale = [](BytesPerSecond& rate, double factor) { rate = rate * factor; };
   for (std::size_t i = 0; i < cluster.tiers.size(); ++i)
     scale(cluster.tiers[i].bandwidth, i == 0 ? factors.intra : factors.inter);
+  for (Tier& tier : cluster.tiers) scale(tier.torus.link, factors.intra);
+  scale(cluster.gpu.slices.link, factors.intra);
   scale(cluster.gpu.scale_up, factors.intra);
   scale(cluster.gpu.nic, factors.inter);
   for (CollectiveFit& fit : cluster.gpu.collectives) scale(fit.busbw, factors.intra);

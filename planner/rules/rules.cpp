@@ -10,6 +10,7 @@
 
 #include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
+#include "formulas/torus.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rule_tables.hpp"
 
@@ -31,6 +32,19 @@ bool heads_divide(const Problem& problem, std::int64_t ranks) {
     }
     return true;
   });
+}
+
+/// Can `size` ranks, `stride` apart, be laid on axes of the slice? Groups that leave it cross a network of switches.
+bool lies_in_slice(const Cluster& cluster, int size, int stride) {
+  if (cluster.tiers.empty() || !cluster.tiers.front().torus.any() || size <= 1) return true;
+  const Torus& torus = cluster.tiers.front().torus;
+  const int inside = Group{size, stride}.inside(torus.chips());
+  return inside * stride >= torus.chips() || lies_on_axes(torus, inside, stride);
+}
+
+std::string slice_words(const Cluster& cluster) {
+  if (cluster.tiers.empty()) return {};
+  return slice_text(cluster.tiers.front().torus.shape());
 }
 
 bool kv_heads_fit(const Problem& problem, std::int64_t ranks) {
@@ -141,6 +155,14 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }},
     {"tp_leaves_scale_up", "tp stays inside the NVLink domain", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }},
+    {"torus_axes", "tp and cp fill axes of the torus or equal parts of them", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return lies_in_slice(p.cluster, l.tp, 1) && lies_in_slice(p.cluster, l.cp, l.tp);
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("tp {}, cp {} on {}", l.tp, l.cp, slice_words(p.cluster));
+     }},
     {"sequence_divides", "2 cp divides the sequence, and tp what is left", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        const std::int64_t seq = p.training.seq;
@@ -167,6 +189,15 @@ constexpr Rule kRules[] = {
      0,
      [](const Problem& p, const Layout& l) {
        return fmt::format("{} * {} * {} for {} GPUs", l.etp, l.ep, l.pp, p.gpus);
+     }},
+
+    {"torus_expert_axes", "etp and ep fill axes of the torus or equal parts of them", Level::Experts, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return lies_in_slice(p.cluster, l.etp, 1) && lies_in_slice(p.cluster, l.ep, l.etp);
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("etp {}, ep {} on {}", l.etp, l.ep, slice_words(p.cluster));
      }},
 
     {"experts_exist", "a dense model has no experts to spread or split", Level::Experts, kAllFrameworks,

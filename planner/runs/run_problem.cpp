@@ -12,6 +12,7 @@
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
+#include "formulas/torus.hpp"
 #include "planner/estimate.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -265,6 +266,21 @@ bool guess_degrees(const Run& run, const FrameworkDefaults& defaults, const Prob
   return open_experts || open_batch;
 }
 
+/// The slice of each part of a job on a torus: "2 slices of 4x4x8", "2 slice(s) of v5p-256", else the one of all chips.
+std::optional<SliceShape> slice_of_run(const Run& run, const SliceRules& rules, int gpus) {
+  const std::string& text = run.interconnect;
+  const std::size_t at = text.find("slice");
+  int slices = 0;
+  std::from_chars(text.data(), text.data() + text.size(), slices);
+  if (at == std::string::npos || slices < 1 || gpus % slices != 0) return slices_of(rules, gpus);
+  const std::size_t of = text.find(" of ", at);
+  const std::string word =
+      of == std::string::npos ? "" : text.substr(of + 4, text.find_first_of(" ,;", of + 4) - of - 4);
+  const std::optional<SliceShape> shape = read_slice(word);
+  if (shape && chips_of(*shape) == gpus / slices) return shape;
+  return slice_of(rules, gpus / slices);
+}
+
 bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
 
 }  // namespace
@@ -288,6 +304,12 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   const std::optional<Cluster> cluster = catalogue.cluster(run.gpu, count(run.gpus_per_node, 8), problem.gpus);
   if (!cluster) return skip("unknown_gpu", fmt::format("no preset is called `{}`", run.gpu));
   problem.cluster = *cluster;
+  if (!problem.cluster.tiers.empty() && problem.cluster.tiers.front().torus.any()) {
+    const std::optional<SliceShape> shape = slice_of_run(run, problem.cluster.gpu.slices, problem.gpus);
+    if (!shape)
+      return skip("no_such_slice", fmt::format("{} chips of {} are no slice", problem.gpus, problem.cluster.gpu.name));
+    put_on_slices(problem.cluster, *shape);
+  }
   if (run.inter_gb_s)
     for (std::size_t tier = 1; tier < problem.cluster.tiers.size(); ++tier)
       problem.cluster.tiers[tier].bandwidth = BytesPerSecond(*run.inter_gb_s * 1e9);

@@ -77,6 +77,11 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   run.layers = problem.model.depth(), run.hidden = problem.model.hidden, run.vocab = problem.model.vocab;
   if (problem.training.task == Task::Pretrain) run.task.clear();
   run.gpu = problem.cluster.gpu.name, run.gpus = problem.gpus, run.gpus_per_node = problem.cluster.gpus_per_node;
+  if (!problem.cluster.tiers.empty() && problem.cluster.tiers.front().torus.any()) {
+    const Torus& torus = problem.cluster.tiers.front().torus;
+    const SliceShape shape = torus.shape();
+    run.interconnect = fmt::format("{} slice(s) of {}", std::max(1, problem.gpus / torus.chips()), slice_text(shape));
+  }
   run.seq = problem.training.seq, run.global_batch = problem.training.global_batch;
   run.micro_batch = layout.micro_batch, run.tp = layout.tp, run.cp = layout.cp, run.pp = layout.pp, run.vp = layout.vp;
   run.dp = layout.dp, run.zero = layout.zero;
