@@ -116,9 +116,9 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
 
 RunnableSearch find_faster(const Problem& problem, double slowest) {
   RunnableSearch found{problem, find_layouts(problem, {.best_alone = true, .slowest = slowest})};
-  if (!found.result.ranking.best().empty() || problem.framework != Framework::Any) return found;
+  const bool others = problem.framework == Framework::Any && !found.result.slower;
   // Other frameworks are asked only where nothing of these fits, however slow.
-  if (!find_layouts(problem, {.best_alone = true, .any = true}).ranking.best().empty()) return found;
+  if (!found.result.ranking.best().empty() || !others) return found;
   RunnableSearch other = find_runnable(problem, {.best_alone = true});
   const bool good =
       certain(other.result) && !other.nothing_runs && other.result.ranking.best().front().score.step_time <= slowest;

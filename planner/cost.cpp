@@ -66,19 +66,20 @@ double offloaded_bytes(const Problem& problem, const Split& split, const Layer& 
 
 }  // namespace
 
-CostModel::CostModel(const Problem& problem, const Split& split) : prunes_(problem.training.stack.prunes_recompute) {
+CostModel::CostModel(const Problem& problem, const Split& split, LinearTimes* known)
+    : prunes_(problem.training.stack.prunes_recompute) {
   for (const Layer& kind : problem.model.kinds) {
-    LayerBuilder builder(problem, split);
+    LayerBuilder builder(problem, split, nullptr, known);
     builder.layer(kind);
     layers_.push_back(builder.cost());
     if (problem.training.offload.activations()) layers_.back().offloaded = offloaded_bytes(problem, split, kind);
     module_forward_.push_back(builder.modules());
   }
-  LayerBuilder embedding(problem, split);
+  LayerBuilder embedding(problem, split, nullptr, known);
   embedding.embedding();
   embedding_ = embedding.cost();
 
-  LayerBuilder head(problem, split);
+  LayerBuilder head(problem, split, nullptr, known);
   build_head(problem.model, head);
   head_ = head.cost();
 }

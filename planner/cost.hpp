@@ -58,10 +58,13 @@ struct Split {
 /// Modules whose recomputation can be chosen, in the order of the RecomputeModule bits.
 inline constexpr int kRecomputeModules = 8;
 
+class LinearTimes;
+
 /// Costs of every layer kind and of the pipeline's ends under one split.
 class CostModel {
  public:
-  CostModel(const Problem& problem, const Split& split);
+  /// `known` may hold what other splits of the problem have in common with this one.
+  CostModel(const Problem& problem, const Split& split, LinearTimes* known = nullptr);
 
   int kinds() const { return static_cast<int>(layers_.size()); }
   const LayerCost& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "formulas/schedule.hpp"
@@ -58,6 +61,39 @@ struct ShardingMessages {
   const ShardingMessage* end() const { return all.data() + count; }
 };
 
+/// Seconds of passes of one problem, each computed once: families of layouts share most of their messages.
+class PassTimes {
+ public:
+  template <class Time>
+  double of(const ShardingMessage& message, const Time& time) {
+    constexpr std::size_t kMost = 1 << 17;  // remembered: a few MiB
+    if (known_.size() >= kMost) known_.clear();
+    const Group& group = message.group;
+    const auto [at, fresh] = known_.try_emplace(
+        Key{message.bytes, message.parts, message.op, group.size, group.stride, group.span, group.row});
+    if (fresh) at->second = time();
+    return at->second;
+  }
+
+ private:
+  static_assert(sizeof(Group) == 4 * sizeof(int), "the key tells apart all that a group is");
+  struct Key {
+    double bytes, parts;
+    Collective op;
+    int size, stride, span, row;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      std::size_t hash = std::hash<double>()(key.bytes) ^ static_cast<std::size_t>(key.op);
+      for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
+        hash = hash * 0x9e3779b97f4a7c15 + static_cast<std::size_t>(part);
+      return hash;
+    }
+  };
+  std::unordered_map<Key, double, Hash> known_{};
+};
+
 /// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
 struct Placement {
   int pp = 0, vp = 0, shape = 0;
@@ -75,7 +111,9 @@ struct Placement {
 /// Holds scratch space: one per thread.
 class Evaluator {
  public:
-  Evaluator(const Problem& problem, const CostModel& costs) : problem_(problem), costs_(costs) {}
+  /// `known` may hold the times of messages of other layouts of the problem.
+  Evaluator(const Problem& problem, const CostModel& costs, PassTimes* known = nullptr)
+      : problem_(problem), costs_(costs), known_(known) {}
 
   /// Fixes pp, vp, schedule, dp and the placement of layers; nothing recomputed yet.
   void place(const Layout& layout);
@@ -109,7 +147,10 @@ class Evaluator {
   ShardingMessages sharding_messages(const Layout& layout, const MemoryModel& memory,
                                      const StageContent& content) const;
   /// Seconds of one pass of a message, all siblings of its group at once.
-  double pass_time(const ShardingMessage& message) const;
+  double pass_time(const ShardingMessage& message) const {
+    if (known_ == nullptr) return pass_seconds(message);
+    return known_->of(message, [&] { return pass_seconds(message); });
+  }
 
   /// Seconds per step, for the placement and recomputation fixed before.
   [[nodiscard]] double step_time(const Layout& layout, std::span<const DataParallel> prices) const;
@@ -154,8 +195,11 @@ class Evaluator {
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                         std::span<const DataParallel> prices) const;
 
+  double pass_seconds(const ShardingMessage& message) const;
+
   const Problem& problem_;
   const CostModel& costs_;
+  PassTimes* known_;
   Layout layout_{};
   Pipeline pipeline_{};
   std::vector<std::unique_ptr<Placement>> placements_{};  ///< all that were asked for

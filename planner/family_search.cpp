@@ -124,7 +124,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
   if (costs_ == nullptr) costs_ = &own_costs_.emplace(problem_, split_of(layout));
-  if (!evaluator_) evaluator_.emplace(problem_, *costs_);
+  if (!evaluator_) evaluator_.emplace(problem_, *costs_, &pass_times_);
   (void)memory_of(layout);
   evaluator_->place(layout);
   const Recomputes& ways = recomputing_of(layout);
@@ -378,7 +378,7 @@ bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak,
   };
   if (extent_.best_alone) {
     if (runs_on == 0 || (!memory && step_time > extent_.slowest)) return true;
-    return behind_either(&Kept::ranking) || (extent_.any && (kept_->ranking.full() || outcome_->kept.ranking.full()));
+    return behind_either(&Kept::ranking);
   }
   if (runs_on == 0) return behind_either(&Kept::paper);
   if (bound <= value(twins_[static_cast<std::size_t>(vp_)])) {

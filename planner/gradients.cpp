@@ -114,7 +114,7 @@ int Evaluator::expert_layers(const StageContent& content) const {
   return layers;
 }
 
-double Evaluator::pass_time(const ShardingMessage& message) const {
+double Evaluator::pass_seconds(const ShardingMessage& message) const {
   const Cluster& cluster = problem_.cluster;
   const bool inside = message.group.inside(cluster.scale_up_size()) == message.group.size;
   const auto time = [&](double bytes) {

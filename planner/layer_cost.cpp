@@ -18,7 +18,8 @@ double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
-LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told)
+LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told,
+                           LinearTimes* known)
     : problem_(problem),
       model_(problem.model),
       training_(problem.training),
@@ -31,7 +32,8 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
       dtype_(problem.training.stack.fp8_rowwise ? DType::Bf16 : gemm_dtype(problem.training.precision)),
       trains_base_(!problem.training.adapters()),
-      told_(told) {}
+      told_(told),
+      known_(known) {}
 
 void LayerBuilder::layer(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.attention;
@@ -242,7 +244,7 @@ double LayerBuilder::gemm_rate(DType dtype) const {
   return fit_.gemm;
 }
 
-LayerBuilder::Linear LayerBuilder::linear(double m, double n, double k, DType dtype) const {
+LinearTime LayerBuilder::linear_time(double m, double n, double k, DType dtype) const {
   const auto time = [&](GemmShape shape, Orientation orientation) {
     return gemm_time(gpu_, shape, dtype, orientation).value / gemm_rate(dtype);
   };

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <tuple>
 
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
@@ -10,11 +12,31 @@
 
 namespace plan {
 
+/// Seconds of the three products of a linear.
+struct LinearTime {
+  double forward = 0, data = 0, weight = 0;
+};
+
+/// Those of the linears of one problem, each computed once: most splits share most of them.
+class LinearTimes {
+ public:
+  template <class Time>
+  const LinearTime& of(double m, double n, double k, DType dtype, const Time& time) {
+    const auto [at, fresh] = known_.try_emplace(std::tuple(m, n, k, dtype));
+    if (fresh) at->second = time();
+    return at->second;
+  }
+
+ private:
+  std::map<std::tuple<double, double, double, DType>, LinearTime> known_{};
+};
+
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
 class LayerBuilder {
  public:
-  /// Every kernel is told to `told`, where there is one.
-  LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr);
+  /// Every kernel is told to `told`, and every linear kept in `known`, where there is one.
+  LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr,
+               LinearTimes* known = nullptr);
 
   /// Whole layer: mixer, norms, feed-forward.
   void layer(const Layer& layer);
@@ -27,9 +49,7 @@ class LayerBuilder {
   const std::array<Phase, kRecomputeModules>& modules() const { return modules_; }
 
  private:
-  struct Linear {
-    double forward = 0, data = 0, weight = 0;
-  };
+  using Linear = LinearTime;
   /// Bytes that PyTorch's chain of kernels reads and writes for one element where nothing fuses it, counted kernel by
   /// kernel with 16-bit activations and fp32 inside norms; none: one kernel does it (LayerNorm, GELU).
   struct Chain {
@@ -78,7 +98,11 @@ class LayerBuilder {
   /// of an input gradient without sequence parallelism, one for each linear that does its own.
   void tensor_messages(double width_in, double width_out, const Linear& column, int sums = 1);
 
-  Linear linear(double m, double n, double k, DType dtype) const;
+  Linear linear(double m, double n, double k, DType dtype) const {
+    if (known_ == nullptr) return linear_time(m, n, k, dtype);
+    return known_->of(m, n, k, dtype, [&] { return linear_time(m, n, k, dtype); });
+  }
+  LinearTime linear_time(double m, double n, double k, DType dtype) const;
   Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
   void tell(const KernelTime& kernel) const {
@@ -138,6 +162,7 @@ class LayerBuilder {
   double forward_kernels_ = 0, backward_kernels_ = 0;
   bool graphed_ = false;  ///< what is added now is launched by a graph of its part of the layer
   std::vector<KernelTime>* told_;
+  LinearTimes* known_;
 };
 
 }  // namespace plan

@@ -15,6 +15,7 @@
 
 #include "planner/family_search.hpp"
 #include "planner/in_parallel.hpp"
+#include "planner/layer_cost.hpp"
 #include "planner/plainness.hpp"
 #include "planner/uncertainty.hpp"
 
@@ -38,8 +39,9 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   for (std::size_t i = 0; i < families.size(); ++i)
     if (states[i] <= capacity) built.try_emplace(split_of(families[i].layout));
   for (auto& [split, model] : built) splits.push_back(&split);
-  in_parallel(splits.size(), thread_count(problem), [&](std::size_t i, unsigned) {
-    built.at(*splits[i]) = std::make_unique<CostModel>(problem, *splits[i]);
+  std::vector<LinearTimes> linears(thread_count(problem));
+  in_parallel(splits.size(), thread_count(problem), [&](std::size_t i, unsigned thread) {
+    built.at(*splits[i]) = std::make_unique<CostModel>(problem, *splits[i], &linears[thread]);
   });
   for (auto& [split, model] : built) costs.emplace(split, std::move(*model));
 
@@ -78,8 +80,22 @@ std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool
 bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept) {
   if (!extent.best_alone || problem.objective == Objective::Memory) return false;
   const Ranking& ranking = kept.ranking;
-  if (ranking.full() && (extent.any || family.bound.any > ranking.last().score.step_time)) return true;
-  return family.bound.any > extent.slowest;
+  return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
+}
+
+/// Does anything that a wanted framework runs fit for certain?
+bool anything_fits(const Problem& problem, const std::vector<Costed>& families) {
+  std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
+  const Kept none(problem);
+  constexpr std::size_t kAtOnce = 32;
+  for (std::size_t start = 0; start < families.size(); start += kAtOnce) {
+    std::vector<char> fits(std::min(kAtOnce, families.size() - start));
+    in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+      fits[i] = !searches[thread].run(families[start + i], none).kept.ranking.best().empty();
+    });
+    if (std::find(fits.begin(), fits.end(), 1) != fits.end()) return true;
+  }
+  return false;
 }
 
 /// Layouts that may be as fast as the fastest.
@@ -187,7 +203,8 @@ SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   const std::vector<Costed> costed = cost_families(problem, families, most_memory, costs);
   SearchResult found = search_all(problem, costed, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
-  const bool certain = problem.headroom.bytes || problem.headroom.share || std::isfinite(extent.slowest) || extent.any;
+  const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;
+  if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, costed);
   if (found.ranking.best().empty() && !certain) {
     const std::int64_t judged = found.judged;
     Extent rest = extent;

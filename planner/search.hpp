@@ -29,6 +29,7 @@ struct SearchResult {
   Front front{};
   SearchStats stats{};
   bool at_risk = false;     ///< nothing fits for certain; these fit if the prediction is right
+  bool slower = false;      ///< nothing is as fast as was asked for, and something slower fits for certain
   std::int64_t judged = 0;  ///< families that were looked into
 };
 
@@ -47,8 +48,6 @@ struct Extent {
   bool best_alone = false;
   /// Seconds: with `best_alone` only a layout that is no slower, and fits for certain, is looked for.
   double slowest = std::numeric_limits<double>::infinity();
-  /// With `best_alone` the first layout met that fits for certain will do.
-  bool any = false;
 };
 
 /// Runs the search.
