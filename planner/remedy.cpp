@@ -11,6 +11,7 @@
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/search.hpp"
+#include "planner/switches.hpp"
 
 namespace plan {
 namespace {
@@ -141,6 +142,21 @@ Variants other_ep(const Variant& from) {
               [](Layout& l, int v) { l.ep = v; });
 }
 
+/// One switch of the training changed, under the same framework and layout.
+Variants switched(const Variant& from, std::vector<ChangedJob> changes) {
+  Variants out;
+  for (ChangedJob& change : changes)
+    if (change.problem.framework == from.problem.framework && broken_rule(change.problem, from.layout) < 0)
+      out.push_back({std::move(change.problem), from.layout});
+  return out;
+}
+
+Variants other_offload(const Variant& from) { return switched(from, offloads(from.problem)); }
+
+Variants other_states(const Variant& from) { return switched(from, narrower_states(from.problem)); }
+
+Variants other_precision(const Variant& from) { return switched(from, other_precisions(from.problem)); }
+
 Variants other_batch(const Variant& from) {
   Variants out;
   for (const auto& [times, over] : {std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 4}, std::pair{4, 1}}) {
@@ -179,9 +195,10 @@ struct Lever {
   bool fastest;
 };
 constexpr Lever kLevers[] = {
-    {other_recompute, true}, {other_micro_batch, false}, {other_zero, false},    {other_sequence_parallel, false},
-    {other_cp, false},       {other_pipeline, false},    {other_tp, false},      {other_ep, false},
-    {other_batch, false},    {other_gpu_count, false},   {other_gpu_kind, false}};
+    {other_recompute, true},  {other_micro_batch, false}, {other_zero, false},     {other_sequence_parallel, false},
+    {other_cp, false},        {other_pipeline, false},    {other_tp, false},       {other_ep, false},
+    {other_offload, false},   {other_states, true},       {other_precision, true}, {other_batch, false},
+    {other_gpu_count, false}, {other_gpu_kind, false}};
 constexpr std::size_t kPairedLevers = 7;  ///< changes of the layout that are worth two at a time
 
 /// The best variant that keeps the limits.

@@ -34,8 +34,9 @@ struct Remedy {
 };
 
 /// The smallest changes, at most `most`, each estimated. One axis at a time in the order of what it costs the user
-/// (recompute, micro_batch, zero, sequence parallelism, cp, pp and vp, tp, ep, batch, number of GPUs, kind of GPU); two
-/// at a time only if no single one is enough; the whole search only if no two are.
+/// (recompute, micro_batch, zero, sequence parallelism, cp, pp and vp, tp, ep; then the optimizer in host memory,
+/// narrower optimizer states, another precision; then batch, number of GPUs, kind of GPU); two at a time only if no
+/// single one is enough; the whole search only if no two are.
 [[nodiscard]] std::vector<Remedy> find_remedies(const Patient& patient, std::size_t most = 3);
 
 }  // namespace plan

@@ -115,8 +115,10 @@ struct CheckReport {
 
 /// A choice as reports print it: "2", "core_attn+mlp", "interleaved". Empty for a key that is none.
 [[nodiscard]] std::string choice_text(std::string_view key, const Problem& problem, const Layout& layout);
-/// Keys that choice_text knows, in the order of reports.
+/// Keys of what can be set back to a baseline, in the order of reports.
 [[nodiscard]] const std::vector<std::string>& choice_keys();
+/// The same, and the switches of the training that a suggestion may turn: all keys that choice_text knows.
+[[nodiscard]] const std::vector<std::string>& suggested_keys();
 
 /// Where an input of the job stands: its file and line, or nothing.
 [[nodiscard]] Place place_of_input(const ResolvedJob& job, std::string_view key);

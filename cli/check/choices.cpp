@@ -2,8 +2,11 @@
 #include <fmt/core.h>
 
 #include <map>
+#include <utility>
 
 #include "cli/check/check.hpp"
+#include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
@@ -15,6 +18,8 @@ struct ChoiceRow {
   const char* key;
   std::string (*text)(const Problem&, const Layout&);
 };
+
+std::string or_none(std::string text) { return text.empty() ? "none" : std::move(text); }
 
 /// What is not a layout's own.
 const ChoiceRow kRows[] = {
@@ -28,6 +33,12 @@ const ChoiceRow kRows[] = {
     {"optimizer", [](const Problem& p, const Layout&) { return std::string(name(p.training.optimizer)); }},
     {"gpus", [](const Problem& p, const Layout&) { return fmt::format("{}", p.gpus); }},
     {"gpu", [](const Problem& p, const Layout&) { return p.cluster.gpu.name; }},
+};
+
+/// Switches of the training that a suggestion may turn, and whose change since a baseline is told as any other input's.
+const ChoiceRow kSwitches[] = {
+    {"offload", [](const Problem& p, const Layout&) { return or_none(offload_text(p.training.offload)); }},
+    {"state_formats", [](const Problem& p, const Layout&) { return or_none(state_formats_text(p.training)); }},
 };
 
 /// An axis as reports have it; empty where it says nothing beside the others.
@@ -58,7 +69,18 @@ std::string choice_text(std::string_view key, const Problem& problem, const Layo
   });
   for (const ChoiceRow& row : kRows)
     if (row.key == key) text = row.text(problem, layout);
+  for (const ChoiceRow& row : kSwitches)
+    if (row.key == key) text = row.text(problem, layout);
   return text;
+}
+
+const std::vector<std::string>& suggested_keys() {
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys = choice_keys();
+    for (const ChoiceRow& row : kSwitches) keys.emplace_back(row.key);
+    return keys;
+  }();
+  return kKeys;
 }
 
 const std::vector<std::string>& choice_keys() {

@@ -20,7 +20,7 @@ CpKind usual_kind(Framework framework) {
 
 Suggestion suggestion(const ResolvedJob& job, const Layout& layout, const Remedy& remedy) {
   Suggestion out{.peak = remedy.estimate.peak, .step_time = remedy.estimate.step_time};
-  for (const std::string& key : choice_keys()) {
+  for (const std::string& key : suggested_keys()) {
     // What the other choices leave, and what a file states all the same: its number must change with them.
     if ((key == "dp" || key == "layers" || key == "micro_batches") && !is_stated(job, key)) continue;
     if (key == "cp_kind" && layout.cp == 1 && remedy.layout.cp_kind == usual_kind(job.problem.framework)) continue;

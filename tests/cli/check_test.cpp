@@ -17,7 +17,8 @@ std::string budget(const std::string& layout, const std::string& limits, const s
 /// The budget with one change of a suggestion: `--layout` words, or a key of its own.
 std::string applied(std::string text, const Json& change) {
   const std::string key = change["key"], after = change["after"];
-  if (key == "seq" || key == "global_batch" || key == "precision" || key == "optimizer") {
+  if (key == "seq" || key == "global_batch" || key == "precision" || key == "optimizer" || key == "offload" ||
+      key == "state_formats") {
     const std::size_t at = text.find("\n" + key + ": ");
     if (at == std::string::npos) return text + key + ": " + after + "\n";
     return text.replace(at, text.find('\n', at + 1) - at, "\n" + key + ": " + after);

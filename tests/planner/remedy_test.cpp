@@ -65,6 +65,31 @@ TEST_CASE("every remedy is possible and keeps the limit; one change if one is en
     }
 }
 
+TEST_CASE("a switch of the training is offered where no layout is enough") {
+  Problem problem = problem_of(1, 2048, 8);
+  problem.cluster.gpu.host_link = BytesPerSecond{50e9};
+  problem.framework = Framework::Megatron;
+  Layout layout{};
+  layout.zero = 1, layout.recompute.kind = RecomputeKind::Full;
+  REQUIRE(broken_rule(problem, layout) < 0);
+  // 8 billion parameters: what the optimizer keeps of each is four fifths of the states.
+  const double states = static_cast<double>(estimate(problem, layout).peak_high.value) / kGiB;
+  const std::vector<Remedy> remedies =
+      find_remedies({problem,
+                     layout,
+                     [&](const Problem& other, const Estimate& e) {
+                       return other.gpus == 1 && static_cast<double>(e.peak_high.value) <= 0.7 * states * kGiB;
+                     },
+                     {}});
+  REQUIRE(!remedies.empty());
+  for (const Remedy& remedy : remedies) {
+    CHECK(remedy.layout == layout);
+    CHECK_FALSE(remedy.problem.training == problem.training);
+    CHECK(static_cast<double>(estimate(remedy.problem, layout).peak_high.value) <= 0.7 * states * kGiB);
+  }
+  CHECK(remedies.front().problem.training.offload.optimizer == 1);
+}
+
 TEST_CASE("the cheapest recomputation is taken") {
   const Problem problem = problem_of(64, 8192, 256);
   const Layout layout{.tp = 1, .pp = 4, .dp = 16, .micro_batch = 2};
