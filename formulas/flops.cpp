@@ -106,7 +106,7 @@ ModelFlops model_flops(const Model& model, double seq, Mask mask) {
   for (const int kind : model.layers) flops.layers += kinds[static_cast<std::size_t>(kind)];
   const double hidden = real(model.hidden);
   flops.head = 2 * hidden * real(model.vocab);
-  for (int module = 0; module < model.mtp.depth; ++module) {
+  for (int run = 0; run < model.mtp.runs(); ++run) {
     for (const int kind : model.mtp.kinds) flops.mtp_layers += kinds[static_cast<std::size_t>(kind)];
     flops.mtp_projections += 4 * hidden * hidden;
     flops.mtp_heads += flops.head;

@@ -95,7 +95,7 @@ struct LayerFlops {
 /// Forward FLOPs per token of the whole model.
 struct ModelFlops {
   LayerFlops layers{};         ///< all layers summed
-  LayerFlops mtp_layers{};     ///< layers of the prediction modules
+  LayerFlops mtp_layers{};     ///< layers of the prediction modules, every pass
   double head = 0;             ///< one output projection
   double mtp_projections = 0;  ///< joining hidden state and embedding, 4 h^2 a module
   double mtp_heads = 0;        ///< one more output projection a module

@@ -18,14 +18,14 @@ double megatron_flops(const Model& model, double seq, int tp) {
   Model plain = model;
   for (Layer& kind : plain.kinds) kind = without_window(kind);
   const ModelFlops flops = model_flops(plain, seq, Mask::Causal);
-  const double hidden = real(model.hidden), modules = real(model.mtp.depth);
+  const double hidden = real(model.hidden), modules = real(model.mtp.runs());
   double norms = modules * 2 * 3 * hidden;  // counted there as if they were GEMMs
   const auto add_latent_norms = [&](int kind) {
     const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
     if (layer.mixer == Mixer::Latent) norms += 2 * real(layer.latent.q_rank + layer.latent.kv_rank);
   };
   for (const int kind : model.layers) add_latent_norms(kind);
-  for (int module = 0; module < model.mtp.depth; ++module)
+  for (int run = 0; run < model.mtp.runs(); ++run)
     for (const int kind : model.mtp.kinds) add_latent_norms(kind);
   const double heads = 2 * hidden * real(padded_vocab(model.vocab, tp)) * (1 + modules);
   const double layers = flops.layers.total() - flops.layers.router + flops.mtp_layers.total() - flops.mtp_layers.router;

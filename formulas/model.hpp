@@ -108,8 +108,11 @@ struct Layer {
 /// Multi-token prediction: extra layers after the last, each with its projection and three norms.
 struct Mtp {
   int depth = 0;               ///< prediction modules; 0 = none
+  int passes = 1;              ///< times each module runs, every time one token further, with the same weights
   std::vector<int> kinds{};    ///< layer kinds of one module, front to back
   bool own_embedding = false;  ///< the checkpoint stores embedding and head again
+  /// Times that a module's layers, projection and head are computed.
+  constexpr int runs() const { return depth * passes; }
   bool operator==(const Mtp&) const = default;
 };
 

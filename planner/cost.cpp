@@ -12,7 +12,7 @@ namespace {
 /// The output projection and its loss, once more with the layers of every prediction module.
 void build_head(const Model& model, LayerBuilder& builder) {
   builder.head();
-  for (int depth = 0; depth < model.mtp.depth; ++depth) {
+  for (int run = 0; run < model.mtp.runs(); ++run) {
     builder.mtp_projection();
     for (const int kind : model.mtp.kinds) builder.layer(model.kinds[static_cast<std::size_t>(kind)]);
     builder.head();

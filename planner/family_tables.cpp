@@ -77,7 +77,7 @@ KeptLayer KeptLayers::sum(const StageContent& content, std::size_t choice) const
   KeptLayer sum;
   const KeptLayer* layers = &layers_[choice * kinds_];
   for (std::size_t kind = 0; kind < kinds_; ++kind) {
-    const int count = layers_held(model_, content, static_cast<int>(kind));
+    const int count = layers_run(model_, content, static_cast<int>(kind));
     if (count == 0) continue;
     sum.kept += count * layers[kind].kept;
     sum.backward = std::max(sum.backward, layers[kind].backward);

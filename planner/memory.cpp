@@ -221,11 +221,17 @@ int layers_held(const Model& model, const StageContent& content, int kind) {
   return count + content.mtp * static_cast<int>(std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), kind));
 }
 
+int layers_run(const Model& model, const StageContent& content, int kind) {
+  const int own = content.layers_of_kind[static_cast<std::size_t>(kind)];
+  return own + model.mtp.passes * (layers_held(model, content, kind) - own);
+}
+
 StageSums MemoryModel::sums(const StageContent& content) const {
   const Model& model = problem_->model;
   StageSums out;
   for (std::size_t kind = 0; kind < layers_.size(); ++kind) {
     const int count = layers_held(model, content, static_cast<int>(kind));
+    const int passes = layers_run(model, content, static_cast<int>(kind));
     if (count == 0) continue;
     const LayerMemory& layer = layers_[kind];
     out.layers += count;
@@ -237,9 +243,9 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     out.trained_expert += count * layer.trained_expert;
     out.gemm += count * layer.gemm_parameters;
     out.expert_gemm += count * layer.expert_gemm_parameters;
-    out.saved += count * layer.saved;
-    out.kept += count * layer.kept;
-    out.checkpoint += count * layer.checkpoint;
+    out.saved += passes * layer.saved;
+    out.kept += passes * layer.kept;
+    out.checkpoint += passes * layer.checkpoint;
     out.largest_saved = std::max(out.largest_saved, layer.saved);
     out.forward = std::max(out.forward, layer.forward_transient);
     out.backward = std::max(out.backward, layer.backward_transient);

@@ -45,7 +45,7 @@ struct EndMemory {
   double head_backward = 0;         ///< logits' gradient and the head's input gradient
   double head_resident = 0;         ///< gathered head input, kept once used
   double mtp_parameters = 0;        ///< one prediction module besides its layers: projection and norms
-  double mtp_saved = 0;             ///< one prediction module besides its layers
+  double mtp_saved = 0;             ///< one pass of a prediction module besides its layers
 };
 
 inline constexpr int kMaxLayerKinds = 16;
@@ -64,6 +64,8 @@ struct StageContent {
 
 /// Layers of one kind that a rank holds, those of its prediction modules among them.
 [[nodiscard]] int layers_held(const Model& model, const StageContent& content, int kind);
+/// The same, a layer that runs twice on its weights counted twice: each pass keeps activations of its own.
+[[nodiscard]] int layers_run(const Model& model, const StageContent& content, int kind);
 
 /// The three readings of one peak that tools print.
 struct MemoryKinds {

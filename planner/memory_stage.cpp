@@ -229,7 +229,7 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   }
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
-  out.activations += content.mtp * ends_.mtp_saved;
+  out.activations += content.mtp * problem_->model.mtp.passes * ends_.mtp_saved;
   if (!problem_->training.stack.frees_stage_outputs && !head) out.activations += in_flight * stale_;
   const double waiting = head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   out.activations += waiting * (ends_.head_saved + ends_.logits_saved);

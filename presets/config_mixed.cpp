@@ -150,7 +150,7 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
   const std::int64_t depth = read_depth(c), interval = c.size_or({"full_attention_interval"}, 4, 1, 1e4);
   for (std::int64_t i = 0; i < depth; ++i) out.add((i + 1) % interval == 0 ? full : linear);
   const std::int64_t predicted = c.size_or({"mtp_num_hidden_layers"}, 0, 0, 64);
-  if (predicted > 0) m.mtp = {1, std::vector<int>(static_cast<std::size_t>(predicted), out.kind(full)), false};
+  if (predicted > 0) m.mtp = {1, 1, std::vector<int>(static_cast<std::size_t>(predicted), out.kind(full)), false};
 }
 
 /// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple of `moe_layer_freq`.
@@ -169,7 +169,7 @@ MoeShape read_deepseek_experts(JsonConfig& c) {
 void add_mtp(JsonConfig& c, ModelBuilder& out, const Layer& layer, bool own_embedding) {
   const std::int64_t depth = c.size_or({"num_nextn_predict_layers"}, 0, 0, 64);
   if (depth == 0) return;
-  out.model.mtp = {static_cast<int>(depth), {out.kind(layer)}, own_embedding};
+  out.model.mtp = {static_cast<int>(depth), 1, {out.kind(layer)}, own_embedding};
 }
 
 /// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of layers.

@@ -116,6 +116,7 @@ std::vector<int> read_layers(yaml::Map& map, std::vector<ModelPart>& parts, int 
 void read_mtp(yaml::Map& root, std::vector<ModelPart>& parts, int norms, Model& model) {
   yaml::Map mtp = root.map("mtp", kOptional);
   mtp.integer("depth", model.mtp.depth, {1, 64});
+  mtp.integer("passes", model.mtp.passes, {1, 64}, kOptional);
   mtp.boolean("own_embedding", model.mtp.own_embedding, kOptional);
   if (root.has("mtp")) model.mtp.kinds = read_layers(mtp, parts, norms, model);
   mtp.finish();

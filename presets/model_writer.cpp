@@ -191,6 +191,7 @@ std::string write_model(const Model& model, std::string_view source) {
   if (model.mtp.depth > 0) {
     out.plain("mtp:");
     out.data(2, "depth", fmt::format("{}", model.mtp.depth));
+    if (model.mtp.passes > 1) out.data(2, "passes", fmt::format("{}", model.mtp.passes));
     out.data(2, "layers", format_layers(module));
     flag(out, 2, "own_embedding", model.mtp.own_embedding, false);
   }

@@ -16,7 +16,7 @@ constexpr const char* kLayout = "layout";
 int layers_of(const Plan& plan, const StageContent& content, std::size_t kind) {
   const std::vector<int>& module = plan.problem.model.mtp.kinds;
   const auto each = std::count(module.begin(), module.end(), static_cast<int>(kind));
-  return content.layers_of_kind[kind] + content.mtp * static_cast<int>(each);
+  return content.layers_of_kind[kind] + content.mtp * plan.problem.model.mtp.passes * static_cast<int>(each);
 }
 
 /// `l_0*k_0 + l_1*k_1`: bytes that all layers of the stage keep. `letter` names the layers' bytes.
@@ -126,7 +126,8 @@ void add_end(ExplainedSum& sum, const std::string& factor, Explanation part) {
 /// What lies there beside the layers' activations at the instant of the peak.
 void add_ends(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const Ends& ends) {
   if (rank.content.mtp > 0) {
-    sum.give({"D", static_cast<double>(rank.content.mtp), "prediction modules of the stage", "model"});
+    const int passes = rank.content.mtp * plan.problem.model.mtp.passes;
+    sum.give({"D", static_cast<double>(passes), "passes of the stage's prediction modules", "model"});
     add_end(sum, "D*", ends.of_module());
   }
   if (!plan.problem.training.stack.frees_stage_outputs && !ends.head()) add_end(sum, "held*", ends.of_outputs());

@@ -77,7 +77,7 @@ Explanation head_flops(const Model& model, const ModelFlops& flops) {
   std::vector<ExplainedSymbol> symbols = {hidden(model), given("V", model.vocab, "vocabulary")};
   if (model.mtp.depth > 0) {
     equation = "2*h*V*(1 + D) + 4*D*h*h";
-    symbols.push_back(given("D", model.mtp.depth, "prediction modules"));
+    symbols.push_back(given("D", model.mtp.runs(), "prediction modules, every pass of theirs"));
   }
   return named("H", explained("FLOPs of the output projections", equation,
                               flops.head + flops.mtp_heads + flops.mtp_projections, "", std::move(symbols), kSource));
@@ -94,7 +94,7 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     const auto layers =
         std::count(model.layers.begin(), model.layers.end(), static_cast<int>(kind)) +
-        model.mtp.depth * std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), static_cast<int>(kind));
+        model.mtp.runs() * std::count(model.mtp.kinds.begin(), model.mtp.kinds.end(), static_cast<int>(kind));
     if (layers == 0) continue;
     Explanation layer = named(fmt::format("f_{}", kind), layer_flops_of(model, static_cast<int>(kind), seq, mask));
     sum.give({fmt::format("l_{}", kind), static_cast<double>(layers), "layers of this kind, prediction modules' too",

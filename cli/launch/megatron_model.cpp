@@ -205,7 +205,9 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
     Model named = *facts.model;
     const std::optional<std::int64_t> mtp = args.integer("mtp-num-layers");
     if (mtp && *mtp >= 0 && *mtp < 100 && !facts.asked) {
-      named.mtp.depth = static_cast<int>(*mtp);
+      const bool repeated = *mtp > 0 && (named.mtp.passes > 1 || args.has("mtp-use-repeated-layer"));
+      named.mtp.depth = repeated ? 1 : static_cast<int>(*mtp);
+      named.mtp.passes = repeated ? static_cast<int>(*mtp) : 1;
       if (*mtp > 0 && named.mtp.kinds.empty()) named.mtp.kinds = {named.layers.back()};
     }
     return named;
@@ -260,7 +262,9 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   windows(args, model);
   tidy(model);
   if (const auto depth_mtp = args.integer("mtp-num-layers"); depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
-    model.mtp = {.depth = static_cast<int>(*depth_mtp), .kinds = {model.layers.back()}};
+    model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(*depth_mtp),
+                 .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(*depth_mtp) : 1,
+                 .kinds = {model.layers.back()}};
   model.dropout = args.has("hidden-dropout") ? std::atof(args.text("hidden-dropout").c_str()) : 0.1;
   model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));
   model.default_seq = args.integer("seq-length", 4096);

@@ -102,7 +102,8 @@ MegatronGroup model_arguments(const Plan& plan) {
   const bool biases = kind.mixer == Mixer::Attention && kind.attention.out_bias;
   if (!biases) put(out, "disable-bias-linear");
   if (!model.tied) put(out, "untie-embeddings-and-output-weights");
-  if (model.mtp.depth > 0) put(out, "mtp-num-layers", model.mtp.depth);
+  if (model.mtp.depth > 0) put(out, "mtp-num-layers", model.mtp.runs());
+  if (model.mtp.passes > 1) put(out, "mtp-use-repeated-layer");
   const std::string dropout =
       plan.problem.training.dropout > 0 ? fmt::format("{}", plan.problem.training.dropout) : "0.0";
   put(out, "attention-dropout", dropout);

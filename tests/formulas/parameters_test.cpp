@@ -152,7 +152,7 @@ TEST_CASE("active and GEMM weights") {
 TEST_CASE("prediction modules: layers, 2 h^2 and three norms, apart from the total") {
   Model m = llama(4);
   const plan::ModelParameters before = plan::model_parameters(m);
-  m.mtp = {2, {0}, true};
+  m.mtp = {2, 1, {0}, true};
   const plan::ModelParameters after = plan::model_parameters(m);
   CHECK(after.total == before.total);
   CHECK(after.with_mtp - after.total ==

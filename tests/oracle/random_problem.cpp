@@ -53,7 +53,8 @@ void vary_layers(Model& model, std::mt19937& random) {
     }
   }
   model.tied = chance(random, 30);
-  if (chance(random, 15)) model.mtp = {.depth = 1, .kinds = {model.layers.back()}};
+  if (chance(random, 15))
+    model.mtp = {.depth = 1, .passes = chance(random, 30) ? 2 : 1, .kinds = {model.layers.back()}};
 }
 
 void fix_some(Problem& problem, std::mt19937& random) {

@@ -401,7 +401,7 @@ std::vector<CountedRow> count_layers(const TrafficCase& job, int stage) {
     if (chunk == 0) messages.embedding();
     if (chunk != chunks_in_all(job.layout) - 1) continue;
     messages.head();
-    for (int depth = 0; depth < job.model.mtp.depth; ++depth) {
+    for (int run = 0; run < job.model.mtp.depth * job.model.mtp.passes; ++run) {
       for (const int kind : job.model.mtp.kinds) messages.layer(job.model.kinds[static_cast<std::size_t>(kind)]);
       messages.head();
     }

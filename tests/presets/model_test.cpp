@@ -86,12 +86,12 @@ TEST_CASE("a suggestion for a misspelt section") {
 }
 
 TEST_CASE("variants take over what they do not state, and prediction modules may have kinds of their own") {
-  const auto model =
-      plan::read_model(kHead + kParts +
-                           "moe:\n  experts: 4\n  top_k: 2\n  expert_width: 32\n"
-                           "variants:\n  local:\n    of: attention\n    window: 16 tokens\n"
-                           "layers: 2 x (local+dense, attention+dense)\nmtp:\n  depth: 2\n  layers: attention+moe\n",
-                       "m.yaml");
+  const auto model = plan::read_model(
+      kHead + kParts +
+          "moe:\n  experts: 4\n  top_k: 2\n  expert_width: 32\n"
+          "variants:\n  local:\n    of: attention\n    window: 16 tokens\n"
+          "layers: 2 x (local+dense, attention+dense)\nmtp:\n  depth: 2\n  passes: 3\n  layers: attention+moe\n",
+      "m.yaml");
   REQUIRE(model.has_value());
   REQUIRE(model->kinds.size() == 3);
   CHECK(model->layers == std::vector<int>{0, 1, 0, 1});
@@ -99,5 +99,6 @@ TEST_CASE("variants take over what they do not state, and prediction modules may
   CHECK(model->kinds[0].attention.heads == 4);
   CHECK(model->kinds[1].attention.window == 0);
   CHECK(model->mtp.kinds == std::vector<int>{2});
+  CHECK(model->mtp.runs() == 6);
   CHECK(*plan::read_model(plan::write_model(*model), "again") == *model);
 }
