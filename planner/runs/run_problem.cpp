@@ -100,10 +100,19 @@ Model model_from_columns(const Run& run) {
   return model;
 }
 
+/// A model by the name that a row gives it; a remark in parentheses behind the name is no part of it.
+std::optional<Model> named_model(const Catalogue& catalogue, std::string name) {
+  if (std::optional<Model> preset = catalogue.model(name)) return preset;
+  const std::size_t remark = name.find(" (");
+  if (remark == std::string::npos || name.back() != ')') return std::nullopt;
+  return catalogue.model(name.substr(0, remark));
+}
+
 Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
-  const std::size_t cut = run.model.find(" truncated");
+  // The first layers of a model, trained alone to measure them: "truncated to 12 layers", "(proxy 21 layers)".
+  const std::size_t cut = std::min(run.model.find(" truncated"), run.model.find(" (proxy "));
   const std::string name = run.model.substr(0, cut);
-  if (std::optional<Model> preset = catalogue.model(name)) {
+  if (std::optional<Model> preset = named_model(catalogue, name)) {
     if (cut != std::string::npos && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
     const bool same_depth = !run.layers || preset->depth() == *run.layers;
     if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {

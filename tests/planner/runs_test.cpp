@@ -98,6 +98,30 @@ Run megatron_run(std::int64_t layers) {
 
 }  // namespace
 
+TEST_CASE("a remark behind a model's name hides no preset, and the first layers of one are still its layers") {
+  Catalogue catalogue;
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  catalogue.model = [](std::string_view name) {
+    Model model = oracle::dense_model(24, 4096, 32, 8, 14336, 32000);
+    model.name = "Known 8B";
+    return name == model.name ? std::optional(model) : std::nullopt;
+  };
+  Run run = megatron_run(24);
+  run.layers = run.hidden = run.heads = {}, run.tp = 1;
+  const auto depth = [&](const char* name) {
+    run.model = name;
+    const Result<RunProblem> result = problem_of(run, catalogue);
+    return result ? result->problem.model.depth() : 0;
+  };
+  CHECK(depth("Known 8B") == 24);
+  CHECK(depth("Known 8B (hybrid Mamba)") == 24);
+  CHECK(depth("Known 8B(v2)") == 0);
+  CHECK(depth("Unknown 8B (Known 8B)") == 0);
+  run.layers = 6;
+  CHECK(depth("Known 8B (proxy 6 layers)") == 6);
+  CHECK(depth("Known 8B (v2) truncated to 6 layers") == 6);
+}
+
 TEST_CASE("Megatron-LM recomputes what memory demands where a run does not say, and no layer more") {
   CHECK(built(megatron_run(4)).layout.recompute.kind == RecomputeKind::None);
 
