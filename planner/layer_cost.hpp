@@ -139,6 +139,9 @@ class LayerBuilder {
   void enter(std::uint16_t scopes);
   /// Kernels that the host has to launch, but for those that a graph launches.
   void add_launches(double forward, double backward);
+  /// Calls of one small kernel each, as so many kernels of the stack: Python takes the same time for them under every
+  /// one. Eager stacks are timed by whole modules, each of which makes several calls.
+  double small_calls(double calls) const;
   /// Of the host, for so many kernels; none under CUDA graphs.
   double launch_time(double kernels) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.

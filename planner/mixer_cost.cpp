@@ -234,9 +234,13 @@ void LayerBuilder::moe(const MoeShape& shape) {
   tensor_messages(h, h, in);
 }
 
+double LayerBuilder::small_calls(double calls) const {
+  return stack_.eager_launches ? calls * fit_.kernel_gap_us / fit_.eager_gap_us : calls;
+}
+
 void LayerBuilder::add_routing_calls(std::uint16_t scope, double calls) {
   enter(static_cast<std::uint16_t>(scope | kGraphExperts));
-  const double launches = calls * (stack_.eager_launches ? 1 : kLaunchesPerCall);
+  const double launches = small_calls(calls * kLaunchesPerCall);
   add_launches(launches, 2 * launches);
 }
 
@@ -265,7 +269,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
   if (stack_.ep_overlap && split_.ep > 1) add_routing_calls(kGraphExperts, kScheduleNodes * kNodeCalls);
-  const double launches = 2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches);
+  const double launches = small_calls(2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches));
   add_launches(launches, 2 * launches);
   add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);

@@ -52,6 +52,39 @@ TEST_CASE("layers cut into nodes that run beside another micro-batch cost the ho
   CHECK(with(true, true) <= with(false, true) * (1 + 1e-9));
 }
 
+TEST_CASE("the host routes tokens as fast under an eager stack as under any other") {
+  const auto routing = [](bool eager) {  // what the calls of the router and the dispatcher cost, seconds
+    Problem problem = small_job(true);
+    problem.training.stack.eager_launches = eager;
+    problem.cluster.calibration.kernel_gap_us = problem.cluster.calibration.eager_gap_us =
+        5000;  // launches alone count
+    const double slow = seconds(problem, data_parallel());
+    problem.cluster.calibration.kernel_gap_us *= 2;
+    return seconds(problem, data_parallel()) - slow;
+  };
+  CHECK(routing(true) > 0);
+  CHECK(routing(true) < routing(false));  // whose other kernels take longer too
+}
+
+TEST_CASE("a prediction module that runs twice computes and keeps twice as much, on the same weights") {
+  const auto job = [](int depth, int passes) {
+    Problem problem = small_job();
+    if (depth > 0) problem.model.mtp = {.depth = depth, .passes = passes, .kinds = {problem.model.layers.back()}};
+    problem.cluster.calibration.kernel_gap_us = 0;
+    Layout layout = data_parallel();
+    return estimate(problem, layout);
+  };
+  const Estimate none = job(0, 1), once = job(1, 1), twice = job(1, 2), two = job(2, 1);
+  const auto compute = [](const Estimate& e) { return e.terms.compute.value; };
+  CHECK(compute(twice) == doctest::Approx(compute(two)));
+  CHECK(compute(twice) - compute(once) == doctest::Approx(compute(once) - compute(none)));
+  const auto weights = [](const Estimate& e) { return e.stages.front().weights.value; };
+  const auto kept = [](const Estimate& e) { return e.stages.front().activations.value; };
+  CHECK(weights(twice) == weights(once));
+  CHECK(weights(two) > weights(once));
+  CHECK(kept(twice) == kept(two));
+}
+
 TEST_CASE("a graph of a part of a layer spares the host what is in it, and no part of another model") {
   const auto with = [](bool experts, std::uint16_t scopes, bool whole = false) {
     Problem problem = small_job(experts);
