@@ -10,6 +10,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/choice.hpp"
 #include "planner/plan.hpp"
+#include "planner/uncertainty.hpp"
 
 using namespace plan;
 
@@ -137,7 +138,8 @@ TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
     if (base.ranking.best().empty() || base.at_risk) continue;
     Problem roomy = problem, tight = problem;
     roomy.cluster.gpu.memory = round_bytes(1.5 * static_cast<double>(problem.cluster.gpu.memory.value));
-    tight.headroom.share = 0.3;
+    const auto memory = static_cast<double>(problem.cluster.gpu.memory.value);
+    tight.headroom.share = 1 - 0.9 * certain_memory(problem) / memory;  // a tenth less than fits without it
     const SearchResult more = find_layouts(roomy), less = find_layouts(tight);
     CAPTURE(i);
     CHECK(fastest(more) <= fastest(base) * (1 + 1e-12));

@@ -16,6 +16,7 @@
 #include "planner/runs/validate.hpp"
 #include "tests/contents.hpp"
 #include "tests/tools/intervals.hpp"
+#include "tests/tools/pairs.hpp"
 #include "tests/tools/published.hpp"
 #include "tests/tools/time_fit.hpp"
 
@@ -29,6 +30,13 @@ constexpr int kMoreRounds = 2;  // with a suite left out, while they move it by 
 constexpr double kMoved = 0.05;
 constexpr double kCoverage = 0.90;
 
+/// Rows that agree in it differ in their layout alone.
+std::string job_of(const Run& run) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.suite, run.model, run.seq.value_or(0),
+                     run.global_batch.value_or(0), run.gpus.value_or(0), run.gpu, run.precision, run.attention,
+                     run.framework, run.fact("release"), run.task);
+}
+
 std::vector<Timed> timed_runs(std::span<const Run> runs, const Catalogue& catalogue) {
   std::vector<Timed> result;
   for (const Run& run : runs) {
@@ -36,7 +44,7 @@ std::vector<Timed> timed_runs(std::span<const Run> runs, const Catalogue& catalo
     const Result<RunProblem> built = problem_of(run, catalogue);
     if (!built) continue;
     if (const auto measured = measured_step_time(run, *built); measured && *measured > 0)
-      result.push_back({run.id, run.suite, *built, *measured});
+      result.push_back({run.id, run.suite, run.model, job_of(run), *built, *measured});
   }
   return result;
 }
@@ -147,6 +155,25 @@ std::vector<Residual> time_residuals(std::span<const Timed> runs, std::span<cons
   return rows;
 }
 
+/// All pairs of layouts of one job, predicted without their own suite.
+std::vector<Pair> layout_pairs(std::span<const Timed> runs, std::span<const double> outside) {
+  std::map<std::string, std::vector<std::size_t>> jobs;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i].run.guessed) jobs[runs[i].job].push_back(i);
+  std::vector<Terms> terms;
+  for (const Timed& run : runs) terms.push_back(estimate(run.run.problem, run.run.layout).terms);
+  const PairedSpread parts = paired_parts(0);
+  std::vector<Pair> pairs;
+  for (const auto& [job, members] : jobs)
+    for (std::size_t a = 0; a < members.size(); ++a)
+      for (std::size_t b = a + 1; b < members.size(); ++b) {
+        const double spread = paired_spread(terms[members[a]], terms[members[b]]);
+        const double moved = std::sqrt(std::max(0.0, spread * spread - parts.same * parts.same)) / parts.different;
+        pairs.push_back({runs[members[a]].suite, outside[members[b]] - outside[members[a]], moved});
+      }
+  return pairs;
+}
+
 std::vector<KindResidual> memory_residuals(std::span<const Run> runs, const Catalogue& catalogue) {
   std::vector<KindResidual> rows;
   for (const ScoredRun& run : validate(runs, catalogue).runs)
@@ -156,7 +183,8 @@ std::vector<KindResidual> memory_residuals(std::span<const Run> runs, const Cata
 }
 
 /// presets/calibration.yaml with what was fitted; empty if it lacks a key.
-std::string rewritten(std::string text, const Calibration& fitted, const Conformal& time, const MemoryBands& memory) {
+std::string rewritten(std::string text, const Calibration& fitted, const Conformal& time, const PairedFit& pair,
+                      const MemoryBands& memory) {
   bool found = true;
   const auto put = [&](const std::string& key, const std::string& value) {
     text = with_value(std::move(text), key, value, found);
@@ -168,6 +196,8 @@ std::string rewritten(std::string text, const Calibration& fitted, const Conform
   put("low", fmt::format("{:.3f}", time.low));
   put("high", fmt::format("{:.3f}", time.high));
   put("left_out_coverage", fmt::format("{:.3f}", time.coverage));
+  put("same", fmt::format("{:.3f}", pair.same));
+  put("different", fmt::format("{:.3f}", pair.different));
   for (const KindBand& row : memory.bands)
     put(row.kind,
         fmt::format("{{low: {:.3f}, high: {:.3f}, runs: {}}}", row.interval.low, row.interval.high, row.runs));
@@ -177,8 +207,9 @@ std::string rewritten(std::string text, const Calibration& fitted, const Conform
 void print_intervals(const Conformal& time, const MemoryBands& memory) {
   fmt::print("\nintervals of suites left out cover {:.1f} %, macro; high over low {:.2f}\n", 100 * time.coverage,
              time.width);
-  fmt::print("memory of suites left out: {:.1f} %, macro over suites and kinds; least width +-{:.0f} %\n",
-             100 * memory.coverage, 100 * (std::exp(memory.least) - 1));
+  fmt::print(
+      "memory of suites left out: {:.1f} %, macro over suites and kinds; least width {:.1f} times their distance\n",
+      100 * memory.coverage, memory.multiple);
   for (const KindBand& row : memory.bands)
     fmt::print("{:<20} {:.3f} to {:.3f}, {} runs\n", row.kind, row.interval.low, row.interval.high, row.runs);
   for (const SuiteCoverage& row : memory.suites)
@@ -225,9 +256,12 @@ int main(int argc, char** argv) {
 
   const Conformal time = conformal(time_residuals(timed, outside), kCoverage);
   const MemoryBands memory = memory_bands(memory_residuals(runs, catalogue), kCoverage);
+  const PairedFit pair = paired_fit(layout_pairs(timed, outside));
   print_intervals(time, memory);
+  fmt::print("pairs of layouts: {} of {} suites, same {:.3f}, different {:.3f}\n", pair.pairs, pair.suites, pair.same,
+             pair.different);
   if (!write) return 0;
-  const std::string after = rewritten(before, fitted, time, memory);
+  const std::string after = rewritten(before, fitted, time, pair, memory);
   if (after.empty()) return fmt::print(stderr, "fit_time: {} lacks an interval\n", constants_file), 2;
   return (std::ofstream(constants_file) << after).good() ? 0 : 2;
 }

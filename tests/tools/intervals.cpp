@@ -105,44 +105,68 @@ namespace {
 
 using KindSuite = std::pair<std::string, std::string>;
 
-/// How far the middles of suites lie from what is predicted: what two of three lie within.
-double between_suites(const std::vector<KindResidual>& residuals, const std::string& left_out) {
-  std::map<KindSuite, std::vector<Weighted>> suites;
+/// How far the middles of suites lie from what is predicted: what two of three lie within. Of one kind upwards, of all
+/// kinds either way.
+double between_suites(const std::vector<KindResidual>& residuals, const std::string& kind, const std::string& left_out,
+                      double& suites) {
+  std::map<KindSuite, std::vector<Weighted>> rows_of;
   for (const KindResidual& row : residuals)
-    if (row.suite != left_out) suites[{row.kind, row.suite}].push_back({row.log, 1});
+    if (row.suite != left_out && (kind.empty() || row.kind == kind))
+      rows_of[{row.kind, row.suite}].push_back({row.log, 1});
   std::vector<Weighted> apart;
-  for (const auto& [key, rows] : suites) apart.push_back({std::abs(weighted_quantile(rows, 0.5)), 1});
+  for (const auto& [key, rows] : rows_of) {
+    const double middle = weighted_quantile(rows, 0.5);
+    apart.push_back({kind.empty() ? std::abs(middle) : std::max(0.0, middle), 1});
+  }
+  suites = static_cast<double>(apart.size());
   return weighted_quantile(apart, 0.68);
 }
 
-/// Of a logarithm; two suites of one kind that agree are no proof that a third will.
-double least_width(const std::vector<KindResidual>& residuals, const std::string& left_out, double multiple) {
+/// The least widths of a kind's interval, of a logarithm. Two suites of one kind that agree are no proof that a third
+/// will, so a kind's own distance is shrunk towards that of all kinds. Upwards alone: contexts, libraries and fragments
+/// add to what a tool shows, nothing takes away from it.
+struct LeastWidth {
+  double down = 0, up = 0;
+};
+LeastWidth least_width(const std::vector<KindResidual>& residuals, const std::string& kind, const std::string& left_out,
+                       double multiple) {
   constexpr double kNarrowest = 0.1;
-  return std::max(kNarrowest, multiple * between_suites(residuals, left_out));
+  constexpr double kShrink = 2;  // suites' worth of belief that a kind is like all
+  double suites = 0, all = 0;
+  const double pooled = between_suites(residuals, "", left_out, all);
+  const double own = between_suites(residuals, kind, left_out, suites);
+  const double shrunk = std::sqrt((suites * own * own + kShrink * pooled * pooled) / (suites + kShrink));
+  return {std::max(kNarrowest, multiple * pooled), std::max(kNarrowest, multiple * shrunk)};
 }
 
 /// Rows from which one in twenty, a tail, can be told. Where a kind has fewer, rows of all others fill them up.
 constexpr double kRowsOfTail = 20;
 
+/// A kind's own rows decide how much more is shown than was predicted. How much less is a matter of the prediction,
+/// whatever shows it: the rows of all kinds decide that together.
 KindBand band_of(const std::vector<KindResidual>& residuals, const std::string& kind, const std::string& left_out,
-                 double least) {
+                 double multiple) {
   std::vector<KindResidual> own, others;
   for (const KindResidual& row : residuals)
     if (row.suite != left_out) (row.kind == kind ? own : others).push_back(row);
-  std::vector<Weighted> values;
-  const auto add = [&](const std::vector<KindResidual>& rows, std::optional<double> votes) {
+  const auto weighted = [&](const std::vector<KindResidual>& rows, std::vector<Weighted> into,
+                            std::optional<double> votes) {
     const std::map<std::string, double> weights = weights_of(rows, kSuiteVotes);
     double total = 0;
     for (const KindResidual& row : rows) total += weights.at(row.suite);
     for (const KindResidual& row : rows)
-      values.push_back({row.log, weights.at(row.suite) * (votes ? *votes / total : 1)});
-    return total;
+      into.push_back({row.log, weights.at(row.suite) * (votes ? *votes / total : 1)});
+    return into;
   };
-  const double votes = add(own, {});
-  if (votes < kRowsOfTail) add(others, kRowsOfTail - votes);
+  const std::vector<Weighted> alone = weighted(own, {}, {});
+  double votes = 0;
+  for (const Weighted& row : alone) votes += row.weight;
+  const std::vector<Weighted> filled = votes < kRowsOfTail ? weighted(others, alone, kRowsOfTail - votes) : alone;
+  const std::vector<Weighted> all = weighted(others, alone, {});
+  const LeastWidth least = least_width(residuals, kind, left_out, multiple);
   return {kind,
-          {std::exp(std::min(-least, weighted_quantile(values, kTails / 2))),
-           std::exp(std::max(least, weighted_quantile(values, 1 - kTails / 2)))},
+          {std::exp(std::min(-least.down, weighted_quantile(all, kTails / 2))),
+           std::exp(std::max(least.up, weighted_quantile(filled, 1 - kTails / 2)))},
           static_cast<int>(own.size())};
 }
 
@@ -153,7 +177,7 @@ InsideOf memory_covered(const std::vector<KindResidual>& residuals, double multi
   std::map<KindSuite, KindBand> bands;
   for (const KindResidual& row : residuals) {
     const auto [band, fresh] = bands.try_emplace({row.kind, row.suite});
-    if (fresh) band->second = band_of(residuals, row.kind, row.suite, least_width(residuals, row.suite, multiple));
+    if (fresh) band->second = band_of(residuals, row.kind, row.suite, multiple);
     const double ratio = std::exp(row.log);
     auto& [covered, rows] = inside[{row.kind, row.suite}];
     covered += band->second.interval.low <= ratio && ratio <= band->second.interval.high, ++rows;
@@ -161,27 +185,38 @@ InsideOf memory_covered(const std::vector<KindResidual>& residuals, double multi
   return inside;
 }
 
-double memory_coverage(const std::vector<KindResidual>& residuals, double multiple) {
-  const InsideOf inside = memory_covered(residuals, multiple);
-  double mean = 0;
-  for (const auto& [key, rows] : inside) mean += rows.first / rows.second / static_cast<double>(inside.size());
-  return mean;
+/// Macro, and of the suite with enough rows to tell that is covered worst.
+struct MemoryCoverage {
+  double mean = 0, worst = 1;
+};
+MemoryCoverage memory_coverage(const InsideOf& inside) {
+  MemoryCoverage out;
+  for (const auto& [key, rows] : inside) {
+    const double share = rows.first / rows.second;
+    out.mean += share / static_cast<double>(inside.size());
+    if (rows.second >= kRowsOfTail) out.worst = std::min(out.worst, share);
+  }
+  return out;
 }
 
 }  // namespace
 
 MemoryBands memory_bands(const std::vector<KindResidual>& residuals, double wanted) {
-  constexpr double kStep = 0.1, kMost = 4;
+  constexpr double kStep = 0.1, kMost = 6, kWorst = 0.75;
   double multiple = 1;
-  while (multiple < kMost && memory_coverage(residuals, multiple) < wanted) multiple += kStep;
+  const auto met = [&] {
+    const MemoryCoverage now = memory_coverage(memory_covered(residuals, multiple));
+    return now.mean >= wanted && now.worst >= kWorst;
+  };
+  while (multiple < kMost && !met()) multiple += kStep;
   MemoryBands out;
-  out.least = least_width(residuals, "", multiple);
-  out.coverage = memory_coverage(residuals, multiple);
-  for (const auto& [key, rows] : memory_covered(residuals, multiple))
+  const InsideOf inside = memory_covered(residuals, multiple);
+  out.multiple = multiple, out.coverage = memory_coverage(inside).mean;
+  for (const auto& [key, rows] : inside)
     out.suites.push_back({key.first, key.second, rows.first / rows.second, static_cast<int>(rows.second)});
   std::set<std::string> kinds;
   for (const KindResidual& row : residuals) kinds.insert(row.kind);
-  for (const std::string& kind : kinds) out.bands.push_back(band_of(residuals, kind, "", out.least));
+  for (const std::string& kind : kinds) out.bands.push_back(band_of(residuals, kind, "", multiple));
   return out;
 }
 

@@ -44,12 +44,12 @@ struct SuiteCoverage {
   double share = 0;
   int runs = 0;
 };
-/// By kind, suites weighing alike, and never narrower than `least` either way, a multiple of what
-/// the middles of suites of all kinds differ by: the multiple with which suites that had no part in their band are
-/// covered as wanted, macro.
+/// By kind, suites weighing alike, and never narrower than a multiple of what the middles of suites differ by,
+/// downwards those of all kinds, upwards those of this kind before all others: the multiple with which suites that had
+/// no part in their band are covered as wanted, macro, and none with rows enough to tell by less than three in four.
 struct MemoryBands {
   std::vector<KindBand> bands{};
-  double least = 0;     ///< of a logarithm
+  double multiple = 0;
   double coverage = 0;  ///< of suites left out
   std::vector<SuiteCoverage> suites{};
 };

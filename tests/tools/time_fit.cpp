@@ -44,11 +44,18 @@ constexpr double kNoise = 0.06;       // what a good prediction misses by: repea
 constexpr double kCauchy = 1.5;       // of kNoise: runs that miss by far, for what nobody states, hardly pull
 constexpr double kLongestStep = 0.3;  // of a logarithm
 
-std::map<std::string, double> suite_weights(std::span<const Timed> runs) {
-  std::map<std::string, double> count;
-  for (const Timed& run : runs) ++count[run.suite];
-  for (auto& [suite, n] : count) n = std::min(n, kSuiteVotes) / n;
-  return count;
+/// Of every run: rows of one model in one suite share its votes, models those of their suite.
+std::vector<double> run_weights(std::span<const Timed> runs) {
+  std::map<std::pair<std::string, std::string>, double> rows;
+  for (const Timed& run : runs) ++rows[{run.suite, run.model}];
+  std::map<std::string, double> votes;
+  for (const auto& [of, n] : rows) votes[of.first] += std::min(n, kModelVotes);
+  std::vector<double> weights;
+  for (const Timed& run : runs) {
+    const double n = rows.at({run.suite, run.model}), total = votes.at(run.suite);
+    weights.push_back(std::min(n, kModelVotes) / n * std::min(total, kSuiteVotes) / total);
+  }
+  return weights;
 }
 
 }  // namespace
@@ -107,7 +114,7 @@ Linear linearise(std::span<Timed> runs, const Calibration& calibration) {
 Calibration improve(std::span<const Timed> runs, const Linear& linear, const Calibration& calibration,
                     const std::string& left_out) {
   const auto n = static_cast<Eigen::Index>(kConstants.size());
-  const std::map<std::string, double> weights = suite_weights(runs);
+  const std::vector<double> weights = run_weights(runs);
   Eigen::VectorXd step = Eigen::VectorXd::Zero(n);
   for (int pass = 0; pass < 20; ++pass) {  // reweighted least squares on the linear model
     Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(n, n);
@@ -123,7 +130,7 @@ Calibration improve(std::span<const Timed> runs, const Linear& linear, const Cal
       const Eigen::Map<const Eigen::VectorXd> slope(linear.slope[i].data(), n);
       const double now = (linear.residual[i] + slope.dot(step)) / kNoise;
       const double robust = 1 / (1 + now * now / (kCauchy * kCauchy));
-      const double weight = weights.at(runs[i].suite) * robust / (kNoise * kNoise);
+      const double weight = weights[i] * robust / (kNoise * kNoise);
       normal += weight * slope * slope.transpose();
       right -= weight * linear.residual[i] * slope;
     }

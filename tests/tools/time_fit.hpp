@@ -28,10 +28,13 @@ struct Constant {
 
 /// A suite counts as this many independent runs, or its own number if fewer.
 inline constexpr double kSuiteVotes = 25;
+/// And the rows of one model in it as so many: releases and layouts of one model miss by what is its own, together.
+inline constexpr double kModelVotes = 4;
 
 /// A published run that states a step time, ready to be predicted.
 struct Timed {
-  std::string id, suite;
+  std::string id, suite, model;
+  std::string job{};  ///< all that layouts which are compared have in common
   RunProblem run{};
   double measured = 0;  ///< seconds
 };
