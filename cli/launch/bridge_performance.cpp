@@ -2,7 +2,7 @@
 // --gpu gb200 --num_gpus 64 --compute_dtype fp8_mx --tensor_model_parallel_size 2`. The flags lie over a recipe, a
 // Python function: what none of them states is the recipe's, and each such value is named as a guess.
 // Flags: Megatron-Bridge scripts/performance/argument_parser.py and utils/overrides.py.
-// Tested by tests/launch/native_test.cpp.
+// Tested by tests/launch/wrappers_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>

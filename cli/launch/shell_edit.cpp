@@ -1,5 +1,5 @@
-// What an expansion does to text that it found: ${V#prefix}, ${V%suffix}, ${V/old/new}, ${V^^}, and patterns.
-// Tested by tests/launch/shell_test.cpp.
+// What an expansion does to text that it found: ${V#prefix}, ${V%suffix}, ${V/old/new}, ${V^^}, patterns,
+// here-documents. Tested by tests/launch/shell_test.cpp.
 #include <algorithm>
 #include <cctype>
 
@@ -83,6 +83,20 @@ bool matches(std::string_view pattern, std::string_view text) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+Text expand_document(const Text& raw, Scope& scope) {
+  Text quoted;
+  quoted.add('"', raw.line());
+  for (std::size_t i = 0; i < raw.chars.size(); ++i) {
+    const char c = raw.chars[i], next = i + 1 < raw.chars.size() ? raw.chars[i + 1] : '\0';
+    const bool escapes = c == '\\' && (next == '$' || next == '`' || next == '\\' || next == '\n');
+    if (!escapes && (c == '"' || c == '\\')) quoted.add('\\', raw.lines[i]);
+    quoted.add(c, raw.lines[i]);
+    if (escapes) ++i, quoted.add(next, raw.lines[i]);
+  }
+  quoted.add('"', raw.line());
+  return expand_one(quoted, scope);
 }
 
 }  // namespace plan::shell

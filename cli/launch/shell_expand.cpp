@@ -15,27 +15,6 @@ constexpr std::size_t kMostCharacters = 1 << 20;  // of one word
 
 bool name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Index behind the bracket that closes the one at `open`, quotes skipped; npos if it never closes.
-std::size_t closing(std::string_view text, std::size_t open, char left, char right) {
-  int depth = 0;
-  char quote = 0;
-  for (std::size_t i = open; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\' && quote != '\'') {
-      ++i;
-    } else if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (c == left) {
-      ++depth;
-    } else if (c == right && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
-
 /// What `$...` stands for. `list`: each item is a word of its own ("${A[@]}").
 struct Expansion {
   std::vector<Text> items{};
@@ -396,20 +375,6 @@ class Expander {
 }  // namespace
 
 std::vector<Text> expand(const Text& raw, Scope& scope) { return Expander(raw, scope, true).run(); }
-
-Text expand_document(const Text& raw, Scope& scope) {
-  Text quoted;
-  quoted.add('"', raw.line());
-  for (std::size_t i = 0; i < raw.chars.size(); ++i) {
-    const char c = raw.chars[i], next = i + 1 < raw.chars.size() ? raw.chars[i + 1] : '\0';
-    const bool escapes = c == '\\' && (next == '$' || next == '`' || next == '\\' || next == '\n');
-    if (!escapes && (c == '"' || c == '\\')) quoted.add('\\', raw.lines[i]);
-    quoted.add(c, raw.lines[i]);
-    if (escapes) ++i, quoted.add(next, raw.lines[i]);
-  }
-  quoted.add('"', raw.line());
-  return expand_one(quoted, scope);
-}
 
 Text expand_one(const Text& raw, Scope& scope) {
   const std::vector<Text> words = Expander(raw, scope, false).run();

@@ -10,6 +10,25 @@ namespace {
 
 constexpr std::size_t kMostWords = 200;  // of one test
 
+/// Index behind the here-document whose `<<` stands at `at`; `at` where there is none, as in `1 << 3`.
+std::size_t behind_document(std::string_view text, std::size_t at) {
+  if (text.substr(at, 2) != "<<" || text.substr(at, 3) == "<<<") return at;
+  std::size_t first = at + 2;
+  while (first < text.size() && (text[first] == '-' || text[first] == ' ')) ++first;
+  std::string end;
+  for (; first < text.size() && std::isspace(static_cast<unsigned char>(text[first])) == 0; ++first) {
+    if (std::string_view("|;)>").find(text[first]) != std::string_view::npos) break;
+    if (std::string_view("'\"\\").find(text[first]) == std::string_view::npos) end.push_back(text[first]);
+  }
+  for (std::size_t line = text.find('\n', first); !end.empty() && line < text.size();) {
+    const std::size_t start = std::min(text.find_first_not_of('\t', line + 1), text.size());
+    const std::size_t stop = std::min(text.find('\n', start), text.size());
+    if (text.substr(start, stop - start) == end) return stop;
+    line = stop;
+  }
+  return at;
+}
+
 class Lexer {
  public:
   Lexer(const Text& text, bool newlines_are_blanks) : text_(text), blanks_(newlines_are_blanks) {}
@@ -121,6 +140,9 @@ class Lexer {
         if (c == quote) quote = 0;
       } else if (c == '\'' || c == '"') {
         quote = c;
+      } else if (const std::size_t behind = left == '(' ? behind_document(text_.chars, at_) : at_; behind > at_) {
+        while (at_ < behind) keep();
+        continue;
       } else if (c == '#' && left == '(' && at_ > 0 && std::isspace(static_cast<unsigned char>(text_.chars[at_ - 1]))) {
         comment();
         continue;
@@ -232,6 +254,28 @@ std::optional<bool> primary(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::size_t closing(std::string_view text, std::size_t open, char left, char right) {
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && quote != '\'') {
+      ++i;
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (const std::size_t behind = left == '(' ? behind_document(text, i) : i; behind > i) {
+      i = behind - 1;
+    } else if (c == left) {
+      ++depth;
+    } else if (c == right && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string_view::npos;
+}
 
 std::vector<Token> tokens(std::string_view text, int first_line) {
   Text with_lines;

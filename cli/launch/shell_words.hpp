@@ -35,6 +35,9 @@ struct Token {
 /// Words alone, newlines as blanks: what stands between the parentheses of an array.
 [[nodiscard]] std::vector<Token> words_of(const Text& text);
 
+/// Index behind the bracket that closes the one at `open`, quotes skipped; npos if it never closes.
+[[nodiscard]] std::size_t closing(std::string_view text, std::size_t open, char left, char right);
+
 /// The words between `[` and `]`: -z -n = == != -eq ... and ! && ||. Nothing if a word depends on more than the text.
 [[nodiscard]] std::optional<bool> compare(const std::vector<std::string>& words);
 

@@ -13,6 +13,7 @@ import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
@@ -249,11 +250,14 @@ def of_text(name, text):
         return None
 
 
-def answer_of(plan, path):
+def answer_of(plan, path, want):
     """What plan reads, with what it asks for added as a user would."""
     more = []
-    counts = [["--gpus", n] for n in ("8", "64", "256", "1024", "2048")]
-    for _ in range(9):
+    # Whoever asks knows how many GPUs there are: as many as the degrees come to, and more replicas of them.
+    whole = math.prod(want.get(axis, 1) for axis in ("tp", "pp", "cp"))
+    replicas = dict.fromkeys([1, want.get("ep", 1), 2, 4, 8, 16, 32, 64])
+    counts = [["--gpus", str(n)] for n in dict.fromkeys([whole * r for r in replicas] + [8, 64, 256, 1024, 2048])]
+    for _ in range(12):
         run = subprocess.run([plan, "estimate", "--from", str(path), "--json", "--color", "never", *more],
                              capture_output=True, text=True, timeout=60, check=False)
         if run.returncode in (0, 1) and run.stdout.startswith("{"):
@@ -265,7 +269,7 @@ def answer_of(plan, path):
         if "has no matrix units" in err and "h100-sxm" in more:
             more[more.index("h100-sxm")] = "b200-sxm"
             continue
-        if "--gpus" in more and re.search(r"no layout uses all|to each of \d+ ranks", err) and counts:  # whoever asks knows how many there are
+        if "--gpus" in more and re.search(r"no layout uses all|to each of \d+ ranks", err) and counts:
             more[more.index("--gpus"):more.index("--gpus") + 2] = counts.pop(0)
             continue
         for flag, value in (("--gpus", "512"), ("--model", "llama3-8b"), ("--gpu", "h100-sxm"), ("--global-batch", "1024")):
@@ -319,8 +323,11 @@ def judge(plan, path):
         return "not run", {}, None
     kind = want.pop("kind", "") if path.suffix in SCRIPTS else kind_of([*want], path)
     states = "several" in want or len([f for f in want if f in ("seq", "micro_batch", "global_batch", "tp", "parameters")]) >= 2
-    answer, more = answer_of(plan, path)
+    answer, more = answer_of(plan, path, want)
     if isinstance(answer, str):
+        # The file leaves its model to the one who asks, and none that was given for it has its number of layers.
+        if "--model" in more and re.search(r"layers.* do not divide|has \d+ layers", answer):
+            kind = kind or "model not stated"
         return (kind if kind and states else "refused" if states else "no job, refused"), {}, answer
     if "several" in want:
         return "silently wrong", {"job": ("several trainings", "one")}, None

@@ -1,0 +1,129 @@
+// Launchers around a trainer: flags over a recipe, scripts that write what each node runs, commands in here-documents,
+// programs with names of their own for what the Trainer has. Sizes are worked out by hand.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "cli/launch/launch.hpp"
+#include "planner/plan.hpp"
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+bool guesses(const LaunchJob& job, const std::string& key) {
+  return std::any_of(job.inputs.begin(), job.inputs.end(),
+                     [&](const Input& input) { return input.key == key && input.guessed; });
+}
+
+LaunchContext on(int gpus) { return {.model = {}, .gpus = gpus, .gpus_per_node = 8, .arguments = {}}; }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("flags over a recipe of Megatron-Bridge's performance scripts count, in the script that a node runs, too") {
+  const std::string flags =
+      "--model_family_name llama --model_recipe_name llama31_405b --gpu gb200 --num_gpus 128 --gpus_per_node 4 "
+      "--compute_dtype fp8_cs -tp 4 --pipeline_model_parallel_size=8 -gb 1536 --seq_length 8192 --account x";
+  const LaunchJob job = job_of("p.sh", "#!/bin/bash\npython scripts/performance/run_script.py " + flags + "\n");
+  CHECK(job.format == "megatron-bridge");
+  CHECK(job.gpus == 128);
+  CHECK(job.gpu == "gb200");
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.pp == 8);
+  CHECK(names(job.unused, "126 layers are split over 8 chunks"));
+  CHECK(job.fixed.sequence_parallel == true);
+  CHECK(job.training->seq == 8192);
+  CHECK(job.training->global_batch == 1536);
+  CHECK(job.training->precision == Precision::Fp8Tensorwise);
+  CHECK(guesses(job, "cp"));
+  CHECK_FALSE(guesses(job, "tp"));
+  REQUIRE(job.model);
+  CHECK(job.model->name == "llama3-405b");
+  const std::string worker =
+      "#!/bin/bash\nW=$(cat <<- EOM\n  cd /opt ;\n  numactl --membind=\\$((LOCAL_RANK/2)) \\\n"
+      "  python scripts/performance/custom_setup_experiment.py \\\n  " +
+      flags +
+      " --cuda_graph_impl none\nEOM\n)\necho \"$W\" > w.sh\n"
+      "torchrun --nproc-per-node=4 --nnodes=32 --no-python bash w.sh\n";
+  const LaunchJob same = job_of("w.sh", worker);
+  CHECK(same.gpus == 128);
+  CHECK(same.fixed.pp == 8);
+  CHECK(same.training->global_batch == 1536);
+  CHECK(names(same.unused, "cuda_graph_impl"));
+  CHECK(error_of("x.sh", "#!/bin/bash\npython run_script.py " + replaced(flags, "fp8_cs", "fp9")) ==
+        "unknown_precision");
+  CHECK(error_of("two.sh", "#!/bin/bash\npython run_script.py " + flags + "\npython run_script.py " +
+                               replaced(flags, "-tp 4", "-tp 2") + "\n") == "several_trainings");
+}
+
+TEST_CASE("FlagScale's file under train/, and keys that stand twice") {
+  const std::string text =
+      "system:\n  tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 2\n  use_distributed_optimizer: true\n"
+      "  precision:\n    bf16: true\nmodel:\n  num_layers: 8\n  hidden_size: 1024\n  num_attention_heads: 16\n"
+      "  seq_length: 2048\n  max_position_embeddings: 2048\n  micro_batch_size: 1\n  global_batch_size: 64\n"
+      "  multiple_of: 256\n  swiglu: true\n  global_batch_size: 128\ndata:\n  tokenizer:\n    vocab_size: 32000\n";
+  const LaunchJob job = job_of("train.yaml", text, on(64));
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.pp == 2);
+  CHECK(job.training->global_batch == 128);  // the last one
+  CHECK(job.training->precision == Precision::Bf16);
+  REQUIRE(job.model);
+  CHECK(job.model->hidden == 1024);
+}
+
+TEST_CASE("OpenRLHF's trainers: words in a here-document, flags with and without dots") {
+  const std::string dotted =
+      "#!/bin/bash\nread -r -d '' commands <<EOF\nopenrlhf.cli.train_sft \\\n  --data.max_len 2048 \\\n"
+      "  --train.batch_size 256 --train.micro_batch_size 2 --model.model_name_or_path meta-llama/Meta-Llama-3-8B \\\n"
+      "  --ds.zero_stage 2 --ds.param_dtype bf16 --model.gradient_checkpointing_enable\nEOF\n"
+      "deepspeed --module $commands\n";
+  const LaunchJob job = job_of("sft.sh", dotted, on(8));
+  CHECK(job.format == "deepspeed");
+  CHECK(job.gpus == 8);
+  CHECK(job.fixed.zero == 2);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.training->global_batch == 256);
+  CHECK(job.training->seq == 2048);
+  CHECK(job.training->precision == Precision::Bf16);
+  CHECK(job.training->task == Task::FullFinetune);
+  REQUIRE(job.fixed.recompute);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  const LaunchJob plain =
+      job_of("dpo.sh",
+             "#!/bin/bash\ndeepspeed --module openrlhf.cli.train_dpo --max_len 4096 --train_batch_size 128 "
+             "--micro_train_batch_size 1 --pretrain meta-llama/Meta-Llama-3-8B --zero_stage 3 --bf16 --lora_rank 64\n",
+             on(8));
+  CHECK(plain.training->task == Task::Lora);
+  CHECK(plain.training->lora.rank == 64);
+  CHECK(plain.fixed.zero == 3);
+  CHECK(names(plain.unused, "dpo"));
+  CHECK(error_of("no.sh", replaced(dotted, "--ds.zero_stage 2", "")) == "missing_flag");
+}
+
+TEST_CASE("a program's own names for adapters and recomputation count, and what nothing reads is named") {
+  const std::string text =
+      "#!/bin/bash\naccelerate launch --num_processes 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 1 --max_seq_len 4096 --bf16 True --use_peft_lora True --lora_r 16 "
+      "--use_gradient_checkpointing True --freeze_layers 4 --lora_alpha 32\n";
+  const LaunchJob job = job_of("own.sh", text);
+  CHECK(job.training->task == Task::Lora);
+  CHECK(job.training->lora.rank == 16);
+  REQUIRE(job.fixed.recompute);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(names(job.unused, "freeze_layers"));
+  CHECK_FALSE(names(job.unused, "lora_alpha"));
+  const LaunchJob open = job_of("open.sh", replaced(text, "--use_peft_lora True", ""));
+  CHECK(open.training->task != Task::Lora);
+  CHECK(names(open.unused, "lora_r"));
+}
+
+}  // namespace plan
