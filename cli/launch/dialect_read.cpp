@@ -300,7 +300,14 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   take_model(dialect, keys, facts, model_name);
   if (const int nodes = number_of(keys, dialect.nodes); nodes > 0 && facts.total == 0) facts.nodes = nodes;
   if (const int gpus = number_of(keys, dialect.gpus); gpus > 0 && facts.total == 0) {
-    if (facts.nodes == 0) facts.nodes = 1;
+    // One node is the default, but no job whose degrees ask for more: how many there are is left to who asks.
+    const auto degree = [&](std::string_view flag) {
+      return std::clamp<std::int64_t>(args.integer(flag, 1), 1, 1 << 12);
+    };
+    const bool fits = degree("tensor-model-parallel-size") * degree("pipeline-model-parallel-size") *
+                          degree("context-parallel-size") <=
+                      gpus;
+    if (facts.nodes == 0 && fits) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     facts.gpus_where = keys.find(dialect.gpus)->second.where;
   }

@@ -126,4 +126,17 @@ TEST_CASE("a program's own names for adapters and recomputation count, and what 
   CHECK(names(open.unused, "lora_r"));
 }
 
+TEST_CASE("GPUs of a node alone are no job's whose degrees take more") {
+  const std::string text =
+      "trainer:\n  devices: 8\n  precision: bf16\nexp_manager:\n  name: x\nmodel:\n  micro_batch_size: 1\n  "
+      "global_batch_size: 64\n"
+      "  tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 4\n  encoder_seq_length: 2048\n"
+      "  max_position_embeddings: 2048\n  num_layers: 8\n  hidden_size: 1024\n  num_attention_heads: 16\n"
+      "  ffn_hidden_size: 4096\n  mcore_gpt: true\n";
+  CHECK(job_of("n.yaml", text).gpus == 0);
+  CHECK(job_of("n.yaml", replaced(text, "pipeline_model_parallel_size: 4", "pipeline_model_parallel_size: 2")).gpus ==
+        8);
+  CHECK(job_of("n.yaml", replaced(text, "devices: 8", "devices: 8\n  num_nodes: 4")).gpus == 32);
+}
+
 }  // namespace plan
