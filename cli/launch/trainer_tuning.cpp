@@ -112,14 +112,16 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
       const std::string word = lowered(settings.text(key).value_or("false"));
       return {word == "true" || word == "1" ? "lora" : "full", key};
     }
-  // A program's own name for it: `--use_peft_lora True`, `--enable_lora`.
+  // A program's own name for it: `--use_peft_lora True`, `--enable_lora`, `--use_qlora 1`.
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
+    const std::string word = lowered(setting.value);
     const bool names = key.starts_with("args.") && (key.find("lora") != key.npos || key.find("peft") != key.npos);
-    if (!names || setting.list || lowered(setting.value) != "true" || key.find("qlora") != key.npos) continue;
+    if (!names || setting.list || (word != "true" && word != "1" && word != "yes")) continue;
     const bool switches = key.starts_with("args.use_") || key.starts_with("args.enable_") || key.ends_with("_enable") ||
                           key.ends_with("_enabled") || key == "args.peft";
-    if (switches && key != "args.use_rslora" && key != "args.use_dora") return {"lora", std::string(key)};
+    if (switches && key != "args.use_rslora" && key != "args.use_dora")
+      return {key.find("qlora") != key.npos ? "qlora" : "lora", std::string(key)};
   }
   return {tool.adapters ? "lora" : "", ""};
 }

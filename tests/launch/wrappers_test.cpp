@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/format.hpp"
 #include "cli/launch/launch.hpp"
 #include "planner/plan.hpp"
 #include "small_files.hpp"
@@ -124,6 +125,7 @@ TEST_CASE("a program's own names for adapters and recomputation count, and what 
   const LaunchJob open = job_of("open.sh", replaced(text, "--use_peft_lora True", ""));
   CHECK(open.training->task != Task::Lora);
   CHECK(names(open.unused, "lora_r"));
+  CHECK(job_of("q.sh", replaced(text, "--use_peft_lora True", "--use_qlora 1")).training->task == Task::Qlora);
 }
 
 TEST_CASE("GPUs of a node alone are no job's whose degrees take more") {
@@ -133,10 +135,12 @@ TEST_CASE("GPUs of a node alone are no job's whose degrees take more") {
       "  tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 4\n  encoder_seq_length: 2048\n"
       "  max_position_embeddings: 2048\n  num_layers: 8\n  hidden_size: 1024\n  num_attention_heads: 16\n"
       "  ffn_hidden_size: 4096\n  mcore_gpt: true\n";
-  CHECK(job_of("n.yaml", text).gpus == 0);
-  CHECK(job_of("n.yaml", replaced(text, "pipeline_model_parallel_size: 4", "pipeline_model_parallel_size: 2")).gpus ==
-        8);
-  CHECK(job_of("n.yaml", replaced(text, "devices: 8", "devices: 8\n  num_nodes: 4")).gpus == 32);
+  LaunchContext llama;
+  llama.model = model_named("llama3-8b")->model;
+  CHECK(job_of("n.yaml", text, llama).gpus == 0);
+  CHECK(job_of("n.yaml", replaced(text, "pipeline_model_parallel_size: 4", "pipeline_model_parallel_size: 2"), llama)
+            .gpus == 8);
+  CHECK(job_of("n.yaml", replaced(text, "devices: 8", "devices: 8\n  num_nodes: 4"), llama).gpus == 32);
 }
 
 }  // namespace plan
