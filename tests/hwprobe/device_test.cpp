@@ -318,12 +318,16 @@ TEST_CASE("what one rank or one operation cannot do is skipped with its words, a
       {"fail_kernel=9grad_norm", "kernel grad_norm", "no kernel image is available"},
       {"wrong=1:all_gather", "all_gather", "GPU 1): a small call of it gave"},
       {"wrong=0:all_to_all", "all_to_all", "GPU 0): a small call of it gave"},
+      {"fail_gemm=1:4096", "gemm ", "GPU 1): "},
+#ifdef ANSWERING_CUDNN
+      {"fail_attention=1:1", "attention", "GPU 1): "},
+#endif
       {"wrong_gemm=1:1", "gemm ", "GPU 1): results differ from a sum in fp32"},
       {"no_blas=1", "gemm ", std::string(kBlas) + " does not start"},
   };
   for (const auto& c : cases) {
     CAPTURE(c.answers);
-    const bool compute = std::string_view(c.what) == "gemm ";
+    const bool compute = std::string_view(c.what) == "gemm " || std::string_view(c.what) == "attention";
     const Outcome done = bench.run(
         c.answers, compute ? Bench::probe() + "--dtypes bf16 --budget 20s --quiet" : bench.rest() + "--quiet", gpus(2));
     CAPTURE(done.err);
@@ -338,6 +342,40 @@ TEST_CASE("what one rank or one operation cannot do is skipped with its words, a
     fs::remove(bench.folder / "out.yaml");
   }
 }
+
+TEST_CASE("a slow rank is named, and its times are those of all") {
+  const Bench bench;
+  const Outcome done = bench.run("slow=1:1.2", Bench::probe() + "--dtypes bf16 --budget 20s --quiet", gpus(2));
+  CAPTURE(done.err);
+  REQUIRE(done.status == 0);
+  REQUIRE(done.profile.has_value());
+  bool named = false;
+  for (const ProfileWarning& w : done.profile->warnings)
+    named = named || (w.code == "SLOW_GPU" && w.where.find("GPU 1") != std::string::npos);
+  CHECK(named);
+  REQUIRE_FALSE(done.profile->gemm.empty());
+  for (const ProfileGemm& gemm : done.profile->gemm)
+    for (const GemmPoint& p : gemm.grid) {
+      const double out = gemm.orientation == Orientation::WeightGrad ? 4 : 2;
+      const double bytes = 2 * (p.m * p.k + p.n * p.k) + out * p.m * p.n;
+      CHECK_WITHIN(p.us * 1e-6, 1.2 * truth::gemm_seconds(p.m, p.n, p.k, bytes, 1));
+    }
+}
+
+#ifdef ANSWERING_AMD
+TEST_CASE("attention is left out by its reason, since there is no library to measure it through") {
+  const Bench bench;
+  const Outcome done = bench.run("", Bench::probe() + "--dtypes bf16 --budget 20s --quiet", gpus(2));
+  REQUIRE(done.profile.has_value());
+  CHECK(done.status == 0);
+  CHECK(done.profile->attention.empty());
+  bool said = false;
+  for (const ProfileSkip& skip : done.profile->skipped)
+    said = said || (skip.what.starts_with("attention") &&
+                    skip.reason == "attention is measured through cuDNN, which AMD's GPUs do not have");
+  CHECK(said);
+}
+#endif
 
 TEST_CASE("a lost GPU, a rank that ends while another's abort hangs, an interrupt: the rest is written, soon") {
   const Bench bench;
@@ -358,8 +396,9 @@ TEST_CASE("a lost GPU, a rank that ends while another's abort hangs, an interrup
   CHECK(hangs.ledger.find("an abort hangs") != std::string::npos);
   CHECK(hangs.seconds < 200);
   // One rank is told, as a scheduler does, or all of them at once, as a terminal does.
-  for (const auto& [start, stop] :
+  for (const auto& way :
        {std::pair{"", "kill -INT $probe"}, std::pair{"setsid ", "bash -c \"kill -INT -- -$probe\""}}) {
+    const std::string start = way.first, stop = way.second;
     fs::remove(bench.folder / "out.yaml");
     const Outcome told = bench.run("",
                                    start + Bench::probe() +

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# sanitize.sh [readers|fuzz|tests|thread]...: builds with clang's sanitizers in build-sanitize, runs there, and fails at
-# the first report of any process. Memory, leaks and undefined behaviour: `readers`, over what reads files and every
-# kept input; `fuzz`, over ten seconds of made-up input a reader; `tests`, over every test. `thread`: races, over the tests
-# and commands that have threads.
+# sanitize.sh [readers|device|fuzz|tests|thread]...: builds with clang's sanitizers in build-sanitize, runs there, and
+# fails at the first report of any process. Memory, leaks and undefined behaviour: `readers`, over what reads files and
+# every kept input; `device`, over the probe with the plugin's own code on the device that answers; `fuzz`, over ten
+# seconds of made-up input a reader; `tests`, over every test. `thread`: races, over the tests and commands that have
+# threads.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 [ $# -gt 0 ] || set -- tests fuzz thread
@@ -29,6 +30,17 @@ readers() {  # with what libFuzzer needs, so that one build is enough
   local programs=(presets hwprobe acceptance fuzz_corpus)
   build address "-DPLAN_FUZZ=ON -DPLAN_HOT=-O1" plan_fuzz "${programs[@]/#/test_}" &&
     (IFS='|' && PLAN_TEST_SCALE=${PLAN_TEST_SCALE:-0.1} ctest --test-dir "$root/address" --parallel "$(nproc)" --output-on-failure -R "^(${programs[*]})$")
+}
+
+# The sources are the same for both makers, and those for AMD need nothing that Debian does not have. Eight ranks and
+# whole profiles take ten minutes: `tests` has them.
+device() {
+  local options="-DPLAN_FUZZ=ON -DPLAN_HOT=-O1"
+  build address "$options" plan || return
+  grep -q test_probe_device_hip "$root/address/build.ninja" ||
+    { echo "skipped: the plugin's own code needs HIP to be compiled: see hwprobe/hip/find.cmake"; return 0; }
+  build address "$options" test_probe_device_hip &&
+    "$root/address/tests/hwprobe/test_probe_device_hip" -tce='every figure of several*,two nodes*,a fabric*,half the*'
 }
 
 tests() {  # a tenth of the random problems: each takes some twenty times as long
