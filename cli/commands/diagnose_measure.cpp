@@ -126,6 +126,24 @@ void printed_evidence(const Args& args, const DiagnosisReport& report, std::vect
   }
 }
 
+/// A trace without its end holds whole steps where they are marked, or where the log says how long one is.
+Errors without_end(const std::vector<Trace>& traces, DiagnosisReport& report) {
+  Errors errors;
+  for (const Trace& trace : traces) {
+    if (trace.cut.empty()) continue;
+    if (trace.steps.empty() && !report.step)
+      errors.push_back({"cut_trace",
+                        fmt::format("{} has no end ({}), and no mark of a whole step before it", trace.file, trace.cut),
+                        {},
+                        {"give the log of the run, whose step time divides the trace, with `--log`"},
+                        {trace.file, 0, 0, 1, {}}});
+    else
+      report.notes.push_back(
+          {"cut_trace", fmt::format("{} has no end ({}): what stands before it is compared", trace.file, trace.cut)});
+  }
+  return errors;
+}
+
 /// Traces of ranks: the first one's times are compared, and the others say whether it stands for them.
 void take_traces(const std::vector<Trace>& traces, DiagnosisReport& report, std::vector<Evidence>& evidence) {
   for (const Trace& trace : traces) {
@@ -165,6 +183,7 @@ Errors read_files(const Args& args, DiagnosisReport& report, std::vector<Evidenc
     take(read_traces(file), [&](std::vector<Trace>& ranks) {
       traces.insert(traces.end(), std::make_move_iterator(ranks.begin()), std::make_move_iterator(ranks.end()));
     });
+  if (errors.empty()) errors = without_end(traces, report);
   if (errors.empty() && !traces.empty()) take_traces(traces, report, evidence);
   return errors;
 }

@@ -238,6 +238,7 @@ Result<Trace> read_kineto(const std::string& path) {
                  {},
                  {"profile with ProfilerActivity.CUDA, and for long enough to hold a whole step"},
                  place});
+  if (!whole) trace.cut = in.error();
   std::stable_sort(trace.kernels.begin(), trace.kernels.end(),
                    [](const TraceKernel& a, const TraceKernel& b) { return a.start < b.start; });
   return trace;

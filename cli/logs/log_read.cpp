@@ -4,12 +4,16 @@
 #include "cli/logs/log_read.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
+#include <istream>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "cli/logs/log_keys.hpp"
@@ -290,6 +294,12 @@ MeasuredLog LogReader::finish() && {
 }
 
 void LogReader::take_bytes(std::string_view bytes) {
+  // What frameworks print of steps is ASCII: in UTF-16, as PowerShell redirects it, every other byte of it is 0.
+  std::string letters;
+  if (bytes.find('\0') != std::string_view::npos) {
+    std::copy_if(bytes.begin(), bytes.end(), std::back_inserter(letters), [](char c) { return c != '\0'; });
+    bytes = letters;
+  }
   while (!bytes.empty()) {
     const std::size_t end = bytes.find_first_of("\n\r");  // progress bars rewrite their line
     const std::string_view piece = bytes.substr(0, end);
@@ -302,11 +312,11 @@ void LogReader::take_bytes(std::string_view bytes) {
   }
 }
 
-Result<MeasuredLog> read_log(std::istream& in, const std::string& file) {
-  LogReader reader(file);
-  std::array<char, 1 << 16> buffer{};
-  while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0)
-    reader.take_bytes({buffer.data(), static_cast<std::size_t>(in.gcount())});
+namespace {
+
+constexpr std::size_t kPiece = 1 << 16;
+
+Result<MeasuredLog> finished(LogReader&& reader, const std::string& file) {
   MeasuredLog log = std::move(reader).finish();
   if (log.dialect.empty() && !log.out_of_memory) {
     std::string known;
@@ -322,10 +332,27 @@ Result<MeasuredLog> read_log(std::istream& in, const std::string& file) {
   return log;
 }
 
+}  // namespace
+
+Result<MeasuredLog> read_log(std::istream& in, const std::string& file) {
+  LogReader reader(file);
+  std::array<char, kPiece> buffer{};
+  while (in.read(buffer.data(), buffer.size()) || in.gcount() > 0)
+    reader.take_bytes({buffer.data(), static_cast<std::size_t>(in.gcount())});
+  return finished(std::move(reader), file);
+}
+
 Result<MeasuredLog> read_log(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail({"cannot_read", fmt::format("{} cannot be opened", path), {}, {}, {path, 0, 0, 1, {}}});
-  return read_log(in, path);
+  std::error_code status;
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(
+      std::filesystem::is_directory(path, status) ? nullptr : gzopen(path.c_str(), "rb"), gzclose);
+  if (in == nullptr)
+    return fail({"cannot_read", fmt::format("{} cannot be opened", path), {}, {}, {path, 0, 0, 1, {}}});
+  LogReader reader(path);
+  std::array<char, kPiece> buffer{};
+  for (int n = 0; (n = gzread(in.get(), buffer.data(), buffer.size())) > 0;)  // as it is where nothing is compressed
+    reader.take_bytes({buffer.data(), static_cast<std::size_t>(n)});
+  return finished(std::move(reader), path);
 }
 
 }  // namespace plan

@@ -133,6 +133,28 @@ TEST_CASE("diagnose: a trace splits the step") {
   CHECK((first == "slow_rank" || second == "slow_rank" || first == "network_slow"));
 }
 
+TEST_CASE("diagnose: a trace without its end counts where whole steps are known, and says so") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"];
+  const std::string kernel =
+      fmt::format(R"({{"ph":"X","cat":"kernel","name":"nvjet_gemm","ts":1,"dur":{}}},)", step * 9e5);
+  const std::string mark =
+      fmt::format(R"({{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":{}}},)", step * 1e6);
+  const std::string bare = folder.write("bare.json", "{\"traceEvents\":[" + kernel + kernel.substr(0, 20));
+  const std::string marked = folder.write("marked.json", "{\"traceEvents\":[" + mark + kernel + kernel.substr(0, 20));
+  const Answer refused = run(with_job({"diagnose", "--trace", bare}));
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("bare.json") != std::string::npos);
+  CHECK(refused.err.find("--log") != std::string::npos);
+  const auto said = [](const Json& json) {
+    for (const Json& note : json["notes"])
+      if (note["code"] == "cut_trace") return true;
+    return false;
+  };
+  CHECK(said(diagnosed({"--trace", marked})));
+  CHECK(said(diagnosed({"--trace", bare, "--log", folder.write("a.log", megatron_log(step))})));
+}
+
 TEST_CASE("diagnose: memory that ran out, and what would explain it") {
   const TemporaryFolder folder;
   const Answer answer = run(with_job(

@@ -2,6 +2,7 @@
 // made of random bytes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <functional>
@@ -264,6 +265,38 @@ TEST_CASE("a log may be cut anywhere") {
       if (!log) CHECK(log.error().front().code == "no_steps");
     }
   }
+}
+
+TEST_CASE("a log means the same compressed, in UTF-16 of either order, with a mark of UTF-8, and with zeros in it") {
+  const TemporaryFolder folder;
+  for (const Dialect& dialect : kDialects) {
+    CAPTURE(std::string(dialect.name));
+    std::string text;
+    for (int i = 1; i <= 30; ++i) text += dialect.line(i, 2.5, 20) + "\n";
+    const auto wide = [&](bool little) {
+      std::string out = little ? "\xff\xfe" : "\xfe\xff";
+      for (const char c : text) out += little ? std::string{c, '\0'} : std::string{'\0', c};
+      return out;
+    };
+    const Result<MeasuredLog> plain = read_log(folder.write("plain.log", text));
+    REQUIRE(plain.has_value());
+    const gzFile zipped = gzopen(folder.at("zipped.log").c_str(), "wb");
+    gzwrite(zipped, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(zipped);
+    for (const std::string& path :
+         {folder.write("little.log", wide(true)), folder.write("big.log", wide(false)), folder.at("zipped.log"),
+          folder.write("mark.log", "\xef\xbb\xbf" + text), folder.write("zeros.log", std::string(4096, '\0') + text)}) {
+      CAPTURE(path);
+      const Result<MeasuredLog> same = read_log(path);
+      REQUIRE(same.has_value());
+      CHECK(same->dialect == plain->dialect);
+      const Series *read = same->find(dialect.speed), *wanted = plain->find(dialect.speed);
+      REQUIRE(read != nullptr);
+      CHECK(steady(*read).median == doctest::Approx(steady(*wanted).median));
+      CHECK(steady(*read).used == steady(*wanted).used);
+    }
+  }
+  CHECK(read_log(folder.path().string()).error().front().code == "cannot_read");
 }
 
 TEST_CASE("random bytes and endless lines are no steps") {
