@@ -318,7 +318,7 @@ TEST_CASE("what one rank or one operation cannot do is skipped with its words, a
       {"fail_kernel=9grad_norm", "kernel grad_norm", "no kernel image is available"},
       {"wrong=1:all_gather", "all_gather", "GPU 1): a small call of it gave"},
       {"wrong=0:all_to_all", "all_to_all", "GPU 0): a small call of it gave"},
-      {"fail_gemm=1:4096", "gemm ", "GPU 1): "},
+      {"fail_gemm=1:2048", "gemm ", "GPU 1): "},
 #ifdef ANSWERING_CUDNN
       {"fail_attention=1:1", "attention", "GPU 1): "},
 #endif
