@@ -67,6 +67,21 @@ struct Mfu {
 
 enum class Fits { Yes, AtRisk, No };
 
+/// A run of neighbouring stages on one kind of GPU, of a job that has several.
+struct PoolRun {
+  int pool = 0;  ///< which of Problem::pools
+  std::string gpu{};
+  int gpus = 0;
+  Layout layout{};           ///< of this run: `pp` its stages, `chunk_layers` their layers
+  int first_stage = 0;       ///< in the whole pipeline
+  Bytes capacity{}, peak{};  ///< of one of its GPUs
+  Bytes peak_low{}, peak_high{};
+  int peak_stage = 0;  ///< in the whole pipeline
+  Fits fits = Fits::No;
+  Seconds busy{};         ///< of a step, on its busiest stage
+  double idle_ratio = 0;  ///< of the step, in which a GPU of this run waits for others, on average
+};
+
 struct Estimate {
   Layout layout{};
   std::int64_t micro_batches = 0;
@@ -82,6 +97,7 @@ struct Estimate {
   Fits fits = Fits::No;
   std::vector<StageMemory> stages{};
   std::vector<Communication> communication{};
+  std::vector<PoolRun> runs{};  ///< front to back; none: all GPUs are alike, and `layout` says all
 };
 
 /// The rate that MFU counts against: the dense peak of the 16-bit type, also when training in fp8.

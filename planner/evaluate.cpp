@@ -77,7 +77,10 @@ void Evaluator::find_placement(const Layout& layout) {
   auto placement = std::make_unique<Placement>();
   placement->pp = layout.pp, placement->shape = shape;
   placement->vp = layout.chunk_layers.empty() ? layout.vp : -1;  // given by hand: not to be found again
-  placement->stages = plan_stages(problem_, costs_, layout);
+  std::vector<int> cell_of_rank;
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell)
+    cell_of_rank.insert(cell_of_rank.end(), static_cast<std::size_t>(cells_[cell].stages), static_cast<int>(cell));
+  placement->stages = plan_stages(problem_, costs_, layout, cell_of_rank);
   placement->segments = segments_of(placement->stages);
   for (const StageContent& content : placement->stages.contents) {
     double layers = 0;
@@ -101,10 +104,11 @@ void Evaluator::place(const Layout& layout) {
   find_placement(layout);
   stage_costs_.clear();
   for (const StageContent& content : stages().contents) stage_costs_.push_back(stage_cost(content));
-  if (const HopsOf now{layout.pp, layout.dp, layout.order}; !(hops_of_ == now))
+  if (const HopsOf now{layout.pp, layout.dp, layout.order}; cells_.empty() && !(hops_of_ == now))
     hops_ = hand_overs(problem_, layout), hops_of_ = now;
-  if (world_ != layout.world()) {
-    world_ = layout.world();
+  const int world = cells_.empty() ? layout.world() : problem_.gpus;
+  if (world_ != world) {
+    world_ = world;
     straggler_ = problem_.cluster.calibration.jitter * slowest_of(world_);
   }
 }
@@ -122,12 +126,13 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
   const Offload& offload = problem_.training.offload;
   if (!offload.activations()) return;
   double bytes = 0, layers = 0;
-  for (int kind = 0; kind < costs_.kinds(); ++kind) {
+  const CostModel& costs = costs_of(content);
+  for (int kind = 0; kind < costs.kinds(); ++kind) {
     const double count = content.layers_of_kind[static_cast<std::size_t>(kind)];
-    bytes += visits * count * costs_.layer(kind).offloaded, layers += count;
+    bytes += visits * count * costs.layer(kind).offloaded, layers += count;
   }
   if (offload.layers > 0 && layers > 0) bytes *= std::min(1.0, offload.layers / layers);
-  const BytesPerSecond link = problem_.cluster.gpu.host_link;
+  const BytesPerSecond link = problem_of(content).cluster.gpu.host_link;
   sum.forward.compute += offload_stall(bytes, link, sum.forward.total());
   sum.backward_input.compute += offload_stall(bytes, link, sum.backward_input.total() + sum.backward_weight.total());
 }
@@ -135,13 +140,14 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
 StageCost Evaluator::stage_cost(const StageContent& content) const {
   // A DualPipe rank holds two stages but each micro-batch meets one of them.
   const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
+  const CostModel& costs = costs_of(content);
   StageCost sum;
-  for (int kind = 0; kind < costs_.kinds(); ++kind)
+  for (int kind = 0; kind < costs.kinds(); ++kind)
     if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
-      add_block(sum, costs_.layer(kind), visits * count);
+      add_block(sum, costs.layer(kind), visits * count);
   const bool spread = problem_.training.stack.vocab_barriers > 0;
-  if (spread || content.embedding) add_block(sum, costs_.embedding(), spread ? visits / layout_.pp : visits);
-  if (spread || content.head) add_block(sum, costs_.head(), spread ? visits / layout_.pp : visits);
+  if (spread || content.embedding) add_block(sum, costs.embedding(), spread ? visits / layout_.pp : visits);
+  if (spread || content.head) add_block(sum, costs.head(), spread ? visits / layout_.pp : visits);
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0)
     sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
   add_host_copies(sum, content, visits);
@@ -155,19 +161,22 @@ Phase Evaluator::recompute_cost(const StageContent& content, const Recompute& ch
   for (const int count : content.layers_of_kind) layers += count;
   const double covered = static_cast<double>(recomputed_layers(choice, layout_.vp, layers)) / std::max(1, layers);
   const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
-  for (int kind = 0; kind < costs_.kinds(); ++kind) {
+  const CostModel& costs = costs_of(content);
+  for (int kind = 0; kind < costs.kinds(); ++kind) {
     const int count = content.layers_of_kind[static_cast<std::size_t>(kind)];
     if (count == 0) continue;
     sum += visits * count *
-           (choice.kind == RecomputeKind::Full ? covered * costs_.full_recompute(kind)
-                                               : costs_.selective_recompute(kind, choice.modules));
+           (choice.kind == RecomputeKind::Full ? covered * costs.full_recompute(kind)
+                                               : costs.selective_recompute(kind, choice.modules));
   }
   return sum;
 }
 
 double Evaluator::start_recompute(const Recompute& choice) {
-  for (std::size_t i = 0; i < stage_costs_.size(); ++i)
-    stage_costs_[i].recompute = recompute_cost(stages().contents[i], choice);
+  for (std::size_t i = 0; i < stage_costs_.size(); ++i) {
+    const StageContent& content = stages().contents[i];
+    stage_costs_[i].recompute = recompute_cost(content, recompute_of(content, choice));
+  }
   double slowest = -1;
   for (const Segment& segment : placement_->segments)
     if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
@@ -244,7 +253,10 @@ double Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) c
   std::int64_t peak = 0;
   for (const Segment& holder : placement_->holders) {
     const StageContent& content = stages().contents[static_cast<std::size_t>(holder.content)];
-    peak = std::max(peak, memory.stage(layout, holder.first, content, held_by(holder.first)).total().value);
+    peak = std::max(peak, memory_of(content, memory)
+                              .stage(layout_of(content, layout), holder.first, content, held_by(holder.first))
+                              .total()
+                              .value);
   }
   return static_cast<double>(peak);
 }

@@ -106,6 +106,16 @@ struct Placement {
   std::vector<Segment> holders{};
 };
 
+/// A run of neighbouring pipeline stages on one kind of GPU with a strategy of its own. The layout is that of the run
+/// but for the pipeline (pp, vp, schedule, chunk_layers), which is the whole one.
+struct Cell {
+  const Problem* problem = nullptr;  ///< of the run's own cluster
+  const CostModel* costs = nullptr;
+  const MemoryModel* memory = nullptr;
+  Layout layout{};
+  int stages = 1;
+};
+
 /// Evaluates layouts that share a split, in the order in which a search chooses: first where the layers
 /// stand, then what is recomputed, then how states are sharded. Each step reuses the ones before it.
 /// Holds scratch space: one per thread.
@@ -114,6 +124,11 @@ class Evaluator {
   /// `known` may hold the times of messages of other layouts of the problem.
   Evaluator(const Problem& problem, const CostModel& costs, PassTimes* known = nullptr)
       : problem_(problem), costs_(costs), known_(known) {}
+  /// A pipeline of several cells, front to back, with the given hand-overs between its stages. Of `problem` counts what
+  /// is common to all of them; its cluster prices what goes from one to another. What place() and others take as the
+  /// layout is the first cell's.
+  Evaluator(const Problem& problem, std::span<const Cell> cells, Hops hops)
+      : problem_(problem), costs_(*cells.front().costs), cells_(cells), hops_(std::move(hops)) {}
 
   /// Fixes pp, vp, schedule, dp and the placement of layers; nothing recomputed yet.
   void place(const Layout& layout);
@@ -147,9 +162,9 @@ class Evaluator {
   ShardingMessages sharding_messages(const Layout& layout, const MemoryModel& memory,
                                      const StageContent& content) const;
   /// Seconds of one pass of a message, all siblings of its group at once.
-  double pass_time(const ShardingMessage& message) const {
-    if (known_ == nullptr) return pass_seconds(message);
-    return known_->of(message, [&] { return pass_seconds(message); });
+  double pass_time(const ShardingMessage& message, const StageContent& content) const {
+    if (known_ == nullptr) return pass_seconds(message, content);
+    return known_->of(message, [&] { return pass_seconds(message, content); });
   }
 
   /// Seconds per step, for the placement and recomputation fixed before.
@@ -176,6 +191,25 @@ class Evaluator {
     bool operator==(const HopsOf&) const = default;
   };
 
+  /// What a stage's own cell says, where there are several.
+  const Cell* cell_of(const StageContent& content) const {
+    return cells_.empty() ? nullptr : &cells_[static_cast<std::size_t>(content.cell)];
+  }
+  const Problem& problem_of(const StageContent& content) const {
+    return cells_.empty() ? problem_ : *cell_of(content)->problem;
+  }
+  const CostModel& costs_of(const StageContent& content) const {
+    return cells_.empty() ? costs_ : *cell_of(content)->costs;
+  }
+  const Layout& layout_of(const StageContent& content, const Layout& layout) const {
+    return cells_.empty() ? layout : cell_of(content)->layout;
+  }
+  const MemoryModel& memory_of(const StageContent& content, const MemoryModel& memory) const {
+    return cells_.empty() ? memory : *cell_of(content)->memory;
+  }
+  const Recompute& recompute_of(const StageContent& content, const Recompute& choice) const {
+    return cells_.empty() ? choice : cell_of(content)->layout.recompute;
+  }
   int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void set_base();
@@ -190,16 +224,19 @@ class Evaluator {
     return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);
   }
   void fill_memory(Estimate& estimate, const MemoryModel& memory) const;
+  void fill_runs(Estimate& estimate) const;
+  double recomputed_per_token(const Layout& layout) const;
   void report_layers(Estimate& estimate) const;
   void report_pipeline(Estimate& estimate) const;
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                         std::span<const DataParallel> prices) const;
 
-  double pass_seconds(const ShardingMessage& message) const;
+  double pass_seconds(const ShardingMessage& message, const StageContent& content) const;
 
   const Problem& problem_;
   const CostModel& costs_;
-  PassTimes* known_;
+  PassTimes* known_ = nullptr;
+  std::span<const Cell> cells_{};  ///< none: all stages are alike
   Layout layout_{};
   Pipeline pipeline_{};
   std::vector<std::unique_ptr<Placement>> placements_{};  ///< all that were asked for

@@ -11,13 +11,7 @@
 namespace plan {
 namespace {
 
-/// Seconds of one micro-batch: no recomputation, expert exchange hidden wherever some schedule could hide it.
-double least_work(const LayerCost& cost) {
-  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
-  return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
-}
-
-/// The same with nothing beside it.
+/// Seconds of one micro-batch with nothing beside it.
 double work_alone(const LayerCost& cost) { return (cost.forward + cost.backward_input + cost.backward_weight).total(); }
 
 /// A rank that holds the whole model.
@@ -71,6 +65,11 @@ void keep_least(std::vector<T>& all, const Parts& parts) {
 }
 
 }  // namespace
+
+double least_work(const LayerCost& cost) {
+  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
+  return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
+}
 
 /// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
 /// of the ranks behind it each may hold one too many of those that were left.

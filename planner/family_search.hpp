@@ -16,6 +16,10 @@
 
 namespace plan {
 
+/// Seconds of one micro-batch through a layer: no recomputation, expert exchange hidden wherever some schedule could
+/// hide it.
+[[nodiscard]] double least_work(const LayerCost& cost);
+
 /// Seconds that no layout of a family beats.
 struct LeastTime {
   double any = 0;          ///< of a step, under every schedule

@@ -114,8 +114,10 @@ int Evaluator::expert_layers(const StageContent& content) const {
   return layers;
 }
 
-double Evaluator::pass_seconds(const ShardingMessage& message) const {
-  const Cluster& cluster = problem_.cluster;
+double Evaluator::pass_seconds(const ShardingMessage& message, const StageContent& content) const {
+  // A table that both ends of the pipeline hold goes from the first cell to the last.
+  const Cluster& cluster =
+      message.what == ShardingMessage::What::Table ? problem_.cluster : problem_of(content).cluster;
   const bool inside = message.group.inside(cluster.scale_up_size()) == message.group.size;
   const auto time = [&](double bytes) {
     return collective_time(cluster, message.op, bytes, message.group).value /
@@ -126,14 +128,15 @@ double Evaluator::pass_seconds(const ShardingMessage& message) const {
 
 DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {
   const Training& training = problem_.training;
-  const Gpu& gpu = problem_.cluster.gpu;
+  const Cluster& cluster = problem_of(content).cluster;
+  const Gpu& gpu = cluster.gpu;
   DataParallel price;
   const ShardingMessages messages = sharding_messages(layout, memory, content);
   for (const ShardingMessage& message : messages) {
     double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
                   : message.what == ShardingMessage::What::Gather ? price.gather
                                                                   : price.table;
-    sum += pass_time(message);
+    sum += pass_time(message, content);
   }
   const StageSums sums = memory.sums(content);
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
@@ -152,7 +155,7 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
   }
   // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
   const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
-  price.optimizer = memory_bound_time(gpu, bytes, 20).value / problem_.cluster.calibration.memory_bound;
+  price.optimizer = memory_bound_time(gpu, bytes, 20).value / cluster.calibration.memory_bound;
   if (offload.optimizer > 0 && gpu.host_link.value > 0)
     price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
   return price;
@@ -161,7 +164,8 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
 void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
                                std::vector<DataParallel>& prices) const {
   prices.clear();
-  for (const StageContent& content : stages().contents) prices.push_back(price(layout, memory, content));
+  for (const StageContent& content : stages().contents)
+    prices.push_back(price(layout_of(content, layout), memory_of(content, memory), content));
 }
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
@@ -197,11 +201,12 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const auto content = static_cast<std::size_t>(segment.content);
     const StageCost& cost = stage_costs_[content];
     const DataParallel& price = prices[content];
+    const Layout& own = layout_of(stages().contents[content], layout);
     worst.optimizer = std::max(worst.optimizer, price.optimizer);
     worst.table = std::max(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
-    if (layout.zero == 3) {
+    if (own.zero == 3) {
       worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content],
-                                                                    layout.recompute.kind == RecomputeKind::Full));
+                                                                    own.recompute.kind == RecomputeKind::Full));
       continue;
     }
     // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline:
@@ -209,7 +214,7 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const double backward = cost.backward(), forward = cost.forward.total();
     const double reduce_slack = segment.first == 0 ? 0.9 * last * backward : before_backward;
     const double gather_slack = segment.first == 0 ? 0.9 * last * forward : before_forward;
-    const double repeated = layout.zero == 2 && !stack.reduces_once
+    const double repeated = own.zero == 2 && !stack.reduces_once
                                 ? (passes_ - 1) * std::max(tax * price.reduce, price.reduce - backward)
                                 : 0;
     worst.reduce =

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -23,6 +25,15 @@ std::string recompute_words(const Recompute& recompute, int vp) {
 }  // namespace
 
 std::string axes_text(const Estimate& estimate, bool moe) {
+  if (!estimate.runs.empty()) {  // one after the other, as the stages stand
+    std::string text;
+    for (const PoolRun& run : estimate.runs) {
+      Estimate one;
+      one.layout = run.layout, one.micro_batches = estimate.micro_batches;
+      text += fmt::format("{}{} x {}: {}", text.empty() ? "" : "\n  ", run.gpus, run.gpu, axes_text(one, moe));
+    }
+    return text;
+  }
   const Layout& layout = estimate.layout;
   std::string text = fmt::format("tp {}   cp {}", layout.tp, layout.cp);
   if (layout.cp > 1) text += fmt::format(" ({})", name(layout.cp_kind));
@@ -36,6 +47,15 @@ std::string axes_text(const Estimate& estimate, bool moe) {
 
 std::vector<std::string> choices(const Problem& problem, const Estimate& estimate) {
   const Layout& layout = estimate.layout;
+  const bool mixed = std::any_of(estimate.runs.begin(), estimate.runs.end(), [&](const PoolRun& run) {
+    return run.layout.zero != layout.zero || run.layout.shard != layout.shard ||
+           run.layout.sequence_parallel != layout.sequence_parallel || !(run.layout.recompute == layout.recompute);
+  });
+  if (mixed) {
+    std::vector<std::string> out;
+    for (const PoolRun& run : estimate.runs) out.push_back(fmt::format("{}: {}", run.gpu, layout_flag(run.layout)));
+    return out;
+  }
   std::string zero = fmt::format("zero {}", layout.zero);
   if (layout.shard > 0) zero += fmt::format(" over {}", layout.shard);
   std::vector<std::string> out = {zero};

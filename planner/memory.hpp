@@ -58,7 +58,8 @@ struct StageContent {
   std::array<int, kMaxLayerKinds> layers_of_kind{};  ///< indexed by model kind
   bool embedding = false;
   bool head = false;
-  int mtp = 0;  ///< multi-token prediction modules
+  int mtp = 0;   ///< multi-token prediction modules
+  int cell = 0;  ///< of a pipeline whose stages differ in strategy or GPU (planner/evaluate.hpp, Cell)
   bool operator==(const StageContent&) const = default;
 };
 

@@ -8,9 +8,11 @@
 #include "formulas/names.hpp"
 #include "planner/advice.hpp"
 #include "planner/choice.hpp"
+#include "planner/hardware_notes.hpp"
 #include "planner/memory.hpp"
 #include "planner/nearest.hpp"
 #include "planner/physics.hpp"
+#include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -28,7 +30,9 @@ std::string coverage(const Cluster& cluster) {
   return text;
 }
 
-std::vector<Note> notes(const Problem& problem, bool at_risk) {
+}  // namespace
+
+std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
   std::vector<Note> list;
   const Gpu& gpu = problem.cluster.gpu;
   if (!problem.cluster.measured_parts.empty())
@@ -62,6 +66,8 @@ std::vector<Note> notes(const Problem& problem, bool at_risk) {
         {"memory_at_risk", "nothing fits for certain: the interval of the peak reaches past the GPU's memory"});
   return list;
 }
+
+namespace {
 
 /// Says so where the framework that runs the plan is not one of those whose software the figures would be of.
 void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
@@ -122,6 +128,7 @@ void weigh(Plan& plan, const SearchResult& result) {
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
+  if (!problem.pools.empty()) return search_pooled(problem);
   const RunnableSearch found = find_on_at_most(problem);
   const SearchResult& result = found.result;
   if (result.ranking.best().empty()) return fail(explain_no_layout(problem, result));
@@ -133,7 +140,7 @@ Result<Plan> search(const Problem& problem) {
   Plan plan;
   plan.problem = found.problem;
   plan.search = result.stats;
-  plan.notes = notes(found.problem, result.at_risk);
+  plan.notes = hardware_notes(found.problem, result.at_risk);
   add_framework_note(plan, problem, found);
   add_idle_note(plan, problem, found);
   const Layout& chosen = result.recommended->layout;
@@ -170,7 +177,7 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   if (std::optional<Error> error = beyond_physics(problem, plan.best)) return fail(*std::move(error));
   plan.runs_on = frameworks_that_run(problem, layout);
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
-  plan.notes = notes(problem, plan.best.fits == Fits::AtRisk);
+  plan.notes = hardware_notes(problem, plan.best.fits == Fits::AtRisk);
   return plan;
 }
 

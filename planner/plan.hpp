@@ -75,6 +75,12 @@ struct Advice {
   std::optional<double> cheaper{};  ///< USD of a token less, as a share; where both prices are known
 };
 
+/// One kind of GPU of a job that has several, used alone.
+struct PoolAlone {
+  int pool = 0;
+  std::optional<Estimate> best{};  ///< none: nothing fits
+};
+
 struct Plan {
   Problem problem{};
   Estimate best{};                             ///< the recommended layout
@@ -90,6 +96,7 @@ struct Plan {
   std::vector<std::string> why{};  ///< sentences: what separates the winner from its neighbours
   std::vector<Note> notes{};
   std::vector<BrokenThumb> thumbs{};            ///< the furthest from its limit first
+  std::vector<PoolAlone> alone{};               ///< of several kinds of GPU, each by itself
   std::optional<std::vector<Advice>> advice{};  ///< when asked for (planner/advice.hpp)
 };
 

@@ -1,5 +1,6 @@
 // What a report shows of one layout, from the evaluator's numbers. Tested by tests/planner/estimate_test.cpp.
 #include <algorithm>
+#include <numeric>
 
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
@@ -34,16 +35,16 @@ double recomputed_flops(const Problem& problem, const Layout& layout, const std:
   return sum;
 }
 
-Mfu utilisation(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers, double step_time) {
+/// `recomputed`: FLOPs per token.
+Mfu utilisation(const Problem& problem, const Layout& layout, double recomputed, double step_time) {
   const double seq = static_cast<double>(problem.training.seq);
   const FlopsOptions options = flops_options(problem.training, layout.tp);
   const double per_flop = static_cast<double>(problem.training.tokens_per_step()) /
                           (step_time * problem.gpus * mfu_peak(problem.cluster.gpu).rate.value);
   const double causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);
   const double full = model_flops_per_token(problem.model, seq, FlopsConvention::ModelFull, options);
-  return {.model_causal = causal * per_flop,
-          .model_full = full * per_flop,
-          .hardware = (causal + recomputed_flops(problem, layout, stage_layers)) * per_flop};
+  return {
+      .model_causal = causal * per_flop, .model_full = full * per_flop, .hardware = (causal + recomputed) * per_flop};
 }
 
 /// One message kind of the report: what it adds to the row of its axis, operation, group and tier.
@@ -108,38 +109,78 @@ MfuPeak mfu_peak(const Gpu& gpu) {
   return {dtype, gpu.peak[static_cast<std::size_t>(dtype)]};
 }
 
+namespace {
+
+/// Whether a peak fits, and the interval that it lies in, on the GPUs of a problem.
+template <class Peak>
+void judge_memory(const Problem& problem, Peak& of) {
+  const Interval interval = memory_interval(problem);
+  of.capacity = problem.cluster.gpu.memory;
+  of.peak_low = std::min(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.low));
+  of.peak_high = std::max(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.high));
+  const bool stated = problem.headroom.bytes || problem.headroom.share;
+  of.fits = static_cast<double>(of.peak.value) <= certain_memory(problem) ? Fits::Yes
+            : !stated && of.peak_low <= of.capacity                       ? Fits::AtRisk
+                                                                          : Fits::No;
+}
+
+}  // namespace
+
 void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
-  const Layout& layout = estimate.layout;
-  for (int rank = 0; rank < layout.pp; ++rank) {
+  const StageContent* fullest = nullptr;
+  double most = -1;  // share of a GPU's memory where GPUs differ, else bytes
+  for (int rank = 0; rank < estimate.layout.pp; ++rank) {
     const StageContent& content = stages().contents[content_of(rank)];
-    StageMemory stage = memory.stage(layout, rank, content, held_by(rank));
+    const Layout& layout = layout_of(content, estimate.layout);
+    const MemoryModel& own = memory_of(content, memory);
+    StageMemory stage = own.stage(layout, rank, content, held_by(rank));
     stage.stage = rank;
     stage.layers = stages().stage_layers[static_cast<std::size_t>(rank)];
-    if (estimate.stages.empty() || stage.total() > estimate.peak) {
+    double full = static_cast<double>(stage.total().value);
+    if (!cells_.empty()) full /= std::max(1.0, certain_memory(problem_of(content)));
+    if (full > most) {
+      most = full, fullest = &content;
       estimate.peak = stage.total();
       estimate.peak_stage = rank;
-      estimate.peak_instant = memory.peak_instant(layout, rank, content, held_by(rank));
+      estimate.peak_instant = own.peak_instant(layout, rank, content, held_by(rank));
     }
     estimate.stages.push_back(stage);
   }
-  const Interval interval = memory_interval(problem_);
-  estimate.capacity = problem_.cluster.gpu.memory;
-  estimate.peak_low = std::min(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.low));
-  estimate.peak_high = std::max(estimate.peak, whole_bytes(static_cast<double>(estimate.peak.value) * interval.high));
-  const bool stated = problem_.headroom.bytes || problem_.headroom.share;
-  estimate.fits = static_cast<double>(estimate.peak.value) <= certain_memory(problem_) ? Fits::Yes
-                  : !stated && estimate.peak_low <= estimate.capacity                  ? Fits::AtRisk
-                                                                                       : Fits::No;
+  judge_memory(problem_of(*fullest), estimate);
+}
+
+/// What each run of a job with several kinds of GPU takes of their memory, and how long they work.
+void Evaluator::fill_runs(Estimate& estimate) const {
+  int first = 0;
+  for (const Cell& cell : cells_) {
+    PoolRun run;
+    run.layout = cell.layout, run.first_stage = first;
+    run.layout.pp = cell.stages;
+    const auto begin = stages().chunk_layers.begin() + first;
+    run.layout.chunk_layers.assign(begin, begin + cell.stages);
+    double busy = 0;
+    for (int rank = first; rank < first + cell.stages; ++rank) {
+      const StageMemory& stage = estimate.stages[static_cast<std::size_t>(rank)];
+      if (rank == first || stage.total() > run.peak) run.peak = stage.total(), run.peak_stage = rank;
+      const double work = static_cast<double>(estimate.micro_batches) * cost(rank).total();
+      busy += work / cell.stages, run.busy = std::max(run.busy, Seconds(work));
+    }
+    judge_memory(*cell.problem, run);
+    run.idle_ratio = std::max(0.0, 1 - busy / estimate.step_time.value);
+    estimate.runs.push_back(std::move(run));
+    first += cell.stages;
+  }
 }
 
 void Evaluator::report_layers(Estimate& estimate) const {
   const StageContent& content = stages().contents[content_of(bottleneck_)];
   const double visits =
       static_cast<double>(estimate.micro_batches) * (layout_.schedule == Schedule::DualPipe ? 0.5 : 1);
+  const CostModel& costs = costs_of(content);
   const auto add = [&](const LayerCost& cost, double layers) {
     for (const Message& message : cost.messages) {
       const double times = visits * layers * message.count;
-      add_row(estimate, problem_.cluster,
+      add_row(estimate, problem_of(content).cluster,
               {.axis = message.axis,
                .op = message.op,
                .per_step = whole_bytes(times * message.size * wire_factor(message.op, message.group.size)),
@@ -149,12 +190,12 @@ void Evaluator::report_layers(Estimate& estimate) const {
               message.group);
     }
   };
-  for (int kind = 0; kind < costs_.kinds(); ++kind)
+  for (int kind = 0; kind < costs.kinds(); ++kind)
     if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
-      add(costs_.layer(kind), count);
+      add(costs.layer(kind), count);
   const bool spread = problem_.training.stack.vocab_barriers > 0;  // a share of both ends on every rank
-  if (spread || content.embedding) add(costs_.embedding(), spread ? 1.0 / layout_.pp : 1);
-  if (spread || content.head) add(costs_.head(), spread ? 1.0 / layout_.pp : 1);
+  if (spread || content.embedding) add(costs.embedding(), spread ? 1.0 / layout_.pp : 1);
+  if (spread || content.head) add(costs.head(), spread ? 1.0 / layout_.pp : 1);
   settle_exposed(estimate, Axis::Tp, base_.tp);
   settle_exposed(estimate, Axis::Cp, base_.cp);
   settle_exposed(estimate, Axis::Ep, base_.ep);
@@ -162,7 +203,8 @@ void Evaluator::report_layers(Estimate& estimate) const {
 
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
-  const double bytes = hand_over_bytes(problem_, layout_);
+  double bytes = hand_over_bytes(problem_, layout_);
+  for (const Cell& cell : cells_) bytes = std::max(bytes, hand_over_bytes(problem_, cell.layout));
   const Sent sent = sent_by_busiest(layout_, hops_);
   const auto micro_batches = static_cast<double>(estimate.micro_batches);
   const double sends = sent.count * micro_batches;
@@ -184,14 +226,16 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   for (std::size_t i = 1; i < prices.size(); ++i)
     if (seconds(prices[i]) > seconds(prices[slowest])) slowest = i;
   const DataParallel& price = prices[slowest];
-  for (const ShardingMessage& message : sharding_messages(estimate.layout, memory, stages().contents[slowest])) {
-    const double time = pass_time(message);
+  const StageContent& content = stages().contents[slowest];
+  const Layout& layout = layout_of(content, estimate.layout);
+  for (const ShardingMessage& message : sharding_messages(layout, memory_of(content, memory), content)) {
+    const double time = pass_time(message, content);
     double left = exposed.table;
     if (message.what == ShardingMessage::What::Reduce) left = exposed.reduce * time / price.reduce;
     if (message.what == ShardingMessage::What::Gather) left = exposed.gather * time / price.gather;
-    if (estimate.layout.zero == 3 && message.what != ShardingMessage::What::Table)
+    if (layout.zero == 3 && message.what != ShardingMessage::What::Table)
       left = (exposed.reduce + exposed.gather) * time / (price.reduce + price.gather);
-    add_row(estimate, problem_.cluster,
+    add_row(estimate, problem_of(content).cluster,
             {.axis = Axis::Dp,
              .op = message.op,
              .per_step = whole_bytes(message.passes * message.bytes * wire_factor(message.op, message.group.size)),
@@ -201,6 +245,19 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
             message.group);
   }
   settle_exposed(estimate, Axis::Dp, Seconds(exposed.reduce + exposed.gather + exposed.table));
+}
+
+double Evaluator::recomputed_per_token(const Layout& layout) const {
+  if (cells_.empty()) return recomputed_flops(problem_, layout, stages().stage_layers);
+  double sum = 0;  // of the layers that each cell holds
+  auto first = stages().stage_layers.begin();
+  for (const Cell& cell : cells_) {
+    const std::vector<int> held(first, first + cell.stages);
+    const double layers = std::accumulate(held.begin(), held.end(), 0.0);
+    sum += layers / std::max(1, problem_.model.depth()) * recomputed_flops(problem_, cell.layout, held);
+    first += cell.stages;
+  }
+  return sum;
 }
 
 void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
@@ -214,12 +271,19 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   estimate.step_time = estimate.terms.total();
   estimate.tokens_per_s = static_cast<double>(problem_.training.tokens_per_step()) / estimate.step_time.value;
   estimate.tokens_per_s_per_gpu = estimate.tokens_per_s / problem_.gpus;
-  estimate.mfu = utilisation(problem_, layout, stages().stage_layers, estimate.step_time.value);
+  estimate.mfu = utilisation(problem_, layout, recomputed_per_token(layout), estimate.step_time.value);
   fill_memory(estimate, memory);
+  fill_runs(estimate);
   report_layers(estimate);
   report_pipeline(estimate);
   report_gradients(estimate, memory, hidden, prices);
-  const Interval interval = time_interval(problem_, estimate.terms, time_coverage(problem_, estimate).share);
+  Interval interval{1, 1};
+  const auto widen = [&](const Problem& problem, double measured) {
+    const Interval one = time_interval(problem, estimate.terms, measured);
+    interval = {std::min(interval.low, one.low), std::max(interval.high, one.high)};
+  };
+  for (const Cell& cell : cells_) widen(*cell.problem, 0);
+  if (cells_.empty()) interval = time_interval(problem_, estimate.terms, time_coverage(problem_, estimate).share);
   estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
   estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.layout.chunk_layers = stages().chunk_layers;

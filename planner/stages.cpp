@@ -38,7 +38,7 @@ std::vector<int> ranks_of(const Layout& layout, int chunk) {
 
 }  // namespace
 
-Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout) {
+Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout, std::span<const int> cells) {
   Stages stages;
   stages.chunk_layers = layout.chunk_layers.empty() ? balanced_chunks(problem, costs, layout) : layout.chunk_layers;
 
@@ -56,6 +56,7 @@ Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout&
     }
     next = end;
   }
+  for (std::size_t rank = 0; rank < cells.size(); ++rank) by_rank[rank].cell = cells[rank];
   for (const StageContent& content : by_rank) {
     // Most ranks hold what the rank before holds.
     auto found = stages.content_of.empty() ? stages.contents.end() : stages.contents.begin() + stages.content_of.back();

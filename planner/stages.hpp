@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "formulas/layout.hpp"
@@ -28,7 +29,8 @@ struct Segment {
 
 /// Splits the layers over the ranks so that the slowest rank is as fast as possible, embedding and
 /// head counted; or takes `layout.chunk_layers` where the user fixed them, which the rules have held to the chunks
-/// and to the model's depth.
-[[nodiscard]] Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout);
+/// and to the model's depth. `cells`: of each rank the cell that it belongs to, none if there is one.
+[[nodiscard]] Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout& layout,
+                                 std::span<const int> cells = {});
 
 }  // namespace plan

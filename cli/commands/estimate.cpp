@@ -10,6 +10,7 @@
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
+#include "planner/pools.hpp"
 #include "planner/problem/complete_layout.hpp"
 #include "planner/thumb.hpp"
 
@@ -36,10 +37,12 @@ int run_estimate(const Args& args, Streams& streams) {
   if (!problem) errors.insert(errors.end(), problem.error().begin(), problem.error().end());
   if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
   if (!errors.empty()) return report_errors(errors, streams);
-  Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
+  const bool pooled = !problem->pools.empty();
+  Result<Plan> plan = pooled ? plan_pooled(*problem) : plan_layout(*problem, complete_layout(*problem));
+  if (!plan && pooled) return report_errors(plan.error(), streams);
   if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
   add_launch_notes(*plan);
-  plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
+  if (!pooled) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

@@ -26,12 +26,18 @@ int run_plan(const Args& args, Streams& streams) {
     if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
     return report_errors(errors, streams);
   }
+  if (args.advice && !problem->pools.empty())
+    return report_errors({{"conflicting_flags",
+                           "`--advice` has none for several kinds of GPU",
+                           {},
+                           {"leave `--advice` out: each kind alone stands beside the answer"}}},
+                         streams);
   problem->more_alternatives = larger_clusters;
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   if (args.format == "html" && plan->front.empty()) plan->front = memory_front(plan->problem, kFrontPoints);
   add_launch_notes(*plan);
-  plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
+  if (plan->best.runs.empty()) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   if (args.advice) plan->advice = advice(*problem, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);

@@ -29,6 +29,11 @@ std::string job_lines(const Plan& plan, const Terminal& terminal) {
 
 Result<std::string> plan_report(const Args& args, const Plan& plan, const RunOptions& run, const Terminal& terminal) {
   if (wants_json(args)) return json_report(plan, run);
+  if (!plan.best.runs.empty() && (args.timeline || args.format.value_or("human") != "human"))
+    return fail({"conflicting_flags",
+                 "a report on several kinds of GPU is for the screen or in JSON",
+                 {},
+                 {"leave `--format` and `--timeline` out, or write `--json`"}});
   if (args.format == "html") return html_report(plan, run);
   constexpr int kUnwrapped = 1000;
   const std::string first = first_lines(plan, args.format == "markdown" ? kUnwrapped : terminal.width);

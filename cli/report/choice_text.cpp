@@ -1,6 +1,7 @@
 // What a report is about and how its layout was chosen, once for every format. Tested by tests/cli/human_test.cpp.
 #include "cli/report/choice_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -71,15 +72,29 @@ std::string runs_on_text(const Plan& plan) {
   return text;
 }
 
+bool same_runs(const Estimate& a, const Estimate& b) {
+  return std::equal(a.runs.begin(), a.runs.end(), b.runs.begin(), b.runs.end(),
+                    [](const PoolRun& x, const PoolRun& y) { return x.pool == y.pool && x.layout == y.layout; });
+}
+
+std::string degrees_of(const Estimate& estimate) {
+  if (estimate.runs.empty()) return degrees_text(estimate.layout);
+  std::string text;
+  for (const PoolRun& run : estimate.runs)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : " / ", run.gpu, degrees_text(run.layout));
+  return text;
+}
+
 std::string other_text(const Plan& plan, const Estimate& other) {
   return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
-                     100 * (other.step_time / plan.best.step_time - 1), degrees_text(other.layout), gib(other.peak));
+                     100 * (other.step_time / plan.best.step_time - 1), degrees_of(other), gib(other.peak));
 }
 
 }  // namespace
 
 bool stands_above(const Note& note) {
-  return note.code == "no_framework" || note.code == "gpus_idle" || note.code == "defaults_taken";
+  return note.code == "no_framework" || note.code == "gpus_idle" || note.code == "pool_alone" ||
+         note.code == "pool_order" || note.code == "defaults_taken";
 }
 
 std::vector<std::string> warning_lines(const Plan& plan) {
@@ -159,7 +174,7 @@ std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options) {
 std::vector<Fact> choice_facts(const Plan& plan) {
   std::vector<Fact> facts = {{"runs on", runs_on_text(plan)}};
   const auto other = [&](const char* name, const Estimate& estimate, const std::string& lacks) {
-    const bool same = estimate.layout == plan.best.layout;
+    const bool same = estimate.layout == plan.best.layout && same_runs(estimate, plan.best);
     facts.push_back({name, same ? "this one" : other_text(plan, estimate) + (lacks.empty() ? "" : ": " + lacks)});
   };
   if (plan.fastest) other("fastest", *plan.fastest, "");

@@ -11,6 +11,8 @@
 #include "cli/terminal/format.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/nearest.hpp"
+#include "planner/problem/axes.hpp"
 
 namespace plan {
 namespace {
@@ -123,6 +125,47 @@ std::string failures(const Plan& plan, const RunOptions& options, const Terminal
   return out;
 }
 
+/// Each kind of GPU: its stages, what it works and waits, its memory; and what each would do alone.
+std::string pools(const Plan& plan, const Terminal& terminal) {
+  if (plan.best.runs.empty()) return "";
+  std::string out =
+      fmt::format("{}\n  {:<28} {:>7} {:>8} {:>10} {:>6}  memory\n", paint(terminal, Style::Bold, "Pools"),
+                  "GPUs, front to back", "stages", "layers", "busy", "idle");
+  for (const PoolRun& run : plan.best.runs) {
+    const int last = run.first_stage + run.layout.pp - 1;
+    const std::string stages =
+        last > run.first_stage ? fmt::format("{}-{}", run.first_stage, last) : fmt::format("{}", last);
+    out += fmt::format("  {:<28} {:>7} {:>8} {:>10} {:>6}  {} of {} GiB{}\n", fmt::format("{} x {}", run.gpus, run.gpu),
+                       stages, stage_layers_text(run.layout.chunk_layers), step_text(plan, run.busy),
+                       percent(run.idle_ratio), gib(run.peak), gib(run.capacity),
+                       run.fits == Fits::Yes      ? ""
+                       : run.fits == Fits::AtRisk ? ", at risk"
+                                                  : ", does not fit");
+  }
+  for (const PoolAlone& alone : plan.alone) {
+    const Pool& pool = plan.problem.pools[static_cast<std::size_t>(alone.pool)];
+    const std::string what = fmt::format("{} x {} alone", pool.gpus, pool.cluster.gpu.name);
+    out += alone.best ? fmt::format("  {:<28} {}: {}\n", what, step_text(plan, alone.best->step_time),
+                                    degrees_text(alone.best->layout))
+                      : fmt::format("  {:<28} nothing fits\n", what);
+  }
+  return out + "\n";
+}
+
+/// The stages of each pool with its own capacity.
+std::string memory_tables(const Estimate& best, int most_rows, const Terminal& terminal) {
+  if (best.runs.empty()) return memory_table(best, most_rows, terminal);
+  std::string out;
+  for (const PoolRun& run : best.runs) {
+    Estimate one;
+    one.capacity = run.capacity, one.peak = run.peak, one.fits = run.fits;
+    const auto first = best.stages.begin() + run.first_stage;
+    one.stages.assign(first, first + run.layout.pp);
+    out += memory_table(one, std::max(1, most_rows / static_cast<int>(best.runs.size())), terminal);
+  }
+  return out;
+}
+
 std::string summary(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const Estimate& best = plan.best;
   const bool one_mfu = std::fabs(best.mfu.model_full - best.mfu.model_causal) < kMfuApart;
@@ -165,7 +208,8 @@ int lines(const std::string& text) { return static_cast<int>(std::count(text.beg
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const std::string top = header(plan, options, terminal) + "\n" + batch(plan.problem.training) + "\n" +
                           dim_lines(unstated_lines(plan.problem), terminal) + subject(plan, options, terminal) +
-                          searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n";
+                          searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n" +
+                          pools(plan, terminal);
   const std::string memory_title =
       fmt::format("{}, GiB{}\n", paint(terminal, Style::Bold, "Memory per GPU"),
                   plan.best.peak_instant.empty()
@@ -194,8 +238,8 @@ std::string human_report(const Plan& plan, const RunOptions& options, const Term
   const std::string times = time_table(plan.best, std::clamp(room - kFewestStages, kFewestTerms, kMostTerms), terminal);
   const int stages = room - (lines(times) - 1);
   const std::string better = advice_table(plan, terminal);
-  return top + memory_title + memory_table(plan.best, std::clamp(stages, kFewestStages, kMostStages), terminal) + "\n" +
-         times + bottom + (better.empty() ? "" : "\n" + better);
+  return top + memory_title + memory_tables(plan.best, std::clamp(stages, kFewestStages, kMostStages), terminal) +
+         "\n" + times + bottom + (better.empty() ? "" : "\n" + better);
 }
 
 }  // namespace plan

@@ -147,6 +147,56 @@ Json advice_json(const Advice& one) {
 
 }  // namespace
 
+namespace {
+
+/// The layout of one run as an estimate's own.
+Estimate as_estimate(const Estimate& e, const PoolRun& run) {
+  Estimate one;
+  one.layout = run.layout, one.stage_layers = run.layout.chunk_layers, one.micro_batches = e.micro_batches;
+  return one;
+}
+
+/// What the runs of a job with several kinds of GPU do differently, `null` in the layout of all.
+void blank_differences(const Estimate& e, Json& layout) {
+  for (const PoolRun& run : e.runs) {
+    const Json own = layout_json(as_estimate(e, run));
+    for (auto& [key, value] : layout.items())
+      if (key != "pp" && key != "stage_layers" && key != "micro_batches" && own.value(key, Json()) != value)
+        value = nullptr;
+  }
+}
+
+Json pools_json(const Estimate& e) {
+  Json rows = Json::array();
+  for (const PoolRun& run : e.runs)
+    rows.push_back({{"gpu", run.gpu},
+                    {"gpus", run.gpus},
+                    {"first_stage", run.first_stage},
+                    {"layout", layout_json(as_estimate(e, run))},
+                    {"busy_s", run.busy.value},
+                    {"idle_ratio", run.idle_ratio},
+                    {"fits", name(run.fits)},
+                    {"capacity_bytes", run.capacity.value},
+                    {"peak_bytes", run.peak.value},
+                    {"peak_low_bytes", run.peak_low.value},
+                    {"peak_high_bytes", run.peak_high.value},
+                    {"peak_stage", run.peak_stage}});
+  return rows;
+}
+
+Json alone_json(const Plan& plan, const PoolAlone& alone) {
+  const Pool& pool = plan.problem.pools[static_cast<std::size_t>(alone.pool)];
+  Json json = {{"gpu", pool.cluster.gpu.name}, {"gpus", pool.gpus}};
+  json["fits"] = name(alone.best ? alone.best->fits : Fits::No);
+  if (!alone.best) return json;
+  json["layout"] = layout_json(*alone.best);
+  json["step_time_s"] = alone.best->step_time.value;
+  json["tokens_per_s"] = alone.best->tokens_per_s;
+  return json;
+}
+
+}  // namespace
+
 Json layout_json(const Estimate& e) {
   const Layout& l = e.layout;
   Json json;
@@ -164,21 +214,24 @@ Json layout_json(const Estimate& e) {
       json[std::string(axis.key)] = axis_text(value);
     if (axis.key == "micro_batch") json["micro_batches"] = e.micro_batches;
   });
+  blank_differences(e, json);
   return json;
 }
 
 Json estimate_json(const Estimate& e) {
-  return {{"layout", layout_json(e)},
-          {"step_time_s", e.step_time.value},
-          {"step_time_low_s", e.step_time_low.value},
-          {"step_time_high_s", e.step_time_high.value},
-          {"tokens_per_s", e.tokens_per_s},
-          {"tokens_per_s_per_gpu", e.tokens_per_s_per_gpu},
-          {"mfu_ratio",
-           {{"model_causal", e.mfu.model_causal}, {"model_full", e.mfu.model_full}, {"hardware", e.mfu.hardware}}},
-          {"terms_s", terms_json(e.terms)},
-          {"memory", memory_json(e)},
-          {"communication", communication_json(e)}};
+  Json json = {{"layout", layout_json(e)},
+               {"step_time_s", e.step_time.value},
+               {"step_time_low_s", e.step_time_low.value},
+               {"step_time_high_s", e.step_time_high.value},
+               {"tokens_per_s", e.tokens_per_s},
+               {"tokens_per_s_per_gpu", e.tokens_per_s_per_gpu},
+               {"mfu_ratio",
+                {{"model_causal", e.mfu.model_causal}, {"model_full", e.mfu.model_full}, {"hardware", e.mfu.hardware}}},
+               {"terms_s", terms_json(e.terms)},
+               {"memory", memory_json(e)},
+               {"communication", communication_json(e)}};
+  if (!e.runs.empty()) json["pools"] = pools_json(e);
+  return json;
 }
 
 Json inputs_json(const std::vector<Input>& inputs) {
@@ -222,6 +275,10 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
                       {"headroom_bytes", plan.choice->headroom.value}};
   json["about"] = Json::object();
   for (const Fact& fact : subject_facts(plan, options)) json["about"][fact.name] = fact.text;
+  if (!plan.alone.empty()) {
+    json["alone"] = Json::array();
+    for (const PoolAlone& alone : plan.alone) json["alone"].push_back(alone_json(plan, alone));
+  }
   json["runners_up"] = Json::array();
   for (const RunnerUp& runner : plan.runners_up) json["runners_up"].push_back(runner_up_json(runner));
   if (!plan.front.empty()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/launch/launch.hpp"
+#include "cli/request/pool_words.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
@@ -33,6 +34,7 @@ struct Asked {
   std::vector<std::string> from{};  ///< launch files
   std::string arguments{};          ///< of their scripts
   bool accept_risk = false, pareto = false, strict = false;
+  bool takes_pools = false;  ///< may several kinds of GPU be named?
 
   [[nodiscard]] const Word* find(std::string_view key) const;
 };
@@ -84,6 +86,10 @@ struct Request {
   std::optional<Stated<int>> top{};
   std::optional<Stated<int>> threads{};
   std::optional<Stated<int>> spares{};  ///< of `gpus`, held back
+
+  /// Several kinds of GPU, which `gpus` counts together, and the axes of each.
+  std::optional<Stated<PoolWords>> pools{};
+  std::optional<Stated<std::vector<Fixed>>> pool_layouts{};
 
   /// The GPU of the cluster as reports print it.
   Input gpu{};

@@ -15,6 +15,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
@@ -164,6 +165,39 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
   request.cluster = {std::move(found->value), std::move(named), true};
 }
 
+/// A number, or so many of each kind: of one kind they are a number and a cluster.
+void read_gpus(Reading& reading, const StoreOptions& store) {
+  const Word* word = reading.asked.find("gpus");
+  if (word == nullptr || !names_pools(word->text)) return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+  for (const char* key : {"gpu", "cluster", "profile"})
+    if (reading.asked.find(key) != nullptr)
+      return add_errors({{"conflicting_flags",
+                          fmt::format("`--gpus` names the kinds of GPU, and so does `--{}`", key),
+                          {},
+                          {fmt::format("leave `--{}` out, or give `--gpus` a number", key)}}},
+                        *word, reading.errors);
+  Result<PoolWords> read = read_pools(word->text, store);
+  if (!read) return add_errors(read.error(), *word, reading.errors);
+  Request& request = reading.request;
+  request.gpus = {read->gpus(), input_of("gpus", *word, fmt::format("{}", read->gpus())), true};
+  const bool one = read->pools.size() == 1;
+  Cluster cluster = one ? read->pools.front().cluster : joined(read->pools, read->link);
+  Input named{"cluster", cluster.name, Origin::Default};
+  request.gpu = input_of("gpu", *word, cluster.gpu.name);
+  request.cluster = {std::move(cluster), std::move(named), true};
+  if (!one) request.pools = {std::move(*read), input_of("pools", *word, word->text), true};
+}
+
+/// Axes for all GPUs, or for each kind of them.
+void read_layouts(Reading& reading) {
+  const Word* word = reading.asked.find("layout");
+  if (word == nullptr || word->text.find('/') == std::string::npos)
+    return reading.take("layout", &Request::layout, read_layout);
+  Result<std::vector<Fixed>> read = read_pool_layouts(word->text);
+  if (!read) return add_errors(read.error(), *word, reading.errors);
+  reading.request.pool_layouts = {std::move(*read), input_of("layout", *word, word->text), true};
+}
+
 void read_framework(Reading& reading) {
   reading.take(
       "framework", &Request::framework,
@@ -196,6 +230,7 @@ Asked asked_of(const Args& args) {
     if (const Args::Text& typed = args.*row.flag) asked.words[std::string(row.key)] = {*typed, {}};
   asked.from = args.from;
   asked.arguments = args.arguments.value_or("");
+  asked.takes_pools = args.verb.empty() || args.verb == "plan" || args.verb == "estimate";
   asked.accept_risk = args.accept_risk, asked.pareto = args.pareto, asked.strict = args.strict;
   return asked;
 }
@@ -204,7 +239,7 @@ Request read_words(const Asked& asked, Errors& errors) {
   Reading reading{asked, {}, errors};
   const StoreOptions store = StoreOptions::from_environment();
   read_model(reading, store);
-  reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+  read_gpus(reading, store);
   read_hardware(reading, store);
   reading.count("seq", "--seq", &Request::seq, kMostSeq);
   reading.take("global_batch", &Request::global_batch, [](const std::string& text) {
@@ -225,7 +260,7 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.count("lora_rank", "--lora-rank", &Request::lora_rank, 1 << 20);
   reading.choice("objective", "--objective", &Request::objective, kObjectiveNames);
   reading.take("headroom", &Request::headroom, read_headroom);
-  reading.take("layout", &Request::layout, read_layout);
+  read_layouts(reading);
   reading.count("top", "--top", &Request::top, kMostTop);
   reading.count("threads", "--threads", &Request::threads, kMostThreads);
   reading.take("spares", &Request::spares,
@@ -237,7 +272,8 @@ Request overlaid(Request base, const Request& over) {
   each_field([&](const auto& field) {
     if (over.*field.value) base.*field.value = over.*field.value;
   });
-  if (over.cluster) base.gpu = over.gpu;
+  if (over.cluster) base.gpu = over.gpu, base.pools = over.pools;
+  if (over.pool_layouts) base.pool_layouts = over.pool_layouts;
   if (over.files) base.files = over.files;
   return base;
 }

@@ -17,6 +17,7 @@
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
+#include "presets/quantity.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"
 
@@ -93,6 +94,36 @@ void resolve_gpus(Draft& draft) {
          {"give more with `--gpus`, or fewer with `--spares`"}});
   draft.problem.gpus -= draft.request.spares->value;
   draft.problem.inputs.push_back(draft.request.spares->input);
+}
+
+/// Several kinds of GPU, and the axes of each.
+void resolve_pools(Draft& draft) {
+  const Request& request = draft.request;
+  const auto refuse = [&](std::string text, std::string help, std::string_view key) {
+    draft.refuse({"conflicting_flags", std::move(text), {}, {std::move(help)}}, {key});
+  };
+  if (request.pools) {
+    draft.problem.pools = request.pools->value.pools;
+    draft.problem.inputs.push_back(request.pools->input);
+    if (!request.pools->value.link)
+      draft.assume("link", format_quantity(draft.problem.cluster.tiers.back().bandwidth.value, Dimension::ByteRate),
+                   Origin::Default);
+    if (!draft.asked.takes_pools)
+      refuse("`--gpus` names several kinds of GPU, which `plan` and `plan estimate` alone take",
+             "name one kind: `--gpus 64xh100-sxm`", "gpus");
+    if (request.spares) refuse("`--spares` does not say of which kind of GPU", "leave `--spares` out", "spares");
+    if (draft.asked.pareto) refuse("`--pareto` has no front for several kinds of GPU", "leave `--pareto` out", "gpus");
+  }
+  if (!request.pool_layouts) return;
+  draft.problem.pool_fixed = request.pool_layouts->value;
+  draft.problem.inputs.push_back(request.pool_layouts->input);
+  const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
+  if (pools == 0)
+    refuse("`/` in `--layout` stands between the axes of several kinds of GPU, and there is one",
+           "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`", "layout");
+  else if (parts != pools)
+    refuse(fmt::format("`--layout` has axes for {} kinds of GPU, and `--gpus` names {}", parts, pools),
+           "write the axes of each, in the same order, with `/` between them", "layout");
 }
 
 void resolve_cluster(Draft& draft) {
@@ -397,6 +428,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_gpus(draft);
   resolve_cluster(draft);
   resolve_slice(draft);
+  resolve_pools(draft);
   resolve_layout(draft);
   resolve_seq(draft);
   resolve_batch(draft);

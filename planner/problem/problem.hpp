@@ -40,6 +40,12 @@ struct Fixed {
   bool operator==(const Fixed&) const = default;
 };
 
+/// GPUs of one kind, in a job that has several.
+struct Pool {
+  Cluster cluster{};
+  int gpus = 0;
+};
+
 /// Where a resolved input came from.
 enum class Origin { Flag, Preset, Profile, File, Default };
 
@@ -81,6 +87,11 @@ struct Problem {
   std::vector<Note> unused{};  ///< what they state that would change the answer and has no meaning here
   /// Where an input that no launch file states would stand ("run.sh:12").
   std::map<std::string, std::string, std::less<>> homes{};
+  /// Kinds of GPU in the order in which they were named; none: all are of `cluster`. With several, `gpus` counts them
+  /// all and `cluster` stands for them together (planner/pools.hpp, joined()).
+  std::vector<Pool> pools{};
+  /// Axes that were fixed for each pool alone, in the same order; none: `fixed` holds for all of them.
+  std::vector<Fixed> pool_fixed{};
 };
 
 }  // namespace plan

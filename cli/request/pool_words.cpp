@@ -1,0 +1,125 @@
+// Several kinds of GPU in the words of a person. Tested by tests/cli/pools_test.cpp.
+#include "cli/request/pool_words.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+#include "cli/request/layout_flag.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
+#include "planner/problem/axes.hpp"
+#include "presets/quantity.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::size_t kMostPools = 4;
+
+Error bad_pool(std::string_view item, std::string_view why) {
+  return {"bad_value",
+          fmt::format("`--gpus` names `{}`, {}", item, why),
+          {},
+          {"write `--gpus 64xa100-sxm-80gb,64xh100-sxm`, with `,link=25GB/s` for the network between them"}};
+}
+
+Result<Tier> read_link(std::string_view item, std::string_view text) {
+  const ParsedQuantity rate = parse_quantity(text, Dimension::ByteRate);
+  if (!rate || !(rate.value > 0 && rate.value <= 1e15))
+    return fail(bad_pool(item, "and a link is a bandwidth above 0 of one GPU, as in `link=25GB/s`"));
+  return Tier{.name = "between pools", .bandwidth = BytesPerSecond(rate.value)};
+}
+
+Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
+  const std::size_t times = item.find('x');
+  if (times == std::string_view::npos || times == 0 || times + 1 == item.size())
+    return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
+  const Result<std::int64_t> gpus = read_count("--gpus", item.substr(0, times), 1, kMostRanks);
+  if (!gpus) return fail(gpus.error());
+  const std::string_view kind = item.substr(times + 1);
+  Result<Found<Cluster>> found = load_cluster_of_gpu(kind, store);
+  if (!found) {
+    Result<Found<Cluster>> cluster = load_cluster(kind, store);
+    if (!cluster) return fail(found.error());
+    found = std::move(cluster);
+  }
+  return Pool{std::move(found->value), static_cast<int>(*gpus)};
+}
+
+}  // namespace
+
+int PoolWords::gpus() const {
+  return std::accumulate(pools.begin(), pools.end(), 0, [](int sum, const Pool& pool) { return sum + pool.gpus; });
+}
+
+bool names_pools(std::string_view text) {
+  return text.find(',') != std::string_view::npos ||
+         (text.find('x') != std::string_view::npos && std::isdigit(static_cast<unsigned char>(text.front())) != 0);
+}
+
+Result<PoolWords> read_pools(std::string_view text, const StoreOptions& store) {
+  PoolWords words;
+  Errors errors;
+  std::vector<Pool> named;
+  for (const std::string_view item : split(text, ",")) {
+    if (item.starts_with("link=")) {
+      const Result<Tier> link = read_link(item, item.substr(5));
+      if (!link)
+        errors.insert(errors.end(), link.error().begin(), link.error().end());
+      else if (words.link)
+        errors.push_back(bad_pool(item, "and the link is given already"));
+      else
+        words.link = *link;
+      continue;
+    }
+    Result<Pool> pool = read_pool(item, store);
+    if (pool)
+      named.push_back(std::move(*pool));
+    else
+      errors.insert(errors.end(), pool.error().begin(), pool.error().end());
+  }
+  for (Pool& pool : named) {
+    const auto same = std::find_if(words.pools.begin(), words.pools.end(), [&](const Pool& known) {
+      return known.cluster.name == pool.cluster.name && known.cluster.gpu.name == pool.cluster.gpu.name;
+    });
+    if (same == words.pools.end())
+      words.pools.push_back(std::move(pool));
+    else if (words.link)
+      errors.push_back(bad_pool(text,
+                                "and pools of one kind with a slow link between them are tiers of one cluster: "
+                                "see plan-preset(5)"));
+    else
+      same->gpus += pool.gpus;
+  }
+  std::int64_t all = 0;
+  for (const Pool& pool : words.pools) all += pool.gpus;
+  if (errors.empty() && (words.pools.empty() || words.pools.size() > kMostPools))
+    errors.push_back(bad_pool(text, fmt::format("and a job has 1 to {} kinds of GPU", kMostPools)));
+  for (const Pool& pool : words.pools)
+    if (words.pools.size() > 1 && !pool.cluster.tiers.empty() && pool.cluster.tiers.front().torus.any())
+      errors.push_back(
+          bad_pool(pool.cluster.name, "whose slices are tori: they stand in no pipeline with other kinds"));
+  if (errors.empty() && words.link && words.pools.size() < 2)
+    errors.push_back(bad_pool(text, "and a link needs two kinds of GPU"));
+  if (all > kMostRanks) errors.push_back(bad_pool(text, fmt::format("and a job has at most {} GPUs", kMostRanks)));
+  if (!errors.empty()) return fail(std::move(errors));
+  return words;
+}
+
+Result<std::vector<Fixed>> read_pool_layouts(std::string_view text) {
+  std::vector<Fixed> all;
+  Errors errors;
+  for (const std::string_view part : split(text, "/")) {
+    Result<Fixed> fixed = read_layout(part);
+    if (fixed)
+      all.push_back(std::move(*fixed));
+    else
+      errors.insert(errors.end(), fixed.error().begin(), fixed.error().end());
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return all;
+}
+
+}  // namespace plan

@@ -1,0 +1,367 @@
+// The best layout over several pools: strategies of each pool's run in the order of a bound from below of the step,
+// every split of the layers on small problems. Tested against brute force by tests/planner/pools_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "planner/choice.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/family_search.hpp"
+#include "planner/hardware_notes.hpp"
+#include "planner/physics.hpp"
+#include "planner/pools.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
+#include "planner/search.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kBelow = 0.999999;  ///< so that rounding never puts a bound above what it bounds
+/// Combinations of strategies that are looked at: of more than that the fastest strategies of each pool stay.
+constexpr double kMostCombinations = 400000;
+/// Of those, how many have their layers placed.
+constexpr std::int64_t kMostPlaced = 20000;
+
+/// A pool's strategy with seconds of one micro-batch through each kind of layer, at least.
+struct Choice {
+  Layout layout{};
+  std::vector<double> kinds{};
+  double whole = 0;  ///< all layers of the model
+};
+
+Choice choice_of(PoolModels& models, int pool, const Layout& layout) {
+  const CostModel& costs = models.costs(pool, layout);
+  Choice choice{layout, {}, 0};
+  for (int kind = 0; kind < costs.kinds(); ++kind) choice.kinds.push_back(least_work(costs.layer(kind)));
+  for (const int kind : models.whole().model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];
+  return choice;
+}
+
+/// Seconds that a step takes at least with these runs, front to back, however their layers are placed. Stage s begins
+/// when a micro-batch is through the stages before it, both ways: w_1 + ... + w_(s-1) + m w_s seconds pass at least.
+/// Weighted by any v_s / (sum of the duals), that bounds what all layers take: the duals are solved from the back.
+double least_step(const Problem& problem, const std::vector<const Choice*>& runs) {
+  const Layout& front = runs.front()->layout;
+  const auto m = static_cast<double>(micro_batches(problem.training.global_batch, front.dp, front.micro_batch));
+  double duals = 0, layers = 0;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+    for (int stage = 0; stage < (*run)->layout.pp; ++stage) duals += std::max(0.0, 1 / (*run)->whole - duals) / m;
+  for (const int kind : problem.model.layers) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Choice* run : runs) least = std::min(least, run->kinds[static_cast<std::size_t>(kind)] / run->whole);
+    layers += least;
+  }
+  const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
+  return duals > 0 ? kBelow * straggler * layers / duals : 0;
+}
+
+struct Combination {
+  double least = 0;
+  std::vector<int> pools{};
+  std::vector<const Choice*> runs{};
+};
+
+bool same_strategy(const Layout& a, Layout b) {
+  b.pp = a.pp;
+  return a == b;
+}
+
+/// What is fixed for one pool's run: its own axes over those of all, without what counts all stages.
+Fixed fixed_of(const Problem& problem, int pool) {
+  Fixed fixed = problem.fixed;
+  fixed.pp.reset(), fixed.chunk_layers.reset(), fixed.vp.reset(), fixed.order.reset();
+  if (problem.pool_fixed.empty()) return fixed;
+  return overlaid(fixed, problem.pool_fixed[static_cast<std::size_t>(pool)]);
+}
+
+class Search {
+ public:
+  Search(PoolModels& models, bool bounds, bool at_risk) : models_(models), whole_(models.whole()), bounds_(bounds) {
+    for (std::size_t pool = 0; pool < whole_.pools.size(); ++pool)
+      capacity_.push_back(usable_memory(models.problem(static_cast<int>(pool)), at_risk));
+    found_.at_risk = at_risk;
+  }
+
+  PooledSearch run() {
+    collect();
+    std::vector<int> order(whole_.pools.size());
+    std::iota(order.begin(), order.end(), 0);
+    do combine(order);
+    while (std::next_permutation(order.begin(), order.end()));
+    std::stable_sort(all_.begin(), all_.end(),
+                     [](const Combination& a, const Combination& b) { return a.least < b.least; });
+    std::int64_t placed = 0;
+    for (const Combination& one : all_) {
+      ++found_.stats.considered, ++found_.stats.legal;
+      const bool alike = std::all_of(one.runs.begin(), one.runs.end(), [&](const Choice* run) {
+        return same_strategy(run->layout, one.runs.front()->layout);
+      });
+      if ((named(whole_.framework) && !alike) || hopeless(one.least, alike) || (bounds_ && placed >= kMostPlaced)) {
+        ++found_.stats.pruned;
+        continue;
+      }
+      ++placed;
+      fits_ = false;
+      shard(one, alike);
+      if (fits_) ++found_.stats.fit;
+    }
+    return std::move(found_);
+  }
+
+ private:
+  /// Strategies of every pool by their number of micro-batches.
+  using ByBatches = std::map<std::int64_t, std::vector<Choice>>;
+
+  void collect() {
+    for (int pool = 0; pool < static_cast<int>(whole_.pools.size()); ++pool) {
+      ByBatches choices;
+      for (const Layout& layout : run_choices(whole_, pool))
+        choices[micro_batches(whole_.training.global_batch, layout.dp, layout.micro_batch)].push_back(
+            choice_of(models_, pool, layout));
+      choices_.push_back(std::move(choices));
+    }
+    if (!bounds_) return;
+    double product = 0;
+    for (const auto& [batches, first] : choices_.front()) {
+      double here = 1;
+      for (const ByBatches& pool : choices_)
+        here *= pool.contains(batches) ? static_cast<double>(pool.at(batches).size()) : 0;
+      product += here;
+    }
+    if (product <= kMostCombinations) return;
+    const double keep = std::pow(kMostCombinations / product, 1.0 / static_cast<double>(choices_.size()));
+    for (ByBatches& pool : choices_)
+      for (auto& [batches, list] : pool) {
+        std::stable_sort(list.begin(), list.end(), [](const Choice& a, const Choice& b) {
+          return a.whole / a.layout.pp < b.whole / b.layout.pp;
+        });
+        list.resize(static_cast<std::size_t>(std::ceil(keep * static_cast<double>(list.size()))));
+      }
+  }
+
+  void combine(const std::vector<int>& order) {
+    for (const auto& [batches, first] : choices_[static_cast<std::size_t>(order.front())]) {
+      Combination one{0, order, {}};
+      extend(one, batches);
+    }
+  }
+
+  void extend(Combination& one, std::int64_t batches) {
+    if (one.runs.size() == one.pools.size()) {
+      int stages = 0;
+      for (const Choice* run : one.runs) stages += run->layout.pp;
+      if (stages > whole_.model.depth() || (whole_.fixed.pp && *whole_.fixed.pp != stages)) return;
+      if (whole_.fixed.chunk_layers && static_cast<int>(whole_.fixed.chunk_layers->size()) != stages) return;
+      Layout together = one.runs.front()->layout;
+      together.pp = stages;
+      if (!schedule_allows(pipeline_of(whole_, together))) return;
+      one.least = least_step(whole_, one.runs);
+      all_.push_back(one);
+      return;
+    }
+    const ByBatches& pool = choices_[static_cast<std::size_t>(one.pools[one.runs.size()])];
+    const auto list = pool.find(batches);
+    if (list == pool.end()) return;
+    for (const Choice& choice : list->second) {
+      one.runs.push_back(&choice);
+      extend(one, batches);
+      one.runs.pop_back();
+    }
+  }
+
+  /// Can nothing so slow be an answer? What all pools run alike may be one that a framework runs.
+  [[nodiscard]] bool hopeless(double least, bool alike) const {
+    if (!bounds_) return false;
+    const std::optional<PooledCandidate>& beaten = alike ? found_.runs : found_.paper;
+    return beaten && least > beaten->score.step_time;
+  }
+
+  void shard(const Combination& one, bool alike) {
+    for (const int zero : whole_.fixed.zero ? std::vector<int>{*whole_.fixed.zero} : std::vector<int>{0, 1, 2, 3}) {
+      PooledLayout layout;
+      bool legal = true;
+      for (std::size_t i = 0; i < one.runs.size(); ++i) {
+        PooledRun run{one.pools[i], one.runs[i]->layout};
+        const Fixed& fixed = fixed_of(whole_, run.pool);
+        run.layout.zero = fixed.zero.value_or(zero), run.layout.shard = fixed.shard.value_or(0);
+        legal = legal && broken_rule(pool_alone_cached(run.pool), run.layout, Level::Sharding) < 0;
+        layout.runs.push_back(std::move(run));
+      }
+      if (legal) rebuild(one, layout, 0, alike);
+    }
+  }
+
+  /// Every way to recompute on each pool.
+  void rebuild(const Combination& one, PooledLayout& layout, std::size_t run, bool alike) {
+    if (run == layout.runs.size()) return place(one, layout, alike);
+    for (const Recompute& choice : recomputes(layout.runs[run].pool)) {
+      layout.runs[run].layout.recompute = choice;
+      const bool still = alike && choice == layout.runs.front().layout.recompute;
+      if (named(whole_.framework) && !still) continue;
+      rebuild(one, layout, run + 1, still);
+    }
+  }
+
+  void place(const Combination& one, PooledLayout layout, bool alike) {
+    std::vector<Choice> slower;  // what is rebuilt counts
+    slower.reserve(one.runs.size());
+    std::vector<const Choice*> runs;
+    for (std::size_t i = 0; i < one.runs.size(); ++i) {
+      const PooledRun& run = layout.runs[i];
+      Choice choice = *one.runs[i];
+      const CostModel& costs = models_.costs(run.pool, run.layout);
+      const Recompute& r = run.layout.recompute;
+      for (int kind = 0; kind < costs.kinds(); ++kind) {
+        if (r.kind == RecomputeKind::Full && r.layers == 0)
+          choice.kinds[static_cast<std::size_t>(kind)] += costs.full_recompute(kind).total();
+        if (r.kind == RecomputeKind::Selective)
+          choice.kinds[static_cast<std::size_t>(kind)] += costs.selective_recompute(kind, r.modules).total();
+      }
+      choice.whole = 0;
+      for (const int kind : whole_.model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];
+      slower.push_back(std::move(choice));
+      runs.push_back(&slower.back());
+    }
+    if (hopeless(least_step(whole_, runs), alike)) return;
+    std::vector<double> capacity;
+    for (const PooledRun& run : layout.runs) capacity.push_back(capacity_[static_cast<std::size_t>(run.pool)]);
+    const std::optional<FoundSplit> split = split_of_layers(layout, capacity);
+    if (!split) return;
+    fits_ = true;
+    auto next = split->layers.begin();
+    for (PooledRun& run : layout.runs) {
+      run.layout.chunk_layers.assign(next, next + run.layout.pp);
+      next += run.layout.pp;
+    }
+    PooledCandidate candidate{std::move(layout), split->score};
+    if (!found_.paper || better(whole_, candidate, *found_.paper)) found_.paper = candidate;
+    if (!alike || (found_.runs && !better(whole_, candidate, *found_.runs))) return;
+    if (!frameworks_that_run(whole_, candidate.layout).empty()) found_.runs = std::move(candidate);
+  }
+
+  [[nodiscard]] std::optional<FoundSplit> split_of_layers(const PooledLayout& layout,
+                                                          const std::vector<double>& capacity) {
+    if (!whole_.fixed.chunk_layers) return best_split(models_, layout, capacity);
+    PooledEvaluator evaluator(models_, layout);
+    const std::optional<Score> score = evaluator.score(*whole_.fixed.chunk_layers, capacity);
+    if (!score) return std::nullopt;
+    return FoundSplit{*whole_.fixed.chunk_layers, *score};
+  }
+
+  const Problem& pool_alone_cached(int pool) {
+    while (static_cast<int>(alone_.size()) <= pool)
+      alone_.push_back(pool_alone(whole_, static_cast<int>(alone_.size())));
+    return alone_[static_cast<std::size_t>(pool)];
+  }
+
+  const std::vector<Recompute>& recomputes(int pool) {
+    while (static_cast<int>(recomputes_.size()) <= pool)
+      recomputes_.push_back(pooled_recomputes(whole_, static_cast<int>(recomputes_.size())));
+    return recomputes_[static_cast<std::size_t>(pool)];
+  }
+
+  PoolModels& models_;
+  const Problem& whole_;
+  bool bounds_, fits_ = false;
+  std::vector<double> capacity_{};  ///< by pool
+  std::vector<Problem> alone_{};
+  std::vector<std::vector<Recompute>> recomputes_{};
+  std::vector<ByBatches> choices_{};
+  std::vector<Combination> all_{};
+  PooledSearch found_{};
+};
+
+}  // namespace
+
+std::vector<Layout> run_choices(const Problem& problem, int pool) {
+  Problem alone = pool_alone(problem, pool);
+  alone.fixed = fixed_of(problem, pool);
+  Tally tally;
+  std::vector<Layout> all;
+  for (Family& family : enumerate_families(alone, tally)) {
+    family.layout.schedule = alone.fixed.schedule.value_or(Schedule::OneFOneB);
+    all.push_back(std::move(family.layout));
+  }
+  return all;
+}
+
+std::vector<Recompute> pooled_recomputes(const Problem& problem, int pool) {
+  Problem alone = pool_alone(problem, pool);
+  alone.fixed = fixed_of(problem, pool);
+  std::vector<Recompute> all = enumerate_recomputes(alone, 1);
+  if (!alone.fixed.recompute)
+    std::erase_if(all, [](const Recompute& r) {
+      return r.kind == RecomputeKind::Selective && (r.modules & (r.modules - 1)) != 0;
+    });
+  return all;
+}
+
+bool better(const Problem& problem, const PooledCandidate& a, const PooledCandidate& b) {
+  const auto first = [&](const PooledCandidate& c) {
+    return problem.objective == Objective::Memory ? std::pair(c.score.peak, c.score.step_time)
+                                                  : std::pair(c.score.step_time, c.score.peak);
+  };
+  if (first(a) != first(b)) return first(a) < first(b);
+  const auto name_of = [&](const PooledRun& run) -> const std::string& {
+    return problem.pools[static_cast<std::size_t>(run.pool)].cluster.name;
+  };
+  for (std::size_t i = 0; i < a.layout.runs.size() && i < b.layout.runs.size(); ++i) {
+    const PooledRun &one = a.layout.runs[i], &other = b.layout.runs[i];
+    if (name_of(one) != name_of(other)) return name_of(one) < name_of(other);
+    if (precedes(one.layout, other.layout) || precedes(other.layout, one.layout))
+      return precedes(one.layout, other.layout);
+  }
+  return false;
+}
+
+PooledSearch find_pooled(PoolModels& models, bool bounds) {
+  PooledSearch found = Search(models, bounds, false).run();
+  const Headroom& headroom = models.whole().headroom;
+  if (found.paper || headroom.bytes || headroom.share) return found;
+  return Search(models, bounds, true).run();
+}
+
+Result<Plan> search_pooled(const Problem& problem) {
+  if (std::optional<Error> error = unsuited_words(problem, true)) return fail(*std::move(error));
+  PoolModels models(problem);
+  const PooledSearch found = find_pooled(models);
+  Plan plan;
+  for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
+    PoolAlone alone{pool, std::nullopt};
+    Problem own = pool_alone(problem, pool);
+    own.top = 1, own.pareto = false;
+    const RunnableSearch one = find_on_at_most(own);
+    if (one.result.recommended) alone.best = estimate(one.problem, one.result.recommended->layout);
+    plan.alone.push_back(std::move(alone));
+  }
+  if (!found.paper) {
+    Error error{"no_layout", fmt::format("no pipeline over all pools fits: {} combinations of their strategies tried",
+                                         found.stats.considered)};
+    for (const PoolAlone& one : plan.alone)
+      if (const Pool& pool = problem.pools[static_cast<std::size_t>(one.pool)]; one.best)
+        error.help.push_back(fmt::format("{} alone fits: `--gpus {} --gpu {}`, {:.3g} s a step", pool.cluster.gpu.name,
+                                         pool.gpus, pool.cluster.gpu.name, one.best->step_time.value));
+    return fail(std::move(error));
+  }
+  const PooledCandidate& chosen = found.runs ? *found.runs : *found.paper;
+  plan.problem = problem, plan.search = found.stats;
+  plan.best = estimate(models, chosen.layout);
+  plan.fastest = plan.best;
+  plan.fastest_on_paper = estimate(models, found.paper->layout);
+  for (const Estimate* one : {&plan.best, &*plan.fastest_on_paper})
+    if (std::optional<Error> error = beyond_physics(problem, *one)) return fail(*std::move(error));
+  for (const Framework framework : frameworks_that_run(problem, chosen.layout))
+    plan.runs_on.push_back({framework, plan.best.step_time});
+  if (found.runs && !as_one(found.paper->layout)) plan.paper_lacks = "pools with strategies of their own";
+  plan.notes = pooled_notes(models, plan.best, !plan.runs_on.empty());
+  add_alone_notes(plan);
+  return plan;
+}
+
+}  // namespace plan

@@ -1,0 +1,298 @@
+// What a job on several kinds of GPU costs: each run of stages on its own cluster, the step by the law of unequal
+// stages. Tested by tests/planner/pools_test.cpp.
+#include "planner/pools.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "formulas/efficiency.hpp"
+#include "formulas/rank_grid.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
+
+namespace plan {
+namespace {
+
+/// Rate at which one GPU leaves its pool.
+double way_out(const Cluster& cluster) {
+  if (cluster.tiers.size() < 2) return cluster.gpu.nic.value > 0 ? cluster.gpu.nic.value : cluster.gpu.scale_up.value;
+  double rate = std::numeric_limits<double>::infinity(), shared = 1;
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i) {
+    rate =
+        std::min(rate, cluster.tiers[i].bandwidth.value > 0 ? cluster.tiers[i].bandwidth.value : cluster.gpu.nic.value);
+    shared *= std::max(1.0, cluster.tiers[i].oversubscription);
+  }
+  return rate / shared;
+}
+
+Tier slowest_link(std::span<const Pool> pools) {
+  Tier link{.name = "between pools", .provenance = Provenance::Assumed};
+  double rate = std::numeric_limits<double>::infinity();
+  for (const Pool& pool : pools) {
+    if (pool.cluster.tiers.size() > 1) link.latency = std::max(link.latency, pool.cluster.tiers.back().latency);
+    rate = std::min(rate, way_out(pool.cluster));
+  }
+  link.bandwidth = BytesPerSecond(rate);
+  return link;
+}
+
+constexpr int kAnyNumber = 1 << 24;
+
+}  // namespace
+
+int PooledLayout::stages() const {
+  return std::accumulate(runs.begin(), runs.end(), 0, [](int sum, const PooledRun& r) { return sum + r.layout.pp; });
+}
+
+std::vector<int> PooledLayout::layers() const {
+  std::vector<int> all;
+  for (const PooledRun& run : runs)
+    all.insert(all.end(), run.layout.chunk_layers.begin(), run.layout.chunk_layers.end());
+  return all;
+}
+
+Cluster joined(std::span<const Pool> pools, const std::optional<Tier>& link) {
+  Cluster all = pools.front().cluster;
+  double gpus = 0, failures = 0;
+  bool priced = true, known = true;
+  for (const Pool& pool : pools) {
+    gpus += pool.gpus;
+    priced = priced && pool.cluster.gpu.price_per_hour > 0;
+    known = known && pool.cluster.gpu_mtbf_hours > 0;
+    if (pool.cluster.gpu_mtbf_hours > 0) failures += pool.gpus / pool.cluster.gpu_mtbf_hours;
+  }
+  const auto mean = [&](auto of) {
+    double sum = 0;
+    for (const Pool& pool : pools) sum += pool.gpus * of(pool.cluster);
+    return sum / gpus;
+  };
+  for (std::size_t type = 0; type < all.gpu.peak.size(); ++type)
+    all.gpu.peak[type] = FlopsPerSecond(mean([&](const Cluster& c) { return c.gpu.peak[type].value; }));
+  all.gpu.price_per_hour = priced ? mean([](const Cluster& c) { return c.gpu.price_per_hour; }) : 0;
+  all.gpu.power_w = mean([](const Cluster& c) { return c.gpu.power_w; });
+  all.host_power_w = mean([](const Cluster& c) { return c.host_power_w; });
+  all.gpu_mtbf_hours = known && failures > 0 ? gpus / failures : 0;
+  for (const Pool& pool : pools.subspan(1)) {
+    const Cluster& one = pool.cluster;
+    all.name += " + " + one.name, all.gpu.name += " + " + one.gpu.name;
+    if (all.gpu.vendor != one.gpu.vendor) all.gpu.vendor.clear();
+    if (all.gpu.library != one.gpu.library) all.gpu.library = CollectiveLibrary::Unknown;
+    all.gpu.memory = std::min(all.gpu.memory, one.gpu.memory);
+    all.gpu.memory_bandwidth = std::max(all.gpu.memory_bandwidth, one.gpu.memory_bandwidth);
+    all.gpus_per_node = std::min(all.gpus_per_node, one.gpus_per_node);
+    all.nics_per_node = std::min(all.nics_per_node, one.nics_per_node);
+    all.pue = std::max(all.pue, one.pue);
+    all.calibration.jitter = std::max(all.calibration.jitter, one.calibration.jitter);
+    all.calibration.fixed_step_ms = std::max(all.calibration.fixed_step_ms, one.calibration.fixed_step_ms);
+    all.calibration.scale_out = std::min(all.calibration.scale_out, one.calibration.scale_out);
+    all.measured = all.measured && one.measured;
+  }
+  Tier between = link ? *link : slowest_link(pools);
+  between.size = kAnyNumber;
+  all.tiers = {Tier{.name = "pool", .size = 1}, std::move(between)};
+  all.network.clear();
+  return all;
+}
+
+Problem pool_alone(const Problem& problem, int pool) {
+  const Pool& own = problem.pools[static_cast<std::size_t>(pool)];
+  Problem alone = problem;
+  alone.cluster = own.cluster, alone.gpus = own.gpus;
+  alone.pools.clear(), alone.pool_fixed.clear();
+  return alone;
+}
+
+std::optional<Layout> as_one(const PooledLayout& layout) {
+  Layout one = layout.runs.front().layout;
+  one.pp = 1, one.chunk_layers.clear();
+  for (const PooledRun& run : layout.runs) {
+    Layout other = run.layout;
+    other.pp = 1, other.chunk_layers.clear();
+    if (!(other == one)) return std::nullopt;
+  }
+  one.pp = layout.stages(), one.chunk_layers = layout.layers();
+  return one;
+}
+
+std::vector<Framework> frameworks_that_run(const Problem& problem, const PooledLayout& layout) {
+  const std::optional<Layout> one = as_one(layout);
+  if (!one || problem.cluster.gpu.library == CollectiveLibrary::Unknown) return {};
+  std::vector<Framework> all;
+  for (const FrameworkRow& row : frameworks()) {
+    const bool asked = problem.framework == Framework::Any || problem.framework == Framework::None
+                           ? row.stack.states == problem.training.stack.states
+                           : row.framework == problem.framework;
+    if (!named(row.framework) || !asked) continue;
+    Problem whole = problem;
+    whole.framework = row.framework;
+    whole.fixed.pp = one->pp, whole.fixed.chunk_layers = one->chunk_layers;
+    const bool runs = std::all_of(problem.pools.begin(), problem.pools.end(), [&](const Pool& pool) {
+      whole.cluster = pool.cluster;
+      return runs_on(row, pool.cluster.gpu.vendor) && broken_rule(whole, *one) < 0;
+    });
+    if (runs) all.push_back(row.framework);
+  }
+  return all;
+}
+
+PoolModels::PoolModels(const Problem& problem) : whole_(problem) {
+  for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
+    problems_.push_back(pool_alone(problem, pool));
+    problems_.back().gpus = problem.gpus;
+  }
+}
+
+const CostModel& PoolModels::costs(int pool, const Layout& layout) {
+  std::unique_ptr<CostModel>& known = costs_[{pool, split_of(layout)}];
+  if (!known) known = std::make_unique<CostModel>(problem(pool), split_of(layout));
+  return *known;
+}
+
+const MemoryModel& PoolModels::memory(int pool, const Layout& layout, int stages) {
+  const Recompute& r = layout.recompute;
+  std::unique_ptr<MemoryModel>& known =
+      memory_[MemoryKey(pool, split_of(layout), stages, r.kind, r.modules, r.layers, r.uniform)];
+  if (!known) {
+    Layout all = layout;
+    all.pp = stages;
+    known = std::make_unique<MemoryModel>(problem(pool), all);
+  }
+  return *known;
+}
+
+std::vector<Cell> PoolModels::cells(const PooledLayout& layout) {
+  const int stages = layout.stages();
+  const std::vector<int> layers = layout.layers();
+  std::vector<Cell> cells;
+  for (const PooledRun& run : layout.runs) {
+    Cell cell{&problem(run.pool), &costs(run.pool, run.layout), &memory(run.pool, run.layout, stages), run.layout,
+              run.layout.pp};
+    cell.layout.pp = stages, cell.layout.chunk_layers = layers;
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+Hops PoolModels::hops(const PooledLayout& layout) const {
+  std::vector<Seconds> each;
+  const auto time = [&](const Cluster& cluster, double bytes, std::size_t tier) {
+    return hop_time(cluster, bytes, tier) / cluster.calibration.scale_out;
+  };
+  const std::size_t runs = layout.runs.size();
+  for (std::size_t first = 0, next = 0; first < runs; first = next) {  // of one pool
+    const int pool = layout.runs[first].pool;
+    Layout together = layout.runs[first].layout;
+    together.pp = 0;
+    for (next = first; next < runs && layout.runs[next].pool == pool; ++next)
+      together.pp += layout.runs[next].layout.pp;
+    const Cluster& cluster = problem(pool).cluster;
+    const std::vector<std::size_t> tiers = hop_tiers(cluster, together);
+    std::size_t stage = 0;
+    for (std::size_t run = first; run < next; ++run) {
+      const double own = hand_over_bytes(whole_, layout.runs[run].layout);
+      const double behind = run + 1 < runs ? hand_over_bytes(whole_, layout.runs[run + 1].layout) : own;
+      for (int i = 1; i < layout.runs[run].layout.pp; ++i) each.push_back(time(cluster, own, tiers[stage++]));
+      const double wider = std::max(own, behind);
+      each.push_back(run + 1 < next ? time(cluster, wider, tiers[stage++]) : time(whole_.cluster, wider, 1));
+    }
+  }
+  // Behind the last stage nothing follows: no schedule of one chunk a stage goes round.
+  if (each.size() > 1) each.back() = *std::min_element(each.begin(), each.end() - 1);
+  return each.size() > 1 ? Hops(each) : Hops();
+}
+
+PooledEvaluator::PooledEvaluator(PoolModels& models, const PooledLayout& layout)
+    : models_(models), cells_(models.cells(layout)), hops_(models.hops(layout)) {
+  pipeline_ = pipeline_of(models.whole(), cells_.front().layout);
+  for (std::size_t run = 0; run < cells_.size(); ++run)
+    run_of_.insert(run_of_.end(), static_cast<std::size_t>(cells_[run].stages), static_cast<int>(run));
+  prepare_work();
+}
+
+void PooledEvaluator::prepare_work() {
+  const auto work = [](const LayerCost& cost) {
+    return (cost.forward + cost.backward_input + cost.backward_weight).total();
+  };
+  const std::vector<int>& kinds = models_.whole().model.layers;
+  for (const Cell& cell : cells_) {
+    const Recompute& r = cell.layout.recompute;
+    std::vector<double> up_to{0};
+    for (const int kind : kinds) {
+      double layer = work(cell.costs->layer(kind));
+      if (r.kind == RecomputeKind::Full && r.layers == 0) layer += cell.costs->full_recompute(kind).total();
+      if (r.kind == RecomputeKind::Selective) layer += cell.costs->selective_recompute(kind, r.modules).total();
+      up_to.push_back(up_to.back() + layer);
+    }
+    up_to_.push_back(std::move(up_to));
+    embedding_.push_back(work(cell.costs->embedding())), head_.push_back(work(cell.costs->head()));
+  }
+  content_up_to_.emplace_back();
+  for (const int kind : kinds) {
+    content_up_to_.push_back(content_up_to_.back());
+    ++content_up_to_.back().layers_of_kind[static_cast<std::size_t>(kind)];
+  }
+}
+
+double PooledEvaluator::work(int stage, int first, int last) const {
+  const auto run = static_cast<std::size_t>(run_of(stage));
+  double sum = up_to_[run][static_cast<std::size_t>(last)] - up_to_[run][static_cast<std::size_t>(first)];
+  if (stage == 0) sum += embedding_[run];
+  if (stage + 1 == stages()) sum += head_[run];
+  return sum;
+}
+
+double PooledEvaluator::memory(int stage, int first, int last) const {
+  const Cell& cell = cells_[static_cast<std::size_t>(run_of(stage))];
+  StageContent content = content_up_to_[static_cast<std::size_t>(last)];
+  const StageContent& before = content_up_to_[static_cast<std::size_t>(first)];
+  for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
+    content.layers_of_kind[kind] -= before.layers_of_kind[kind];
+  content.embedding = stage == 0, content.head = stage + 1 == stages();
+  if (content.head) content.mtp = models_.whole().model.mtp.depth;
+  return static_cast<double>(cell.memory->stage(cell.layout, stage, content, held(pipeline_, stage)).total().value);
+}
+
+std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std::span<const double> capacity) {
+  double peak = 0;
+  int first = 0;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const int last = first + layers[static_cast<std::size_t>(stage)];
+    const double bytes = memory(stage, first, last);
+    if (bytes > capacity[static_cast<std::size_t>(run_of(stage))]) return std::nullopt;
+    peak = std::max(peak, bytes), first = last;
+  }
+  for (Cell& cell : cells_) cell.layout.chunk_layers = layers;
+  Evaluator evaluator(models_.whole(), cells_, hops_);
+  const Cell& front = cells_.front();
+  evaluator.place(front.layout);
+  std::vector<DataParallel> prices;
+  evaluator.price_sharding(front.layout, *front.memory, prices);
+  evaluator.recompute(front.layout.recompute);
+  return Score{evaluator.step_time(front.layout, prices), peak};
+}
+
+Estimate PooledEvaluator::estimate(const PooledLayout& layout) {
+  for (Cell& cell : cells_) cell.layout.chunk_layers = layout.layers();
+  Evaluator evaluator(models_.whole(), cells_, hops_);
+  const Cell& front = cells_.front();
+  evaluator.place(front.layout);
+  evaluator.recompute(front.layout.recompute);
+  Estimate result;
+  result.layout = front.layout;
+  evaluator.fill(result, *front.memory);
+  for (std::size_t i = 0; i < result.runs.size(); ++i) {
+    PoolRun& run = result.runs[i];
+    run.pool = layout.runs[i].pool, run.gpus = layout.runs[i].layout.world();
+    run.gpu = models_.problem(run.pool).cluster.gpu.name;
+  }
+  return result;
+}
+
+Estimate estimate(PoolModels& models, const PooledLayout& layout) {
+  return PooledEvaluator(models, layout).estimate(layout);
+}
+
+}  // namespace plan

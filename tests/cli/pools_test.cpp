@@ -1,0 +1,108 @@
+// Several kinds of GPU on the command line: words honoured or refused, the report's figures, its JSON.
+#include "check_files.hpp"
+
+using namespace plan;
+using namespace plan::checks;
+
+namespace {
+
+const std::vector<std::string> kJob = {"--model", "8b", "--seq", "4096", "--global-batch", "64"};
+
+std::vector<std::string> words(std::vector<std::string> first, const std::vector<std::string>& more) {
+  first.insert(first.end(), kJob.begin(), kJob.end());
+  first.insert(first.end(), more.begin(), more.end());
+  return first;
+}
+
+const char* const kMixed = "16xa100-sxm-80gb,16xh100-sxm,link=12.5GB/s";
+
+}  // namespace
+
+TEST_CASE("estimate: each kind of GPU has its own stages, memory and share of the layers") {
+  const Json json =
+      run_json(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,layers=7+7/tp4,pp2,layers=9+9"}));
+  CHECK(json["inputs"]["gpus"]["value"] == 32);
+  CHECK(json["inputs"]["pools"]["value"] == kMixed);
+  const Json& best = json["best"];
+  CHECK(best["layout"]["pp"] == 4);
+  CHECK(best["layout"]["tp"] == 4);
+  CHECK(best["layout"]["stage_layers"] == Json{7, 7, 9, 9});
+  REQUIRE(best["pools"].size() == 2);
+  CHECK(best["pools"][0]["gpu"] == "a100-sxm-80gb");
+  CHECK(best["pools"][1]["first_stage"] == 2);
+  CHECK(best["pools"][1]["layout"]["stage_layers"] == Json{9, 9});
+  // An H100 is between two and three times as fast: nine layers on it take less time than seven on an A100.
+  CHECK(best["pools"][1]["busy_s"] < best["pools"][0]["busy_s"]);
+  CHECK(best["pools"][1]["idle_ratio"] > best["pools"][0]["idle_ratio"]);
+  CHECK(json["runs_on"] == Json{"megatron"});
+}
+
+TEST_CASE("estimate: layers that nobody placed go to the faster kind, and differing degrees are null in the whole") {
+  const Json json = run_json(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp8,pp2/tp4,pp2"}));
+  const Json& best = json["best"];
+  CHECK(best["layout"]["tp"].is_null());
+  CHECK(best["layout"]["dp"].is_null());
+  CHECK(best["layout"]["zero"] == 1);
+  const Json layers = best["layout"]["stage_layers"];
+  CHECK(layers[0].get<int>() + layers[1].get<int>() < layers[2].get<int>() + layers[3].get<int>());
+  CHECK(json["runs_on"].empty());
+  bool said = false;
+  for (const Json& note : json["notes"]) said = said || note["code"] == "no_framework";
+  CHECK(said);
+}
+
+TEST_CASE("a link of ten times less bandwidth makes a step longer, and an unstated one is said") {
+  const auto step = [](const char* gpus) {
+    return run_json(words({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2/tp4,pp2"}))["best"]["step_time_s"]
+        .get<double>();
+  };
+  CHECK(step("16xa100-sxm-80gb,16xh100-sxm,link=0.5GB/s") > step("16xa100-sxm-80gb,16xh100-sxm,link=50GB/s"));
+  const Json open =
+      run_json(words({"estimate"}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm", "--layout", "tp4,pp2/tp4,pp2"}));
+  bool said = false;
+  for (const Json& fact : open["unstated"]) said = said || (fact["field"] == "link" && fact["guessed"] == true);
+  CHECK(said);
+}
+
+TEST_CASE("plan: what all kinds run together stands beside each alone") {
+  const Json json = run_json(words({}, {"--gpus", "8xa100-sxm-80gb,8xh100-sxm,link=25GB/s"}));
+  REQUIRE(json.contains("alone"));
+  REQUIRE(json["alone"].size() == 2);
+  CHECK(json["alone"][1]["gpu"] == "h100-sxm");
+  CHECK(json["best"]["pools"].size() == 2);
+  CHECK_FALSE(json["runs_on"].empty());
+  CHECK(json["fastest_on_paper"]["step_time_s"] <= json["best"]["step_time_s"]);
+}
+
+TEST_CASE("one kind of GPU in the words of several is the usual job") {
+  const Json one = run_json(words({"estimate"}, {"--gpus", "16", "--gpu", "h100-sxm", "--layout", "tp4,pp2"}));
+  for (const char* gpus : {"16xh100-sxm", "8xh100-sxm,8xh100-sxm"}) {
+    const Json other = run_json(words({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2"}));
+    CHECK(other["best"] == one["best"]);
+  }
+}
+
+TEST_CASE("words that several kinds of GPU cannot have are refused") {
+  const auto refused = [](const std::vector<std::string>& asked, const char* part) {
+    const Ran ran = run(asked);
+    CAPTURE(ran.err);
+    CHECK(ran.status != 0);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.find(part) != std::string::npos);
+  };
+  refused(words({"explain", "activations"}, {"--gpus", kMixed}), "several kinds");
+  refused(words({"sweep"}, {"--gpus", kMixed}), "--gpus");
+  refused(words({}, {"--gpus", kMixed, "--gpu", "h100-sxm"}), "--gpu");
+  refused(words({}, {"--gpus", kMixed, "--pareto"}), "--pareto");
+  refused(words({}, {"--gpus", kMixed, "--spares", "8"}), "--spares");
+  refused(words({}, {"--gpus", kMixed, "--layout", "vp2"}), "one chunk a stage");
+  refused(words({}, {"--gpus", kMixed, "--layout", "tp4/tp4/tp4"}), "3 kinds");
+  refused(words({}, {"--gpus", "16", "--layout", "tp4/tp4"}), "there is one");
+  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh100"}), "h100");
+  refused(words({}, {"--gpus", "16xa100-sxm-80gb,h100-sxm"}), "h100-sxm");
+  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm,link=fast"}), "link");
+  refused(words({}, {"--gpus", "0xa100-sxm-80gb,16xh100-sxm"}), "at least 1");
+  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2,layers=9+9"}), "layers=");
+  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2", "--format", "html"}), "--json");
+  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
+}
