@@ -26,18 +26,20 @@ constexpr double kBelow = 0.999999;  ///< so that rounding never puts a bound ab
 /// Combinations of strategies that are looked at: of more than that the fastest strategies of each pool stay.
 constexpr double kMostCombinations = 400000;
 /// Of those, how many have their layers placed.
-constexpr std::int64_t kMostPlaced = 20000;
+constexpr std::int64_t kMostPlaced = 2000;
 
 /// A pool's strategy with seconds of one micro-batch through each kind of layer, at least.
 struct Choice {
   Layout layout{};
   std::vector<double> kinds{};
   double whole = 0;  ///< all layers of the model
+  /// By ZeRO stage and way to recompute: layers that a stage holds at most, as far as looked into.
+  mutable std::map<std::pair<int, std::size_t>, int> most_layers{};
 };
 
 Choice choice_of(PoolModels& models, int pool, const Layout& layout) {
   const CostModel& costs = models.costs(pool, layout);
-  Choice choice{layout, {}, 0};
+  Choice choice{layout, {}, 0, {}};
   for (int kind = 0; kind < costs.kinds(); ++kind) choice.kinds.push_back(least_work(costs.layer(kind)));
   for (const int kind : models.whole().model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];
   return choice;
@@ -96,13 +98,17 @@ class Search {
     while (std::next_permutation(order.begin(), order.end()));
     std::stable_sort(all_.begin(), all_.end(),
                      [](const Combination& a, const Combination& b) { return a.least < b.least; });
-    std::int64_t placed = 0;
+    std::int64_t placed = 0, left = 0;
     for (const Combination& one : all_) {
       ++found_.stats.considered, ++found_.stats.legal;
       const bool alike = std::all_of(one.runs.begin(), one.runs.end(), [&](const Choice* run) {
         return same_strategy(run->layout, one.runs.front()->layout);
       });
-      if ((named(whole_.framework) && !alike) || hopeless(one.least, alike) || (bounds_ && placed >= kMostPlaced)) {
+      if (bounds_ && placed >= kMostPlaced) {
+        --found_.stats.legal, ++left;
+        continue;
+      }
+      if ((named(whole_.framework) && !alike) || hopeless(one.least, alike)) {
         ++found_.stats.pruned;
         continue;
       }
@@ -111,6 +117,7 @@ class Search {
       shard(one, alike);
       if (fits_) ++found_.stats.fit;
     }
+    if (left > 0) found_.stats.rejected.push_back({"not_looked_into", left});
     return std::move(found_);
   }
 
@@ -120,6 +127,7 @@ class Search {
 
   void collect() {
     for (int pool = 0; pool < static_cast<int>(whole_.pools.size()); ++pool) {
+      alone_.push_back(pool_alone(whole_, pool)), recomputes_.push_back(pooled_recomputes(whole_, pool));
       ByBatches choices;
       for (const Layout& layout : run_choices(whole_, pool))
         choices[micro_batches(whole_.training.global_batch, layout.dp, layout.micro_batch)].push_back(
@@ -190,22 +198,55 @@ class Search {
         PooledRun run{one.pools[i], one.runs[i]->layout};
         const Fixed& fixed = fixed_of(whole_, run.pool);
         run.layout.zero = fixed.zero.value_or(zero), run.layout.shard = fixed.shard.value_or(0);
-        legal = legal && broken_rule(pool_alone_cached(run.pool), run.layout, Level::Sharding) < 0;
+        legal = legal && broken_rule(alone_[static_cast<std::size_t>(run.pool)], run.layout, Level::Sharding) < 0;
         layout.runs.push_back(std::move(run));
       }
-      if (legal) rebuild(one, layout, 0, alike);
+      if (legal) rebuild(one, layout, 0, alike, whole_.model.depth());
     }
   }
 
   /// Every way to recompute on each pool.
-  void rebuild(const Combination& one, PooledLayout& layout, std::size_t run, bool alike) {
-    if (run == layout.runs.size()) return place(one, layout, alike);
-    for (const Recompute& choice : recomputes(layout.runs[run].pool)) {
-      layout.runs[run].layout.recompute = choice;
-      const bool still = alike && choice == layout.runs.front().layout.recompute;
-      if (named(whole_.framework) && !still) continue;
-      rebuild(one, layout, run + 1, still);
+  void rebuild(const Combination& one, PooledLayout& layout, std::size_t run, bool alike, int unplaced) {
+    if (run == layout.runs.size()) {
+      if (unplaced <= 0) place(one, layout, alike);
+      return;
     }
+    const std::vector<Recompute>& ways = recomputes_[static_cast<std::size_t>(layout.runs[run].pool)];
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      layout.runs[run].layout.recompute = ways[way];
+      const bool still = alike && ways[way] == layout.runs.front().layout.recompute;
+      if (named(whole_.framework) && !still) continue;
+      const int most = bounds_ ? most_layers(*one.runs[run], layout.runs[run], way) : whole_.model.depth();
+      rebuild(one, layout, run + 1, still, unplaced - most * layout.runs[run].layout.pp);
+    }
+  }
+
+  /// Layers of the lightest kind that fit into a stage with one micro-batch in flight and neither end of the model.
+  int most_layers(const Choice& choice, const PooledRun& run, std::size_t way) {
+    const auto [found, fresh] = choice.most_layers.try_emplace({run.layout.zero, way}, 0);
+    if (!fresh) return found->second;
+    const MemoryModel& memory = models_.memory(run.pool, run.layout, 2);
+    Layout layout = run.layout;
+    layout.pp = 2;
+    constexpr double kAbove = 1.02;  // what depends on the number of stages
+    const auto fits = [&](std::size_t kind, int layers) {
+      StageContent content;
+      content.layers_of_kind[kind] = layers;
+      const auto bytes = static_cast<double>(memory.stage(layout, 1, content, 1).total().value);
+      return bytes <= kAbove * capacity_[static_cast<std::size_t>(run.pool)];
+    };
+    for (std::size_t kind = 0; kind < whole_.model.kinds.size(); ++kind) {
+      int low = 0, high = whole_.model.depth();
+      while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (fits(kind, middle))
+          low = middle;
+        else
+          high = middle - 1;
+      }
+      found->second = std::max(found->second, low);
+    }
+    return found->second;
   }
 
   void place(const Combination& one, PooledLayout layout, bool alike) {
@@ -231,7 +272,9 @@ class Search {
     if (hopeless(least_step(whole_, runs), alike)) return;
     std::vector<double> capacity;
     for (const PooledRun& run : layout.runs) capacity.push_back(capacity_[static_cast<std::size_t>(run.pool)]);
-    const std::optional<FoundSplit> split = split_of_layers(layout, capacity);
+    const std::optional<PooledCandidate>& known = alike ? found_.runs : found_.paper;
+    const double beat = known && bounds_ ? known->score.step_time : std::numeric_limits<double>::infinity();
+    const std::optional<FoundSplit> split = split_of_layers(layout, capacity, beat);
     if (!split) return;
     fits_ = true;
     auto next = split->layers.begin();
@@ -246,24 +289,12 @@ class Search {
   }
 
   [[nodiscard]] std::optional<FoundSplit> split_of_layers(const PooledLayout& layout,
-                                                          const std::vector<double>& capacity) {
-    if (!whole_.fixed.chunk_layers) return best_split(models_, layout, capacity);
+                                                          const std::vector<double>& capacity, double beat) {
+    if (!whole_.fixed.chunk_layers) return best_split(models_, layout, capacity, beat);
     PooledEvaluator evaluator(models_, layout);
     const std::optional<Score> score = evaluator.score(*whole_.fixed.chunk_layers, capacity);
     if (!score) return std::nullopt;
     return FoundSplit{*whole_.fixed.chunk_layers, *score};
-  }
-
-  const Problem& pool_alone_cached(int pool) {
-    while (static_cast<int>(alone_.size()) <= pool)
-      alone_.push_back(pool_alone(whole_, static_cast<int>(alone_.size())));
-    return alone_[static_cast<std::size_t>(pool)];
-  }
-
-  const std::vector<Recompute>& recomputes(int pool) {
-    while (static_cast<int>(recomputes_.size()) <= pool)
-      recomputes_.push_back(pooled_recomputes(whole_, static_cast<int>(recomputes_.size())));
-    return recomputes_[static_cast<std::size_t>(pool)];
   }
 
   PoolModels& models_;
@@ -360,6 +391,10 @@ Result<Plan> search_pooled(const Problem& problem) {
     plan.runs_on.push_back({framework, plan.best.step_time});
   if (found.runs && !as_one(found.paper->layout)) plan.paper_lacks = "pools with strategies of their own";
   plan.notes = pooled_notes(models, plan.best, !plan.runs_on.empty());
+  for (const Rejected& row : found.stats.rejected)
+    plan.notes.push_back({"search_bounded", fmt::format("{} of {} combinations of strategies were not looked into, the "
+                                                        "slowest by their bounds: one of them may be faster",
+                                                        row.count, found.stats.considered)});
   add_alone_notes(plan);
   return plan;
 }

@@ -19,8 +19,8 @@ double ways(int layers, int stages) {
 
 class SplitSearch {
  public:
-  SplitSearch(PooledEvaluator& evaluator, int layers, std::span<const double> capacity)
-      : evaluator_(evaluator), layers_(layers), stages_(evaluator.stages()), capacity_(capacity) {}
+  SplitSearch(PooledEvaluator& evaluator, int layers, std::span<const double> capacity, double beat)
+      : evaluator_(evaluator), layers_(layers), stages_(evaluator.stages()), capacity_(capacity), beat_(beat) {}
 
   std::optional<FoundSplit> run() {
     if (layers_ < stages_) return std::nullopt;
@@ -33,12 +33,16 @@ class SplitSearch {
     if (!start) return std::nullopt;
     offer(*start);
     offer(evened(*start));
-    improve();
+    if (best_ && best_->score.step_time <= kWorthMoving * beat_) improve();
     return best_;
   }
 
  private:
+  static constexpr double kWorthMoving = 1.05;  ///< moves of single layers hardly gain more
+
   void offer(const Counts& counts) {
+    const double least = evaluator_.least_step(counts);
+    if (least > kWorthMoving * beat_ || (best_ && least > best_->score.step_time)) return;
     const std::optional<Score> score = evaluator_.score(counts, capacity_);
     if (!score) return;
     const auto key = [](const FoundSplit& split) {
@@ -121,6 +125,14 @@ class SplitSearch {
     return even;
   }
 
+  /// Does the stage stand between equal ones of its run? Those at the ends of a row stand for it.
+  [[nodiscard]] bool inside(const Counts& counts, std::size_t stage) const {
+    const auto equal = [&](std::size_t a, std::size_t b) {
+      return counts[a] == counts[b] && evaluator_.run_of(static_cast<int>(a)) == evaluator_.run_of(static_cast<int>(b));
+    };
+    return stage > 0 && stage + 1 < counts.size() && equal(stage - 1, stage) && equal(stage, stage + 1);
+  }
+
   /// Moves single layers between stages as long as that helps.
   void improve() {
     for (bool better = best_.has_value(); better;) {
@@ -129,8 +141,7 @@ class SplitSearch {
       const double before = best_->score.step_time;
       for (std::size_t a = 0; a < from.size(); ++a)
         for (std::size_t b = 0; b < from.size(); ++b) {
-          if (a == b || from[a] < 2) continue;
-          if (a > 0 && from[a] == from[a - 1] && b > 0 && from[b] == from[b - 1] && a - 1 != b && b - 1 != a) continue;
+          if (a == b || from[a] < 2 || inside(from, a) || inside(from, b)) continue;
           Counts moved = from;
           --moved[a], ++moved[b];
           offer(moved);
@@ -142,14 +153,16 @@ class SplitSearch {
   PooledEvaluator& evaluator_;
   int layers_, stages_;
   std::span<const double> capacity_;
+  double beat_;
   std::optional<FoundSplit> best_{};
 };
 
 }  // namespace
 
-std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout, std::span<const double> capacity) {
+std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout, std::span<const double> capacity,
+                                     double beat) {
   PooledEvaluator evaluator(models, layout);
-  return SplitSearch(evaluator, models.whole().model.depth(), capacity).run();
+  return SplitSearch(evaluator, models.whole().model.depth(), capacity, beat).run();
 }
 
 }  // namespace plan

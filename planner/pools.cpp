@@ -153,6 +153,7 @@ const CostModel& PoolModels::costs(int pool, const Layout& layout) {
 
 const MemoryModel& PoolModels::memory(int pool, const Layout& layout, int stages) {
   const Recompute& r = layout.recompute;
+  if (whole_.training.stack.vocab_barriers == 0) stages = 1;  // it decides on nothing else
   std::unique_ptr<MemoryModel>& known =
       memory_[MemoryKey(pool, split_of(layout), stages, r.kind, r.modules, r.layers, r.uniform)];
   if (!known) {
@@ -242,6 +243,21 @@ double PooledEvaluator::work(int stage, int first, int last) const {
   if (stage == 0) sum += embedding_[run];
   if (stage + 1 == stages()) sum += head_[run];
   return sum;
+}
+
+double PooledEvaluator::least_step(const std::vector<int>& layers) const {
+  const Problem& whole = models_.whole();
+  if (whole.training.stack.ep_overlap) return 0;  // what is hidden of the experts' messages depends on the stage
+  constexpr double kBelow = 0.999999;
+  double before = 0, longest = 0;
+  int first = 0;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const int last = first + layers[static_cast<std::size_t>(stage)];
+    const double one = work(stage, first, last);
+    longest = std::max(longest, before + static_cast<double>(pipeline_.micro_batches) * one);
+    before += one, first = last;
+  }
+  return kBelow * longest * (1 + whole.cluster.calibration.jitter * slowest_of(whole.gpus));
 }
 
 double PooledEvaluator::memory(int stage, int first, int last) const {

@@ -7,6 +7,7 @@
 // Assumptions: all pools take as many micro-batches in a step, so dp x micro_batch is the same on all of them; a
 // hand-over between pools moves what the wider of both sides sends, over the link between the pools.
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,9 @@ class PooledEvaluator {
   [[nodiscard]] int run_of(int stage) const { return run_of_[static_cast<std::size_t>(stage)]; }
   /// Seconds of one micro-batch through layers `first` to `last` (excluded) on a stage.
   [[nodiscard]] double work(int stage, int first, int last) const;
+  /// Seconds that a step takes at least with so many layers a stage: no stage begins before those in front of it are
+  /// through with a micro-batch, both ways.
+  [[nodiscard]] double least_step(const std::vector<int>& layers) const;
   /// Bytes of that stage.
   [[nodiscard]] double memory(int stage, int first, int last) const;
 
@@ -120,8 +124,10 @@ struct FoundSplit {
   Score score{};
 };
 inline constexpr double kMostSplits = 400;
+/// `beat`: seconds of a step that is known already; splits that cannot be shorter are not looked at.
 [[nodiscard]] std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout,
-                                                   std::span<const double> capacity);
+                                                   std::span<const double> capacity,
+                                                   double beat = std::numeric_limits<double>::infinity());
 
 /// Fixed axes that no pipeline over pools can have. `places_layers`: the layers of each pool are searched.
 [[nodiscard]] std::optional<Error> unsuited_words(const Problem& problem, bool places_layers);

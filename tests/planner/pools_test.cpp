@@ -45,6 +45,7 @@ Problem random_job(std::mt19937& random) {
   problem.training.global_batch = pick(random, {8, 16, 24});
   problem.framework = pick(random, {0, 1}) ? Framework::Any : Framework::None;
   problem.threads = 1;
+  if (random() % 4 != 0) problem.fixed.zero = pick(random, {0, 1, 2, 3});
   return problem;
 }
 
@@ -191,7 +192,7 @@ TEST_CASE("pools: two of the same GPU are the uniform job in time and memory") {
 TEST_CASE("pools: the search finds what brute force finds") {
   std::mt19937 random(11);
   int found_some = 0;
-  for (int round = 0; round < oracle::rounds(150); ++round) {
+  for (int round = 0; round < oracle::rounds(100); ++round) {
     Problem problem = random_mixed(random);
     problem.model.layers.resize(static_cast<std::size_t>(pick(random, {3, 4})));
     for (Pool& pool : problem.pools) pool.gpus = std::min(pool.gpus, 2);
@@ -214,12 +215,12 @@ TEST_CASE("pools: the search finds what brute force finds") {
     REQUIRE(found.runs.has_value() == brute.runs.has_value());
     if (found.runs) CHECK(found.runs->score.step_time == doctest::Approx(brute.runs->score.step_time).epsilon(1e-12));
   }
-  CHECK(found_some > oracle::at_least(40));
+  CHECK(found_some > oracle::at_least(25));
 }
 
 TEST_CASE("pools: the order in which they are named changes nothing") {
   std::mt19937 random(13);
-  for (int round = 0; round < oracle::rounds(40); ++round) {
+  for (int round = 0; round < oracle::rounds(20); ++round) {
     const Problem problem = random_mixed(random);
     const Problem other = on({problem.pools[1], problem.pools[0]}, problem);
     PoolModels models(problem), swapped(other);
@@ -236,7 +237,7 @@ TEST_CASE("pools: the order in which they are named changes nothing") {
 
 TEST_CASE("pools: a faster pool is never slower") {
   std::mt19937 random(17);
-  for (int round = 0; round < oracle::rounds(40); ++round) {
+  for (int round = 0; round < oracle::rounds(20); ++round) {
     Problem slow = random_mixed(random);
     slow.framework = Framework::None;
     Problem fast = slow;
@@ -253,7 +254,7 @@ TEST_CASE("pools: a faster pool is never slower") {
 
 TEST_CASE("pools: what is printed of each pool adds up") {
   std::mt19937 random(19);
-  for (int round = 0; round < oracle::rounds(40); ++round) {
+  for (int round = 0; round < oracle::rounds(20); ++round) {
     const Problem problem = random_mixed(random);
     const Result<Plan> plan = search(problem);
     if (!plan) continue;
