@@ -101,7 +101,7 @@ std::optional<SliceShape> read_slice(std::string_view text) {
     constexpr int kLongest = 1024;
     if (error != std::errc{} || shape[axis] < 1 || shape[axis] > kLongest) return std::nullopt;
     at = next;
-    if (at == end) return axis > 0 ? std::optional(shape) : std::nullopt;
+    if (at == end) return axis > 0 ? std::optional(sorted(shape)) : std::nullopt;
     if (*at++ != 'x') return std::nullopt;
   }
   return std::nullopt;

@@ -68,7 +68,7 @@ struct NearChips {
 };
 [[nodiscard]] NearChips near_chips(const SliceRules& rules, int chips);
 
-/// "4x4x8", and back; none for anything else. A chip's two dimensions have two numbers.
+/// "4x4x8", and back, shortest axis first; none for anything else. A chip's two dimensions have two numbers.
 [[nodiscard]] std::string slice_text(const SliceShape& shape);
 [[nodiscard]] std::optional<SliceShape> read_slice(std::string_view text);
 

@@ -62,7 +62,11 @@ StateBytes deepspeed(const Training& training, int zero, Moments m) {
 }  // namespace
 
 StateBytes state_bytes(const Training& training, int zero) {
-  const Moments m = moments(training);
+  Moments m = moments(training);
+  // The outer optimizer's momentum, and the parameters as the copies last had them together: fp32, shared out like the
+  // inner optimizer's states.
+  constexpr double kOuter = 4 + 4;
+  if (training.local.any()) m.hidden += kOuter, m.ends += kOuter;
   switch (training.stack.states) {
     case StateLayout::Megatron:
     case StateLayout::MegatronFsdp: return megatron(training, m);

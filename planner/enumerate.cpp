@@ -109,6 +109,9 @@ constexpr FrameworkMask kOrderable = framework_bit(Framework::Any) | framework_b
                                      framework_bit(Framework::Megatron) | framework_bit(Framework::Maxtext);
 
 std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
+  // Copies that train apart share no states: each shards its own.
+  if (const LocalUpdates& local = problem.training.local; local.any())
+    return choose<int>(problem.fixed.shard, {std::max(1, run.dense_group() / local.copies)});
   std::vector<int> shards = divisors(run.dense_group());
   shards.front() = 0;  // all of them
   if (shards.size() > 1) shards.pop_back();
@@ -351,11 +354,11 @@ std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& 
   shardings.reserve(4 * shards.size());
   for (const int zero : zero_choices(problem))
     for (const int shard : std::span(shards).first(shards_under(problem, zero, shards))) {
-      layout.zero = zero, layout.shard = shard;
+      layout.zero = zero, layout.shard = zero == 0 && problem.training.local.any() ? 0 : shard;
       if (const int rule = broken_rule(problem, layout, Level::Sharding); rule >= 0)
         tally.reject(rule, inner.size(layout, Level::Sharding));
       else
-        shardings.push_back({zero, shard});
+        shardings.push_back({zero, layout.shard});
     }
   return shardings;
 }

@@ -44,7 +44,8 @@ struct DataParallel {
 
 /// One kind of message that a rank sends for data parallelism.
 struct ShardingMessage {
-  enum class What { Reduce, Gather, Table };  ///< Table: the embedding that first and last stage share
+  /// Table: the embedding that first and last stage share. Outer: what copies that train apart tell each other.
+  enum class What { Reduce, Gather, Table, Outer };
   What what = What::Reduce;
   Collective op = Collective::AllReduce;
   Group group{};

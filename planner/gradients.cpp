@@ -24,14 +24,14 @@ struct Shards {
 
 /// HSDP cuts the replicas of dense states and those of experts into as many instances. Both directions of DualPipe hold
 /// the same stages on opposite ranks of the pipeline.
-Shards shards_of(const Layout& layout, const RankGrid& grid, const Replicas& replicas) {
+Shards shards_of(const Layout& layout, const RankGrid& grid, const Replicas& replicas, const LocalUpdates& local) {
   const bool both = layout.schedule == Schedule::DualPipe;
-  const int instances = layout.dense_group() / layout.shard_group();
+  const int instances = local.any() ? local.copies : layout.dense_group() / layout.shard_group();
   const int ranks = replicas.size(), inside = std::max(1, ranks / instances);
   const auto everywhere = [&](int size) {
     return both ? grid.with_opposite(replicas.some(size)) : replicas.some(size);
   };
-  return {everywhere(ranks), everywhere(inside), replicas.some(ranks / inside, inside)};
+  return {everywhere(local.any() ? inside : ranks), everywhere(inside), replicas.some(ranks / inside, inside)};
 }
 
 /// Collects the messages of one rank content.
@@ -86,17 +86,22 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const Memory
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
     } else {
       messages.add(What::Reduce, Collective::ReduceScatter, ranks.inside, parameters * element, reduces, parts);
-      messages.add(What::Reduce, Collective::AllReduce, ranks.between, parameters * element / ranks.inside.size,
-                   reduces, parts);
+      if (!training.local.any())
+        messages.add(What::Reduce, Collective::AllReduce, ranks.between, parameters * element / ranks.inside.size,
+                     reduces, parts);
     }
+    // Copies that train apart meet with what their fp32 parameters moved, each rank with its share.
+    if (training.local.any())
+      messages.add(What::Outer, Collective::AllReduce, ranks.between, 4 * parameters / ranks.inside.size,
+                   1.0 / training.local.steps);
     if (layout.zero > 0 && !layered && training.stack.broadcasts_shards)
       messages.add(What::Gather, Collective::Broadcast, ranks.inside, fetched * weight, gathers, ranks.inside.size);
     else if (layout.zero > 0)
       messages.add(What::Gather, Collective::AllGather, ranks.inside, fetched * weight, gathers, parts);
   };
-  share(dense, frozen ? sums.dense + sums.ends : dense, shards_of(layout, grid, grid.dense()),
+  share(dense, frozen ? sums.dense + sums.ends : dense, shards_of(layout, grid, grid.dense(), training.local),
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, frozen ? sums.expert : expert, shards_of(layout, grid, grid.expert()),
+  share(expert, frozen ? sums.expert : expert, shards_of(layout, grid, grid.expert(), training.local),
         layered ? std::max(1, expert_layers(content)) : 1);
   if (shares_table(problem_, layout, content))
     messages.add(What::Table, Collective::AllReduce, grid.both_ends(),
@@ -136,13 +141,13 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
     double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
                   : message.what == ShardingMessage::What::Gather ? price.gather
                                                                   : price.table;
-    sum += pass_time(message, content);
+    sum += pass_time(message, content) * (message.what == ShardingMessage::What::Outer ? message.passes : 1);
   }
   const StageSums sums = memory.sums(content);
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const RankGrid grid(layout);
   const auto owners = [&](const Replicas& replicas) {
-    return layout.zero == 0 ? 1.0 : shards_of(layout, grid, replicas).inside.size;
+    return layout.zero == 0 ? 1.0 : shards_of(layout, grid, replicas, training.local).inside.size;
   };
   const double owned = dense / owners(grid.dense()) + expert / owners(grid.expert());
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
@@ -156,6 +161,9 @@ DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, c
   // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
   const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
   price.optimizer = memory_bound_time(gpu, bytes, 20).value / cluster.calibration.memory_bound;
+  if (training.local.any())  // parameters, those that the copies last had together and momentum: read and written
+    price.optimizer +=
+        memory_bound_time(gpu, 6 * 4 * owned, 3).value / cluster.calibration.memory_bound / training.local.steps;
   if (offload.optimizer > 0 && gpu.host_link.value > 0)
     price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
   return price;

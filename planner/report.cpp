@@ -230,11 +230,12 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   const Layout& layout = layout_of(content, estimate.layout);
   for (const ShardingMessage& message : sharding_messages(layout, memory_of(content, memory), content)) {
     const double time = pass_time(message, content);
-    double left = exposed.table;
-    if (message.what == ShardingMessage::What::Reduce) left = exposed.reduce * time / price.reduce;
-    if (message.what == ShardingMessage::What::Gather) left = exposed.gather * time / price.gather;
-    if (layout.zero == 3 && message.what != ShardingMessage::What::Table)
-      left = (exposed.reduce + exposed.gather) * time / (price.reduce + price.gather);
+    using What = ShardingMessage::What;
+    const bool last = message.what == What::Table || message.what == What::Outer;  // once all else is done
+    double left = price.table > 0 ? exposed.table * message.passes * time / price.table : 0;
+    if (message.what == What::Reduce) left = exposed.reduce * time / price.reduce;
+    if (message.what == What::Gather) left = exposed.gather * time / price.gather;
+    if (layout.zero == 3 && !last) left = (exposed.reduce + exposed.gather) * time / (price.reduce + price.gather);
     add_row(estimate, problem_of(content).cluster,
             {.axis = Axis::Dp,
              .op = message.op,

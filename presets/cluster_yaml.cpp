@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "formulas/calibration_fields.hpp"
 #include "formulas/torus.hpp"
@@ -103,6 +104,20 @@ void read_shape(yaml::Map& map, Tier& tier) {
                                    yaml::printable(size->text), slice_text(*shape), tier.size));
 }
 
+/// A GPU inside the cluster's file leaves its links to the slice, or says the same.
+void take_link(yaml::Map& root, Cluster& cluster) {
+  const yaml::Node* node = root.get("gpu", kOptional);
+  if (node == nullptr || cluster.tiers.empty() || !cluster.tiers.front().torus.any()) return;
+  SliceRules& rules = cluster.gpu.slices;
+  const BytesPerSecond link = cluster.tiers.front().torus.link;
+  if (rules.any() && node->kind == yaml::Kind::Map && std::abs(rules.link / link - 1) > 1e-9)
+    root.reader().error(*node, "conflict",
+                        fmt::format("`gpu.torus.link` is {}, and the slice's bandwidth gives {}: leave it out",
+                                    format_quantity(rules.link.value, Dimension::ByteRate),
+                                    format_quantity(link.value, Dimension::ByteRate)));
+  if (rules != SliceRules{}) rules.link = link;
+}
+
 /// What the preset of the cluster's GPU says of slices that say nothing of rings themselves.
 void close_rings(Cluster& cluster) {
   if (cluster.tiers.empty() || !cluster.tiers.front().torus.any()) return;
@@ -180,6 +195,7 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   read_tiers(root, cluster);
   take_surroundings(cluster, cluster.gpu);
   if (whole) read_gpu_of(root, lookup, cluster.gpu);
+  take_link(root, cluster);
   if (whole) refuse_other_surroundings(root, cluster);
   take_surroundings(cluster, cluster.gpu);
   close_rings(cluster);

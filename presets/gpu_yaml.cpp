@@ -66,7 +66,7 @@ void read_torus(yaml::Map& root, Gpu& gpu) {
   if (!root.has("torus")) return;
   yaml::Map torus = root.map("torus");
   SliceRules& rules = gpu.slices;
-  torus.quantity("link", rules.link, kBandwidth);
+  torus.quantity("link", rules.link, kBandwidth, kOptional);  // in a cluster's file its slice says it
   for (const yaml::Node* node : torus.list("slices", kOptional)) {
     SliceShape shape{};
     if (read_shape(root.reader(), *node, "torus.slices", shape)) rules.listed.push_back(shape);
@@ -83,10 +83,10 @@ void read_torus(yaml::Map& root, Gpu& gpu) {
   gpu.scale_up_size = largest.chips();
 }
 
-void write_torus(Lines& out, int in, const SliceRules& rules) {
+void write_torus(Lines& out, int in, const SliceRules& rules, bool in_cluster) {
   if (!rules.any()) return;
   out.plain(fmt::format("{:{}}torus:", "", in));
-  write_unless_zero(out, in + 2, "link", rules.link.value, Dimension::ByteRate);
+  if (!in_cluster) write_unless_zero(out, in + 2, "link", rules.link.value, Dimension::ByteRate);
   std::string listed;
   for (const SliceShape& shape : rules.listed) listed += (listed.empty() ? "" : ", ") + slice_text(shape);
   if (!listed.empty()) out.data(in + 2, "slices", fmt::format("[{}]", listed));
@@ -142,7 +142,7 @@ void write_gpu_fields(Lines& out, int in, const Gpu& gpu, bool in_cluster, bool 
     write_unless_zero(out, in + 2, row.name, gpu.peak[static_cast<std::size_t>(row.value)].value, Dimension::FlopRate);
   write_unless_zero(out, in, "memory_bandwidth", gpu.memory_bandwidth.value, Dimension::ByteRate);
   if (gpu.sm_count != 0) out.data(in, "sm_count", fmt::format("{}", gpu.sm_count));
-  write_torus(out, in, gpu.slices);
+  write_torus(out, in, gpu.slices, in_cluster);
   if (!in_cluster) {
     if (!gpu.slices.any()) {
       write_unless_zero(out, in, "scale_up", gpu.scale_up.value, Dimension::ByteRate);
@@ -171,6 +171,8 @@ Result<Gpu> read_gpu(std::string text, std::string file) {
   Gpu gpu;
   read_header(root, "gpu/1", gpu.name);
   read_gpu_fields(root, gpu);
+  if (const yaml::Node* torus = root.get("torus", kOptional); torus != nullptr && !gpu.slices.any())
+    root.reader().error(*torus, "missing_key", "`torus.link` is missing");
   root.finish();
   if (reader.failed()) return fail(reader.take());
   return gpu;

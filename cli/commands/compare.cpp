@@ -45,7 +45,9 @@ Args asked_as(Args args, const std::vector<Input>& inputs) {
   take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
       take("release", &Args::release), take("objective", &Args::objective), take("lora_rank", &Args::lora_rank),
       take("offload", &Args::offload), take("state_formats", &Args::state_formats),
-      take("cuda_graphs", &Args::cuda_graphs), take("imbalance", &Args::imbalance);
+      take("cuda_graphs", &Args::cuda_graphs), take("imbalance", &Args::imbalance), take("diloco", &Args::diloco);
+  if (const Input* slice = find_input(inputs, "slice"); slice != nullptr && slice->origin != Origin::Default)
+    take("slice", &Args::slice);
   take("headroom", &Args::headroom);
   if (!args.headroom && find_input(inputs, "accept_risk") != nullptr) args.accept_risk = true;
   return args;

@@ -135,6 +135,10 @@ constexpr Option kOptions[] = {
          "(Megatron). Default: none."),
     take("--imbalance", "1.3", kTrain, kNothing, kForProblem, &Args::imbalance, "how unevenly experts get tokens",
          "Tokens of the busiest rank over the mean. Routers that choose freely reach about 1.3. Default: 1, balance."),
+    take("--diloco", "500,copies=4", kTrain, kNothing, kForProblem, &Args::diloco,
+         "copies train apart and meet every so many steps",
+         "DiLoCo: an outer optimizer takes what the copies moved. Default of copies: the sites of the cluster. No "
+         "framework that plan writes for does it: add --framework none."),
     pick("--task", "WORD", kTrain, task_words, kForProblem, &Args::task, "pretrain, finetune, lora or qlora",
          "Default: pretrain."),
     take("--lora-rank", "N", kTrain, kNothing, kForProblem, &Args::lora_rank, "rank of the adapters",

@@ -79,6 +79,7 @@ struct Request {
   std::optional<Stated<StateFormats>> state_formats{};
   std::optional<Stated<CudaGraphs>> cuda_graphs{};
   std::optional<Stated<double>> imbalance{};  ///< tokens of the rank with the busiest experts / mean
+  std::optional<Stated<LocalUpdates>> diloco{};
   std::optional<Stated<std::int64_t>> lora_rank{};
   std::optional<Stated<Objective>> objective{};
   std::optional<Stated<Headroom>> headroom{};
@@ -120,6 +121,7 @@ inline constexpr std::tuple kRequestFields{RequestField<Model>{"model", &Request
                                            RequestField<StateFormats>{"state_formats", &Request::state_formats},
                                            RequestField<CudaGraphs>{"cuda_graphs", &Request::cuda_graphs},
                                            RequestField<double>{"imbalance", &Request::imbalance},
+                                           RequestField<LocalUpdates>{"diloco", &Request::diloco},
                                            RequestField<std::int64_t>{"lora_rank", &Request::lora_rank},
                                            RequestField<Objective>{"objective", &Request::objective},
                                            RequestField<Headroom>{"headroom", &Request::headroom},

@@ -52,6 +52,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"state_formats", &Args::state_formats, true},
                               {"cuda_graphs", &Args::cuda_graphs, true},
                               {"imbalance", &Args::imbalance, true},
+                              {"diloco", &Args::diloco, true},
                               {"headroom", &Args::headroom, true},
                               {"objective", &Args::objective, false},
                               {"top", &Args::top, false},
@@ -256,6 +257,7 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("state_formats", &Request::state_formats, read_state_formats);
   reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
   reading.take("imbalance", &Request::imbalance, read_imbalance);
+  reading.take("diloco", &Request::diloco, read_diloco);
   reading.take("slice", &Request::slice, read_slice_word, [](const SliceShape& shape) { return slice_text(shape); });
   reading.count("lora_rank", "--lora-rank", &Request::lora_rank, 1 << 20);
   reading.choice("objective", "--objective", &Request::objective, kObjectiveNames);

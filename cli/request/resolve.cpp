@@ -325,6 +325,7 @@ void resolve_switches(Draft& draft) {
   };
   resolve("state_formats", draft.request.state_formats, take_state_formats);
   resolve("cuda_graphs", draft.request.cuda_graphs, take_cuda_graphs);
+  resolve("diloco", draft.request.diloco, take_diloco);
   resolve("imbalance", draft.request.imbalance, take_imbalance);
 }
 

@@ -51,6 +51,60 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
 }
 
+Result<LocalUpdates> read_diloco(std::string_view text) {
+  constexpr std::int64_t kMostSteps = 1'000'000, kMostCopies = 65'536;
+  const std::size_t comma = text.find(',');
+  LocalUpdates local{.steps = 0, .copies = 0};
+  const Result<std::int64_t> steps = read_count("--diloco", std::string(text.substr(0, comma)), 1, kMostSteps);
+  if (!steps) return fail(steps.error());
+  local.steps = static_cast<int>(*steps);
+  if (comma == std::string_view::npos) return local;
+  constexpr std::string_view kCopies = "copies=";
+  const std::string_view rest = text.substr(comma + 1);
+  if (!rest.starts_with(kCopies))
+    return fail({"bad_value",
+                 fmt::format("`--diloco {}` says something else than steps and copies", text),
+                 {},
+                 {"write it as `--diloco 500,copies=4`"}});
+  const Result<std::int64_t> copies =
+      read_count("--diloco copies", std::string(rest.substr(kCopies.size())), 2, kMostCopies);
+  if (!copies) return fail(copies.error());
+  local.copies = static_cast<int>(*copies);
+  return local;
+}
+
+Errors take_diloco(const LocalUpdates& local, Problem& problem) {
+  if (problem.framework != Framework::None)
+    return {{"unsupported_framework",
+             "no framework that plan writes launch files for trains copies apart; torchft, OpenDiLoCo and prime do",
+             {},
+             {"add `--framework none` for an estimate"}}};
+  if (problem.training.adapters())
+    return {{"conflicting_flags", "`--diloco` is priced for whole models, not for adapters", {}, {}}};
+  LocalUpdates taken = local;
+  const std::vector<Tier>& tiers = problem.cluster.tiers;
+  if (taken.copies == 0 && tiers.size() > 2) {
+    const int site = std::max(1, tiers[tiers.size() - 2].size);
+    taken.copies = (problem.gpus + site - 1) / site;
+  }
+  if (taken.copies < 2)
+    return {{"missing_flag",
+             "`--diloco` needs copies, and the GPUs are of one site",
+             {},
+             {fmt::format("say how many: `--diloco {},copies=4`", local.steps)}}};
+  if (problem.gpus % taken.copies != 0)
+    return {{"does_not_divide",
+             fmt::format("{} copies do not divide {} GPUs", taken.copies, problem.gpus),
+             {},
+             {"give each copy as many GPUs"}}};
+  problem.training.local = taken;
+  problem.notes.push_back(
+      {"local_updates", fmt::format("{} copies meet every {} steps: what that costs the loss is not priced "
+                                    "(arXiv 2311.08105)",
+                                    taken.copies, taken.steps)});
+  return {};
+}
+
 Result<double> read_imbalance(std::string_view text) {
   constexpr double kMost = 1000;  // all tokens to one rank of as many
   Result<double> factor = read_amount("--imbalance", text, kMost);

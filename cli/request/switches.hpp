@@ -15,6 +15,12 @@ namespace plan {
 /// What graphs launch, in Megatron alone, of the parts that the model has and whose shapes are known beforehand.
 [[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
 
+/// "500" inner steps, or "500,copies=4".
+[[nodiscard]] Result<LocalUpdates> read_diloco(std::string_view text);
+
+/// Copies of the job that meet every so many steps; as many as the cluster has sites where nobody says.
+[[nodiscard]] Errors take_diloco(const LocalUpdates& local, Problem& problem);
+
 /// Tokens of the busiest expert rank over the mean: 1 or more.
 [[nodiscard]] Result<double> read_imbalance(std::string_view text);
 

@@ -22,14 +22,17 @@ Layout complete_layout(const Problem& problem) {
   layout.ep = fixed.ep.value_or(1);
   layout.etp = fixed.etp.value_or(1);
   layout.zero = fixed.zero.value_or(1);
-  layout.shard = fixed.shard.value_or(0);
+  const LocalUpdates& local = problem.training.local;
+  const bool apart = local.any() && layout.zero > 0 && layout.dp % local.copies == 0;
+  layout.shard = fixed.shard.value_or(apart ? layout.dense_group() / local.copies : 0);
   layout.micro_batch = fixed.micro_batch.value_or(1);
   layout.cp_kind = fixed.cp_kind.value_or(fixed.cp_ulysses.value_or(1) > 1 ? CpKind::Hybrid : CpKind::Ring);
   layout.cp_ulysses = fixed.cp_ulysses.value_or(1);
   layout.schedule = fixed.schedule.value_or(layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
   layout.recompute = fixed.recompute.value_or(Recompute{});
   layout.sequence_parallel = fixed.sequence_parallel.value_or(layout.tp > 1);
-  layout.order = fixed.order.value_or(AxisOrder::PipelineOutermost);
+  layout.order =
+      fixed.order.value_or(local.any() && layout.pp > 1 ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost);
   layout.chunk_layers = fixed.chunk_layers.value_or(std::vector<int>{});
   return layout;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formulas/partition.hpp"
+#include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
 #include "formulas/torus.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -155,6 +156,10 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }},
     {"tp_leaves_scale_up", "tp stays inside the NVLink domain", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }},
+    {"copies_divide", "the copies of --diloco divide dp", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return !p.training.local.any() || divides(p.training.local.copies, l.dp);
+     }},
     {"torus_axes", "tp and cp fill axes of the torus or equal parts of them", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        return lies_in_slice(p.cluster, l.tp, 1) && lies_in_slice(p.cluster, l.cp, l.tp);
@@ -261,6 +266,18 @@ constexpr Rule kRules[] = {
 
     {"shard_needs_zero", "a shard group needs states that are sharded: zero 1, 2 or 3", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.zero > 0 || l.shard == 0 || l.shard == l.dense_group(); }},
+    {"copies_apart", "each copy under --diloco shards its states over its own ranks", Level::Sharding, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       const LocalUpdates& local = p.training.local;
+       return !local.any() ||
+              (divides(local.copies, l.expert_dp()) && l.shard == (l.zero > 0 ? l.dense_group() / local.copies : 0));
+     }},
+    {"copies_outermost", "with pipelines the copies of --diloco stand outside them: order=tp-cp-ep-pp-dp",
+     Level::Sharding, kAllFrameworks,
+     [](const Problem& p, const Layout& l) {
+       return !p.training.local.any() || l.pp == 1 || l.order == AxisOrder::DataOutermost ||
+              !order_matters(p.cluster, l);
+     }},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
 };
