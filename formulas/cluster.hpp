@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "formulas/calibration_data.hpp"
+#include "formulas/learnt_steps.hpp"
 #include "formulas/slice.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
@@ -237,6 +238,7 @@ struct Cluster {
   double pue = 1.2;
   double gpu_mtbf_hours = 0;  ///< mean time between failures of one GPU; 0 = not modelled
   Calibration calibration{};
+  LearntSteps learnt{};   ///< with that calibration
   bool measured = false;  ///< probed here rather than taken from a data sheet
   std::vector<NetworkCurve> network{};
   NcclMemory nccl{};

@@ -9,6 +9,7 @@
 #include "planner/advice.hpp"
 #include "planner/choice.hpp"
 #include "planner/hardware_notes.hpp"
+#include "planner/learnt.hpp"
 #include "planner/memory.hpp"
 #include "planner/nearest.hpp"
 #include "planner/physics.hpp"
@@ -68,6 +69,19 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
 }
 
 namespace {
+
+/// Of a cluster that was calibrated, whether its runs say how far the step may lie from its prediction.
+void add_learnt_note(Plan& plan) {
+  const LearntSteps& learnt = plan.problem.cluster.learnt;
+  if (learnt.runs == 0) return;
+  if (const std::optional<std::string> why = never_ran(learnt, plan.problem, plan.best.layout))
+    plan.notes.push_back(
+        {"interval_not_learnt", fmt::format("the step's interval is that of published runs, not of {}'s own: {}",
+                                            plan.problem.cluster.name, *why)});
+  else
+    plan.notes.push_back({"interval_learnt", fmt::format("the step's interval is what {} runs of {} showed",
+                                                         learnt.runs, plan.problem.cluster.name)});
+}
 
 /// Says so where the framework that runs the plan is not one of those whose software the figures would be of.
 void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
@@ -145,6 +159,7 @@ Result<Plan> search(const Problem& problem) {
   add_idle_note(plan, problem, found);
   const Layout& chosen = result.recommended->layout;
   plan.best = estimate(found.problem, chosen);
+  add_learnt_note(plan);
   plan.fastest = estimate(found.problem, result.ranking.best().front().layout);
   plan.fastest_on_paper = estimate(found.problem, result.paper.best().front().layout);
   add_batch_note(plan, problem);
@@ -178,6 +193,7 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   plan.runs_on = frameworks_that_run(problem, layout);
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
   plan.notes = hardware_notes(problem, plan.best.fits == Fits::AtRisk);
+  add_learnt_note(plan);
   return plan;
 }
 

@@ -7,8 +7,8 @@
 #include "formulas/flops.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
-#include "planner/claims.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/learnt.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -284,7 +284,7 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
     interval = {std::min(interval.low, one.low), std::max(interval.high, one.high)};
   };
   for (const Cell& cell : cells_) widen(*cell.problem, 0);
-  if (cells_.empty()) interval = time_interval(problem_, estimate.terms, time_coverage(problem_, estimate).share);
+  if (cells_.empty()) interval = step_interval(problem_, estimate);
   estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
   estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.layout.chunk_layers = stages().chunk_layers;

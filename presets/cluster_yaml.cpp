@@ -177,6 +177,48 @@ void write_slice(Lines& out, const Torus& torus, const SliceRules& rules) {
   if (any && torus_of(rules, shape).axes != torus.axes) out.flag(4, "rings", true);
 }
 
+LearntSteps read_learnt(yaml::Map map) {
+  LearntSteps learnt;
+  map.integer("runs", learnt.runs, {1, 1e9});
+  map.number("low", learnt.low, {0.01, 1});
+  map.number("high", learnt.high, {1, 100});
+  yaml::Map ranges = map.map("ranges");
+  for (const auto& [key, value] : ranges.entries()) {
+    LearntRange range{key->text, 0, 0};
+    yaml::Map ends = ranges.map(range.name);
+    ends.integer("least", range.least, {0, 1e12});
+    ends.integer("most", range.most, {static_cast<double>(range.least), 1e12});
+    ends.finish();
+    learnt.ranges.push_back(std::move(range));
+  }
+  for (const yaml::Node* trait : map.list("traits")) learnt.traits.push_back(trait->text);
+  map.finish();
+  return learnt;
+}
+
+/// A YAML string in double quotes: names of models may hold anything.
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+void write_learnt(Lines& out, const LearntSteps& learnt) {
+  if (learnt.runs == 0) return;
+  out.plain("learnt:");
+  out.data(2, "runs", fmt::format("{}", learnt.runs));
+  out.data(2, "low", fmt::format("{}", learnt.low));
+  out.data(2, "high", fmt::format("{}", learnt.high));
+  out.plain("  ranges:");
+  for (const LearntRange& range : learnt.ranges)
+    out.data(4, range.name, fmt::format("{{least: {}, most: {}}}", range.least, range.most));
+  out.plain("  traits:");
+  for (const std::string& trait : learnt.traits) out.plain("    - " + in_quotes(trait));
+}
+
 }  // namespace
 
 Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
@@ -204,6 +246,7 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
   double mtbf = 0;
   if (root.quantity("gpu_mtbf", mtbf, Dimension::Time, {1, 1e12}, kOptional)) cluster.gpu_mtbf_hours = mtbf / 3600;
   read_calibration(root.map("calibration", kOptional), cluster.calibration);
+  if (root.has("learnt")) cluster.learnt = read_learnt(root.map("learnt"));
   root.boolean("measured", cluster.measured, kOptional);
   if (cluster.measured && whole)  // what the file states itself; its rates, curves and tiers say their own provenance
     cluster.probed = {.memory = cluster.gpu.memory.value > 0,
@@ -246,6 +289,7 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   if (cluster.pue != assumed.pue) out.data(0, "pue", fmt::format("{}", cluster.pue));
   if (cluster.gpu_mtbf_hours != 0) out.data(0, "gpu_mtbf", fmt::format("{} h", cluster.gpu_mtbf_hours));
   write_calibration(out, cluster.calibration);
+  write_learnt(out, cluster.learnt);
   if (cluster.measured) out.flag(0, "measured", true);
   return out.text();
 }

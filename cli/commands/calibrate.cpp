@@ -50,6 +50,7 @@ Result<Cluster> base_cluster(const Args& args, const std::vector<Run>& runs, con
 
 std::string profile_text(Cluster cluster, const CalibrationResult& result) {
   cluster.calibration = result.calibration;
+  cluster.learnt = result.learnt;
   if (!cluster.name.ends_with("-calibrated")) cluster.name += "-calibrated";
   return fmt::format("# fitted to {} runs by plan calibrate\n", result.runs) + write_cluster(cluster);
 }

@@ -190,6 +190,7 @@ Result<HardwareFactors> hardware_factors(const Args& args) {
 }
 
 void scale_hardware(Cluster& cluster, const HardwareFactors& factors) {
+  if (factors.intra != 1 || factors.inter != 1) cluster.learnt = {};  // nothing ran there
   const auto scale = [](BytesPerSecond& rate, double factor) { rate = rate * factor; };
   for (std::size_t i = 0; i < cluster.tiers.size(); ++i)
     scale(cluster.tiers[i].bandwidth, i == 0 ? factors.intra : factors.inter);

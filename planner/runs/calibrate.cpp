@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "planner/estimate.hpp"
+#include "planner/learnt.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {
@@ -17,6 +18,9 @@ namespace {
 
 constexpr Eigen::Index kConstants = std::size(kCalibrationFields);
 constexpr int kFewestRuns = 3;
+/// Fewer say too little of how far the next one may lie. In units of what is said, Student's quantile of nine in ten
+/// has a relative error of 1.3 % with five and of 7 % with three.
+constexpr std::size_t kRunsToLearnFrom = 5;
 constexpr int kRunsForFifths = 25;  ///< fewer are held out one at a time
 constexpr int kScalePasses = 2, kIterations = 25;
 /// What is known of the residuals before the first run: one run elsewhere differs by 4 %, as firmly as ten runs tell.
@@ -268,7 +272,12 @@ Result<CalibrationResult> calibrate(std::span<const Run> runs, const Catalogue& 
   result.traced = static_cast<int>(std::count_if(samples.begin(), samples.end(), traced));
 
   Samples all;
-  for (const Sample& sample : samples) all.push_back(&sample);
+  std::vector<RanJob> timed;
+  for (const Sample& sample : samples) {
+    all.push_back(&sample);
+    if (sample.step_time > 0) timed.push_back({&sample.problem, &sample.layout});
+  }
+  if (timed.size() >= kRunsToLearnFrom) result.learnt = learnt_from(timed, result.unseen);
   const Fit found = fit(all, start);
   result.calibration = constants_at(start, found.logs);
   for (Eigen::Index i = 0; i < kConstants; ++i) {

@@ -35,8 +35,9 @@ struct CalibrationResult {
   bool leave_one_out = false;        ///< held-out runs one at a time, else every fifth
   HeldOut step_time{}, memory{};
   int traced = 0;  ///< of the runs, those that say where their time went
-  Interval
-      unseen{};  ///< 90 % interval of the step of a layout like these that was not run, as factors on its prediction
+  /// 90 % interval of the step of a layout like these that was not run, as factors on its prediction.
+  Interval unseen{};
+  LearntSteps learnt{};  ///< the same with what "like these" means; none where too few of the runs state a step time
 };
 
 /// Fits the constants of kCalibrationFields to measured runs, which start from the calibration of the clusters that

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <tuple>
 
-#include "planner/claims.hpp"
 #include "planner/estimate.hpp"
+#include "planner/learnt.hpp"
 #include "planner/memory.hpp"
 #include "planner/uncertainty.hpp"
 
@@ -58,8 +58,7 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   // Functional tests run small models in deterministic mode: their times say nothing.
   if (!run.task.starts_with("functional-test"))
     if (const auto measured = measured_step_time(run, *built); measured && *measured > 0) {
-      const Interval interval =
-          time_interval(built->problem, estimate.terms, time_coverage(built->problem, estimate).share, built->guessed);
+      const Interval interval = step_interval(built->problem, estimate, built->guessed);
       const double step = estimate.step_time.value;
       scored.step_time = {*measured, step, step * interval.low, step * interval.high};
     }
