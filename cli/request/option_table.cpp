@@ -150,7 +150,7 @@ constexpr Option kOptions[] = {
          "tokens of the whole run, for its days and cost", "15.6T; K, M, B and T are powers of ten."),
 
     take("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
-         "16384 or 16k; k is 1024. Several kinds: 64xa100-sxm-80gb,64xh100-sxm."),
+         "16384 or 16k; k is 1024."),
     take("--slice", "4x4x8", kOn, kNothing, kForProblem, &Args::slice, "shape of a slice of TPUs",
          "Chips along each axis; more GPUs than it has are several slices. Default: the slice of that many chips."),
     take("--gpu", "NAME|FILE", kOn, Complete::Gpus, kForProblem | kForCalibrate | kForProbe, &Args::gpu,
