@@ -70,6 +70,13 @@ std::vector<int> listed_layers(const std::string& text) {
   return out;
 }
 
+/// Megatron-DeepSpeed's `--num-experts 1`, its default, is a feed-forward layer without experts.
+void no_experts(MegatronArgs& args) {
+  if (!args.fork || args.integer("num-experts", 0) != 1) return;
+  for (const char* flag : {"num-experts", "moe-router-topk", "topk", "expert-model-parallel-size"})
+    if (const auto found = args.given.find(flag); found != args.given.end()) args.given.erase(found);
+}
+
 /// Which layers have experts, by MindSpeed's rule: from the k-th on, every `--moe-layer-freq`-th.
 void experts(MegatronArgs& args) {
   const std::int64_t shared = args.integer("n-shared-experts", 0);
@@ -127,6 +134,7 @@ void settle_forks(MegatronArgs& args) {
     args.given.try_emplace("use-distributed-optimizer", MegatronValue{{}, ""});
   }
   early_names(args);
+  no_experts(args);
   sequence_parallelism(args);
   for (const char* heads : {"num-key-value-heads", "n-head-kv"})
     if (args.has(heads)) {

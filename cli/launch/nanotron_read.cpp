@@ -151,9 +151,14 @@ void read_memory(JobBuilder& builder) {
   builder.fix("zero", &Fixed::zero, std::min(1, builder.degree("optimizer.zero_stage", 0, 0)), "optimizer.zero_stage");
   builder.fix("shard", &Fixed::shard, 0, "");
   constexpr std::string_view kLayer = "parallelism.recompute_layer";
-  const bool full = on(settings, std::string(kLayer));
+  // Before `recompute_layer` there was a granularity: FULL, or SELECTIVE, which is attention's core alone.
+  constexpr std::string_view kGranularity = "parallelism.recompute_granularity";
+  const std::string granularity = lowered(settings.text(kGranularity).value_or("none"));
+  const bool early = granularity == "full", full = early || on(settings, std::string(kLayer));
+  if (!early && granularity != "none" && granularity != "null")
+    builder.unused(kGranularity, "`recompute_granularity`: parts of a layer that are recomputed are counted as kept");
   builder.fix("recompute", &Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
-              full ? "full" : "none", kLayer);
+              full ? "full" : "none", early ? kGranularity : kLayer);
   const std::string type = lowered(settings.text("model.dtype").value_or("bfloat16"));
   const bool narrow = type == "bfloat16" || type == "float16";
   if (!narrow && type != "float32" && type != "float")

@@ -93,6 +93,9 @@ TEST_CASE("nanotron's YAML states every degree and its model") {
 }
 
 TEST_CASE("nanotron's defaults are its own, and what it cannot mean is refused") {
+  const std::string early = replaced(kNanotron, "  recompute_layer: true\n", "  recompute_granularity: FULL\n");
+  CHECK(job_of("early.yaml", early).fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(names(job_of("part.yaml", replaced(early, "FULL", "SELECTIVE")).unused, "recompute_granularity"));
   std::string text = replaced(kNanotron, "  tp_mode: REDUCE_SCATTER\n", "");
   text = replaced(text, "  pp_engine: 1f1b\n", "");
   text = replaced(text, "  accumulate_grad_in_fp32: true\n", "  accumulate_grad_in_fp32: false\n");

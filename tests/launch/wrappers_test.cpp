@@ -143,4 +143,15 @@ TEST_CASE("GPUs of a node alone are no job's whose degrees take more") {
   CHECK(job_of("n.yaml", replaced(text, "devices: 8", "devices: 8\n  num_nodes: 4"), llama).gpus == 32);
 }
 
+TEST_CASE("one expert of Megatron-DeepSpeed's is a layer without experts") {
+  const LaunchJob job =
+      job_of("ds.sh",
+             "#!/bin/bash\ndeepspeed --num_nodes 1 --num_gpus 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+             "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+             "--global-batch-size 64 --num-experts 1 --topk 2 --zero-stage 1 --deepspeed --bf16 --vocab-size 50257 "
+             "--eval-interval 10\n");
+  REQUIRE(job.model);
+  CHECK_FALSE(job.model->moe());
+}
+
 }  // namespace plan

@@ -139,7 +139,7 @@ def expected(keys):
 def parameters(flags):
     """Least and most parameters of a plain decoder as Megatron-LM's flags describe it; None where a flag changes more than sizes."""
     shape = {name: number(flags.get(name)) for name in SHAPE}
-    odd = "multi_latent_attention spec moe_layer_freq num_experts mtp_num_layers first_k_dense_replace hybrid_layer_pattern"
+    odd = "multi_latent_attention spec moe_layer_freq num_experts mtp_num_layers first_k_dense_replace hybrid_layer_pattern num_key_value_heads"
     if not all(shape[k] for k in ("num_layers", "hidden_size", "num_attention_heads")) or any(k in flags for k in odd.split()):
         return None
     h, heads = shape["hidden_size"], shape["num_attention_heads"]
