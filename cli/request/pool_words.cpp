@@ -34,7 +34,8 @@ Result<Tier> read_link(std::string_view item, std::string_view text) {
 
 Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const std::size_t times = item.find('x');
-  if (times == std::string_view::npos || times == 0 || times + 1 == item.size())
+  const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
+  if (!counted || times == std::string_view::npos || times + 1 == item.size())
     return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
   const Result<std::int64_t> gpus = read_count("--gpus", item.substr(0, times), 1, kMostRanks);
   if (!gpus) return fail(gpus.error());

@@ -95,10 +95,10 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
   refused(words({}, {"--gpus", kMixed, "--gpu", "h100-sxm"}), "--gpu");
   refused(words({}, {"--gpus", kMixed, "--pareto"}), "--pareto");
   refused(words({}, {"--gpus", kMixed, "--spares", "8"}), "--spares");
-  refused(words({}, {"--gpus", kMixed, "--layout", "vp2"}), "one chunk a stage");
+  refused(words({}, {"--gpus", kMixed, "--layout", "vp2"}), "1f1b, gpipe");
   refused(words({}, {"--gpus", kMixed, "--layout", "tp4/tp4/tp4"}), "3 kinds");
   refused(words({}, {"--gpus", "16", "--layout", "tp4/tp4"}), "there is one");
-  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh100"}), "h100");
+  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh1000"}), "h1000");
   refused(words({}, {"--gpus", "16xa100-sxm-80gb,h100-sxm"}), "h100-sxm");
   refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm,link=fast"}), "link");
   refused(words({}, {"--gpus", "0xa100-sxm-80gb,16xh100-sxm"}), "at least 1");
