@@ -168,9 +168,7 @@ Result<Plan> plan_pooled(const Problem& problem) {
   const Result<PooledLayout> layout = complete_pooled(problem);
   if (!layout) return fail(layout.error());
   PoolModels models(problem);
-  Plan plan;
-  plan.problem = problem;
-  plan.best = estimate(models, *layout);
+  Plan plan = {.problem = problem, .best = estimate(models, *layout)};
   if (std::optional<Error> error = beyond_physics(problem, plan.best)) return fail(*std::move(error));
   for (const Framework framework : frameworks_that_run(problem, *layout))
     plan.runs_on.push_back({framework, plan.best.step_time});
