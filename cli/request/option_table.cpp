@@ -110,6 +110,8 @@ constexpr Option kOptions[] = {
     take("--every", "10", kRun, kNothing, kForDiagnose, &Args::every, "steps from one line of --follow to the next"),
     from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
                        "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
+    from_file(repeated("--nsys", "FILE", kRun, kForDiagnose, &Args::trace, "export of Nsight Systems",
+                       "A trace too: each is known by what it holds.")),
     from_file(repeated("--snapshot", "FILE", kRun, kForDiagnose, &Args::snapshot, "memory snapshot of a rank",
                        "Written by torch.cuda.memory._dump_snapshot.")),
     take("--append", "FILE", kRun, Complete::File, kForDiagnose, &Args::append, "add the run to this CSV file",

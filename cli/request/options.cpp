@@ -139,7 +139,8 @@ using Slots = std::map<std::string_view, Words>;
 void fill(const Option& option, const Words& typed, Args& args, Errors& errors) {
   if (typed.empty()) return;
   if (option.values != nullptr) {
-    args.*option.values = typed;
+    Words& all = args.*option.values;  // which two flags may fill
+    all.insert(all.end(), typed.begin(), typed.end());
     return;
   }
   if (typed.size() > 1) {

@@ -29,6 +29,7 @@ TEST_CASE("flags before and after the verb, with = and without") {
         std::vector<std::string>{"activations"});
   CHECK(parse_arguments({"-o", "f.json"}).value().output == "f.json");
   CHECK(parse_arguments({"formula", "x", "--set", "s=1", "--set", "b=2"}).value().set.size() == 2);
+  CHECK(parse_arguments({"diagnose", "--trace", "a", "--nsys", "b", "--trace", "c"}).value().trace.size() == 3);
 }
 
 TEST_CASE("a value may look like a verb, a number or two words") {
