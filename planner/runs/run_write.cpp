@@ -8,10 +8,8 @@
 #include "formulas/names.hpp"
 
 namespace plan {
-namespace {
 
-/// The word under which a row's framework gets the defaults of its stack (rules/frameworks).
-std::string_view framework_word(Framework framework) {
+std::string_view run_word(Framework framework) {
   switch (framework) {
     case Framework::Torchtitan: return "torchtitan";
     case Framework::DeepSpeed: return "DeepSpeed";
@@ -23,6 +21,8 @@ std::string_view framework_word(Framework framework) {
   }
   return "Megatron-Core";
 }
+
+namespace {
 
 std::string recompute_word(const Recompute& recompute) {
   if (recompute.kind == RecomputeKind::None) return "none";
@@ -92,7 +92,7 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   run.recompute = recompute_word(layout.recompute);
   run.precision = std::string(name(problem.training.precision));
   run.attention = problem.training.stack.flash_attention ? "flash" : "unfused";
-  run.framework = std::string(framework_word(problem.framework));
+  run.framework = std::string(run_word(problem.framework));
   if (measured.step_time_s > 0) run.step_time_s = measured.step_time_s, run.time_from = "step";
   if (measured.peak_memory_gib > 0)
     run.peak_memory_gib = measured.peak_memory_gib, run.memory_kind = measured.memory_kind;

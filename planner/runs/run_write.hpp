@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct MeasuredFigures {
   /// Seconds of the step by part, of a trace: "compute" and 1.25. They stand in front of the notes as facts.
   std::vector<std::pair<std::string, double>> parts{};
 };
+
+/// The word under which a row's framework gets the defaults of its stack (rules/frameworks).
+[[nodiscard]] std::string_view run_word(Framework framework);
 
 /// A job and what was measured of it as a run, in the words of plan-runs(5). What the schema cannot say, so that the
 /// run would read back as another job, is an error that names it.
