@@ -21,7 +21,7 @@ namespace {
 
 /// What one kind of thing answers: a JSON object, and text for people.
 struct Shown {
-  Json json;
+  Json json = Json::object();
   std::string text;
 };
 

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 Json common_arguments(const Plan& plan, const EmitOptions& options, const TrainerChoice& choice) {
   const Training& training = plan.problem.training;
   const Layout& l = plan.best.layout;
-  Json args;
+  Json args = Json::object();
   const std::string folder = checkpoint_folder(plan, options);
   args["output_dir"] = folder.empty() ? "output" : folder;
   args["save_strategy"] = folder.empty() ? "no" : "steps";
@@ -37,7 +37,7 @@ Json common_arguments(const Plan& plan, const EmitOptions& options, const Traine
 }
 
 TrainerProgram run_clm(const Plan& plan, const EmitOptions& options, const TrainerChoice& choice) {
-  Json args;
+  Json args = Json::object();
   const std::string model = hub_name(plan);
   // A new model is made from its configuration, a fine-tuned one from its weights.
   args[plan.problem.training.task == Task::Pretrain ? "config_name" : "model_name_or_path"] = model;
@@ -63,7 +63,7 @@ Json targets(const Lora& lora) {
 
 TrainerProgram supervised(const Plan& plan, const EmitOptions& options, const TrainerChoice& choice) {
   const Training& training = plan.problem.training;
-  Json args;
+  Json args = Json::object();
   args["model_name_or_path"] = hub_name(plan);
   args["dtype"] = training.precision == Precision::Fp16 ? "float16" : "bfloat16";
   // accelerate's own context parallelism runs on PyTorch's attention, which knows no borders between packed samples.

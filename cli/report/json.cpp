@@ -199,7 +199,7 @@ Json alone_json(const Plan& plan, const PoolAlone& alone) {
 
 Json layout_json(const Estimate& e) {
   const Layout& l = e.layout;
-  Json json;
+  Json json = Json::object();
   each_axis([&](const auto& axis) {
     if (axis.key == "cp_ulysses" && l.cp_kind != CpKind::Hybrid) return;
     const auto& value = l.*axis.value;
