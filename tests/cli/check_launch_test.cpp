@@ -185,7 +185,7 @@ TEST_CASE("a changed launch file fails at its line, and each suggestion, written
                 .status == 0);
     folder.write("b.yaml",
                  std::string("budget: 1\nmodel: 8b\ngpus: 64 x h100-sxm\nfrom: ") + job.from +
-                     "\nlimits: {memory.peak: at most 74 GiB}\nsince_baseline: {memory.peak: at most +2 %}\n");
+                     "\nlimits: {memory.peak: at most 78 GiB}\nsince_baseline: {memory.peak: at most +2 %}\n");
     const std::vector<std::string> check = {"check", "--budget", "b.yaml", "--baseline", "main.json", "--json"};
     const Ran main = run({"check", "--budget", "b.yaml", "--baseline", "none", "--json"});
     CAPTURE(main.err);

@@ -37,10 +37,38 @@ const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
                                                                {"imbalance", "1"},
                                                                {"headroom", "5%"}};
 
+using Words = std::map<std::string, std::string, std::less<>>;
+
+/// A word of each key that goes with few others, and those it needs.
+struct Alone {
+  std::string word;
+  Words beside;
+};
+const std::map<std::string, Alone, std::less<>> kAlone = {
+    {"slice", {"4x4x4", {{"gpu", "tpu-v5p"}, {"framework", "maxtext"}}}},
+    {"diloco", {"500,copies=2", {{"framework", "none"}}}}};
+
 bool is_hardware(std::string_view key) { return key == "gpu" || key == "cluster" || key == "profile"; }
 
-/// Every good word, one kind of hardware among them.
-std::map<std::string, std::string, std::less<>> words_with(std::string_view hardware) {
+/// The words of a job that states `key` and what it needs.
+Words words_beside(const Words& base, const std::string& key, const std::string& word) {
+  Words words = base;
+  if (key == "lora_rank") words["task"] = "lora";
+  if (const auto alone = kAlone.find(key); alone != kAlone.end())
+    for (const auto& [other, needed] : alone->second.beside) words[other] = needed;
+  words[key] = word;
+  return words;
+}
+
+/// Every key with its good word.
+Words all_good() {
+  Words words = kGood;
+  for (const auto& [key, alone] : kAlone) words[key] = alone.word;
+  return words;
+}
+
+/// Every good word that goes with all others, one kind of hardware among them.
+Words words_with(std::string_view hardware) {
   auto words = kGood;
   for (const char* key : {"gpu", "cluster", "profile"})
     if (key != hardware) words.erase(key);
@@ -52,20 +80,20 @@ std::string flag_of(std::string key) {
   return "--" + key;
 }
 
-Result<Problem> by_flags(const std::map<std::string, std::string, std::less<>>& words) {
+Result<Problem> by_flags(const Words& words) {
   std::vector<std::string> line;
   for (const auto& [key, word] : words) line.push_back(flag_of(key)), line.push_back(word);
   const Result<Args> args = parse_arguments(line);
   return args ? resolve_problem(*args) : fail(args.error());
 }
 
-std::string budget_of(const std::map<std::string, std::string, std::less<>>& words) {
+std::string budget_of(const Words& words) {
   std::string text = "budget: 1\n";
   for (const auto& [key, word] : words) text += key + ": '" + word + "'\n";
   return text;
 }
 
-Result<Problem> by_budget(const std::map<std::string, std::string, std::less<>>& words) {
+Result<Problem> by_budget(const Words& words) {
   const Result<BudgetFile> file = read_budget_text(budget_of(words), "b.yaml");
   if (!file) return fail(file.error());
   Result<ResolvedJob> job = resolve_job(file->jobs.front(), {});
@@ -75,8 +103,8 @@ Result<Problem> by_budget(const std::map<std::string, std::string, std::less<>>&
 }  // namespace
 
 TEST_CASE("every word of a job has an example here") {
-  CHECK(job_words().size() == kGood.size());
-  for (const std::string_view key : job_words()) CHECK_MESSAGE(kGood.contains(key), key);
+  CHECK(job_words().size() == kGood.size() + kAlone.size());
+  for (const std::string_view key : job_words()) CHECK_MESSAGE(all_good().contains(key), key);
 }
 
 TEST_CASE("a word means the same behind its flag and in a budget") {
@@ -109,14 +137,11 @@ TEST_CASE("a word means the same behind its flag and in a budget") {
 }
 
 TEST_CASE("each word alone changes what it says, and nothing else stated") {
-  const auto base =
-      std::map<std::string, std::string, std::less<>>{{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
-  for (const auto& good : kGood) {
+  const Words base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
+  for (const auto& good : all_good()) {
     const std::string &key = good.first, &word = good.second;
     CAPTURE(key);
-    auto words = base;
-    if (key == "lora_rank") words["task"] = "lora";
-    words[key] = word;
+    const Words words = words_beside(base, key, word);
     const Result<Problem> flags = by_flags(words), budget = by_budget(words);
     REQUIRE(flags);
     REQUIRE(budget);
@@ -131,14 +156,15 @@ TEST_CASE("each word alone changes what it says, and nothing else stated") {
 }
 
 TEST_CASE("what no reader understands is refused, in a budget at its word") {
-  for (const auto& row : kGood) {
+  for (const auto& row : all_good()) {
     const std::string& key = row.first;
     for (const std::string& bad : {std::string("nonsense"), row.second + "x", std::string("-1"), std::string("%")}) {
       if (key == "layout" && bad == "-1") continue;
       CAPTURE(key);
       CAPTURE(bad);
-      auto words = words_with(is_hardware(key) ? std::string_view(key) : "gpu");
-      words[key] = bad;
+      const Words words = kAlone.contains(key)
+                              ? words_beside({{"model", "8b"}, {"gpus", "64"}}, key, bad)
+                              : words_beside(words_with(is_hardware(key) ? std::string_view(key) : "gpu"), key, bad);
       const Result<Problem> flags = by_flags(words), budget = by_budget(words);
       CHECK_FALSE(flags);
       REQUIRE_FALSE(budget);
@@ -160,6 +186,7 @@ TEST_CASE("what is stated lies over what was stated before, field by field") {
   Errors errors;
   Asked asked;
   for (const auto& [key, word] : words_with("gpu")) asked.words[key] = {word, {}};
+  for (const auto& [key, alone] : kAlone) asked.words[key] = {alone.word, {}};
   for (const auto& [key, word] : {std::pair{"objective", "memory"}, {"top", "2"}, {"threads", "1"}, {"spares", "1"}})
     asked.words[key] = {word, {}};
   const Request all = read_words(asked, errors);
