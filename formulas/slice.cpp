@@ -81,7 +81,8 @@ NearChips near_chips(const SliceRules& rules, int chips) {
   NearChips near;
   for (int n = chips - 1; n > 0 && near.fewer == 0; --n)
     if (made(n)) near.fewer = n;
-  for (int n = chips + 1; n <= 2 * chips && near.more == 0; ++n)
+  const int most = 2 * chips + 64;  // the smallest slice of any kind has no more than a cube
+  for (int n = chips + 1; n <= most && near.more == 0; ++n)
     if (made(n)) near.more = n;
   return near;
 }

@@ -202,11 +202,11 @@ void resolve_slice(Draft& draft) {
   const int inside = draft.request.files ? draft.request.files->slice_gpus : 0;
   const std::optional<SliceShape> shape =
       inside > 0 ? slice_of(gpu.slices, inside) : slices_of(gpu.slices, problem.gpus);
-  if (!shape)
-    return refuse_slice(draft, fmt::format("no slice of {} has {} chips", gpu.name, inside > 0 ? inside : problem.gpus),
-                        fmt::format("take {}, or state the shape of each slice with `--slice`",
-                                    possible_chips(gpu.slices, inside > 0 ? inside : problem.gpus)),
-                        {"gpus"});
+  if (const int chips = inside > 0 ? inside : problem.gpus; !shape)
+    return refuse_slice(
+        draft, fmt::format("no slice of {} has {} chip{}", gpu.name, chips, chips == 1 ? "" : "s"),
+        fmt::format("take {}, or state the shape of each slice with `--slice`", possible_chips(gpu.slices, chips)),
+        {"gpus"});
   put_on_slices(problem.cluster, *shape);
   draft.assume("slice", slice_text(*shape), Origin::Default, fmt::format("the slice of {} chips", chips_of(*shape)),
                false);

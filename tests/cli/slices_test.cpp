@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "cli/launch/launch.hpp"
 #include "cli/launch/maxtext.hpp"
@@ -46,6 +47,19 @@ TEST_CASE("what no slice has is refused with what there is") {
   CHECK(help_of(resolve({"--gpu", "tpu-v5p", "--gpus", "100", "--slice", "4x4x4"})).find("64") != std::string::npos);
   CHECK(help_of(resolve({"--gpu", "h100", "--gpus", "8", "--slice", "2x4"})).find("leave it out") != std::string::npos);
   CHECK_FALSE(resolve({"--gpu", "tpu-v5p", "--gpus", "128", "--slice", "big"}));
+}
+
+TEST_CASE("whatever the number of chips, one that is offered instead is taken") {
+  for (const char* gpu : {"tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e"})
+    for (int chips = 1; chips < 140; chips += chips < 12 ? 1 : 9) {
+      CAPTURE(std::string(gpu));
+      CAPTURE(chips);
+      const Result<Problem> problem = resolve({"--gpu", gpu, "--gpus", std::to_string(chips)});
+      if (problem) continue;
+      const std::string help = help_of(problem);
+      REQUIRE(help.starts_with("take "));
+      CHECK(resolve({"--gpu", gpu, "--gpus", std::to_string(std::atoi(help.c_str() + 5))}));
+    }
 }
 
 TEST_CASE("MaxText's file of a job on two slices is read back as that job") {
