@@ -216,7 +216,8 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
     const int group = std::max(1, recompute.uniform);
     const double share = static_cast<double>(recomputed_layers(recompute, layout.vp, sums.layers)) / sums.layers;
     held = share * sums.checkpoint / group + (1 - share) * sums.saved;
-    rebuilt = share > 0 ? group * sums.largest_saved - sums.checkpoint / sums.layers : 0;
+    // The input that they are rebuilt from is kept already; it is as large before a layer of any kind.
+    rebuilt = share > 0 ? group * sums.largest_saved - layers_.front().checkpoint : 0;
   }
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
   if (const int away = training_.offload.layers; away > 0 && sums.layers > 0) {
