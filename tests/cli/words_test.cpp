@@ -216,7 +216,7 @@ TEST_CASE("a format that a GPU lacks is refused with those that it has, on every
     CHECK_FALSE(gpu.vendor.empty());
     for (const Named<Precision>& row : kPrecisionNames) {
       CAPTURE(row.name);
-      const Ran ran = checks::run({"estimate", "--model", "gpt2", "--gpus", "1", "--gpu", gpu.name, "--precision",
+      const Ran ran = checks::run({"estimate", "--model", "gpt2", "--gpus", "16", "--gpu", gpu.name, "--precision",
                                    std::string(row.name), "--layout", "tp1"});
       CHECK((ran.status == 2) == !multiplies(gpu, row.value));
       if (ran.status == 2) CHECK(ran.err.find(gpu.name) != std::string::npos);
@@ -224,7 +224,7 @@ TEST_CASE("a format that a GPU lacks is refused with those that it has, on every
     for (const FrameworkRow& row : frameworks())
       if (!runs_on(row, gpu.vendor)) {
         const Ran ran =
-            checks::run({"--model", "8b", "--gpus", "8", "--gpu", gpu.name, "--framework", std::string(row.name)});
+            checks::run({"--model", "8b", "--gpus", "16", "--gpu", gpu.name, "--framework", std::string(row.name)});
         CHECK(ran.status == 2);
         CHECK(ran.err.find("does not run on") != std::string::npos);
       }
