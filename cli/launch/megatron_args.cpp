@@ -155,8 +155,10 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     if (own != nullptr) {
       if (own->meaning == ForkFlag::Meaning::Weighs)
         args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", where, name, own->as)});
-      if (own->meaning == ForkFlag::Meaning::Own) args.given[name] = std::move(value);
-      if (own->meaning == ForkFlag::Meaning::Same) args.given.try_emplace(std::string(own->as), std::move(value));
+      if (own->meaning == ForkFlag::Meaning::Own)
+        args.given[name] = std::move(value);
+      else if (own->meaning == ForkFlag::Meaning::Same)
+        args.given.try_emplace(std::string(own->as), std::move(value));
       continue;
     }
     if (known->until < kNewestMegatron && !args.fork)
