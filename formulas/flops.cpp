@@ -29,8 +29,8 @@ template <class V>
 V latent_core(const LatentShape& shape, double seq, Mask mask) {
   const V widths = symbol<V>("d_k", shape.qk_dim(), "width of queries and keys of a head", "model") +
                    symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
-  const V core = 2 * symbol<V>("H", shape.heads, "attention heads", "model") * widths *
-                 attended<V>("x", seq, shape.index_top_k, mask);
+  V core = 2 * symbol<V>("H", shape.heads, "attention heads", "model") * widths *
+           attended<V>("x", seq, shape.index_top_k, mask);
   if (shape.index_heads == 0) return core;
   return core + 2 * symbol<V>("H_i", shape.index_heads, "heads of the indexer", "model") *
                     symbol<V>("d_i", shape.index_dim, "width of each", "model") * attended<V>("y", seq, 0, mask);
