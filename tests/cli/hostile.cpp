@@ -7,8 +7,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 namespace plan::hostile {
 namespace {
@@ -44,7 +42,7 @@ Child::Child(const TemporaryFolder& folder, std::vector<std::string> words, cons
 Outcome Child::wait() const {
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out_), text_of(err_)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(out_), contents_of(err_)};
 }
 
 void Child::limit(int what, rlim_t most) {
@@ -105,11 +103,6 @@ bool is_utf8(const std::string& text) {
     i += length;
   }
   return true;
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string repeated(std::string_view part, std::size_t times) {

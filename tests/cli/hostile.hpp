@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "contents.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan::hostile {
@@ -51,7 +52,6 @@ void check_refused(const Outcome& outcome);
 void check_refused_by_all(const std::string& file);
 
 [[nodiscard]] bool is_utf8(const std::string& text);
-[[nodiscard]] std::string text_of(const std::string& path);
 [[nodiscard]] std::string repeated(std::string_view part, std::size_t times);
 
 }  // namespace plan::hostile

@@ -33,7 +33,8 @@ std::ptrdiff_t files_in(const fs::path& folder) {
 
 TEST_CASE("a pipe is a file like any other, up to the limit") {
   const TemporaryFolder folder;
-  const std::string pipe = folder.at("pipe.yaml"), model = text_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml");
+  const std::string pipe = folder.at("pipe.yaml"),
+                    model = contents_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const bool endless : {false, true}) {
     const Child child(folder, {"--gpus", "16", "--model", pipe});
@@ -63,7 +64,7 @@ TEST_CASE("a result is written whole or not at all") {
       Child(streams, words, [] { Child::limit(RLIMIT_FSIZE, 300); }).wait();  // the disk is full after 300 bytes
   CHECK(outcome.status == 2);
   CHECK(outcome.err.find("cannot write") != std::string::npos);
-  CHECK(text_of(report) == kBefore);
+  CHECK(contents_of(report) == kBefore);
   CHECK(files_in(folder.path()) == 1);
   outcome = run({"emit", "megatron-lm", "--model", "8b", "--gpus", "8", "-o", "/dev/full/x"});
   CHECK(outcome.status == 2);
@@ -90,12 +91,12 @@ TEST_CASE("a reader that goes away and a user who interrupts end the program") {
     const Child child(streams, {"sweep", "--model", "deepseek-v3", "--gpus", "64..65536", "--json", "-o", report});
     const std::string file = "/proc/" + std::to_string(child.pid()) + "/status";
     const auto catches = [&] {  // it is the program, and has a handler of its own
-      const std::string text = text_of(file);
+      const std::string text = contents_of(file);
       const std::size_t at = text.find("SigCgt:");
       return text.starts_with("Name:\tplan\n") && at != std::string::npos &&
              (std::stoull(text.substr(at + 7, 20), nullptr, 16) & 2U) != 0;
     };
-    while (!catches() && text_of(file).find("zombie") == std::string::npos) std::this_thread::yield();
+    while (!catches() && contents_of(file).find("zombie") == std::string::npos) std::this_thread::yield();
     ::kill(child.pid(), signal);
     const Outcome interrupted = child.wait();
     CHECK(interrupted.status == (signal == SIGINT ? 130 : -1));
@@ -149,7 +150,7 @@ TEST_CASE("launch files are written all or none") {
     std::uintmax_t largest = 0;
     std::vector<std::pair<std::string, std::string>> files;
     for (const fs::directory_entry& entry : fs::directory_iterator(out)) {
-      files.emplace_back(entry.path().string(), text_of(entry.path().string()));
+      files.emplace_back(entry.path().string(), contents_of(entry.path().string()));
       largest = std::max(largest, entry.file_size());
     }
     const auto full_disk = [&] { Child::limit(RLIMIT_FSIZE, largest - 1); };
@@ -158,7 +159,7 @@ TEST_CASE("launch files are written all or none") {
       fs::resize_file(path, 3);
     }
     CHECK(run(words, full_disk).status == 2);
-    for (const auto& [path, text] : files) CHECK(text_of(path) == text.substr(0, 3));
+    for (const auto& [path, text] : files) CHECK(contents_of(path) == text.substr(0, 3));
     CHECK(files_in(out) == static_cast<std::ptrdiff_t>(files.size()));
     fs::remove_all(out);
     CHECK(run(words, full_disk).status == 2);
@@ -168,7 +169,8 @@ TEST_CASE("launch files are written all or none") {
 
 TEST_CASE("a file that changes, shrinks or vanishes while it is read is read or refused") {
   const TemporaryFolder folder;
-  const std::string model = text_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml"), path = folder.at("model.yaml");
+  const std::string model = contents_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml"),
+                    path = folder.at("model.yaml");
   std::atomic<bool> done = false;
   std::thread other([&] {
     for (int i = 0; !done; ++i) {

@@ -14,7 +14,7 @@ using plan::TemporaryFolder;
 
 TEST_CASE("numbers out of every range are refused by their name") {
   const TemporaryFolder folder;
-  const std::string preset = text_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml");
+  const std::string preset = contents_of(PLAN_SOURCE_DIR "/presets/models/llama3-8b.yaml");
   REQUIRE(preset.find("hidden: 4096") != std::string::npos);
   for (const char* number : {"1e400", "-1e400", "nan", ".nan", "inf", ".inf", "99999999999999999999999999", "-0",
                              "1e-400", "0x1000", "4096.5", "", "\xff\xfe", "４０９６"}) {

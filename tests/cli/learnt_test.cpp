@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "check_files.hpp"
+#include "contents.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -59,13 +60,6 @@ std::string measured_runs() {
             id++, gpus, seq, job.batch, tp, pp, gpus / tp / pp, step * 1.08 * std::exp(0.02 * normal(random)));
       }
   return text;
-}
-
-std::string contents(const std::string& name) {
-  std::ifstream file(name);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 bool noted(const Json& answer, const std::string& code, const std::string& words = {}) {
@@ -126,7 +120,7 @@ TEST_CASE("the interval that runs taught stands in the profile, for what ran and
          return words;
        }()},
   };
-  std::string text = contents("own.yaml");
+  std::string text = contents_of("own.yaml");
   const std::size_t at = text.find("\nlearnt:");
   REQUIRE(at != std::string::npos);
   folder.write("without.yaml", text.substr(0, at + 1));
@@ -147,7 +141,7 @@ TEST_CASE("what was learnt is read strictly") {
   const Folder folder;
   folder.write("own.csv", measured_runs());
   REQUIRE(run({"calibrate", "own.csv", "-o", "own.yaml"}).status == 0);
-  const std::string text = contents("own.yaml");
+  const std::string text = contents_of("own.yaml");
   const std::pair<const char*, const char*> edits[] = {
       {"\n  low: ", "\n  low: 1.5 # "}, {"\n  low: ", "\n  lowest: "}, {"\n  runs: ", "\n  runs: none # "},
       {"{least: 2", "{least: 9"},       {"  traits:", "  trait:"},
@@ -170,5 +164,5 @@ TEST_CASE("what was learnt is read strictly") {
   for (int i = 0; i < 5 && std::getline(lines, line); ++i) four += line + "\n";
   folder.write("four.csv", four);
   REQUIRE(run({"calibrate", "four.csv", "-o", "four.yaml"}).status == 0);
-  CHECK(contents("four.yaml").find("learnt:") == std::string::npos);
+  CHECK(contents_of("four.yaml").find("learnt:") == std::string::npos);
 }

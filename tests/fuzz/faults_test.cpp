@@ -15,13 +15,12 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "contents.hpp"
 #include "temporary_folder.hpp"
 
 namespace {
@@ -130,11 +129,6 @@ int run(const std::vector<std::string>& words, Fault& fault, long at, bool lasti
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 const char* scale() {
   const char* text = std::getenv("PLAN_TEST_SCALE");
   return text != nullptr ? text : "1";
@@ -174,12 +168,12 @@ TEST_CASE("a command whose n-th allocation fails ends by itself, for every n tha
 TEST_CASE("a file is whole or as it was, whichever call fails on the way") {
   const TemporaryFolder folder;
   const std::string report = folder.write("out/report.json", "{\"schema\": \"plan/1\", \"old\": true}");
-  const std::string before = contents(report);
+  const std::string before = contents_of(report);
   const std::vector<std::string> words = {"estimate", "--model", "8b",     "--gpus", "8",
                                           "--layout", "tp2",     "--json", "-o",     report};
   long all = 0;
   REQUIRE(run(words, files, -1, false, &all) <= 1);
-  const std::string after = contents(report);
+  const std::string after = contents_of(report);
   REQUIRE(after != before);
   REQUIRE(all >= 4);  // open, write, fsync, rename
   for (const bool lasting : {false, true})
@@ -188,7 +182,7 @@ TEST_CASE("a file is whole or as it was, whichever call fails on the way") {
       folder.write("out/report.json", before);
       const int status = run(words, files, at, lasting);
       CHECK((status >= 0 && status <= 2));
-      const std::string now = contents(report);
+      const std::string now = contents_of(report);
       CHECK((now == before || now == after));
       CHECK((status == 2) == (now == before));
       CHECK(std::distance(std::filesystem::directory_iterator(folder.path() / "out"),

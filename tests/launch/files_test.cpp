@@ -1,12 +1,10 @@
 // Launch files that passed their framework's own validator (tests/published/launch) read as what their names say.
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "cli/launch/launch.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/request/resolve.hpp"
+#include "contents.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 #include "planner/problem/complete_layout.hpp"
@@ -152,10 +150,7 @@ TEST_CASE("the optimizer's formats are counted in the bytes that their words say
     const char* word;
     double bytes;
   };
-  const std::string script = [] {
-    std::ifstream file(kFiles + "llama31-405b.sbatch");
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }();
+  const std::string script = contents_of(kFiles + "llama31-405b.sbatch");
   for (const Row& row : {Row{"fp32", 4}, Row{"fp16", 2}, Row{"bf16", 2}, Row{"fp8", 1}}) {
     CAPTURE(row.word);
     std::string text = script;

@@ -19,19 +19,6 @@ using namespace launching;
 
 namespace {
 
-bool guesses(const LaunchJob& job, const std::string& key) {
-  return std::any_of(job.inputs.begin(), job.inputs.end(),
-                     [&](const Input& input) { return input.key == key && input.guessed; });
-}
-
-LaunchContext on(int gpus) { return {.model = {}, .gpus = gpus, .gpus_per_node = 8, .arguments = {}}; }
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 const std::string kNanotron =
     "general:\n  run: x\nmodel:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 1\n  model_config:\n"
     "    is_llama_config: true\n    hidden_size: 1024\n    intermediate_size: 4096\n    num_hidden_layers: 8\n"

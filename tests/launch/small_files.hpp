@@ -40,4 +40,20 @@ inline bool names(const std::vector<Note>& notes, const std::string& word) {
                      [&](const Note& note) { return note.text.find(word) != std::string::npos; });
 }
 
+/// Does the job say of this input that nobody stated it?
+inline bool guesses(const LaunchJob& job, const std::string& key) {
+  return std::any_of(job.inputs.begin(), job.inputs.end(),
+                     [&](const Input& input) { return input.key == key && input.guessed; });
+}
+
+/// A command line that gives the GPUs, 8 a node.
+inline LaunchContext on(int gpus) { return {.model = {}, .gpus = gpus, .gpus_per_node = 8, .arguments = {}}; }
+
+/// `text` with the first `from` replaced, which must be there.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
 }  // namespace plan::launching

@@ -13,23 +13,6 @@ namespace plan {
 
 using namespace launching;
 
-namespace {
-
-bool guesses(const LaunchJob& job, const std::string& key) {
-  return std::any_of(job.inputs.begin(), job.inputs.end(),
-                     [&](const Input& input) { return input.key == key && input.guessed; });
-}
-
-LaunchContext on(int gpus) { return {.model = {}, .gpus = gpus, .gpus_per_node = 8, .arguments = {}}; }
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
-}  // namespace
-
 TEST_CASE("flags over a recipe of Megatron-Bridge's performance scripts count, in the script that a node runs, too") {
   const std::string flags =
       "--model_family_name llama --model_recipe_name llama31_405b --gpu gb200 --num_gpus 128 --gpus_per_node 4 "
