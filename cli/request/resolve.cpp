@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "cli/launch/launch.hpp"
+#include "cli/request/draft.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/switches.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
-#include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -23,46 +23,6 @@
 
 namespace plan {
 namespace {
-
-constexpr const char* kDefaultCluster = "dgx-h100";
-
-/// A problem under construction with the mistakes found so far.
-struct Draft {
-  const Asked& asked;
-  const Request& request;
-  Problem problem{};
-  Errors errors{};
-
-  /// An input that nobody states.
-  void assume(std::string key, std::string value, Origin origin, std::string where = {}, bool guessed = true) {
-    problem.inputs.push_back({std::move(key), std::move(value), origin, std::move(where), {}, guessed});
-  }
-  /// A mistake about the words of some keys, which stands where the first of them that was written does.
-  void refuse(Error error, std::initializer_list<std::string_view> keys) {
-    for (const std::string_view key : keys)
-      if (const Word* word = asked.find(key); word != nullptr && error.place.file.empty()) error.place = word->place;
-    errors.push_back(std::move(error));
-  }
-  void refuse_all(const Errors& all, std::initializer_list<std::string_view> keys) {
-    for (const Error& error : all) refuse(error, keys);
-  }
-  /// One of a few words, or plan's default for it, which `out` holds.
-  template <class E, std::size_t N>
-  void settle(const char* key, const std::optional<Stated<E>>& stated, const Named<E> (&table)[N], E& out) {
-    if (!stated) return assume(key, std::string(detail::name_in(table, out)), Origin::Default);
-    out = stated->value;
-    problem.inputs.push_back(stated->input);
-  }
-};
-
-/// Nothing says what must be known. A word that could not be read has been refused already.
-void missing(Draft& draft, std::string_view key, const char* example) {
-  if (draft.asked.find(key) != nullptr) return;
-  draft.errors.push_back({"missing_flag",
-                          fmt::format("`--{}` is missing", key),
-                          {},
-                          {fmt::format("write `--{} {}`; see `plan --help`", key, example)}});
-}
 
 void resolve_model(Draft& draft) {
   const Request& request = draft.request;
@@ -79,137 +39,6 @@ void resolve_model(Draft& draft) {
   } else {
     missing(draft, "model", "405b");
   }
-}
-
-void resolve_gpus(Draft& draft) {
-  if (!draft.request.gpus) return missing(draft, "gpus", "16384");
-  draft.problem.gpus = draft.request.gpus->value;
-  draft.problem.inputs.push_back(draft.request.gpus->input);
-  if (!draft.request.spares) return;
-  if (draft.request.spares->value >= draft.problem.gpus)
-    return draft.errors.push_back(
-        {"out_of_range",
-         fmt::format("{} of {} GPUs are held back, and none is left", draft.request.spares->value, draft.problem.gpus),
-         {},
-         {"give more with `--gpus`, or fewer with `--spares`"}});
-  draft.problem.gpus -= draft.request.spares->value;
-  draft.problem.inputs.push_back(draft.request.spares->input);
-}
-
-/// Several kinds of GPU, and the axes of each.
-void resolve_pools(Draft& draft) {
-  const Request& request = draft.request;
-  const auto refuse = [&](std::string text, std::string help, std::string_view key) {
-    draft.refuse({"conflicting_flags", std::move(text), {}, {std::move(help)}}, {key});
-  };
-  if (request.pools) {
-    draft.problem.pools = request.pools->value.pools;
-    draft.problem.inputs.push_back(request.pools->input);
-    if (!request.pools->value.link)
-      draft.assume("link", format_quantity(draft.problem.cluster.tiers.back().bandwidth.value, Dimension::ByteRate),
-                   Origin::Default);
-    if (!draft.asked.takes_pools)
-      refuse("`--gpus` names several kinds of GPU, which `plan` and `plan estimate` alone take",
-             "name one kind: `--gpus 64xh100-sxm`", "gpus");
-    if (request.spares) refuse("`--spares` does not say of which kind of GPU", "leave `--spares` out", "spares");
-    if (draft.asked.pareto) refuse("`--pareto` has no front for several kinds of GPU", "leave `--pareto` out", "gpus");
-  }
-  if (!request.pool_layouts) return;
-  draft.problem.pool_fixed = request.pool_layouts->value;
-  draft.problem.inputs.push_back(request.pool_layouts->input);
-  const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
-  if (pools == 0)
-    refuse("`/` in `--layout` stands between the axes of several kinds of GPU, and there is one",
-           "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`", "layout");
-  else if (parts != pools)
-    refuse(fmt::format("`--layout` has axes for {} kinds of GPU, and `--gpus` names {}", parts, pools),
-           "write the axes of each, in the same order, with `/` between them", "layout");
-}
-
-void resolve_cluster(Draft& draft) {
-  const Request& request = draft.request;
-  if (request.cluster) {
-    draft.problem.cluster = request.cluster->value;
-    draft.problem.inputs.push_back(request.cluster->input);
-    draft.problem.inputs.push_back(request.gpu);
-    return;
-  }
-  for (const char* key : {"profile", "cluster", "gpu"})
-    if (draft.asked.find(key) != nullptr) return;  // it could not be read
-  if (request.files && !request.files->hardware.empty())
-    return draft.errors.push_back(
-        {"missing_flag",
-         fmt::format("the files are for {}, which no preset describes", request.files->hardware),
-         {},
-         {"name what to price the job on with `--gpu`, or a file of your own"}});
-  Result<Found<Cluster>> found = load_cluster(kDefaultCluster, StoreOptions::from_environment());
-  if (!found) return draft.refuse_all(found.error(), {});
-  draft.problem.cluster = std::move(found->value);
-  draft.assume("cluster", draft.problem.cluster.name, Origin::Default, found->origin);
-  draft.problem.inputs.back().digest = found->digest;
-  draft.assume("gpu", draft.problem.cluster.gpu.name, Origin::Preset, found->origin, false);
-}
-
-/// What makes up a number of chips, for who asked for one that no slice has.
-std::string possible_chips(const SliceRules& rules, int chips) {
-  const NearChips near = near_chips(rules, chips);
-  const auto text = [&](int n) {
-    const SliceShape shape = *slices_of(rules, n);
-    const int count = n / chips_of(shape);
-    return fmt::format("{} ({}{})", n, count > 1 ? fmt::format("{} slices of ", count) : "", slice_text(shape));
-  };
-  std::string out;
-  for (const int n : {near.fewer, near.more})
-    if (n > 0) out += (out.empty() ? "" : " or ") + text(n);
-  return out;
-}
-
-void refuse_slice(Draft& draft, std::string what, std::string help, std::initializer_list<std::string_view> keys) {
-  draft.refuse({"no_such_slice", std::move(what), {}, {std::move(help)}}, keys);
-}
-
-/// The slice that somebody states, by name or as a mesh inside it; else the one of so many chips.
-void resolve_slice(Draft& draft) {
-  Problem& problem = draft.problem;
-  const Gpu& gpu = problem.cluster.gpu;
-  const auto& asked = draft.request.slice;
-  if (problem.cluster.tiers.empty() || problem.gpus == 0) return;
-  const Torus& own = problem.cluster.tiers.front().torus;
-  if (!own.any()) {
-    if (asked)
-      draft.refuse({"conflicting_flags",
-                    fmt::format("`--slice` shapes a torus, and {} has none", problem.cluster.name),
-                    {},
-                    {"leave it out, or name a TPU with `--gpu`"}},
-                   {"slice"});
-    return;
-  }
-  if (asked) {
-    const int chips = chips_of(asked->value);
-    if (gpu.slices.any() && !exists(gpu.slices, asked->value))
-      return refuse_slice(draft, fmt::format("{} has no slice of {}", gpu.name, slice_text(asked->value)),
-                          fmt::format("take {}", possible_chips(gpu.slices, chips)), {"slice"});
-    if (problem.gpus % chips != 0)
-      return refuse_slice(draft,
-                          fmt::format("{} chips are not whole slices of {}, {} chips each", problem.gpus,
-                                      slice_text(asked->value), chips),
-                          fmt::format("give a multiple of {} with `--gpus`", chips), {"gpus", "slice"});
-    put_on_slices(problem.cluster, asked->value);
-    problem.inputs.push_back(asked->input);
-    return;
-  }
-  if (draft.asked.find("cluster") != nullptr || draft.asked.find("profile") != nullptr) return;  // it states its own
-  const int inside = draft.request.files ? draft.request.files->slice_gpus : 0;
-  const std::optional<SliceShape> shape =
-      inside > 0 ? slice_of(gpu.slices, inside) : slices_of(gpu.slices, problem.gpus);
-  if (const int chips = inside > 0 ? inside : problem.gpus; !shape)
-    return refuse_slice(
-        draft, fmt::format("no slice of {} has {} chip{}", gpu.name, chips, chips == 1 ? "" : "s"),
-        fmt::format("take {}, or state the shape of each slice with `--slice`", possible_chips(gpu.slices, chips)),
-        {"gpus"});
-  put_on_slices(problem.cluster, *shape);
-  draft.assume("slice", slice_text(*shape), Origin::Default, fmt::format("the slice of {} chips", chips_of(*shape)),
-               false);
 }
 
 void resolve_seq(Draft& draft) {
