@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include "formulas/names.hpp"
 
@@ -20,6 +22,33 @@ std::string recompute_words(const Recompute& recompute, int vp) {
     return fmt::format("recompute {} layer{} a {} in full", recompute.layers, recompute.layers == 1 ? "" : "s",
                        vp > 1 ? "chunk" : "stage");
   return fmt::format("recompute full, {} layers at a time", recompute.uniform);
+}
+
+/// What the tables of layouts have in columns; how layers are split follows from the rest, unless it alone differs.
+constexpr std::string_view kColumnAxes[] = {"tp", "cp", "pp", "vp", "dp", "ep", "layers"};
+
+/// Does the value of an axis that differs change anything in `other`?
+bool says_something(std::string_view axis, const Layout& best, const Layout& other) {
+  if (axis == "cp_kind") return other.cp > 1;
+  if (axis == "cp_ulysses") return other.cp > 1 && other.cp_kind == CpKind::Hybrid;
+  if (axis == "schedule") return other.pp > 1 || best.pp > 1;
+  return true;
+}
+
+/// The words for an axis of a layout that read better than what `--layout` takes; none where that reads well.
+std::optional<std::string> choice_text(std::string_view axis, const Layout& layout) {
+  if (axis == "cp_kind") return std::string(name(layout.cp_kind));
+  if (axis == "cp_ulysses") return fmt::format("ulysses {}", layout.cp_ulysses);
+  if (axis == "etp") return fmt::format("etp {}", layout.etp);
+  if (axis == "zero") return fmt::format("zero {}", layout.zero);
+  if (axis == "shard") return layout.shard > 0 ? fmt::format("shard {}", layout.shard) : "shard all";
+  if (axis == "micro_batch") return fmt::format("mb {}", layout.micro_batch);
+  if (axis == "schedule") return std::string(name(layout.schedule));
+  if (axis == "sequence_parallel") return layout.sequence_parallel ? "sp" : "no sp";
+  if (axis == "order") return fmt::format("order {}", name(layout.order));
+  if (axis == "recompute" && layout.recompute.kind == RecomputeKind::None) return "no recompute";
+  if (axis == "recompute") return "recompute " + recompute_text(layout.recompute);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -71,20 +100,14 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
 
 std::vector<std::string> other_choices(const Layout& best, const Layout& other) {
   std::vector<std::string> out;
-  if (other.micro_batch != best.micro_batch) out.push_back(fmt::format("mb {}", other.micro_batch));
-  if (other.etp != best.etp) out.push_back(fmt::format("etp {}", other.etp));
-  if (other.cp > 1 && best.cp > 1 && other.cp_kind != best.cp_kind) out.emplace_back(name(other.cp_kind));
-  if (other.zero != best.zero) out.push_back(fmt::format("zero {}", other.zero));
-  if (other.shard != best.shard) out.push_back(other.shard > 0 ? fmt::format("shard {}", other.shard) : "shard all");
-  if (other.schedule != best.schedule && (other.pp > 1 || best.pp > 1)) out.emplace_back(name(other.schedule));
-  if (!(other.recompute == best.recompute)) {
-    const std::string text = recompute_text(other.recompute);
-    out.push_back(text == "none" ? "no recompute" : "recompute " + text);
-  }
-  if (other.sequence_parallel != best.sequence_parallel) out.emplace_back(other.sequence_parallel ? "sp" : "no sp");
-  if (other.order != best.order) out.push_back(fmt::format("order {}", name(other.order)));
+  each_axis([&](const auto& axis) {
+    const bool column = std::ranges::find(kColumnAxes, axis.key) != std::end(kColumnAxes);
+    if (!column && !(best.*axis.value == other.*axis.value) && says_something(axis.key, best, other))
+      out.push_back(choice_text(axis.key, other).value_or(worded(axis, other.*axis.value)));
+  });
   const bool same_grid = other.pp == best.pp && other.vp == best.vp;
-  if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers) out.emplace_back("other split");
+  if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers)
+    out.push_back("layers " + stage_layers_text(other.chunk_layers));
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
 #include "planner/rules/frameworks.hpp"
 
@@ -85,9 +86,13 @@ std::string degrees_of(const Estimate& estimate) {
   return text;
 }
 
+/// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64  zero 2, 63.9 GiB": its axes, and what else is not as in the best.
 std::string other_text(const Plan& plan, const Estimate& other) {
+  std::string layout = degrees_of(other);
+  if (other.runs.empty())
+    for (const std::string& choice : other_choices(plan.best.layout, other.layout)) layout += "  " + choice;
   return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
-                     100 * (other.step_time / plan.best.step_time - 1), degrees_of(other), gib(other.peak));
+                     100 * (other.step_time / plan.best.step_time - 1), layout, gib(other.peak));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include "cli/report/html_parts.hpp"
 #include "cli/report/explanation_html.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -148,7 +148,10 @@ std::string front_html(const Plan& plan) {
   HtmlTable table{.head = {"step", "memory", "layout"}, .rows = {}, .text_columns = 9};
   for (const Estimate& e : plan.front) {
     add(e, 0);
-    table.rows.push_back({step_text(plan, e.step_time), gib(e.peak) + " GiB", degrees(plan, e.layout)});
+    table.rows.push_back(
+        {step_text(plan, e.step_time), gib(e.peak) + " GiB",
+         fmt::format("{}  {}", degrees(plan, e.layout),
+                     escape_html(fmt::format("{}", fmt::join(other_choices(plan.best.layout, e.layout), "  "))))});
   }
   for (const RunnerUp& runner : plan.runners_up) add(runner.estimate, 3);
   add(plan.best, 6, true);

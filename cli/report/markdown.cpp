@@ -108,8 +108,8 @@ std::string others(const Plan& plan) {
   if (plan.front.empty()) return out;
   out += "### Step time against memory\n\n| step | GiB | layout |\n|--:|--:|---|\n";
   for (const Estimate& e : plan.front)
-    out +=
-        fmt::format("| {} | {} | {} |\n", step_text(plan, e.step_time), gib(e.peak), axis_columns({&e.layout}, moe)[0]);
+    out += fmt::format("| {} | {} | {}  {} |\n", step_text(plan, e.step_time), gib(e.peak),
+                       axis_columns({&e.layout}, moe)[0], fmt::join(other_choices(plan.best.layout, e.layout), "  "));
   return out + "\n";
 }
 

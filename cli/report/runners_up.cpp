@@ -111,8 +111,13 @@ std::string front_table(const Plan& plan, const Terminal& terminal) {
                                   gib(estimate.peak), axes[i], estimate.layout.micro_batch);
     Layout same_batch = estimate.layout;
     same_batch.micro_batch = plan.best.layout.micro_batch;
-    for (const std::string& choice : other_choices(plan.best.layout, same_batch))
-      if (display_width(row) + 2 + static_cast<int>(choice.size()) <= terminal.width) row += "  " + choice;
+    for (const std::string& choice : other_choices(plan.best.layout, same_batch)) {
+      if (display_width(row) + 2 + static_cast<int>(choice.size()) > terminal.width) {  // rows must not read the same
+        out += row + "\n";
+        row = std::string(22, ' ');
+      }
+      row += "  " + choice;
+    }
     out += row + "\n";
   }
   return out;

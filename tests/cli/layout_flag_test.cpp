@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <string>
+#include <vector>
 
 #include "planner/layout_text.hpp"
 #include "planner/problem/complete_layout.hpp"
@@ -43,29 +45,78 @@ TEST_CASE("every mistake of a layout at once") {
   }
 }
 
+namespace {
+
+Layout random_layout(std::mt19937& random) {
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Layout layout{.tp = 1 << pick(4), .cp = 1 << pick(3), .pp = 1 + pick(16), .vp = 1 + pick(8), .dp = 1 + pick(100)};
+  layout.cp_kind = static_cast<CpKind>(pick(3));
+  layout.schedule = static_cast<Schedule>(pick(kSchedules));
+  layout.zero = pick(4);
+  layout.shard = pick(2) * 8;
+  layout.micro_batch = 1 + pick(8);
+  layout.sequence_parallel = pick(2) == 1;
+  if (pick(2) == 1) layout.chunk_layers = {1 + pick(9), 8, 8};
+  switch (pick(4)) {
+    case 1: layout.recompute = {RecomputeKind::Full, 0, pick(5), 0}; break;
+    case 2: layout.recompute = {RecomputeKind::Full, 0, 0, 2 + pick(4)}; break;
+    case 3: layout.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))}; break;
+    default: break;
+  }
+  return layout;
+}
+
+}  // namespace
+
 TEST_CASE("a layout printed as a flag reads back") {
   std::mt19937 random(3);
-  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 500; ++round) {
-    Layout layout{.tp = 1 << pick(4), .cp = 1 << pick(3), .pp = 1 + pick(16), .vp = 1 + pick(8), .dp = 1 + pick(100)};
-    layout.cp_kind = static_cast<CpKind>(pick(3));
-    layout.schedule = static_cast<Schedule>(pick(kSchedules));
-    layout.zero = pick(4);
-    layout.shard = pick(2) * 8;
-    layout.micro_batch = 1 + pick(8);
-    layout.sequence_parallel = pick(2) == 1;
-    if (pick(2) == 1) layout.chunk_layers = {1 + pick(9), 8, 8};
-    switch (pick(4)) {
-      case 1: layout.recompute = {RecomputeKind::Full, 0, pick(5), 0}; break;
-      case 2: layout.recompute = {RecomputeKind::Full, 0, 0, 2 + pick(4)}; break;
-      case 3: layout.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))}; break;
-      default: break;
-    }
+    const Layout layout = random_layout(random);
     CAPTURE(layout_flag(layout));
     Problem problem;
     problem.fixed = read_layout(layout_flag(layout)).value();
     CHECK(complete_layout(problem) == layout);
   }
+}
+
+TEST_CASE("rows of a table of layouts read the same only where the layouts are the same") {
+  std::mt19937 random(5);
+  const auto changed = [&](const Layout& layout) {  // one random axis from another layout
+    Layout next = layout;
+    const Layout from = random_layout(random);
+    const auto which = random() % std::tuple_size_v<decltype(kAxes)>;
+    std::size_t at = 0;
+    each_axis([&](const auto& axis) {
+      if (at++ == which) next.*axis.value = from.*axis.value;
+    });
+    return next;
+  };
+  const auto row = [](const Layout& best, const Layout& layout) {  // the columns, and what they lack
+    std::string text;
+    for (const int axis : {layout.tp, layout.cp, layout.pp, layout.vp, layout.dp, layout.ep})
+      text += std::to_string(axis) + " ";
+    for (const std::string& choice : other_choices(best, layout)) text += choice + " ";
+    return text;
+  };
+  int different = 0;
+  for (int round = 0; round < 5000; ++round) {
+    const Layout best = random_layout(random);
+    Layout one = changed(best), other = changed(one);
+    for (Layout* each : {&one, &other}) {
+      each->chunk_layers = best.chunk_layers;  // how layers are split follows from the rest
+      if (each->cp == 1) each->cp_kind = best.cp_kind;
+      if (each->pp == 1 && best.pp == 1) each->schedule = best.schedule;
+    }
+    CAPTURE(layout_flag(best));
+    CAPTURE(layout_flag(one));
+    CAPTURE(layout_flag(other));
+    CHECK((row(best, one) == row(best, other)) == (one == other));
+    different += one == other ? 0 : 1;
+  }
+  CHECK(different > 2000);
+  Layout split = random_layout(random), best = split;
+  best.chunk_layers = {9, 8, 7}, split.chunk_layers = {7, 8, 9};
+  CHECK(other_choices(best, split) == std::vector<std::string>{"layers 7+8+9"});
 }
 
 TEST_CASE("axes left open are what a plain launch has") {
