@@ -39,21 +39,19 @@ std::int64_t lost_gpus(const std::string& nodes, const Cluster& cluster) {
   return parse_integer(nodes).value_or(0) * std::max(1, cluster.gpus_per_node);
 }
 
-/// A point where nothing is possible is an answer; a mistake in the flags is not.
-Result<SweptPlan> plan_at(const SweepQuestion& point, const RunOptions& run) {
-  Result<Problem> problem = problem_at(point.args);
-  if (!problem) return fail(problem.error());
-  problem->top = 1;
+/// A point where nothing is possible is an answer.
+SweptPlan plan_at(const SweepQuestion& point, Problem problem, const RunOptions& run) {
+  problem.top = 1;
   SweptPlan out{.at = point.at};
   if (point.args.lose) {
-    const std::int64_t left = problem->gpus - lost_gpus(*point.args.lose, problem->cluster);
+    const std::int64_t left = problem.gpus - lost_gpus(*point.args.lose, problem.cluster);
     if (left <= 0) {
       out.errors = {{"no_layout", "no GPU is left"}};
       return out;
     }
-    problem->gpus = static_cast<int>(left);
+    problem.gpus = static_cast<int>(left);
   }
-  Result<Plan> plan = search(*problem);
+  Result<Plan> plan = search(problem);
   if (!plan) {
     out.errors = plan.error();
     return out;
@@ -208,13 +206,14 @@ Result<bool> find_fewest(PlanSweep& sweep, const Args& args, const RunOptions& r
       const std::size_t middle = (begin + end) / 2;
       SweepQuestion point{found.fewest->at, args};
       point.args.gpus = fmt::format("{}", counts[middle]);
-      Result<SweptPlan> tried = plan_at(point, run);
-      if (!tried) return fail(tried.error());
+      Result<Problem> problem = problem_at(point.args);
+      if (!problem) return fail(problem.error());
+      SweptPlan tried = plan_at(point, std::move(*problem), run);
       ++found.tried;
-      if (in_time(*tried)) {
-        found.fewest = std::move(*tried), end = middle;
+      if (in_time(tried)) {
+        found.fewest = std::move(tried), end = middle;
       } else {
-        if (tried->plan) found.next_fewer = std::move(*tried);
+        if (tried.plan) found.next_fewer = std::move(tried);
         begin = middle + 1;
       }
     }
@@ -256,11 +255,15 @@ Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progre
   PlanSweep sweep{.axes = std::move(*axes)};
   sweep.price = run->price_per_hour.value_or(0), sweep.spares = run->spares;
   const std::vector<SweepQuestion> points = sweep_points(args, sweep.axes);
+  std::vector<Problem> problems;  // a mistake in a value ends the command before the first search
   for (const SweepQuestion& point : points) {
-    progress(static_cast<int>(sweep.points.size()), static_cast<int>(points.size()));
-    Result<SweptPlan> swept = plan_at(point, *run);
-    if (!swept) return fail(swept.error());
-    sweep.points.push_back(std::move(*swept));
+    Result<Problem> problem = problem_at(point.args);
+    if (!problem) return fail(problem.error());
+    problems.push_back(std::move(*problem));
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    progress(static_cast<int>(i), static_cast<int>(points.size()));
+    sweep.points.push_back(plan_at(points[i], std::move(problems[i]), *run));
   }
   find_changes(sweep);
   find_losses(sweep);
