@@ -245,8 +245,11 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
   yaml::Reader reader(*document);
   BudgetReader budget(reader, path);
   yaml::Map root = reader.root();
-  std::int64_t version = 1;
-  root.integer("budget", version, {1, 1});
+  const yaml::Node* version = root.get("budget", yaml::kOptional);
+  if (version == nullptr || version->text != "1")
+    reader.error(version != nullptr ? *version : document->root, version != nullptr ? "bad_value" : "missing_key",
+                 version != nullptr ? "`budget` is the version of the format, 1" : "`budget` is missing",
+                 {"write `budget: 1`, and the limits under `limits`"});
   BudgetJob only = budget.job(root, {});
   only.budget.limits.insert(only.budget.limits.begin(), {.metric = Metric::MemoryFit, .fail = Bound{}});
   root.text("name", only.name, yaml::kOptional);
