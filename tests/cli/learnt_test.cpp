@@ -124,8 +124,10 @@ TEST_CASE("the interval that runs taught stands in the profile, for what ran and
   const std::size_t at = text.find("\nlearnt:");
   REQUIRE(at != std::string::npos);
   folder.write("without.yaml", text.substr(0, at + 1));
-  for (const auto& [why, words] : elsewhere) {
-    CAPTURE(std::string(why));
+  for (const auto& job : elsewhere) {
+    const std::string why = job.first;
+    const std::vector<std::string>& words = job.second;
+    CAPTURE(why);
     const Json outside = estimated(words, "own.yaml"), general = estimated(words, "without.yaml");
     CHECK(noted(outside, "interval_not_learnt", why));
     CHECK(outside["best"]["step_time_low_s"] == general["best"]["step_time_low_s"]);
@@ -146,7 +148,8 @@ TEST_CASE("what was learnt is read strictly") {
       {"\n  low: ", "\n  low: 1.5 # "}, {"\n  low: ", "\n  lowest: "}, {"\n  runs: ", "\n  runs: none # "},
       {"{least: 2", "{least: 9"},       {"  traits:", "  trait:"},
   };
-  for (const auto& [from, to] : edits) {
+  for (const auto& edit : edits) {
+    const std::string from = edit.first, to = edit.second;
     CAPTURE(from);
     CAPTURE(to);
     std::string edited = text;
