@@ -212,6 +212,31 @@ const Rule* framework_rule(const Tally& tally) {
   return last;
 }
 
+/// What layouts with the fixed words break: of the layout that these alone make, and of those in which one free degree
+/// takes the GPUs that they leave, the one that keeps most rules, which are asked in order. None where one breaks none.
+std::optional<std::string> broken_words(const Problem& problem) {
+  int furthest = -1;
+  std::string text;
+  const auto look = [&](const Problem& tried) {
+    const Layout layout = complete_layout(tried);
+    const int rule = broken_rule(tried, layout);
+    if (rule > furthest) furthest = rule, text = broken_text(tried, layout, rule);
+    return rule >= 0;
+  };
+  if (!look(problem)) return std::nullopt;
+  const Layout alone = complete_layout(problem);
+  const std::int64_t taken = static_cast<std::int64_t>(alone.tp) * alone.cp * alone.pp * alone.dp;
+  if (problem.gpus % taken != 0 || problem.gpus == taken) return text;
+  for (const auto& [degree, free] : {std::pair{&Layout::tp, &Fixed::tp}, std::pair{&Layout::cp, &Fixed::cp},
+                                     std::pair{&Layout::pp, &Fixed::pp}, std::pair{&Layout::dp, &Fixed::dp}}) {
+    if (problem.fixed.*free) continue;
+    Problem filled = problem;
+    filled.fixed.*free = alone.*degree * static_cast<int>(problem.gpus / taken);
+    if (!look(filled)) return std::nullopt;
+  }
+  return text;
+}
+
 /// A fixed word that no layout has, whatever the other words: the reason; and whether only the framework lacks it.
 struct Culprit {
   std::string text;
@@ -225,10 +250,9 @@ std::optional<Culprit> culprit(const Problem& problem, const std::string& word, 
   any.framework = Framework::Any;
   const Rule* own = framework_rule(tally);
   if (own != nullptr && has_legal(any, work)) return Culprit{fmt::format("`{}`: {}", word, own->text), true};
-  const Layout plain = complete_layout(problem);
-  const int rule = broken_rule(problem, plain);
-  if (rule < 0) return std::nullopt;
-  return Culprit{fmt::format("`{}`: {}", word, broken_text(problem, plain, rule)), false};
+  const std::optional<std::string> broken = broken_words(problem);
+  if (!broken) return std::nullopt;
+  return Culprit{fmt::format("`{}`: {}", word, *broken), false};
 }
 
 /// The fixed words that are to blame, each alone, or else all together.
@@ -246,9 +270,8 @@ void blame_words(Error& error, const Problem& problem, Work& work) {
   });
   const std::vector<std::string> words = fixed_words(problem.fixed);
   if (!error.facts.empty() || words.size() < 2) return;
-  const Layout plain = complete_layout(problem);
-  if (const int rule = broken_rule(problem, plain); rule >= 0)
-    error.facts.push_back(fmt::format("{}: {}", fmt::join(words, ","), broken_text(problem, plain, rule)));
+  if (const std::optional<std::string> broken = broken_words(problem))
+    error.facts.push_back(fmt::format("{}: {}", fmt::join(words, ","), *broken));
 }
 
 /// The rule that rejected most, and what it demands.
