@@ -1,28 +1,70 @@
 // `plan estimate`: the same report for one layout. Tested by tests/cli/screens_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "cli/check/check.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "cli/terminal/progress.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/nearest.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/remedy.hpp"
 #include "planner/thumb.hpp"
 
 namespace plan {
 namespace {
 
-/// Why the layout is impossible, with the nearest one that is not: the typed axes kept if any layout has them.
-Errors impossible(Problem problem, Errors errors, const Streams& streams) {
-  problem.top = 1;
-  const Result<Plan> found = search_with_progress(problem, streams);
-  if (!found) return found.error();
-  errors.front().help.push_back(fmt::format("--layout {}", layout_flag(found->best.layout)));
+/// The flags that make of the job the one of a remedy: of `--layout` the words that were typed, and those without which
+/// the layout would be completed in another way.
+std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& typed, const Remedy& remedy) {
+  Fixed words = typed;
+  each_axis([&](const auto& axis) {
+    if (words.*axis.fixed) words.*axis.fixed = remedy.layout.*axis.value;
+  });
+  if (remedy.layout.chunk_layers.empty()) words.chunk_layers.reset();
+  each_axis([&](const auto& axis) {
+    Problem stated = remedy.problem;
+    stated.fixed = overlaid(problem.fixed, words);
+    if (!(complete_layout(stated).*axis.value == remedy.layout.*axis.value))
+      words.*axis.fixed = remedy.layout.*axis.value;
+  });
+  std::vector<std::string> flags;
+  if (!(words == typed)) flags.push_back(fmt::format("--layout {}", fmt::join(fixed_words(words), ",")));
+  for (const std::string_view key : {"gpus", "gpu", "seq", "global_batch", "precision", "optimizer"})
+    if (const std::string text = choice_text(key, remedy.problem, remedy.layout);
+        text != choice_text(key, problem, layout))
+      flags.push_back(fmt::format("--{} {}", key == "global_batch" ? "global-batch" : key, text));
+  return fmt::format("{}", fmt::join(flags, " "));
+}
+
+/// Why the layout is impossible, with the smallest changes after which it is not; of those that fit, if any does.
+Errors impossible(const Problem& problem, const Args& args, Errors errors) {
+  const Result<Fixed> typed = args.layout ? read_layout(*args.layout) : Fixed{};
+  const Layout layout = complete_layout(problem);
+  Patient patient{problem, layout, [](const Problem&, const Estimate& e) { return e.fits != Fits::No; }, {}};
+  std::vector<Remedy> remedies = find_remedies(patient);
+  if (remedies.empty()) {
+    patient.accepts = [](const Problem&, const Estimate&) { return true; };
+    remedies = find_remedies(patient);
+  }
+  std::vector<std::string> flags;
+  std::size_t width = 20;
+  for (const Remedy& remedy : remedies) {
+    flags.push_back(flags_of(problem, layout, typed.value_or(Fixed{}), remedy));
+    width = std::max(width, flags.back().size());
+  }
+  for (std::size_t i = 0; i < remedies.size(); ++i)
+    errors.front().help.push_back(fmt::format("{:<{}} {:<30} {:>5.1f} of {:.1f} GiB", flags[i], width,
+                                              degrees_text(remedies[i].layout),
+                                              static_cast<double>(remedies[i].estimate.peak.value) / kGiB,
+                                              static_cast<double>(remedies[i].estimate.capacity.value) / kGiB));
   return errors;
 }
 
@@ -40,7 +82,7 @@ int run_estimate(const Args& args, Streams& streams) {
   const bool pooled = !problem->pools.empty();
   Result<Plan> plan = pooled ? plan_pooled(*problem) : plan_layout(*problem, complete_layout(*problem));
   if (!plan && pooled) return report_errors(plan.error(), streams);
-  if (!plan) return report_errors(impossible(*problem, plan.error(), streams), streams);
+  if (!plan) return report_errors(impossible(*problem, args, plan.error()), streams);
   add_launch_notes(*plan);
   if (!pooled) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
