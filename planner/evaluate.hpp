@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "formulas/schedule.hpp"
@@ -62,37 +62,42 @@ struct ShardingMessages {
   const ShardingMessage* end() const { return all.data() + count; }
 };
 
-/// Seconds of passes of one problem, each computed once: families of layouts share most of their messages.
+/// Seconds of passes of one problem, remembered: families of layouts share most of their messages. A table that a
+/// core's own cache holds, in which a message takes the place of an earlier one with the same slot.
 class PassTimes {
  public:
   template <class Time>
   double of(const ShardingMessage& message, const Time& time) {
-    constexpr std::size_t kMost = 1 << 17;  // remembered: a few MiB
-    if (known_.size() >= kMost) known_.clear();
     const Group& group = message.group;
-    const auto [at, fresh] = known_.try_emplace(
-        Key{message.bytes, message.parts, message.op, group.size, group.stride, group.span, group.row});
-    if (fresh) at->second = time();
-    return at->second;
+    const Key key{message.bytes, message.parts, message.op, group.size, group.stride, group.span, group.row};
+    if (slots_.empty()) slots_.resize(kSlots);
+    Slot& slot = slots_[slot_of(key)];
+    if (!(slot.key == key)) slot = {key, time()};
+    return slot.seconds;
   }
 
  private:
+  static constexpr int kSlotBits = 14;
+  static constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
   static_assert(sizeof(Group) == 4 * sizeof(int), "the key tells apart all that a group is");
   struct Key {
-    double bytes, parts;
-    Collective op;
-    int size, stride, span, row;
+    double bytes = 0, parts = 0;
+    Collective op = Collective::AllReduce;
+    int size = 0, stride = 0, span = 0, row = 0;  ///< no message has a group of nobody: an empty slot is none's
     bool operator==(const Key&) const = default;
   };
-  struct Hash {
-    std::size_t operator()(const Key& key) const {
-      std::size_t hash = std::hash<double>()(key.bytes) ^ static_cast<std::size_t>(key.op);
-      for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
-        hash = hash * 0x9e3779b97f4a7c15 + static_cast<std::size_t>(part);
-      return hash;
-    }
+  struct Slot {
+    Key key{};
+    double seconds = 0;
   };
-  std::unordered_map<Key, double, Hash> known_{};
+  static std::size_t slot_of(const Key& key) {
+    std::uint64_t hash = std::bit_cast<std::uint64_t>(key.bytes) ^ static_cast<std::uint64_t>(key.op);
+    for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
+      hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(part);
+    return static_cast<std::size_t>((hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits));
+  }
+
+  std::vector<Slot> slots_{};
 };
 
 /// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
