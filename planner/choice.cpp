@@ -126,29 +126,33 @@ RunnableSearch find_faster(const Problem& problem, double slowest) {
 }
 
 RunnableSearch find_on_at_most(const Problem& problem) {
-  RunnableSearch found = find_runnable(problem);
-  const bool nothing = found.result.ranking.best().empty();
-  if (problem.objective == Objective::Memory || (nothing && found.result.stats.legal > 0)) return found;  // too big
-  if (nothing && !fixed_words(problem.fixed).empty()) return found;  // a word that does not suit is told
+  if (problem.objective == Objective::Memory || divides_well(problem, problem.gpus)) return find_runnable(problem);
+  // Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
+  constexpr Extent kFirst{.best_alone = true};
+  RunnableSearch found = find_runnable(problem, kFirst);
   const auto fastest = [](const RunnableSearch& search) {
     return search.result.ranking.best().front().score.step_time;
   };
-  const double all = nothing ? 0 : fastest(found), worth = all / (1 + kPriceOfPlainness);
+  bool none = found.result.ranking.best().empty();
+  // Too big for all of them is too big for fewer, and a word that does not suit is told.
+  if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
+  const double all = none ? 0 : fastest(found);
+  double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);
   for (const int gpus :
-       fewer_but_busier(problem, nothing ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
+       fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
     Problem fewer = problem;
     fewer.gpus = gpus;
-    if (!nothing && !found.result.at_risk &&
-        find_faster(fewer, std::min(fastest(found), worth)).result.ranking.best().empty())
-      continue;
-    RunnableSearch other = find_runnable(fewer);
-    if (other.result.ranking.best().empty() || (!nothing && other.result.at_risk && !found.result.at_risk)) continue;
-    const bool none = found.result.ranking.best().empty();
-    if (none || fastest(other) < std::min(fastest(found), nothing ? fastest(found) : worth)) {
-      other.all_gpus = Seconds(all);
-      found = std::move(other);
-    }
+    // What may fit takes no place from what fits for certain.
+    RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, kFirst) : find_faster(fewer, slowest);
+    if (other.result.ranking.best().empty() || !(fastest(other) < slowest)) continue;
+    slowest = fastest(other), none = false;
+    found = std::move(other);
   }
+  if (none) return found;
+  Problem chosen = problem;
+  chosen.gpus = found.problem.gpus;
+  found = find_runnable(chosen);
+  if (chosen.gpus < problem.gpus) found.all_gpus = Seconds(all);
   return found;
 }
 
