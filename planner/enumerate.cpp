@@ -156,6 +156,11 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
     options.push_back({.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
   for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
   options.push_back({.kind = RecomputeKind::Full});
+  // Inputs kept every n layers, which are rebuilt together: of l layers in flight l / n inputs and n layers are held,
+  // the least at n^2 = l times an input over a layer. A layer keeps several times its input, and no rank holds more
+  // than twice the model in flight: beyond the root of its depth n only adds. Near the least, memory is flat.
+  for (int apart = 2; apart <= stage_layers && apart * apart <= problem.model.depth(); apart *= 2)
+    options.push_back({.kind = RecomputeKind::Full, .uniform = apart});
   return options;
 }
 

@@ -95,7 +95,8 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 /// Layers that some rank has at least, however they are split: recomputing blocks of fewer is a choice of
 /// its own.
 [[nodiscard]] int least_deepest(const Problem& problem, const Layout& run);
-/// Ways to recompute a stage of `stage_layers` layers: nothing, modules, blocks from small to large, everything.
+/// Ways to recompute a stage of `stage_layers` layers: nothing, modules, blocks from small to large, everything layer
+/// by layer, everything with ever more layers rebuilt together.
 [[nodiscard]] std::vector<Recompute> enumerate_recomputes(const Problem& problem, int stage_layers);
 
 }  // namespace plan

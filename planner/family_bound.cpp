@@ -143,13 +143,14 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
   const StageContent content = whole_model(problem.model);
   const std::size_t kinds = problem.model.kinds.size();
   std::vector<LeastActivity> least;
-  ByKind transients{};
+  ByKind transients{}, saved{};
+  for (std::size_t kind = 0; kind < kinds; ++kind) saved[kind] = memory.layer(static_cast<int>(kind)).saved;
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
     const Recompute& choice = recomputes[i];
     const bool whole = choice.kind == RecomputeKind::Full, all = whole && choice.layers == 0;
     if (whole && !all && i + 1 < recomputes.size()) continue;  // the last stands for them
-    const bool blocks = all && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
-    LeastActivity one;
+    const bool blocks = all && choice.uniform <= 1 && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
+    LeastActivity one{.together = std::max(1, choice.uniform)};
     double none = 0, cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       const int count = content.layers_of_kind[kind], k = static_cast<int>(kind);
@@ -166,6 +167,7 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     one.held *= on_gpu / family.pp, none *= on_gpu / family.pp;
     // A rank may rebuild layers of another kind than the one that needs most for its backward pass.
     one.transient = mean_of_largest(content, family, fewest, transients);
+    if (one.together > 1) one.layer = mean_of_largest(content, family, fewest, saved);
     if (!blocks) {
       least.push_back(one);
       continue;
@@ -177,8 +179,18 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     for (int piece = 0; piece < kPieces; ++piece)
       least.push_back({none - freed * (piece + 1) / kPieces, one.transient, cost * piece / kPieces});
   }
-  keep_least(least, [](const LeastActivity& one) { return std::array{one.held, one.transient, one.again}; });
+  keep_least(least, [](const LeastActivity& one) {
+    return std::array{one.held, one.transient, one.again, (one.together - 1) * one.layer};
+  });
   return least;
+}
+
+ActivityMemory least_activity(const LeastActivity& under, const Layout& run, int fewest, double flights) {
+  ActivityMemory activity;
+  activity.activations = under.held * flights;
+  const int together = rebuilt_together({.kind = RecomputeKind::Full, .uniform = under.together}, run.vp, fewest);
+  activity.backward = under.transient + (together - 1) * under.layer;
+  return activity;
 }
 
 LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
@@ -281,9 +293,7 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
   const double flights = held(pipeline, run.pp - 1);  // no earlier rank holds fewer micro-batches
   double least = std::numeric_limits<double>::infinity();
   for (const LeastActivity& under : least_activities_) {
-    ActivityMemory activity;
-    activity.activations = under.held * flights, activity.backward = under.transient;
-    const double peak = least_with(activity);
+    const double peak = least_with(least_activity(under, run, fewest_layers_, flights));
     least = std::min(least, peak);
     if (problem_.pareto)
       floors_.push_back({family.bound.of_run(run, pipeline.micro_batches, steps, under.again), peak});

@@ -12,22 +12,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// A shade below, so that rounding never puts a bound above the value it bounds.
 constexpr double kShade = 1 - 1e-9;
 
-bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
-
-void lower(ActivityMemory& least, const ActivityMemory& other) {
-  least.activations = std::min(least.activations, other.activations);
-  least.forward = std::min(least.forward, other.forward);
-  least.backward = std::min(least.backward, other.backward);
-  least.at_head = std::min(least.at_head, other.at_head);
-  least.embedding = std::min(least.embedding, other.embedding);
-  least.embedding_transient = std::min(least.embedding_transient, other.embedding_transient);
-}
-
 }  // namespace
-
-std::size_t module_choices(const std::vector<Recompute>& recomputes) {
-  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
-}
 
 FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
   FamilyOutcome outcome{Kept(problem_)};
@@ -142,8 +127,9 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
   if (hopeless(layout, evaluator_->least_time_of_any(), least_peak_, run_runs_on_)) return prune(layouts);
   exposed_.assign(shardings.all.size(), 0), knows_exposed_ = false;
   first_fit_.assign(shardings.all.size(), 0);
-  search_modules(layout, table, ways);
+  search_each(layout, table, ways, 0, module_choices(ways.all));
   search_blocks(layout, table, ways);
+  search_each(layout, table, ways, block_choices(ways.all), ways.all.size());
 }
 
 /// What of the states' traffic stays exposed under the most work that there is to hide it, the least of all ways to
@@ -161,8 +147,10 @@ void FamilySearch::find_exposed(Layout layout, Table& table, const std::vector<R
                    [&](std::size_t a, std::size_t b) { return exposed_[a] < exposed_[b]; });
 }
 
-void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes& recomputes) {
-  for (std::size_t i = 0, modules = module_choices(recomputes.all); i < modules; ++i) {
+/// Ways to recompute of which none bounds another.
+void FamilySearch::search_each(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t begin,
+                               std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
     const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
@@ -175,12 +163,14 @@ void FamilySearch::search_modules(Layout& layout, Table& table, const Recomputes
 
 /// Whole layers: more of them take more time and less memory.
 void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes& recomputes) {
-  const std::size_t shardings = table.shardings->all.size(), begin = module_choices(recomputes.all);
-  if (begin == recomputes.all.size()) return;
+  const std::size_t shardings = table.shardings->all.size();
+  const std::size_t begin = module_choices(recomputes.all), end = block_choices(recomputes.all);
+  if (begin == end) return;
   // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
-  layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
+  const Recompute& last = recomputes.all[end - 1];
+  layout.recompute = last, layout.zero = 1, layout.shard = 0;
   const double fewest = evaluator_->start_recompute(recomputes.all[begin]);
-  if (hopeless(layout, fewest, least_peak_, run_runs_on_)) return prune((recomputes.all.size() - begin) * shardings);
+  if (hopeless(layout, fewest, least_peak_, run_runs_on_)) return prune((end - begin) * shardings);
   find_exposed(layout, table, recomputes.all);
   std::size_t live = 0;  // of the shardings, the fastest first
   while (live < alive_.size() &&
@@ -188,11 +178,11 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
     ++live;
   const std::size_t first = find_first_fits(layout, table, recomputes.all, live);
   too_big((first - begin) * (shardings - alive_.size() + live)), prune((first - begin) * (alive_.size() - live));
-  for (std::size_t i = first; i < recomputes.all.size(); ++i) {
-    layout.recompute = recomputes.all.back(), layout.zero = 1, layout.shard = 0;
+  for (std::size_t i = first; i < end; ++i) {
+    layout.recompute = last, layout.zero = 1, layout.shard = 0;
     const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
     if (hopeless(layout, kShade * least, least_peak_, run_runs_on_))  // and so are larger blocks
-      return prune((recomputes.all.size() - i) * shardings);
+      return prune((end - i) * shardings);
     layout.recompute = recomputes.all[i];
     narrow_to(recomputes, i);
     search_recompute(layout, table, recomputes, i);
@@ -256,99 +246,6 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
       offer({layout, {step_time, peak}, mask});
     }
   }
-}
-
-std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
-  lowest_.clear();
-  const std::size_t modules = module_choices(recomputes);
-  if (modules > 0) {  // the least of each part that some choice of modules leaves
-    layout.recompute = recomputes.front();
-    for (std::size_t i = 0; i < table.holders.size(); ++i) {
-      Holding& holding = *table.holders[i];
-      lowest_.push_back(memory_->activity(layout, holding.content, holding.sums_with(holding.least_kept), flights_[i]));
-    }
-  }
-  for (std::size_t i = modules; i < recomputes.size(); ++i) {
-    // What blocks leave is linear in their layers: the smallest and the largest say it all.
-    if (i > modules && i + 1 < recomputes.size()) continue;
-    layout.recompute = recomputes[i];
-    const std::span<const ActivityMemory> activities = activities_of(layout, table, i);
-    if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
-    for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
-  }
-  alive_.clear(), least_peak_ = kNever;
-  for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
-    const double peak = bounds_ ? least_peak_of(table, i, lowest_) : 0;
-    if (peak <= capacity_) alive_.push_back(i);
-    least_peak_ = std::min(least_peak_, peak);
-  }
-  return alive_.size();
-}
-
-/// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for. Of
-/// the `live` first shardings.
-std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
-                                          std::size_t live) {
-  const std::size_t begin = module_choices(recomputes);
-  const bool shrinks = std::all_of(table.holders.begin(), table.holders.end(), [](const Holding* holding) {
-    return holding->sums.checkpoint <= 0.999 * holding->sums.saved;
-  });
-  if (!bounds_ || !shrinks) return begin;
-  std::fill(first_fit_.begin(), first_fit_.end(), recomputes.size());
-  std::size_t first = recomputes.size();
-  const auto may_fit = [&](std::size_t sharding, std::size_t choice) {
-    layout.recompute = recomputes[choice];
-    return least_peak_of(table, sharding, activities_of(layout, table, choice)) <= capacity_;
-  };
-  for (std::size_t i = 0; i < live; ++i) {
-    std::size_t low = begin, high = recomputes.size();
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      if (may_fit(alive_[i], middle))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    first_fit_[alive_[i]] = low;
-    first = std::min(first, low);
-  }
-  return first;
-}
-
-void FamilySearch::start_activities(const Table& table, const Recomputes& ways) {
-  known_activities_.assign(ways.all.size(), false);
-  activities_.resize(ways.all.size() * table.holders.size());
-  flights_.clear();
-  for (const Segment& holder : evaluator_->placement().holders) flights_.push_back(evaluator_->held_by(holder.first));
-}
-
-std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout, const Table& table,
-                                                            std::size_t choice) {
-  const std::size_t holders = table.holders.size();
-  const std::span<ActivityMemory> some = std::span(activities_).subspan(choice * holders, holders);
-  if (known_activities_[choice]) return some;
-  known_activities_[choice] = true;
-  for (std::size_t i = 0; i < holders; ++i) {
-    Holding& holding = *table.holders[i];
-    some[i] = memory_->activity(layout, holding.content, holding.sums_of(choice), flights_[i]);
-  }
-  return some;
-}
-
-double FamilySearch::peak_of(const Table& table, std::size_t sharding,
-                             std::span<const ActivityMemory> activities) const {
-  Bytes peak{};
-  for (std::size_t i = 0; i < activities.size(); ++i)
-    peak = std::max(peak, memory_->total(table.holders[i]->memory[sharding], activities[i]));
-  return static_cast<double>(peak.value);
-}
-
-double FamilySearch::least_peak_of(const Table& table, std::size_t sharding,
-                                   std::span<const ActivityMemory> activities) const {
-  double peak = 0;
-  for (std::size_t i = 0; i < activities.size(); ++i)
-    peak = std::max(peak, memory_->least_total(table.holders[i]->memory[sharding], activities[i]));
-  return peak;
 }
 
 void FamilySearch::offer(const Candidate& candidate) {

@@ -72,7 +72,12 @@ struct LeastActivity {
   double held = 0;       ///< of each micro-batch in flight
   double transient = 0;  ///< while the layer that needs least runs backward, what it rebuilds included
   double again = 0;      ///< seconds of work that each micro-batch takes more, on all ranks together
+  int together = 1;      ///< layers that are rebuilt at once, of a smaller chunk all
+  double layer = 0;      ///< what each of them after the first adds to `transient`
 };
+/// The same on a rank with `flights` micro-batches in flight and at least `fewest` layers in the chunks of the run.
+[[nodiscard]] ActivityMemory least_activity(const LeastActivity& under, const Layout& run, int fewest, double flights);
+
 /// Of each way to recompute a lower bound, but of those that take more of everything than another; blocks of ever more
 /// whole layers share a few.
 [[nodiscard]] std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
@@ -80,8 +85,10 @@ struct LeastActivity {
                                                           const KeptLayers& kept, const MemoryModel& memory,
                                                           const CostModel* costs);
 
-/// Choices of modules; behind them stand blocks of ever more whole layers.
+/// Choices of modules; behind them stand blocks of ever more whole layers, the last of which are all.
 [[nodiscard]] std::size_t module_choices(const std::vector<Recompute>& recomputes);
+/// Choices up to the last block; behind them stand all layers again, ever more of them rebuilt together.
+[[nodiscard]] std::size_t block_choices(const std::vector<Recompute>& recomputes);
 
 /// What the search of one family found and did.
 struct FamilyOutcome {
@@ -158,7 +165,7 @@ class FamilySearch {
   Table& table_of(const Layout& run, const ShardingList& shardings);
   const std::vector<DataParallel>& prices_of(const Layout& layout, Table& table, std::size_t sharding);
   void search_run(Layout layout, const ShardingList& shardings, double least_memory);
-  void search_modules(Layout& layout, Table& table, const Recomputes& recomputes);
+  void search_each(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t begin, std::size_t end);
   void search_blocks(Layout& layout, Table& table, const Recomputes& recomputes);
   void search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice);
   void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);

@@ -89,6 +89,13 @@ struct StageSums {
   bool moe = false;
 };
 
+/// Layers of a chunk that full recomputation rebuilds at once: `uniform` of them, of a smaller chunk all. `layers` are
+/// the rank's, in `vp` chunks.
+[[nodiscard]] int rebuilt_together(const Recompute& recompute, int vp, int layers);
+/// Inputs that a rank keeps of so many layers, all of them recomputed: one for every group that is rebuilt at once. The
+/// last group of a chunk may be smaller.
+[[nodiscard]] int inputs_kept(const Recompute& recompute, int vp, int layers);
+
 /// What sharding decides of a rank's memory: the same under every recomputation and schedule.
 struct ShardedMemory {
   Bytes weights{}, grads{}, optimizer{}, communication{};

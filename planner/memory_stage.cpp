@@ -205,6 +205,16 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   return memory;
 }
 
+int rebuilt_together(const Recompute& recompute, int vp, int layers) {
+  return std::clamp((layers + vp - 1) / std::max(1, vp), 1, std::max(1, recompute.uniform));
+}
+
+int inputs_kept(const Recompute& recompute, int vp, int layers) {
+  const int group = std::max(1, recompute.uniform), smaller = layers / vp, larger = layers % vp;
+  const auto inputs = [&](int chunk) { return (chunk + group - 1) / group; };
+  return larger * inputs(smaller + 1) + (vp - larger) * inputs(smaller);
+}
+
 ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& content, const StageSums& sums,
                                      double in_flight) const {
   const bool embedding = has_embedding(content), head = has_head(content);
@@ -213,9 +223,10 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   const Recompute& recompute = layout.recompute;
   double held = sums.kept, rebuilt = 0;
   if (recompute.kind == RecomputeKind::Full && sums.layers > 0) {
-    const int group = std::max(1, recompute.uniform);
+    const int group = rebuilt_together(recompute, layout.vp, sums.layers);
+    const double inputs = static_cast<double>(inputs_kept(recompute, layout.vp, sums.layers)) / sums.layers;
     const double share = static_cast<double>(recomputed_layers(recompute, layout.vp, sums.layers)) / sums.layers;
-    held = share * sums.checkpoint / group + (1 - share) * sums.saved;
+    held = share * inputs * sums.checkpoint + (1 - share) * sums.saved;
     // The input that they are rebuilt from is kept already; it is as large before a layer of any kind.
     rebuilt = share > 0 ? group * sums.largest_saved - layers_.front().checkpoint : 0;
   }

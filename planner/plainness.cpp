@@ -27,7 +27,7 @@ bool common(Schedule schedule) { return schedule == Schedule::OneFOneB || schedu
 
 int recomputing(const Recompute& recompute) {
   if (recompute.kind != RecomputeKind::Full) return static_cast<int>(recompute.kind);
-  return recompute.layers == 0 ? 2 : 3;
+  return recompute.layers == 0 && recompute.uniform <= 1 ? 2 : 3;
 }
 
 int sharding(const Layout& l) { return (l.zero >= 2 ? 1 : 0) + (l.shard > 0 ? 2 : 0); }

@@ -18,8 +18,8 @@ struct Plainness {
   /// An order of axes that not every framework has; of tp, cp, pp and ep those over 1; scale-up domains that cp and ep
   /// reach into; stages that are not even; chunks that do not divide the layers; a schedule other than 1F1B and
   /// interleaved; a micro-batch that is no power of two; context split in two ways at once; how much is recomputed
-  /// (nothing, modules, all layers, some); how states are sharded (optimizer, weights too, in groups); pieces that the
-  /// model is cut into, over all stages.
+  /// (nothing, modules, all layers, some of them or several at once); how states are sharded (optimizer, weights too,
+  /// in groups); pieces that the model is cut into, over all stages.
   std::array<int, 11> counts{};
   Score score{};  ///< then the least memory, then the shortest step
 

@@ -53,9 +53,11 @@ Explanation kept_of_layer(const Plan& plan, const StageRank& rank) {
   std::string equation = fmt::format("({})/l", sum.equation);
   double value = (full ? rank.sums.checkpoint : rank.sums.kept) / layers;
   if (full && recompute.uniform > 1) {
-    equation = fmt::format("({})/(l*u)", sum.equation);
-    sum.give({"u", static_cast<double>(recompute.uniform), "layers from one kept input to the next", "recompute"});
-    value /= recompute.uniform;
+    const int inputs = inputs_kept(recompute, plan.best.layout.vp, rank.sums.layers);
+    equation = fmt::format("({})/l*i/l", sum.equation);
+    sum.give({"i", static_cast<double>(inputs),
+              fmt::format("inputs kept: one for every {} layers of a chunk", recompute.uniform), "recompute"});
+    value *= inputs / layers;
   }
   if (again < layers) {
     ExplainedSum whole = all_layers(plan, rank, "a", true);

@@ -115,7 +115,8 @@ Explanation backward_work(const Plan& plan, const StageRank& rank, double bytes)
                                 "bytes")));
   if (recompute.kind == RecomputeKind::Full) {
     const int whole = largest_kind(plan, rank, [](const LayerMemory& layer) { return layer.saved; });
-    sum.give({"u", static_cast<double>(std::max(1, recompute.uniform)), "layers rebuilt together", "recompute"});
+    const int together = rebuilt_together(recompute, plan.best.layout.vp, rank.sums.layers);
+    sum.give({"u", static_cast<double>(together), "layers rebuilt together", "recompute"});
     add_part(sum, "u*", explain_ledger(plan, rank.model, "A", whole, true));
     Explanation input = explain_ledger(plan, rank.model, "c", whole);
     sum.equation += " - c";

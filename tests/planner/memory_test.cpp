@@ -194,6 +194,23 @@ TEST_CASE("recompute never keeps more, and full less than selective") {
   CHECK(kept({.kind = RecomputeKind::Full, .uniform = 2}).value == full.value / 2);
 }
 
+TEST_CASE("layers rebuilt together keep one input a group, and no group is larger than its chunk") {
+  // As Megatron's loop goes through each chunk: from one kept input to the next, the last group what is left.
+  for (int layers = 1; layers <= 40; ++layers)
+    for (int vp = 1; vp <= std::min(layers, 6); ++vp)
+      for (int together = 1; together <= 12; ++together) {
+        int inputs = 0, largest = 0;
+        for (int chunk = 0; chunk < vp; ++chunk) {
+          const int size = layers / vp + (chunk < layers % vp ? 1 : 0);
+          for (int at = 0; at < size; at += together, ++inputs)
+            largest = std::max(largest, std::min(together, size - at));
+        }
+        const Recompute recompute{.kind = RecomputeKind::Full, .uniform = together};
+        REQUIRE(inputs_kept(recompute, vp, layers) == inputs);
+        REQUIRE(rebuilt_together(recompute, vp, layers) == largest);
+      }
+}
+
 TEST_CASE("tied embeddings: once on one rank, on both ends of a pipeline") {
   Problem problem;
   problem.model = fixture::llama3_8b();

@@ -279,6 +279,32 @@ TEST_CASE("every layout of the space is found, pruned or rejected by a named rul
   }
 }
 
+TEST_CASE("where layers have to be rebuilt together to fit, they are, as one by one where they need not") {
+  Problem problem;
+  problem.model = oracle::dense_model(64, 2048, 16, 4, 8192, 32000);
+  problem.cluster = oracle::plain_cluster();
+  problem.framework = Framework::Megatron;
+  problem.gpus = 8, problem.training.seq = 8192, problem.training.global_batch = 64;
+  problem.fixed.tp = problem.fixed.cp = problem.fixed.pp = 1, problem.fixed.micro_batch = 8, problem.fixed.zero = 1;
+  Layout layout;
+  layout.dp = 8, layout.micro_batch = 8, layout.recompute.kind = RecomputeKind::Full;
+  const auto peak = [&](int together) {
+    layout.recompute.uniform = together;
+    const Estimate e = estimate(problem, layout);
+    return static_cast<double>(e.peak.value);
+  };
+  const double one = peak(0), two = peak(2);
+  REQUIRE(two < 0.95 * one);
+  for (const double room : {1.01 * one, 0.5 * (one + two)}) {
+    problem.headroom.bytes = static_cast<double>(problem.cluster.gpu.memory.value) - room;
+    const SearchResult found = find_layouts(problem);
+    REQUIRE(found.recommended);
+    CHECK(found.recommended->layout.recompute.kind == RecomputeKind::Full);
+    CHECK((found.recommended->layout.recompute.uniform > 1) == (room < one));
+    check_same(found.ranking.best(), rank(problem, oracle::brute_search(problem, found.at_risk)).best());
+  }
+}
+
 TEST_CASE("bounds only save work") {
   std::mt19937 random(11);
   for (int i = 0; i < 20; ++i) {

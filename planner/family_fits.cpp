@@ -1,0 +1,127 @@
+// What of a run fits: which shardings under any way to recompute, and each from how many recomputed layers on.
+// Assumes that a checkpoint is smaller than what it stands for, and says nothing where it is not.
+// Tested by tests/planner/search_test.cpp.
+#include <algorithm>
+#include <limits>
+
+#include "planner/family_search.hpp"
+
+namespace plan {
+namespace {
+
+bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
+
+void lower(ActivityMemory& least, const ActivityMemory& other) {
+  least.activations = std::min(least.activations, other.activations);
+  least.forward = std::min(least.forward, other.forward);
+  least.backward = std::min(least.backward, other.backward);
+  least.at_head = std::min(least.at_head, other.at_head);
+  least.embedding = std::min(least.embedding, other.embedding);
+  least.embedding_transient = std::min(least.embedding_transient, other.embedding_transient);
+}
+
+}  // namespace
+
+std::size_t module_choices(const std::vector<Recompute>& recomputes) {
+  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
+}
+
+std::size_t block_choices(const std::vector<Recompute>& recomputes) {
+  const auto together = [](const Recompute& recompute) { return is_block(recompute) && recompute.uniform > 1; };
+  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), together) - recomputes.begin());
+}
+
+std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
+  lowest_.clear();
+  const std::size_t modules = module_choices(recomputes), blocks = block_choices(recomputes);
+  if (modules > 0) {  // the least of each part that some choice of modules leaves
+    layout.recompute = recomputes.front();
+    for (std::size_t i = 0; i < table.holders.size(); ++i) {
+      Holding& holding = *table.holders[i];
+      lowest_.push_back(memory_->activity(layout, holding.content, holding.sums_with(holding.least_kept), flights_[i]));
+    }
+  }
+  for (std::size_t i = modules; i < recomputes.size(); ++i) {
+    // What blocks leave is linear in their layers: the smallest and the largest say it all.
+    if (i > modules && i + 1 < blocks) continue;
+    layout.recompute = recomputes[i];
+    const std::span<const ActivityMemory> activities = activities_of(layout, table, i);
+    if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
+    for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
+  }
+  alive_.clear(), least_peak_ = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
+    const double peak = bounds_ ? least_peak_of(table, i, lowest_) : 0;
+    if (peak <= capacity_) alive_.push_back(i);
+    least_peak_ = std::min(least_peak_, peak);
+  }
+  return alive_.size();
+}
+
+/// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for. Of
+/// the `live` first shardings.
+std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
+                                          std::size_t live) {
+  const std::size_t begin = module_choices(recomputes), end = block_choices(recomputes);
+  const bool shrinks = std::all_of(table.holders.begin(), table.holders.end(), [](const Holding* holding) {
+    return holding->sums.checkpoint <= 0.999 * holding->sums.saved;
+  });
+  if (!bounds_ || !shrinks) return begin;
+  std::fill(first_fit_.begin(), first_fit_.end(), end);
+  std::size_t first = end;
+  const auto may_fit = [&](std::size_t sharding, std::size_t choice) {
+    layout.recompute = recomputes[choice];
+    return least_peak_of(table, sharding, activities_of(layout, table, choice)) <= capacity_;
+  };
+  for (std::size_t i = 0; i < live; ++i) {
+    std::size_t low = begin, high = end;
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (may_fit(alive_[i], middle))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    first_fit_[alive_[i]] = low;
+    first = std::min(first, low);
+  }
+  return first;
+}
+
+void FamilySearch::start_activities(const Table& table, const Recomputes& ways) {
+  known_activities_.assign(ways.all.size(), false);
+  activities_.resize(ways.all.size() * table.holders.size());
+  flights_.clear();
+  for (const Segment& holder : evaluator_->placement().holders) flights_.push_back(evaluator_->held_by(holder.first));
+}
+
+std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout, const Table& table,
+                                                            std::size_t choice) {
+  const std::size_t holders = table.holders.size();
+  const std::span<ActivityMemory> some = std::span(activities_).subspan(choice * holders, holders);
+  if (known_activities_[choice]) return some;
+  known_activities_[choice] = true;
+  for (std::size_t i = 0; i < holders; ++i) {
+    Holding& holding = *table.holders[i];
+    some[i] = memory_->activity(layout, holding.content, holding.sums_of(choice), flights_[i]);
+  }
+  return some;
+}
+
+double FamilySearch::peak_of(const Table& table, std::size_t sharding,
+                             std::span<const ActivityMemory> activities) const {
+  Bytes peak{};
+  for (std::size_t i = 0; i < activities.size(); ++i)
+    peak = std::max(peak, memory_->total(table.holders[i]->memory[sharding], activities[i]));
+  return static_cast<double>(peak.value);
+}
+
+double FamilySearch::least_peak_of(const Table& table, std::size_t sharding,
+                                   std::span<const ActivityMemory> activities) const {
+  double peak = 0;
+  for (std::size_t i = 0; i < activities.size(); ++i)
+    peak = std::max(peak, memory_->least_total(table.holders[i]->memory[sharding], activities[i]));
+  return peak;
+}
+
+}  // namespace plan
