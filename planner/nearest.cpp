@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "formulas/names.hpp"
+#include "planner/cheapest.hpp"
 #include "planner/choice.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
@@ -61,8 +62,7 @@ bool has_legal(const Problem& problem, Work& work) {
 /// A changed job that has a layout: as one line, and what a token of it takes.
 struct Suggestion {
   std::string line;
-  double gpu_seconds = 0;
-  double price = 0;  ///< of a GPU-hour; 0: not known
+  TokenCost token{};
 };
 
 std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
@@ -77,7 +77,7 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   const double seconds = problem.gpus * best.score.step_time / static_cast<double>(problem.training.tokens_per_step());
   return Suggestion{fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout),
                                 best.score.peak / kGiB, gib(static_cast<double>(problem.cluster.gpu.memory.value))),
-                    seconds, problem.cluster.gpu.price_per_hour};
+                    {seconds, problem.cluster.gpu.price_per_hour}};
 }
 
 /// The nearest legal values below and above `value`, found by testing them one by one.
@@ -165,10 +165,7 @@ void suggest_room(Error& error, const Problem& problem, Work& work) {
   for (const auto& changes : {offloads(problem), adapter_tasks(problem), narrower_states(problem),
                               other_precisions(problem), other_gpus(problem)})
     first(changes);
-  const bool priced = std::all_of(found.begin(), found.end(), [](const Suggestion& one) { return one.price > 0; });
-  const auto cost = [&](const Suggestion& one) { return one.gpu_seconds * (priced ? one.price : 1); };
-  std::stable_sort(found.begin(), found.end(),
-                   [&](const Suggestion& a, const Suggestion& b) { return cost(a) < cost(b); });
+  sort_cheapest_first(found, [](const Suggestion& one) { return one.token; });
   for (Suggestion& one : found)
     if (error.help.size() < kSuggestions) error.help.push_back(std::move(one.line));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "planner/cheapest.hpp"
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/rules/rules.hpp"
@@ -246,6 +247,12 @@ std::optional<Remedy> best_of_all(const Patient& patient) {
   return std::nullopt;
 }
 
+TokenCost token_cost(const Remedy& remedy) {
+  const Problem& problem = remedy.problem;
+  return {problem.gpus * remedy.estimate.step_time.value / static_cast<double>(problem.training.tokens_per_step()),
+          problem.cluster.gpu.price_per_hour};
+}
+
 bool has(const std::vector<Remedy>& remedies, const Remedy& one) {
   return std::any_of(remedies.begin(), remedies.end(), [&](const Remedy& other) {
     return other.layout == one.layout && other.problem.gpus == one.problem.gpus &&
@@ -263,8 +270,13 @@ std::vector<Remedy> find_remedies(const Patient& patient, std::size_t most) {
     if (remedy && remedies.size() < most && !has(remedies, *remedy)) remedies.push_back(std::move(*remedy));
   };
   for (const Variant& variant : patient.first) offer(best_of({variant}, false, patient, budget));
+  std::vector<Remedy> singles;
   for (const Lever& lever : kLevers)
-    if (remedies.size() < most) offer(best_of(lever.variants(from), lever.fastest, patient, budget));
+    if (remedies.size() < most)
+      if (std::optional<Remedy> found = best_of(lever.variants(from), lever.fastest, patient, budget))
+        singles.push_back(std::move(*found));
+  sort_cheapest_first(singles, token_cost);
+  for (Remedy& single : singles) offer(std::move(single));
   if (remedies.empty()) offer(best_pair(from, patient));
   if (remedies.empty()) offer(best_of_all(patient));
   return remedies;
