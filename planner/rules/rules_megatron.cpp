@@ -81,7 +81,8 @@ constexpr Rule kRules[] = {
        return !p.training.stack.ep_overlap || l.ep == 1 || l.pp == 1 || l.vp > 1;
      }},
     // Its code lets Megatron-FSDP stand on a pipeline, but no published run does: only where the user asks for it.
-    {"zero_needs_pp_1", "Megatron-FSDP stands without pipeline stages, unless zero is fixed", Level::Sharding,
+    {"zero_needs_pp_1",
+     "Megatron shards gradients and weights (zero 2, 3) without pipeline stages, unless zero is fixed", Level::Sharding,
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},
     {"fsdp_order", "Megatron-FSDP keeps the pipeline outermost", Level::Sharding, kMegatron,
      [](const Problem&, const Layout& l) { return l.zero <= 1 || pipeline_outermost(l); }},
