@@ -11,8 +11,6 @@
 #include "planner/choice.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/family_search.hpp"
-#include "planner/hardware_notes.hpp"
-#include "planner/physics.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -356,47 +354,6 @@ PooledSearch find_pooled(PoolModels& models, bool bounds) {
   const Headroom& headroom = models.whole().headroom;
   if (found.paper || headroom.bytes || headroom.share) return found;
   return Search(models, bounds, true).run();
-}
-
-Result<Plan> search_pooled(const Problem& problem) {
-  if (std::optional<Error> error = unsuited_words(problem, true)) return fail(*std::move(error));
-  PoolModels models(problem);
-  const PooledSearch found = find_pooled(models);
-  Plan plan;
-  for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
-    PoolAlone alone{pool, std::nullopt};
-    Problem own = pool_alone(problem, pool);
-    own.top = 1, own.pareto = false;
-    const RunnableSearch one = find_on_at_most(own);
-    if (one.result.recommended) alone.best = estimate(one.problem, one.result.recommended->layout);
-    plan.alone.push_back(std::move(alone));
-  }
-  if (!found.paper) {
-    Error error{"no_layout", fmt::format("no pipeline over all pools fits: {} combinations of their strategies tried",
-                                         found.stats.considered)};
-    for (const PoolAlone& one : plan.alone)
-      if (const Pool& pool = problem.pools[static_cast<std::size_t>(one.pool)]; one.best)
-        error.help.push_back(fmt::format("{} alone fits: `--gpus {} --gpu {}`, {:.3g} s a step", pool.cluster.gpu.name,
-                                         pool.gpus, pool.cluster.gpu.name, one.best->step_time.value));
-    return fail(std::move(error));
-  }
-  const PooledCandidate& chosen = found.runs ? *found.runs : *found.paper;
-  plan.problem = problem, plan.search = found.stats;
-  plan.best = estimate(models, chosen.layout);
-  plan.fastest = plan.best;
-  plan.fastest_on_paper = estimate(models, found.paper->layout);
-  for (const Estimate* one : {&plan.best, &*plan.fastest_on_paper})
-    if (std::optional<Error> error = beyond_physics(problem, *one)) return fail(*std::move(error));
-  for (const Framework framework : frameworks_that_run(problem, chosen.layout))
-    plan.runs_on.push_back({framework, plan.best.step_time});
-  if (found.runs && !as_one(found.paper->layout)) plan.paper_lacks = "pools with strategies of their own";
-  plan.notes = pooled_notes(models, plan.best, !plan.runs_on.empty());
-  for (const Rejected& row : found.stats.rejected)
-    plan.notes.push_back({"search_bounded", fmt::format("{} of {} combinations of strategies were not looked into, the "
-                                                        "slowest by their bounds: one of them may be faster",
-                                                        row.count, found.stats.considered)});
-  add_alone_notes(plan);
-  return plan;
 }
 
 }  // namespace plan

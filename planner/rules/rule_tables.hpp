@@ -9,6 +9,7 @@
 /// The rules of each framework, one table a file; planner/rules/rules.cpp joins them.
 namespace plan {
 
+[[nodiscard]] std::span<const Rule> common_rules();  ///< of every framework
 [[nodiscard]] std::span<const Rule> megatron_rules();
 [[nodiscard]] std::span<const Rule> earlier_megatron_rules();
 [[nodiscard]] std::span<const Rule> torchtitan_rules();
