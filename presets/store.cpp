@@ -163,6 +163,9 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
+  if (const std::string sheet = kind == PresetKind::Gpu && holding.empty() ? preset_of_device(word, 0) : "";
+      near.empty() && !sheet.empty())
+    error.help.push_back(fmt::format("drivers give that name to `{}`", sheet));
   if (other)
     error.help.push_back(
         fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));

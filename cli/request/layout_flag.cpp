@@ -16,15 +16,18 @@
 namespace plan {
 namespace {
 
-/// Other words for an axis.
+/// Other words for an axis, some of which say its value, too.
 struct Alias {
   std::string_view word;
   std::string_view key;
+  std::string_view value{};
 };
-constexpr Alias kAliases[] = {
-    {"sched", "schedule"}, {"sp", "sequence_parallel"}, {"mb", "micro_batch"}, {"fsdp", "zero"}};
+constexpr Alias kAliases[] = {{"sched", "schedule"}, {"sp", "sequence_parallel"},
+                              {"mb", "micro_batch"}, {"mbs", "micro_batch"},
+                              {"ac", "recompute"},   {"fsdp", "zero", "3"},  // fully sharded: ZeRO 3
+                              {"ddp", "zero", "0"}};
 
-/// One item of the list: `tp8`, `tp=8`, `schedule=1f1b`, `sp`.
+/// One item of the list: `tp8`, `tp=8`, `tp:8`, `schedule=1f1b`, `sp`.
 struct Item {
   std::string name;
   std::string value;
@@ -32,7 +35,7 @@ struct Item {
 
 Item split_item(std::string_view text) {
   Item item;
-  const std::size_t equals = text.find('=');
+  const std::size_t equals = text.find_first_of("=:");
   std::size_t at = equals;
   if (equals == std::string_view::npos) {
     at = 0;
@@ -130,7 +133,10 @@ Error unknown_axis(std::string_view text, const Item& item) {
   each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
   Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
   const std::string near = nearest_name(item.name, names);
-  if (!near.empty()) error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
+  if (item.name == "hsdp")
+    error.help.emplace_back("sharded inside a node of 8 and copied between nodes is `zero3,shard8`");
+  else if (!near.empty())
+    error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
   error.help.push_back(fmt::format("axes: {}", fmt::join(names, " ")));
   return error;
 }
@@ -139,9 +145,13 @@ Error unknown_axis(std::string_view text, const Item& item) {
 Item known_item(std::string_view text) {
   Item item = split_item(text);
   if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
-  if (item.name == "fsdp" && item.value.empty()) item.value = "3";  // fully sharded: ZeRO 3
+  if (item.name == "zero" && item.value.starts_with('-')) item.value.erase(0, 1);  // `ZeRO-3` is no negative number
   for (const Alias& alias : kAliases)
-    if (alias.word == item.name) item.name = alias.key;
+    if (alias.word == item.name) {
+      if (item.value.empty()) item.value = alias.value;
+      item.name = alias.key;
+      break;
+    }
   return item;
 }
 
@@ -197,7 +207,9 @@ Result<Fixed> read_layout(std::string_view text) {
   Fixed fixed;
   Errors errors;
   std::vector<std::string> seen;
-  for (const std::string_view part : split(text, ",")) {
+  std::string words = lowered(std::string(text));  // `TP8 PP2` is `tp8,pp2`
+  std::replace(words.begin(), words.end(), ' ', ',');
+  for (const std::string_view part : split(words, ",")) {
     if (part.empty()) continue;
     const Item item = known_item(part);
     const std::string& axis = item.name;

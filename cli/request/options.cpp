@@ -106,31 +106,93 @@ Error wrong_verb(const Option& option, const Command& command) {
           {fmt::format("it belongs to {}", owners)}};
 }
 
+/// What others call the same thing, in small letters with hyphens.
+struct Alias {
+  std::string_view flag, word, meant;
+};
+constexpr Alias kAliases[] = {
+    {"--task", "sft", "finetune"},
+    {"--task", "full", "finetune"},
+    {"--task", "full-finetune", "finetune"},
+    {"--task", "full-finetuning", "finetune"},
+    {"--task", "finetuning", "finetune"},
+    {"--task", "fine-tune", "finetune"},
+    {"--task", "fine-tuning", "finetune"},
+    {"--task", "pretraining", "pretrain"},
+    {"--task", "pre-train", "pretrain"},
+    {"--task", "cpt", "pretrain"},
+    {"--framework", "nemo", "megatron"},
+    {"--framework", "mcore", "megatron"},
+    {"--framework", "megatron-lm", "megatron"},
+    {"--framework", "megatron-bridge", "megatron"},
+    {"--framework", "megatron-core", "megatron"},
+    {"--framework", "hf-accelerate", "accelerate"},
+    {"--framework", "jax", "maxtext"},
+    {"--precision", "bfloat16", "bf16"},
+    {"--precision", "bf16-mixed", "bf16"},
+    {"--precision", "float16", "fp16"},
+    {"--precision", "half", "fp16"},
+    {"--precision", "16-mixed", "fp16"},
+    {"--precision", "float32", "fp32"},
+    {"--precision", "float8", "fp8"},
+    {"--precision", "fp8-cs", "fp8"},  // NeMo's words: current, delayed, sub-channel and microscaling
+    {"--precision", "fp8-ds", "fp8-delayed"},
+    {"--precision", "fp8-sc", "fp8-blockwise"},
+    {"--precision", "fp8-mx", "mxfp8"},
+    {"--optimizer", "adamw", "adam"},
+    {"--optimizer", "adamw8bit", "adam8bit"},
+    {"--optimizer", "adamw-8bit", "adam8bit"},
+    {"--optimizer", "adam-8bit", "adam8bit"},
+    {"--optimizer", "sgdm", "sgd-momentum"},
+};
+
+/// Words that name no choice, and what a person who writes them looks for.
+struct Hint {
+  std::string_view flag, word, help;
+};
+constexpr std::string_view kFsdp =
+    "PyTorch's FSDP is run by `torchtitan` and `accelerate`, the sharding is `--layout zero3`";
+constexpr std::string_view kHuggingFace = "its trainers run on `accelerate` or `deepspeed`";
+constexpr Hint kHints[] = {
+    {"--framework", "fsdp", kFsdp},
+    {"--framework", "fsdp2", kFsdp},
+    {"--framework", "pytorch", kFsdp},
+    {"--framework", "torch", kFsdp},
+    {"--framework", "hf", kHuggingFace},
+    {"--framework", "huggingface", kHuggingFace},
+    {"--framework", "transformers", kHuggingFace},
+    {"--framework", "trl", kHuggingFace},
+    {"--framework", "axolotl", kHuggingFace},
+    {"--framework", "llama-factory", kHuggingFace},
+    {"--precision", "tf32", "`fp32` is priced on the vector units; matrix units start at 16 bits here"},
+    {"--task", "dpo", "`finetune` or `lora` price the model that is trained; the reference model is not counted"},
+    {"--task", "rlhf", "`finetune` prices the training of one model; what generates and judges is not counted"},
+};
+
+/// A word as tables have it: `Megatron_LM` is `megatron-lm`.
+std::string folded(std::string_view word) {
+  std::string out = lowered(std::string(word));
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+template <class Row, std::size_t N>
+const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view word) {
+  const auto* row =
+      std::find_if(std::begin(table), std::end(table), [&](const Row& r) { return r.flag == flag && r.word == word; });
+  return row == std::end(table) ? nullptr : row;
+}
+
 Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
   const std::string noun(option.flag.substr(2));
   Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
   const std::string near = nearest_name(word, choices);
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  if (const Hint* hint = row_of(kHints, option.flag, folded(word)))
+    error.help.emplace_back(hint->help);
+  else if (!near.empty())
+    error.help.push_back(fmt::format("the nearest is `{}`", near));
   error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
   return error;
-}
-
-/// What others call the same thing.
-struct Alias {
-  std::string_view flag, word, meant;
-};
-constexpr Alias kAliases[] = {{"--task", "sft", "finetune"},
-                              {"--task", "full-finetune", "finetune"},
-                              {"--task", "pretraining", "pretrain"},
-                              {"--framework", "nemo", "megatron"},
-                              {"--framework", "megatron-lm", "megatron"},
-                              {"--framework", "megatron-bridge", "megatron"},
-                              {"--framework", "megatron-core", "megatron"}};
-
-std::string_view alias_of(std::string_view flag, std::string_view word) {
-  for (const Alias& alias : kAliases)
-    if (alias.flag == flag && alias.word == word) return alias.meant;
-  return {};
 }
 
 /// Typed words by row of the option table, as CLI11 stores them.
@@ -190,11 +252,13 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 Result<std::string> read_choice(std::string_view flag, std::string_view word) {
   const Option* option = find_option(flag);
   if (option == nullptr || option->words == nullptr) return std::string(word);
-  if (const std::string_view meant = alias_of(flag, word); !meant.empty()) return std::string(meant);
   const Words choices = option->words();
-  if (std::find(choices.begin(), choices.end(), word) == choices.end())
+  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return std::string(word);
+  const std::string known = folded(word);
+  if (const Alias* alias = row_of(kAliases, flag, known)) return std::string(alias->meant);
+  if (std::find(choices.begin(), choices.end(), known) == choices.end())
     return fail(unknown_choice(*option, std::string(word), choices));
-  return std::string(word);
+  return known;
 }
 
 Result<Args> parse_arguments(const std::vector<std::string>& typed) {

@@ -32,6 +32,17 @@ TEST_CASE("words alone name a schedule; layers repeat") {
   CHECK(read_layout("layers=7+2x8+7").value().chunk_layers == std::vector<int>{7, 8, 8, 7});
 }
 
+TEST_CASE("a layout as people write it") {
+  const Fixed usual = read_layout("tp8,pp2,zero3,mb4,recompute=full").value();
+  for (const char* text : {"TP8 PP2 ZeRO-3 mbs4 ac=full", "tp=8, pp=2, FSDP, MB=4, recompute=Full",
+                           "tp:8,pp:2,zero:3,micro-batch:4,recompute:full"}) {
+    CAPTURE(text);
+    CHECK(read_layout(text).value() == usual);
+  }
+  CHECK(read_layout("ddp").value().zero == 0);
+  CHECK(read_layout("HSDP").error().front().help.front().find("zero3,shard8") != std::string::npos);
+}
+
 TEST_CASE("every mistake of a layout at once") {
   const Errors errors = read_layout("tq8,tp-4,zero5,recompute=ful,mb").error();
   REQUIRE(errors.size() == 5);

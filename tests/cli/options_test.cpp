@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <fstream>
 #include <sstream>
 
@@ -83,5 +84,33 @@ TEST_CASE("help and completions name every flag, in 80 columns") {
     CAPTURE(option.flag);
     for (const std::string& script : scripts) CHECK(script.find(option.flag.substr(2)) != std::string::npos);
     CHECK(option.verbs != 0);
+  }
+}
+
+TEST_CASE("words are read in capitals, with underscores, and as others write them") {
+  int read = 0;
+  for (const Option& option : options()) {
+    if (option.words == nullptr) continue;
+    for (const std::string& word : option.words()) {
+      std::string other = word;
+      for (char& c : other) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      CAPTURE(other);
+      CHECK(read_choice(option.flag, other).value_or("") == word);
+      ++read;
+    }
+  }
+  CHECK(read > 30);
+  const char* const others[][3] = {{"--precision", "bfloat16", "bf16"}, {"--precision", "FP8_CS", "fp8"},
+                                   {"--optimizer", "AdamW", "adam"},    {"--framework", "Megatron-LM", "megatron"},
+                                   {"--task", "SFT", "finetune"},       {"--task", "cpt", "pretrain"}};
+  for (const auto& [flag, word, meant] : others) CHECK(read_choice(flag, word).value_or("") == meant);
+  const char* const open[][3] = {{"--framework", "FSDP", "torchtitan"},
+                                 {"--framework", "trl", "accelerate"},
+                                 {"--precision", "tf32", "fp32"},
+                                 {"--task", "dpo", "lora"}};
+  for (const auto& [flag, word, hint] : open) {
+    const Result<std::string> choice = read_choice(flag, word);
+    REQUIRE_FALSE(choice);
+    CHECK(choice.error().front().help.front().find(hint) != std::string::npos);
   }
 }

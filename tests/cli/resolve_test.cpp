@@ -66,6 +66,15 @@ TEST_CASE("all mistakes at once") {
   CHECK(errors[4].code == "unknown_axis");
 }
 
+TEST_CASE("GPUs as people and drivers write them are told what to write") {
+  const auto help = [](const std::vector<std::string>& words) { return resolve(words).error().front().help.front(); };
+  CHECK(help({"--model", "8b", "--gpus", "2x8xH100"}) == "write `--gpus 16xH100`");
+  CHECK(help({"--model", "8b", "--gpus", "8", "--gpu", "NVIDIA H100 80GB HBM3"}) ==
+        "drivers give that name to `h100-sxm`");
+  CHECK(help({"--model", "8b", "--gpus", "8", "--gpu", "AMD Instinct MI300X OAM"}) ==
+        "drivers give that name to `mi300x`");
+}
+
 TEST_CASE("missing and conflicting flags") {
   CHECK(resolve({}).error().size() == 2);
   CHECK(resolve({"--model", "8b", "--gpus", "8", "--gpu", "h100", "--cluster", "dgx-h100"}).error()[0].code ==
