@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <vector>
 
+#include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
@@ -87,6 +90,32 @@ bool recurrent(const Model& model) {
                      [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
 }
 
+/// A number that layers have, in words: "8", "1536 and 18432"; a layer of which `number` is 0 has none.
+template <class Number>
+std::string numbers_of(const Model& model, Number number) {
+  std::set<std::int64_t> found;
+  for (const Layer& kind : model.kinds)
+    if (const std::int64_t one = number(kind); one > 0) found.insert(one);
+  return fmt::format("{}", fmt::join(found, " and "));
+}
+
+std::string kv_heads_of(const Model& model) {
+  return numbers_of(model, [](const Layer& kind) -> std::int64_t {
+    return kind.mixer == Mixer::Attention ? kind.attention.kv_heads : 0;
+  });
+}
+
+std::string widths_of(const Model& model) {
+  return numbers_of(model, [](const Layer& kind) -> std::int64_t {
+    return kind.ffn == Ffn::Dense ? kind.dense.width : kind.ffn == Ffn::Moe ? kind.moe.shared_width : 0;
+  });
+}
+
+std::string expert_widths_of(const Model& model) {
+  return numbers_of(model,
+                    [](const Layer& kind) -> std::int64_t { return kind.ffn == Ffn::Moe ? kind.moe.expert_width : 0; });
+}
+
 std::int64_t grid(const Layout& l) { return static_cast<std::int64_t>(l.tp) * l.cp * l.pp * l.dp; }
 
 /// Layers that `layers=` places, all chunks together.
@@ -112,6 +141,33 @@ bool chunks_hold_something(const Problem& p, const Layout& l) {
     if (!empty || end) hold(chunk);
   }
   return std::all_of(held.begin(), held.end(), [](bool any) { return any; });
+}
+
+/// "interleaved takes at least pp micro-batches, in groups of pp, got pp 4, vp 2, 6 micro-batches": what
+/// schedule_allows() asks that this pipeline has not.
+std::string schedule_numbers(const Pipeline& pipe) {
+  const auto demand = [&]() -> std::string_view {
+    const Chunks chunks = schedule_row(pipe.schedule).chunks;
+    if (!takes_chunks(pipe.schedule, pipe.vp))
+      return chunks == Chunks::One ? "vp 1" : chunks == Chunks::Two ? "vp 2" : "vp 2 or more";
+    if (chunks != Chunks::One && pipe.pp == 1) return "pp 2 or more";
+    switch (pipe.schedule) {
+      case Schedule::GPipe:
+      case Schedule::OneFOneB:
+      case Schedule::ZbH1:
+      case Schedule::ZbH2: return "at least one micro-batch";
+      case Schedule::Interleaved: return "at least pp micro-batches, in groups of pp";
+      case Schedule::BreadthFirst:
+      case Schedule::ZbV:
+      case Schedule::VHalf:
+      case Schedule::VMin: return "at least pp micro-batches";
+      case Schedule::DualPipe: return "an even pp, and an even number of micro-batches, at least 2 pp";
+      case Schedule::DualPipeV: return "at least 2 pp micro-batches";
+    }
+    return "";
+  };
+  return fmt::format("{} takes {}, got pp {}, vp {}, {} micro-batches", name(pipe.schedule), demand(), pipe.pp, pipe.vp,
+                     pipe.micro_batches);
 }
 
 constexpr Rule kRules[] = {
@@ -145,11 +201,18 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return heads_divide(p, l.tp); }, 0,
      [](const Problem& p, const Layout& l) { return fmt::format("tp {} for {} heads", l.tp, heads_of(p.model)); }},
     {"kv_heads_divide", "tp divides the KV heads or they divide tp", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return kv_heads_fit(p, l.tp); }},
+     [](const Problem& p, const Layout& l) { return kv_heads_fit(p, l.tp); }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("tp {} for KV heads {}", l.tp, kv_heads_of(p.model));
+     }},
     {"ffn_divides", "tp divides the FFN width", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }},
+     [](const Problem& p, const Layout& l) { return widths_divide(p, l.tp); }, 0,
+     [](const Problem& p, const Layout& l) { return fmt::format("tp {} for width {}", l.tp, widths_of(p.model)); }},
     {"tp_leaves_scale_up", "tp stays inside the NVLink domain", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }},
+     [](const Problem& p, const Layout& l) { return p.fixed.tp || l.tp <= p.cluster.scale_up_size(); }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("tp {} in domains of {}", l.tp, p.cluster.scale_up_size());
+     }},
     {"copies_divide", "the copies of --diloco divide dp", Level::Grid, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        return !p.training.local.any() || divides(p.training.local.copies, l.dp);
@@ -172,7 +235,10 @@ constexpr Rule kRules[] = {
        return fmt::format("sequence {}, cp {}, tp {}", p.training.seq, l.cp, l.tp);
      }},
     {"context_too_short", "a context rank keeps at least 256 tokens", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }},
+     [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("cp {} leaves {} of {} tokens", l.cp, p.training.seq / l.cp, p.training.seq);
+     }},
     {"context_needs_attention", "context parallelism needs attention in every mixing layer", Level::Grid,
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.cp == 1 || !recurrent(p.model); }},
 
@@ -180,7 +246,10 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }, 0,
      [](const Problem& p, const Layout& l) { return fmt::format("ep {} for {} experts", l.ep, p.model.experts()); }},
     {"expert_width_divides", "etp divides the expert width", Level::Experts, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return expert_widths_divide(p, l.etp); }},
+     [](const Problem& p, const Layout& l) { return expert_widths_divide(p, l.etp); }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("etp {} for width {}", l.etp, expert_widths_of(p.model));
+     }},
     {"expert_grid_divides", "etp * ep * pp divides the GPUs", Level::Experts, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        return divides(static_cast<std::int64_t>(l.etp) * l.ep * l.pp, static_cast<std::int64_t>(p.gpus));
@@ -216,6 +285,11 @@ constexpr Rule kRules[] = {
        if (l.cp == 1 || l.cp_kind == CpKind::Ring || l.cp_kind == CpKind::AllGather) return true;
        const int ulysses = l.cp_kind == CpKind::Ulysses ? l.cp : l.cp_ulysses;
        return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
+     },
+     0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("cp {}, tp {} for {} heads, KV heads {}", l.cp, l.tp, heads_of(p.model),
+                          kv_heads_of(p.model));
      }},
 
     {"order_keeps_stages", "with dp outermost every rank's experts belong to its own stage: etp * ep is tp * cp",
@@ -226,7 +300,8 @@ constexpr Rule kRules[] = {
      },
      0, [](const Problem&, const Layout& l) { return fmt::format("{} * {} and {} * {}", l.etp, l.ep, l.tp, l.cp); }},
     {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }},
+     [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }, 0,
+     [](const Problem& p, const Layout& l) { return schedule_numbers(pipeline_of(p, l)); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.chunks() <= p.model.depth() + 2; }, 0,
      [](const Problem& p, const Layout& l) {
@@ -273,7 +348,8 @@ constexpr Rule kRules[] = {
               !order_matters(p.cluster, l);
      }},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
-     [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }},
+     [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }, 0,
+     [](const Problem&, const Layout& l) { return fmt::format("shard {} for {} ranks", l.shard, l.dense_group()); }},
 };
 
 }  // namespace

@@ -151,3 +151,26 @@ TEST_CASE("a broken rule says its numbers") {
   CHECK(broken_text(problem, layout, broken_rule(problem, layout)) ==
         "tp * cp * pp * dp uses every GPU: 16 * 1 * 1 * 8 is 128, and the job has 64");
 }
+
+TEST_CASE("a schedule that is refused says what it takes") {
+  Problem problem = llama();
+  Layout layout;
+  layout.pp = 4, layout.dp = 16;
+  const auto text = [&](Schedule schedule, int vp, int micro_batches) {
+    problem.training.global_batch = 16 * micro_batches;
+    layout.schedule = schedule, layout.vp = vp;
+    const int rule = broken_rule(problem, layout);
+    return rule < 0 ? "" : broken_text(problem, layout, rule);
+  };
+  const auto says = [](const std::string& whole, const std::string& part) {
+    return whole.find(part) != std::string::npos;
+  };
+  CHECK(says(text(Schedule::Interleaved, 2, 6), "in groups of pp, got pp 4, vp 2, 6 micro-batches"));
+  CHECK(text(Schedule::Interleaved, 2, 8) == "");
+  CHECK(says(text(Schedule::Interleaved, 1, 8), "takes vp 2 or more, got pp 4, vp 1"));
+  CHECK(says(text(Schedule::OneFOneB, 2, 8), "1f1b takes vp 1"));
+  CHECK(says(text(Schedule::ZbV, 3, 8), "zb-v takes vp 2,"));
+  CHECK(says(text(Schedule::DualPipe, 1, 6), "at least 2 pp, got pp 4, vp 1, 6"));
+  CHECK(says(text(Schedule::DualPipeV, 2, 7), "at least 2 pp micro-batches, got"));
+  CHECK(says(text(Schedule::BreadthFirst, 2, 3), "at least pp micro-batches, got"));
+}
