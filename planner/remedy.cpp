@@ -9,6 +9,7 @@
 #include "planner/cheapest.hpp"
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/search.hpp"
@@ -53,9 +54,23 @@ bool settle_dp(const Problem& problem, Layout& layout) {
   return true;
 }
 
+/// Some rules hold unless their axis is fixed: what somebody states may be run, what nobody does is not proposed. So an
+/// axis that is changed is fixed no more.
+bool proposable(const Problem& problem, const Layout& layout) {
+  if (broken_rule(problem, layout) >= 0) return false;
+  Fixed kept = problem.fixed;
+  each_axis([&](const auto& axis) {
+    if (kept.*axis.fixed && !(*(kept.*axis.fixed) == layout.*axis.value)) (kept.*axis.fixed).reset();
+  });
+  if (kept == problem.fixed) return true;
+  Problem open = problem;
+  open.fixed = std::move(kept);
+  return broken_rule(open, layout) < 0;
+}
+
 void add(Variants& out, const Variant& from, Layout layout) {
   if (layout == from.layout || !settle_dp(from.problem, layout) || layout == from.layout) return;
-  if (broken_rule(from.problem, layout) < 0) out.push_back({from.problem, std::move(layout)});
+  if (proposable(from.problem, layout)) out.push_back({from.problem, std::move(layout)});
 }
 
 Variants other_recompute(const Variant& from) {

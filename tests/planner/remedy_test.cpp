@@ -8,6 +8,7 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/cause.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 
 using namespace plan;
@@ -91,6 +92,31 @@ TEST_CASE("a switch of the training is offered where no layout is enough") {
   }
   CHECK(std::any_of(remedies.begin(), remedies.end(),
                     [](const Remedy& remedy) { return remedy.problem.training.offload.optimizer == 1; }));
+}
+
+TEST_CASE("an axis that a remedy changes is one that a search would choose, stated as the job may be") {
+  Problem problem = problem_of(64, 8192, 256);
+  problem.framework = Framework::Megatron;
+  int changed = 0;
+  for (const Layout& layout : {Layout{.tp = 4, .pp = 8, .dp = 2}, Layout{.tp = 2, .pp = 4, .dp = 8},
+                               Layout{.tp = 8, .pp = 2, .dp = 4}, Layout{.tp = 1, .cp = 2, .pp = 4, .dp = 8}})
+    for (const double limit : {10.0, 14.0, 20.0, 30.0}) {
+      Problem stated = problem;  // as a launch file states every axis
+      each_axis([&](const auto& axis) { stated.fixed.*axis.fixed = layout.*axis.value; });
+      stated.fixed.chunk_layers.reset();
+      for (const Remedy& remedy : find_remedies({stated, layout, at_most(limit), {}})) {
+        Problem open = remedy.problem;
+        each_axis([&](const auto& axis) {
+          if (!(layout.*axis.value == remedy.layout.*axis.value)) (open.fixed.*axis.fixed).reset();
+        });
+        CAPTURE(limit);
+        CAPTURE(remedy.layout.zero);
+        CAPTURE(remedy.layout.pp);
+        CHECK(broken_rule(open, remedy.layout) < 0);
+        changed += remedy.layout == layout ? 0 : 1;
+      }
+    }
+  CHECK(changed > 8);
 }
 
 TEST_CASE("remedies stand in the order of what a token costs") {
