@@ -54,15 +54,25 @@ std::optional<Collective> op_named(std::string_view text) {
   return std::nullopt;
 }
 
-/// By name where one is known, else as the user says, else by the ratio of bus to algorithm bandwidth of a reduction.
+/// Times that the data pass the wire, by the row whose bandwidth has most digits: its bandwidth on the bus times its
+/// time over its size; and how far off the rounding leaves it. 0 where no row shows it.
+std::pair<double, double> wire_ratio(const NcclRun& run) {
+  constexpr double kShown = 0.5;  // GB/s, with two decimals
+  const auto best = std::max_element(run.rows.begin(), run.rows.end(),
+                                     [](const NcclRow& a, const NcclRow& b) { return a.busbw < b.busbw; });
+  if (best == run.rows.end() || best->busbw < kShown || best->bytes <= 0 || best->out_us <= 0) return {0, 0};
+  return {best->busbw * best->out_us * 1e3 / best->bytes, 2e-3 + 0.006 / best->busbw + 0.006 / best->out_us};
+}
+
+/// By name where one is known, else as the user says, else by how often a reduction passes the wire.
 std::optional<Collective> op_of(const NcclRun& run, const std::string& file, const ImportHints& hints) {
   if (const auto op = op_named(run.program)) return op;
   if (hints.op) return hints.op;
   if (const auto op = op_named(file.substr(file.find_last_of('/') + 1))) return op;
   const auto n = static_cast<double>(run.hosts.size());
-  if (!run.reduces || n < 3) return std::nullopt;
+  if (n < 3 || run.rows.empty() || run.rows.front().op.empty() || run.rows.front().op == "none") return std::nullopt;
   for (const Collective op : {Collective::AllReduce, Collective::ReduceScatter})
-    if (std::abs(run.wire_ratio / wire_factor(op, n) - 1) < 0.02) return op;
+    if (std::abs(wire_ratio(run).first / wire_factor(op, n) - 1) < 0.02) return op;
   return std::nullopt;
 }
 
@@ -107,9 +117,48 @@ Result<void> take_hints(NcclRun& run, const std::string& file, const ImportHints
   return {};
 }
 
-GroupShape shape_of(const std::vector<std::string>& hosts) {
+/// nccl-tests works out the bus's bandwidth from the operation and the number of ranks: so each row tells both again,
+/// as far as its digits go.
+Result<void> agrees(const NcclRun& run, Collective op, const std::string& file) {
+  const double right = wire_factor(op, static_cast<double>(run.hosts.size()));
+  const NcclRow* worst = nullptr;  // the one with most digits
+  for (const NcclRow& row : run.rows) {
+    if (row.bytes <= 0 || row.out_us <= 0 || row.busbw <= 0) continue;
+    const double busbw = row.bytes * right / row.out_us / 1e3;
+    const bool near = std::abs(row.busbw - busbw) <= 0.0051 + (0.002 + 0.006 / row.out_us) * busbw;
+    if (!near && (worst == nullptr || row.busbw > worst->busbw)) worst = &row;
+  }
+  if (worst == nullptr) return {};
+  return fail(
+      Error{"contradiction",
+            fmt::format("`{}`: by the busbw of {:.0f} bytes they pass the wire {:.4g} times, and {} among {} ranks "
+                        "sends them {:.4g} times",
+                        file, worst->bytes, worst->busbw * worst->out_us * 1e3 / worst->bytes, name(op),
+                        run.hosts.size(), right),
+            {},
+            {"the lines `# Rank` are not those of this table, or `--op` or `--ranks` says something else"}});
+}
+
+/// One point a size: the median where a size was timed more than once.
+std::vector<CurvePoint> points_of(const std::vector<NcclRow>& rows, double NcclRow::*us) {
+  std::map<double, std::vector<double>> times;
+  for (const NcclRow& row : rows)
+    if (row.bytes > 0 && row.*us > 0) times[row.bytes].push_back(row.*us);
+  std::vector<CurvePoint> points;
+  for (const auto& [bytes, all] : times) points.push_back({bytes, median(all), 0});
+  return points;
+}
+
+Result<GroupShape> shape_of(const std::vector<std::string>& hosts, const std::string& file) {
   std::map<std::string, int> per_host;
   for (const std::string& host : hosts) ++per_host[host];
+  for (const auto& [host, ranks] : per_host)
+    if (ranks != per_host.begin()->second)
+      return fail(Error{"unequal_nodes",
+                        fmt::format("`{}` lists {} ranks on {} and {} on {}", file, per_host.begin()->second,
+                                    per_host.begin()->first, ranks, host),
+                        {},
+                        {"run it with as many ranks on every node"}});
   GroupShape shape{.n = static_cast<int>(hosts.size()), .ranks_per_node = static_cast<int>(hosts.size())};
   shape.nodes = std::max(1, static_cast<int>(per_host.size()));
   shape.ranks_per_node = shape.n / shape.nodes;
@@ -165,9 +214,11 @@ Result<std::string> add_nccl_run(NcclRun run, const std::string& file, HardwareP
                       fmt::format("`{}` does not say which collective it measured", file),
                       {},
                       {"say so: `--op all_gather`, or name it after its program, such as all_gather_perf.txt"}});
-  if (run.wrong > 0)
+  double wrong = 0;
+  for (const NcclRow& row : run.rows) wrong += row.wrong;
+  if (wrong > 0)
     return fail(
-        Error{"wrong_results", fmt::format("`{}` reports {} wrong results; its times mean nothing", file, run.wrong)});
+        Error{"wrong_results", fmt::format("`{}` reports {} wrong results; its times mean nothing", file, wrong)});
   if (run.hosts.size() < 2)
     return fail(
         Error{"one_rank",
@@ -175,11 +226,14 @@ Result<std::string> add_nccl_run(NcclRun run, const std::string& file, HardwareP
               {},
               {run.hosts.empty() ? "say how many took part: `--ranks 8`, or `--ranks 2x8` for two nodes of 8"
                                  : "run it with `-g 8`, or one process a GPU under mpirun in a build with MPI=1"}});
-  ProfileCurve curve{.op = *op, .dtype = dtype_word(run.dtype), .layout = shape_of(run.hosts)};
+  if (const Result<void> right = agrees(run, *op, file); !right) return tl::unexpected(right.error());
+  const Result<GroupShape> shape = shape_of(run.hosts, file);
+  if (!shape) return tl::unexpected(shape.error());
+  ProfileCurve curve{.op = *op, .layout = *shape};
+  if (!run.rows.empty()) curve.dtype = dtype_word(run.rows.front().type);
   // The planner's all-reduces work in place; the others have an input and an output.
-  const bool in_place = *op == Collective::AllReduce && !run.in_place.empty();
-  curve.table = in_place || run.out_of_place.empty() ? run.in_place : run.out_of_place;
-  std::erase_if(curve.table, [](const CurvePoint& p) { return !(p.bytes > 0 && p.us > 0); });
+  const std::vector<CurvePoint> in = points_of(run.rows, &NcclRow::in_us), out = points_of(run.rows, &NcclRow::out_us);
+  curve.table = (*op == Collective::AllReduce && !in.empty()) || out.empty() ? in : out;
   if (curve.table.empty())
     return fail(Error{"too_few_sizes", fmt::format("`{}` has no usable size", file), {}, {"sweep: -b 512 -e 1G -f 2"}});
   if (curve.table.size() > 1)

@@ -40,20 +40,22 @@ struct ImportHints {
 [[nodiscard]] Result<std::string> import_topology(std::string_view text, const std::string& file,
                                                   HardwareProfile& profile);
 
-/// Times of one nccl-tests run, however it was written.
+/// What nccl-tests says of one size. A time of 0 was not measured.
+struct NcclRow {
+  double bytes = 0;
+  std::string type{}, op{};  ///< "float", "sum"; "none" where nothing is reduced
+  double out_us = 0, in_us = 0;
+  double algbw = 0, busbw = 0;  ///< GB/s, out of place
+  double wrong = 0;             ///< results that were wrong
+};
+/// Times of one nccl-tests run in one type, however it was written.
 struct NcclRun {
   std::string program{};  ///< all_reduce_perf; empty where the file does not say
-  std::string dtype{};
   std::string device{};
   std::string nccl{};
   std::vector<std::string> hosts{};  ///< of every rank, in rank order
-  std::vector<CurvePoint> out_of_place{}, in_place{};
-  double wire_ratio = 0;  ///< busbw / algbw of the largest size
-  bool reduces = false;
-  bool header = false, root = false,
-       deltas = false;  ///< the line above the table was seen, and names columns `root`, `error`
-  double wrong = 0;     ///< results that were wrong
-  bool rccl = false;    ///< AMD's twin of it
+  std::vector<NcclRow> rows{};
+  bool rccl = false;  ///< AMD's twin of it
 };
 /// Its curve, named, fitted and added.
 [[nodiscard]] Result<std::string> add_nccl_run(NcclRun run, const std::string& file, HardwareProfile& profile,

@@ -10,16 +10,28 @@
 namespace plan {
 namespace {
 
-/// Rows of GPUs, each with its words for the others.
-std::vector<std::vector<std::string>> gpu_rows(std::string_view text) {
-  std::vector<std::vector<std::string>> rows;
+struct Matrix {
+  std::size_t headers = 0;                       ///< lines that number the columns
+  std::size_t gpus = 0;                          ///< that the first of them names
+  std::vector<std::vector<std::string>> rows{};  ///< of GPUs, each with its words for the others
+};
+
+Matrix gpu_rows(std::string_view text) {
+  Matrix out;
   for (const std::string_view raw : lines_of(text)) {
     const std::string line = plain_line(raw);
     const std::vector<std::string_view> words = words_of_line(line);
-    if (words.size() < 2 || words[0] != fmt::format("GPU{}", rows.size()) || words[1].starts_with("GPU")) continue;
-    rows.emplace_back(words.begin() + 1, words.end());
+    if (words.size() < 2 || !words[0].starts_with("GPU")) continue;
+    if (words[0] == "GPU0" && (words[1].starts_with("GPU") || words[1].starts_with("NIC") ||
+                               words[1].starts_with("mlx") || words[1] == "CPU")) {
+      while (out.headers == 0 && out.gpus < words.size() && words[out.gpus] == fmt::format("GPU{}", out.gpus))
+        ++out.gpus;
+      ++out.headers;
+    } else if (words[0] == fmt::format("GPU{}", out.rows.size())) {
+      out.rows.emplace_back(words.begin() + 1, words.end());
+    }
   }
-  return rows;
+  return out;
 }
 
 bool nvlink(const std::string& word) {
@@ -39,8 +51,12 @@ std::size_t joined(const std::vector<std::vector<std::string>>& rows, std::size_
 }  // namespace
 
 Result<std::string> import_topology(std::string_view text, const std::string& file, HardwareProfile& profile) {
-  const std::vector<std::vector<std::string>> rows = gpu_rows(text);
-  const bool whole = std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return row.size() >= rows.size(); });
+  const Matrix matrix = gpu_rows(text);
+  const std::vector<std::vector<std::string>>& rows = matrix.rows;
+  const bool whole = rows.size() == matrix.gpus &&
+                     std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return row.size() >= rows.size(); });
+  if (matrix.headers > 1)
+    return fail(Error{"two_reports", fmt::format("`{}` has more than one matrix", file), {}, {"one host's a file"}});
   if (rows.empty() || !whole)
     return fail(Error{"bad_table", fmt::format("`{}` is no whole matrix of `nvidia-smi topo -m`", file)});
   for (std::size_t i = 0; i < rows.size(); ++i)

@@ -114,8 +114,9 @@ TEST_CASE("the JSON of nccl-tests says the same as its table") {
   json += "]},\"results\":[";
   for (std::size_t i = 0; i < 5; ++i)
     json += fmt::format(
-        R"({}{{"size":{},"count":1,"type":"bfloat16","redop":"none","root":"-1","out_of_place":{{"time":{},"alg_bw":1.0,"bus_bw":0.75,"nwrong":0}},"in_place":{{"time":1.0,"alg_bw":1,"bus_bw":1,"nwrong":null}}}})",
-        i ? "," : "", kAllReduce[i].bytes, kAllReduce[i].us);
+        R"({}{{"size":{},"count":1,"type":"bfloat16","redop":"none","root":"-1","out_of_place":{{"time":{},"alg_bw":{:.4f},"bus_bw":{:.4f},"nwrong":0}},"in_place":{{"time":1.0,"alg_bw":1,"bus_bw":1,"nwrong":null}}}})",
+        i ? "," : "", kAllReduce[i].bytes, kAllReduce[i].us, kAllReduce[i].bytes / kAllReduce[i].us / 1e3,
+        0.75 * kAllReduce[i].bytes / kAllReduce[i].us / 1e3);
   json += "]}";
   HardwareProfile profile;
   REQUIRE(import_measurements(json, "a.json", profile).has_value());
@@ -137,17 +138,20 @@ TEST_CASE("results of perftest in both units") {
           .has_value());
   CHECK(gigabits.tiers.back().measured_gb_s == doctest::Approx(49.25));
   CHECK(gigabits.provenance[0].tool == "perftest, RDMA_Write BW Test");
-  // linux-rdma/perftest issue 65: 1024 B at 5.677340 million messages a second.
-  REQUIRE(import_measurements("#bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n1024   "
-                              "    1000             0.00               5544.28\t\t   5.677340\n",
+  // linux-rdma/perftest issue 65: 1024 B at 5.677340 million messages a second. That is no bandwidth alone.
+  const std::string small =
+      "#bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n1024       1000             "
+      "0.00               5544.28\t\t   5.677340\n";
+  CHECK(problem(small, "s.txt").find("the rate of messages of 1024 bytes") != std::string::npos);
+  REQUIRE(import_measurements(small + "65536      1000             0.00               5540.00\t\t   0.088640\n",
                               "s.txt", mebibytes)
               .has_value());
   CHECK(mebibytes.tiers.back().measured_gb_s == doctest::Approx(5.677340e6 * 1024 / 1e9).epsilon(1e-4));
-  REQUIRE(
-      import_measurements(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
-                          "t_stdev[usec]\n 2       1000          1.52           4.47         1.57     \t       1.58\n",
-                          "l.txt", latency)
-          .has_value());
+  REQUIRE(import_measurements(
+              " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
+              "t_stdev[usec]\n 2       1000          1.52           4.47         1.57     \t       1.58     0.03\n",
+              "l.txt", latency)
+              .has_value());
   CHECK(latency.tiers.back().latency_us == 1.57);
 }
 
@@ -237,9 +241,10 @@ TEST_CASE("the text of nvbandwidth says the same as its JSON, and a local copy r
       "(GB/s)\n"
       "           0         1\n 0     55.63     55.60\n\nSUM host_to_device_memcpy_ce 111.23\n\n"
       "Running device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
-      "           0         1\n 0       N/A    396.07\n 1    396.31       N/A\n\nSUM x 792.38\n\n"
+      "           0         1\n 0       N/A    396.07\n 1    396.31       N/A\n\nSUM device_to_device_memcpy_read_ce "
+      "792.38\n\n"
       "Running device_local_copy.\nmemcpy local GPU(column) bandwidth (GB/s)\n           0         1\n 0   1390.00   "
-      "1392.00\n";
+      "1392.00\n\nSUM device_local_copy 2782.00\n";
   HardwareProfile profile;
   REQUIRE(import_measurements(text, "nv.txt", profile).has_value());
   CHECK(profile.host_link.h2d.value == doctest::Approx(55.615));
@@ -295,8 +300,11 @@ TEST_CASE("results that do not say who took part, or in what, are taken with the
   CHECK(said(cut, "out.txt", {.op = Collective::AllGather}).find("lists 0 rank") != std::string::npos);
   CHECK(said(cut, "out.txt", {.op = Collective::AllGather, .ranks = 8}).find("all_gather on 8 GPUs of 1 node") !=
         std::string::npos);
-  CHECK(said(cut, "out.txt", {.op = Collective::AllGather, .ranks = 16, .nodes = 2})
+  const std::string sixteen = pasted(table("all_gather_perf", "none", 0.9375), 99);
+  CHECK(said(sixteen, "out.txt", {.op = Collective::AllGather, .ranks = 16, .nodes = 2})
             .find("all_gather on 16 GPUs of 2 nodes") != std::string::npos);
+  CHECK(said(sixteen, "out.txt", {.op = Collective::AllGather, .ranks = 8}).find("pass the wire 0.9375 times") !=
+        std::string::npos);  // the table knows better
   const std::string whole = table("all_reduce_perf", "sum", 1.75);
   CHECK(said(whole, "x.txt", {.op = Collective::AllGather}).find("`--op` says all_gather") != std::string::npos);
   CHECK(said(whole, "x.txt", {.ranks = 4}).find("lists 8 ranks, and `--ranks` says 4") != std::string::npos);
@@ -347,8 +355,9 @@ TEST_CASE("a topology says how many GPUs a host has and how NVLink joins them") 
   CHECK(profile.host_gpus == 4);
   CHECK(profile.tiers.empty());
   CHECK(profile.warnings.size() == 1);
-  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\n", "t").find("error") == std::string::npos);
-  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tNV1\tX\n", "t").find("marked `X`") != std::string::npos);
+  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\n", "t").find("no whole matrix") != std::string::npos);
+  CHECK(said(topology(none) + topology(none), "t").find("more than one matrix") != std::string::npos);
+  CHECK(said("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tNV1\tX\nGPU1\tX\tNV1\n", "t").find("marked `X`") != std::string::npos);
 }
 
 TEST_CASE("files that hold nothing to take are refused for that reason") {
