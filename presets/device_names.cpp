@@ -10,12 +10,19 @@ namespace plan {
 namespace {
 
 struct DeviceName {
-  std::string_view part;  ///< of the name, in capitals; the first row that occurs decides
-  double least_gib;       ///< memory from here on
-  std::string_view preset;
+  std::string_view part;    ///< of the name, in capitals; the first row that occurs decides
+  double least_gib;         ///< memory from here on
+  std::string_view preset;  ///< empty: there is no data sheet of it, and its sisters are others
 };
 
 constexpr DeviceName kDevices[] = {
+    {" MIG ", 0, ""},  // a part of a GPU
+    {"H200 NVL", 0, ""},
+    {"H800 PCIE", 0, ""},
+    {"A800-PCIE", 0, ""},
+    {"A800 80GB PCIE", 0, ""},
+    {"V100-PCIE", 0, ""},
+    {"V100-SXM3", 0, ""},
     {"GB300", 0, "gb300"},
     {"GB200", 0, "gb200"},
     {"GH200", 0, "gh200"},
@@ -52,7 +59,8 @@ constexpr DeviceName kDevices[] = {
 
 std::vector<std::string> presets_of_devices() {
   std::vector<std::string> presets;
-  for (const DeviceName& row : kDevices) presets.emplace_back(row.preset);
+  for (const DeviceName& row : kDevices)
+    if (!row.preset.empty()) presets.emplace_back(row.preset);
   return presets;
 }
 

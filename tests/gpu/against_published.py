@@ -15,11 +15,12 @@ except ImportError:
     print("no PyYAML")
     sys.exit(77)
 
-# Names that drivers give, and those of the table.
+# Presets, which the probe knows by the driver's name, and the table's names.
 NAMES = {
-    "A100-SXM4-80GB": "A100-SXM", "A100-SXM4-40GB": "A100-SXM", "A100 80GB PCIe": "A100-PCIE",
-    "H100 80GB HBM3": "H100-SXM", "H200": "H200-SXM", "B200": "B200-SXM", "B300": "B300-SXM", "GB200": "GB200",
-    "GB300": "GB300", "L40S": "L40S", "RTX PRO 6000": "RTX PRO 6000 Server", "V100-SXM2": "V100-SXM2",
+    "a100-sxm-80gb": "A100-SXM", "a100-sxm-40gb": "A100-SXM", "a100-pcie-80gb": "A100-PCIE", "h100-sxm": "H100-SXM",
+    "h200-sxm": "H200-SXM", "b200-sxm": "B200-SXM", "b300-sxm": "B300-SXM", "gb200": "GB200", "gb300": "GB300",
+    "l40s": "L40S", "rtx-pro-6000": "RTX PRO 6000 Server", "v100-sxm2-16gb": "V100-SXM2",
+    "v100-sxm2-32gb": "V100-SXM2",
 }
 OPS = {"all_reduce": "allreduce", "all_gather": "allgather", "reduce_scatter": "reducescatter", "all_to_all": "alltoall"}
 TYPES = {"bf16": ("bfloat16", "bf16"), "fp8": ("fp8", "float8"), "nvfp4": ("nvfp4",), "fp16": ("fp16", "half")}
@@ -88,7 +89,7 @@ def collectives(profile, rows):
 with open(sys.argv[1]) as file:
     profile = yaml.safe_load(file)
 model = profile["gpu"].get("model", "")
-gpu = next((name for part, name in NAMES.items() if part in model), None)
+gpu = NAMES.get(profile["gpu"].get("preset"))
 if gpu is None:
     print(f"nothing is published of `{model}`")
     sys.exit(0)
