@@ -55,8 +55,8 @@ std::vector<GpuFacts> left_by(const std::vector<GpuFacts>& all, const std::strin
   std::vector<GpuFacts> seen;
   for (const std::string& word : entries_of(list)) {
     if (word.starts_with("MIG-")) {  // NVML lists the whole GPU alone: its part has a name and nothing more
-      seen.push_back({.uuid = word, .mig = true});
-      continue;
+      if (seen.empty()) seen.push_back({.uuid = word, .mig = true});
+      break;  // CUDA lists one part, and nothing beside it
     }
     const GpuFacts* gpu = named(word, all);
     const bool again = gpu != nullptr && std::any_of(seen.begin(), seen.end(),

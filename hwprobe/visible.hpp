@@ -10,8 +10,8 @@ namespace plan {
 
 /// The GPUs that CUDA_VISIBLE_DEVICES leaves a process, in the order in which CUDA numbers them; without the variable
 /// all. Entries are numbers or beginnings of UUIDs, and as in CUDA the first that names no GPU ends the list. A part of
-/// a GPU (`MIG-...`) is one entry of its own. AMD's GPUs are chosen by ROCR_VISIBLE_DEVICES, and of those that it
-/// leaves by HIP_VISIBLE_DEVICES.
+/// a GPU (`MIG-...`) is one entry of its own, beside which CUDA lists nothing. AMD's GPUs are chosen by
+/// ROCR_VISIBLE_DEVICES, and of those that it leaves by HIP_VISIBLE_DEVICES.
 [[nodiscard]] std::vector<GpuFacts> visible_gpus(const std::vector<GpuFacts>& all, const Variables& variables);
 
 /// The values of these variables as far as they are set, by default with their names: "CUDA_VISIBLE_DEVICES=`0,1`".

@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <thread>
 
 using namespace plan;
 
@@ -36,6 +40,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES by number and by UUID, as CUDA reads it") {
   CHECK(seen("1,1") == std::vector<int>{1});
   CHECK(seen("").empty());
   CHECK(seen("MIG-5f3a/1/0").size() == 1);
+  CHECK(seen("MIG-5f3a,MIG-77c0").size() == 1);  // one part is all that CUDA lists
+  CHECK(seen("1,MIG-77c0,2") == std::vector<int>{1});
 }
 
 TEST_CASE("AMD's driver hides GPUs, and its runtime chooses among the rest") {
@@ -70,4 +76,45 @@ TEST_CASE("lists of processors") {
   CHECK(read_cpu_list("").empty());
   CHECK(read_cpu_list("x-3,5").size() == 1);
   CHECK_FALSE(processors_beside({}, "/nowhere").empty());  // all that this process may use
+}
+
+namespace {
+
+std::vector<int> allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+  std::vector<int> all;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) all.push_back(cpu);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a rank runs on the processors beside its GPU, as far as it was given any of them") {
+  const std::vector<int> before = allowed_processors();
+  const int own = before.back(), elsewhere = before.size() > 1 ? before.front() : CPU_SETSIZE - 1;
+  const std::filesystem::path sys = std::filesystem::temp_directory_path() / ("plan-sys-" + std::to_string(getpid()));
+  const GpuFacts gpu{.index = 0, .pci_bus = "00000000:1B:00.0"};
+  const auto beside = [&](const std::string& list) {
+    const std::filesystem::path folder = sys / "bus/pci/devices/0000:1b:00.0";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "local_cpulist") << list << "\n";
+    return processors_beside(gpu, sys.string());
+  };
+  CHECK(beside(std::to_string(own)) == std::vector<int>{own});
+  CHECK(stands_beside({own}, gpu, sys.string()));
+  CHECK_FALSE(stands_beside({elsewhere}, gpu, sys.string()));
+  CHECK(beside(std::to_string(CPU_SETSIZE - 1)) == before);  // none of those it was given: all of them
+  CHECK(beside("") == before);
+  // A thread that is started afterwards, as the one that measures is, runs there, and so does what it pins in memory.
+  bind_to({own});
+  std::vector<int> inherited;
+  std::thread([&] { inherited = allowed_processors(); }).join();
+  CHECK(inherited == std::vector<int>{own});
+  bind_to(before);
+  bind_to({});  // nothing is known: nothing changes
+  CHECK(allowed_processors() == before);
+  std::filesystem::remove_all(sys);
 }
