@@ -11,6 +11,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/upkeep.hpp"
 #include "cli/report/json.hpp"
+#include "cli/request/options.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_cost.hpp"
@@ -65,8 +66,16 @@ Errors judge(const Args& args) {
   } else if (!framework_of_format(args.words[0])) {
     Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", args.words[0]), {}, {}};
     const std::string near = nearest_name(args.words[0], emit_words());
-    if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
-    error.help.push_back(known);
+    std::vector<std::string> kinds;  // that start what the word may mean
+    if (const Result<std::string> framework = read_choice("--framework", args.words[0]))
+      for (const std::string& word : emit_words())
+        if (framework_of_format(word) == find_framework(*framework)) kinds.push_back(word);
+    if (kinds.empty()) {
+      if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+      error.help.push_back(known);
+    } else {
+      error.help.push_back(fmt::format("of that framework are {}", fmt::join(kinds, ", ")));
+    }
     errors.push_back(std::move(error));
   }
   if (args.megatron_version && !args.words.empty() && args.words[0] != "megatron-lm")

@@ -125,8 +125,14 @@ Error unknown_kind(const Args& args) {
   if (args.words.empty()) return {"missing_word", "`plan show` needs a kind and a name", {}, {help}};
   Error error{"unknown_kind", fmt::format("nothing to show of kind `{}`", args.words[0]), {}, {}};
   const std::string near = nearest_name(args.words[0], names);
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
-  error.help.push_back(help);
+  bool named = false;
+  for (const Kind& kind : kKinds)
+    if (kind.show(args.words[0])) {
+      error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, args.words[0]));
+      named = true;
+    }
+  if (!named && !near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  if (!named) error.help.push_back(help);
   return error;
 }
 

@@ -11,6 +11,8 @@
 #include <map>
 
 #include "cli/request/command_table.hpp"
+#include "cli/request/sweep_axes.hpp"
+#include "cli/terminal/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -198,6 +200,17 @@ Error unknown_choice(const Option& option, const std::string& word, const Words&
 /// Typed words by row of the option table, as CLI11 stores them.
 using Slots = std::map<std::string_view, Words>;
 
+/// Words between commas, each as read_choice() has it.
+Result<std::string> read_choices(std::string_view flag, std::string_view text) {
+  std::string all;
+  for (const std::string_view part : split(text, ",")) {
+    const Result<std::string> word = read_choice(flag, part);
+    if (!word) return word;
+    all += (all.empty() ? "" : ",") + *word;
+  }
+  return all;
+}
+
 void fill(const Option& option, const Words& typed, Args& args, Errors& errors) {
   if (typed.empty()) return;
   if (option.values != nullptr) {
@@ -212,7 +225,8 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
                       {}});
     return;
   }
-  const Result<std::string> word = read_choice(option.flag, typed[0]);
+  const bool list = args.verb == "sweep" && sweeps_words(option.flag);
+  const Result<std::string> word = list ? read_choices(option.flag, typed[0]) : read_choice(option.flag, typed[0]);
   if (word)
     args.*option.value = *word;
   else

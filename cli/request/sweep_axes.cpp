@@ -28,6 +28,10 @@ struct SweptFlag {
 };
 constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"gpu", "--gpu", &Args::gpu, false, true},
+                                {"precision", "--precision", &Args::precision, false, true},
+                                {"optimizer", "--optimizer", &Args::optimizer, false, true},
+                                {"framework", "--framework", &Args::framework, false, true},
+                                {"task", "--task", &Args::task, false, true},
                                 {"gpus", "--gpus", &Args::gpus, false, false},
                                 {"seq", "--seq", &Args::seq, false, false},
                                 {"global_batch", "--global-batch", &Args::global_batch, false, false},
@@ -98,6 +102,11 @@ std::vector<SweepValue> names(const std::string& text) {
 
 }  // namespace
 
+bool sweeps_words(std::string_view flag) {
+  return std::any_of(std::begin(kFlags), std::end(kFlags),
+                     [&](const SweptFlag& row) { return row.names && row.flag == flag; });
+}
+
 Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text, bool factors) {
   std::vector<SweepValue> out;
   for (const std::string_view part : split(text, ",")) {
@@ -147,7 +156,8 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
         {"nothing_to_sweep",
          "no flag has more than one value",
          {},
-         {"write `--gpus 256..65536`, `--gpu h100-sxm,b200-sxm`, `--inter-bandwidth 0.5x..4x` or `--lose 1..4`"}});
+         {"write `--gpus 256..65536`, `--gpu h100-sxm,b200-sxm`, `--precision bf16,fp8`, `--inter-bandwidth 0.5x..4x` "
+          "or `--lose 1..4`"}});
   if (errors.empty() && points > kMostPoints)
     errors.push_back({"too_many_points", fmt::format("the sweep has {} points, at most {}", points, kMostPoints)});
   if (!errors.empty()) return fail(std::move(errors));

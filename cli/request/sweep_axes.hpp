@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/request/args.hpp"
@@ -27,6 +28,9 @@ struct SweepQuestion {
   std::vector<std::size_t> at{};  ///< index into each axis' values
   Args args{};                    ///< single values again
 };
+
+/// Whether a sweep takes a list of words for the flag.
+[[nodiscard]] bool sweeps_words(std::string_view flag);
 
 /// Values of one flag: a list `256,512`, a range `256..65536` that doubles, factors `0.5x..4x`.
 [[nodiscard]] Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text,

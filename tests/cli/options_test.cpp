@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "check_files.hpp"
 #include "cli/commands/help.hpp"
 #include "cli/request/command_table.hpp"
 #include "contents.hpp"
@@ -112,5 +113,21 @@ TEST_CASE("words are read in capitals, with underscores, and as others write the
     const Result<std::string> choice = read_choice(flag, word);
     REQUIRE_FALSE(choice);
     CHECK(choice.error().front().help.front().find(hint) != std::string::npos);
+  }
+}
+
+TEST_CASE("a name without its kind, and a framework for its files, are told what to write") {
+  using plan::checks::run;
+  for (const auto& [words, help] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"show", "405b"}, "help: write `plan show model 405b`"},
+           {{"show", "h200"}, "help: write `plan show gpu h200`"},
+           {{"show", "dgx-b200"}, "help: write `plan show cluster dgx-b200`"},
+           {{"show", "bubble-ratio"}, "help: write `plan show formula bubble-ratio`"},
+           {{"emit", "nemo", "-o", "x"}, "of that framework are megatron-lm, megatron-bridge,"},
+           {{"emit", "torchtitann", "-o", "x"}, "the nearest is `torchtitan`"}}) {
+    const plan::checks::Ran ran = run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.status == 2);
+    CHECK(ran.err.find(help) != std::string::npos);
   }
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "check_files.hpp"
 #include "cli/report/csv.hpp"
 #include "cli/report/sweep.hpp"
 #include "cli/request/resolve.hpp"
@@ -119,6 +120,24 @@ TEST_CASE("a factor of one changes no cluster") {
   CHECK(same.gpu.memory == problem.cluster.gpu.memory);
   for (std::size_t i = 0; i < same.tiers.size(); ++i)
     CHECK(same.tiers[i].bandwidth == problem.cluster.tiers[i].bandwidth);
+}
+
+TEST_CASE("words are swept as numbers are, and a wrong one among them is named") {
+  using plan::checks::run;
+  using plan::checks::run_json;
+  const auto sweep = run_json(
+      {"sweep", "--model", "8b", "--gpus", "64", "--precision", "BF16,fp8", "--framework", "megatron,torchtitan"});
+  REQUIRE(sweep["points"].size() == 4);
+  std::size_t at = 0;
+  for (const char* precision : {"bf16", "fp8"})
+    for (const char* framework : {"megatron", "torchtitan"}) {
+      const auto alone =
+          run_json({"--model", "8b", "--gpus", "64", "--precision", precision, "--framework", framework});
+      CHECK(sweep["points"][at++]["best"]["step_time_s"] == alone["best"]["step_time_s"]);
+    }
+  CHECK(run({"sweep", "--model", "8b", "--gpus", "64", "--precision", "bf16,fp9"}).err.find("`fp9`") !=
+        std::string::npos);
+  CHECK(run({"--model", "8b", "--gpus", "64", "--precision", "bf16,fp8"}).status == 2);
 }
 
 TEST_CASE("a deadline is met by the number of GPUs found and missed by the next fewer tried") {
