@@ -129,7 +129,9 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   if (problem.objective == Objective::Memory || divides_well(problem, problem.gpus)) return find_runnable(problem);
   // Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
   constexpr Extent kFirst{.best_alone = true};
-  RunnableSearch found = find_runnable(problem, kFirst);
+  Problem one = problem;
+  one.top = 1, one.pareto = false;
+  RunnableSearch found = find_runnable(one, kFirst);
   const auto fastest = [](const RunnableSearch& search) {
     return search.result.ranking.best().front().score.step_time;
   };
@@ -140,7 +142,7 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);
   for (const int gpus :
        fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
-    Problem fewer = problem;
+    Problem fewer = one;
     fewer.gpus = gpus;
     // What may fit takes no place from what fits for certain.
     RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, kFirst) : find_faster(fewer, slowest);
