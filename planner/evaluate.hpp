@@ -1,9 +1,7 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "planner/cost.hpp"
 #include "planner/estimate.hpp"
 #include "planner/memory.hpp"
+#include "planner/message_times.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/stages.hpp"
 
@@ -62,44 +61,6 @@ struct ShardingMessages {
   const ShardingMessage* end() const { return all.data() + count; }
 };
 
-/// Seconds of passes of one problem, remembered: families of layouts share most of their messages. A table that a
-/// core's own cache holds, in which a message takes the place of an earlier one with the same slot.
-class PassTimes {
- public:
-  template <class Time>
-  double of(const ShardingMessage& message, const Time& time) {
-    const Group& group = message.group;
-    const Key key{message.bytes, message.parts, message.op, group.size, group.stride, group.span, group.row};
-    if (slots_.empty()) slots_.resize(kSlots);
-    Slot& slot = slots_[slot_of(key)];
-    if (!(slot.key == key)) slot = {key, time()};
-    return slot.seconds;
-  }
-
- private:
-  static constexpr int kSlotBits = 14;
-  static constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
-  static_assert(sizeof(Group) == 4 * sizeof(int), "the key tells apart all that a group is");
-  struct Key {
-    double bytes = 0, parts = 0;
-    Collective op = Collective::AllReduce;
-    int size = 0, stride = 0, span = 0, row = 0;  ///< no message has a group of nobody: an empty slot is none's
-    bool operator==(const Key&) const = default;
-  };
-  struct Slot {
-    Key key{};
-    double seconds = 0;
-  };
-  static std::size_t slot_of(const Key& key) {
-    std::uint64_t hash = std::bit_cast<std::uint64_t>(key.bytes) ^ static_cast<std::uint64_t>(key.op);
-    for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
-      hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(part);
-    return static_cast<std::size_t>((hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits));
-  }
-
-  std::vector<Slot> slots_{};
-};
-
 /// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
 struct Placement {
   int pp = 0, vp = 0, shape = 0;
@@ -127,8 +88,8 @@ struct Cell {
 /// Holds scratch space: one per thread.
 class Evaluator {
  public:
-  /// `known` may hold the times of messages of other layouts of the problem.
-  Evaluator(const Problem& problem, const CostModel& costs, PassTimes* known = nullptr)
+  /// `known` may hold the times of passes of other layouts of the problem.
+  Evaluator(const Problem& problem, const CostModel& costs, MessageTimes* known = nullptr)
       : problem_(problem), costs_(costs), known_(known) {}
   /// A pipeline of several cells, front to back, with the given hand-overs between its stages. Of `problem` counts what
   /// is common to all of them; its cluster prices what goes from one to another. What place() and others take as the
@@ -170,7 +131,8 @@ class Evaluator {
   /// Seconds of one pass of a message, all siblings of its group at once.
   double pass_time(const ShardingMessage& message, const StageContent& content) const {
     if (known_ == nullptr) return pass_seconds(message, content);
-    return known_->of(message, [&] { return pass_seconds(message, content); });
+    return known_->of(message.op, message.bytes, message.parts, message.group,
+                      [&] { return pass_seconds(message, content); });
   }
 
   /// Seconds per step, for the placement and recomputation fixed before.
@@ -241,7 +203,7 @@ class Evaluator {
 
   const Problem& problem_;
   const CostModel& costs_;
-  PassTimes* known_ = nullptr;
+  MessageTimes* known_ = nullptr;
   std::span<const Cell> cells_{};  ///< none: all stages are alike
   Layout layout_{};
   Pipeline pipeline_{};

@@ -200,7 +200,7 @@ class FamilySearch {
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
   InnerSpace inner_;
   ShardingLists lists_;
-  PassTimes pass_times_{};
+  MessageTimes pass_times_{};
 
   // Of the family at hand.
   const Kept* kept_ = nullptr;  ///< none if the plainest is looked for

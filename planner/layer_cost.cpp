@@ -392,8 +392,11 @@ void LayerBuilder::add_message(Axis axis, Collective op, Group group, double siz
 }
 
 double LayerBuilder::message_time(Collective op, double size, Group group) const {
-  const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
-  return collective_time(cluster_, op, size, group).value / (inside ? fit_.scale_up : fit_.scale_out);
+  const auto time = [&] {
+    const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
+    return collective_time(cluster_, op, size, group).value / (inside ? fit_.scale_up : fit_.scale_out);
+  };
+  return known_ == nullptr || group.size < 1 ? time() : known_->messages.of(op, size, 1, group, time);
 }
 
 double LayerBuilder::reduced_beside(double communication, double weight_gradient) const {

@@ -8,6 +8,7 @@
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
 #include "planner/kernels.hpp"
+#include "planner/message_times.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
@@ -17,9 +18,11 @@ struct LinearTime {
   double forward = 0, data = 0, weight = 0;
 };
 
-/// Those of the linears of one problem, each computed once: most splits share most of them.
+/// Those of the linears of one problem, each computed once, and times of its messages: most splits share most of them.
 class LinearTimes {
  public:
+  MessageTimes messages{};
+
   template <class Time>
   const LinearTime& of(double m, double n, double k, DType dtype, const Time& time) {
     const auto [at, fresh] = known_.try_emplace(std::tuple(m, n, k, dtype));
