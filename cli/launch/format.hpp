@@ -49,6 +49,7 @@ struct LaunchFacts {
   int total = 0;          ///< GPUs that flags or a budget state; 0: what the files say counts
   std::string release{};  ///< of the container that they start: 26.04
   std::string release_where{};
+  int megatron = 0;  ///< minor number of the release of Megatron core that flags or a budget state; 0: not stated
   std::int64_t gpus() const { return total > 0 ? total : std::int64_t{nodes} * gpus_per_node; }
 };
 
@@ -70,6 +71,8 @@ struct LaunchFormat {
   bool (*recognise)(const LaunchSource&);
   /// Reads all files of this format at once. Facts come first, files override them.
   Result<LaunchJob> (*read)(std::span<const LaunchSource>, const LaunchFacts&);
+  /// What the tool trains otherwise than its framework's row says; null: nothing.
+  void (*trains)(Training&) = nullptr;
 };
 
 /// Whether the file is a script of a shell, by its first line or its name.

@@ -121,14 +121,22 @@ Error not_recognised(const LaunchSource& source) {
   return error;
 }
 
-/// The reader that knows a file's format; nothing if none does.
-std::optional<std::size_t> format_of(const LaunchSource& source) {
+std::optional<std::size_t> own_format(const LaunchSource& source) {
   if (other_tool(source) != nullptr) return std::nullopt;
   for (std::size_t i = 0; i < launch_formats().size(); ++i) {
     const LaunchFormat& format = launch_formats()[i];
     if (format.recognise != nullptr && format.read != nullptr && format.recognise(source)) return i;
   }
   return std::nullopt;
+}
+
+/// The reader that knows a file's format, or that of the scripts which it calls; nothing if none does.
+std::optional<std::size_t> format_of(const LaunchSource& source) {
+  const std::optional<std::size_t> own = own_format(source);
+  if (own || !is_shell(source)) return own;
+  LaunchSource whole = source;
+  for (const auto& [path, text] : follow_script(source).called) whole.text += "\n" + text;
+  return whole.text.size() > source.text.size() ? own_format(whole) : own;
 }
 
 /// What a command of no known tool says beside the file that it names: its words may lie over the file's.
@@ -245,6 +253,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   add_named_files(files);
   LaunchFacts facts = launcher_facts(files);
   facts.total = context.gpus;
+  facts.megatron = context.megatron;
   if (facts.total > 0) {  // the files' nodes are another job's
     facts.gpus_per_node =
         context.gpus_per_node > 0 ? std::min(context.gpus_per_node, facts.total) : facts.gpus_per_node;

@@ -29,6 +29,7 @@ struct LaunchContext {
   int gpus = 0;                          ///< 0: only the files can tell
   int gpus_per_node = 0;                 ///< of the cluster that was asked for; 0: not known
   std::vector<std::string> arguments{};  ///< `$1 $2 ...` of scripts
+  int megatron = 0;                      ///< minor number of the release of Megatron core that is asked for; 0: none
 };
 
 /// The whole batch on `gpus` GPUs under `fixed` axes; 0 where they do not multiply out.
@@ -91,6 +92,9 @@ struct EmitOptions {
 /// Words that `plan emit` and `--launcher` take.
 [[nodiscard]] std::vector<std::string> emit_words();
 [[nodiscard]] std::vector<std::string> launcher_words();
+
+/// What a format's own tool trains otherwise than its framework does: the formats of its states.
+void settle_training(std::string_view format, Training& training);
 
 /// Framework of a format that can be written; nothing for an unknown word.
 [[nodiscard]] std::optional<Framework> framework_of_format(std::string_view format);

@@ -130,9 +130,14 @@ std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& n
     return out;
   }
   const Script script = follow_script(source);
-  for (const ShellCommand& command : script.commands)
-    if (const std::optional<std::size_t> at = program_in(command.words)) out.push_back({source.path, command, *at});
-  notes.insert(notes.end(), script.notes.begin(), script.notes.end());
+  std::size_t last = script.commands.size();
+  for (std::size_t i = 0; i < script.commands.size(); ++i)
+    if (const std::optional<std::size_t> at = program_in(script.commands[i].words)) {
+      out.push_back({source.path, script.commands[i], *at});
+      last = i;
+    }
+  const std::vector<Note> own = script.notes_before(last);
+  notes.insert(notes.end(), own.begin(), own.end());
   return out;
 }
 

@@ -27,7 +27,9 @@ void Follower::note(int line, std::string text) {
   if (script_.notes.size() >= kMostNotes) return;
   const bool known = std::any_of(script_.notes.begin(), script_.notes.end(),
                                  [&](const Note& other) { return other.text == note.text; });
-  if (!known) script_.notes.push_back(std::move(note));
+  if (known) return;
+  script_.notes.push_back(std::move(note));
+  script_.noted_at.push_back(script_.commands.size());
 }
 
 bool Follower::affords(std::size_t work, int line) {
@@ -44,6 +46,13 @@ void Follower::stop(int line) {
 }  // namespace plan::shell
 
 namespace plan {
+
+std::vector<Note> Script::notes_before(std::size_t command) const {
+  std::vector<Note> out;
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    if (noted_at[i] <= command) out.push_back(notes[i]);
+  return out;
+}
 
 Script follow_script(std::string_view text, const std::string& file) {
   Script script;

@@ -33,7 +33,12 @@ struct Script {
   std::vector<ShellDirective> sbatch{};
   std::map<std::string, ShellWord> exported{};   ///< environment at the end, with the lines that set it
   std::map<std::string, std::string> written{};  ///< files that the script writes, by name, as far as they are known
+  std::map<std::string, std::string> called{};   ///< texts of the scripts that it calls, by path
   std::vector<Note> notes{};                     ///< what could not be followed, with its line
+  std::vector<std::size_t> noted_at{};           ///< how many commands stood before each note
+
+  /// The notes that stand before a command: what comes behind it cannot change its words.
+  [[nodiscard]] std::vector<Note> notes_before(std::size_t command) const;
 };
 
 /// Follows a bash script without running anything: assignments, arrays, quotes, ${V:-d}, $(( )), if, case, for,

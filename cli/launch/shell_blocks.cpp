@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -29,6 +30,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   Truth last = Truth::Yes;
   for (std::size_t at = 0; at < tokens.size() && !stopped_ && !exited_ && !returned_;) {
     std::vector<Token> words;
+    statement_at_ = at;
     std::size_t work = kStatementCost;
     redirections_.clear();
     for (; at < tokens.size() && tokens[at].word; ++at) {
@@ -112,8 +114,13 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
   if (first == "}" && in(Block::Kind::Group)) return close_block();
   if (first == "done" && in(Block::Kind::Loop)) return end_loop(at);
   if (first == "for") return start_for(words, tokens, at, skip);
-  if (first == "while" || first == "until" || first == "select") {
-    if (active() && !skip) note(line, fmt::format("a `{}` loop is not followed", first));
+  if (first == "while" || first == "until") return start_while(words, tokens, skip);
+  if (first == "break" || first == "continue") {
+    if (active() && !skip) leave_turn(first == "break");
+    return Truth::Yes;
+  }
+  if (first == "select") {
+    if (active() && !skip) note(line, "a `select` loop is not followed");
     blocks_.push_back({.kind = Block::Kind::Loop, .outer = active(), .active = false});
     return Truth::Unknown;
   }
@@ -129,8 +136,14 @@ Truth Follower::close_block() {
 
 void Follower::decide(Truth value) {
   condition_ = false;
-  if (!in(Block::Kind::If)) return;
+  if (blocks_.empty()) return;
   Block& block = blocks_.back();
+  if (block.kind == Block::Kind::Loop) {
+    if (value == Truth::Unknown) note(condition_line_, "a loop whose condition is not known is left out");
+    block.active = value == (block.until ? Truth::No : Truth::Yes);
+    return;
+  }
+  if (block.kind != Block::Kind::If) return;
   if (value == Truth::Unknown) note(condition_line_, "a condition is not known; its branch is left out");
   block.active = value == Truth::Yes;
   block.taken |= block.active;
@@ -181,6 +194,9 @@ Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, 
       for (std::size_t i = 3; i < words.size(); ++i)
         for (Text& text : expand(words[i].raw, scope)) block.values.push_back(std::move(text));
       std::reverse(block.values.begin(), block.values.end());
+    } else if (words.size() == 2 && !words[1].raw.chars.starts_with("((") && scope.knows_positional) {
+      block.name = words[1].raw.chars;  // `for word; do`: over the arguments
+      if (!scope.positional.empty()) block.values.assign(scope.positional.rbegin(), std::prev(scope.positional.rend()));
     } else if (words.size() != 2 || !counted(words[1], block)) {
       note(words.front().line, "a counting `for` loop is not followed");
     }
@@ -195,15 +211,85 @@ Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, 
   return Truth::Yes;
 }
 
+namespace {
+
+/// Whether a condition asks for nothing that runs: a test, a constant, the next option.
+bool asks_nobody(const std::vector<Token>& words) {
+  constexpr std::string_view kTests[] = {"[", "[[", "test", "true", ":", "getopts"};
+  const auto first = std::find_if(words.begin(), words.end(), [](const Token& word) { return word.raw.chars != "!"; });
+  if (first == words.end()) return false;
+  return first->raw.chars.starts_with("((") ||
+         std::find(std::begin(kTests), std::end(kTests), first->raw.chars) != std::end(kTests);
+}
+
+/// `$#`, `"$1"` and getopts ask for the arguments.
+bool asks_for_arguments(const std::vector<Token>& words) {
+  return std::any_of(words.begin(), words.end(), [](const Token& word) {
+    const std::string& text = word.raw.chars;
+    return text == "getopts" || text.find("$#") != text.npos || text.find("$1") != text.npos ||
+           text.find("${1") != text.npos;
+  });
+}
+
+}  // namespace
+
+Truth Follower::start_while(std::vector<Token>& words, const std::vector<Token>& tokens, bool skip) {
+  const std::string head = words.front().raw.chars;
+  const int line = words.front().line;
+  const std::optional<std::string> before = std::exchange(again_, std::nullopt);
+  Block block{.kind = Block::Kind::Loop, .outer = active(), .active = active() && !skip};
+  block.asks = true, block.until = head == "until", block.body = statement_at_;
+  while (tokens[block.body].raw.chars != head) ++block.body;
+  words.erase(words.begin());
+  if (block.active && !asks_nobody(words)) {
+    note(line, fmt::format("a `{}` loop is not followed", head));
+    block.active = false;
+  } else if (block.active && !scope.knows_positional && asks_for_arguments(words)) {
+    note(line, "the script's arguments are taken as not given; `--args` gives them");
+    block.active = false;
+  } else if (block.active) {
+    for (const Token& word : words) block.asked += expand_one(word.raw, scope).chars + '\n';
+    block.asked += fmt::format("{} {} {}", scope.positional.size(), option_, letter_);
+    // Nothing that the condition asks for has changed: what ends the loop is not known, or nothing does.
+    if (before == block.asked) {
+      note(line, fmt::format("a `{}` loop is followed once", head));
+      block.active = false;
+    }
+  }
+  condition_ = block.active;
+  blocks_.push_back(std::move(block));
+  return condition_ ? test(words) : Truth::Unknown;
+}
+
 Truth Follower::end_loop(std::size_t& at) {
   Block& block = blocks_.back();
-  if (block.active && !block.values.empty()) {
+  const bool turned = block.active || block.continues;
+  block.continues = false;
+  if (turned && block.asks) {
+    again_ = block.asked;
+    at = block.body;
+    return close_block();
+  }
+  if (turned && !block.values.empty()) {
+    block.active = true;
     set(block.name, {{block.values.back()}, false, false});
     block.values.pop_back();
     at = block.body;
     return Truth::Yes;
   }
   return close_block();
+}
+
+void Follower::leave_turn(bool ends) {
+  for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
+    block->active = false;
+    if (block->kind != Block::Kind::Loop) {
+      block->outer = false;
+      continue;
+    }
+    block->continues = !ends;
+    return;
+  }
 }
 
 Truth Follower::start_case(const std::vector<Token>& words, bool skip) {

@@ -132,11 +132,14 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
   if (name == "cat" || name == "echo") write(words, redirections);
   if (name == "read") return read_document(words, redirections);
-  if (name == "set" || name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
+  if (name == "shift") return shift(words);
+  if (name == "set") return set_arguments(words);
+  if (name == "getopts") return next_option(words);
+  if (name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
-  if (follow_written(words)) return Truth::Yes;
+  if (follow_written(words) || follow_called(words, environment)) return Truth::Yes;
   record(words, std::move(environment));
   return follow_dash_c(words);
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,11 @@ struct Block {
   bool taken = false;          ///< a branch has run or may have
   std::string name{};          ///< for: variable
   std::vector<Text> values{};  ///< for: those still to come, last first
-  std::size_t body = 0;        ///< for: token where the body starts
+  std::size_t body = 0;        ///< for: token where the body starts; while: where the loop itself does
+  bool asks = false;           ///< a `while` or an `until`, whose condition decides before every turn
+  bool until = false;
+  bool continues = false;  ///< `continue` has left out the rest of the turn
+  std::string asked{};     ///< while: what the condition was made of in this turn
 };
 
 /// Shared, since a body may define its own function anew while it runs.
@@ -75,7 +80,13 @@ class Follower {
 
   bool counted(const Token& token, Block& block);
 
+  /// `while [ $# -gt 0 ]`: follows the condition; the turn runs if it holds.
+  Truth start_while(std::vector<Token>& words, const std::vector<Token>& tokens, bool skip);
+
   Truth end_loop(std::size_t& at);
+
+  /// `break` and `continue`: the rest of the turn is left out.
+  void leave_turn(bool ends);
 
   /// `case WORD in`: what follows are patterns.
   Truth start_case(const std::vector<Token>& words, bool skip);
@@ -101,6 +112,11 @@ class Follower {
 
   Truth print_into(const std::vector<Text>& words);
 
+  /// `shift 2`, `set -- a b` and `getopts n: name`: what a script does with its arguments (shell_arguments.cpp).
+  Truth shift(const std::vector<Text>& words);
+  Truth set_arguments(const std::vector<Text>& words);
+  Truth next_option(const std::vector<Text>& words);
+
   /// `source conf.sh`: follows the file where it can be opened.
   Truth sourced(const std::vector<Text>& words, int line);
 
@@ -116,6 +132,10 @@ class Follower {
 
   /// `bash worker.sh 8b`, where the script has written that file itself: followed as a shell of its own.
   bool follow_written(const std::vector<Text>& words);
+
+  /// `bash train.sh 8b`, `sbatch -N 4 train.sh`: the script beside this one, as a shell of its own that sees what is
+  /// exported and nothing else.
+  bool follow_called(const std::vector<Text>& words, const std::map<std::string, std::string>& environment);
 
   Truth read_document(const std::vector<Text>& words, const std::vector<Token>& redirections);
 
@@ -140,6 +160,9 @@ class Follower {
   int depth_ = 0;
   int in_function_ = 0;
   int commands_ = 0;
+  std::size_t statement_at_ = 0;         ///< token where the statement starts that is followed
+  std::optional<std::string> again_{};   ///< what a loop's condition was made of in the turn that just ended
+  std::size_t option_ = 1, letter_ = 0;  ///< of getopts: the argument and the letter within it that come next
 };
 
 }  // namespace plan::shell

@@ -62,7 +62,11 @@ class Lexer {
     next_ = Redirection::None;
     word_ = {};
   }
-  bool starts_command() const { return tokens_.empty() || !tokens_.back().word; }
+  bool starts_command() const {
+    constexpr std::string_view kBefore[] = {"do", "then", "else", "{", "!"};
+    return tokens_.empty() || !tokens_.back().word ||
+           std::find(std::begin(kBefore), std::end(kBefore), tokens_.back().raw.chars) != std::end(kBefore);
+  }
   void symbol(std::size_t size) {
     finish();
     Text raw = text_.part(at_, size);

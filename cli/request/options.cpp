@@ -29,6 +29,12 @@ std::string flag_name(std::string_view word) { return std::string(word.substr(0,
 
 bool takes_value(const Option& option) { return option.on == nullptr; }
 
+/// A word behind an option that is a flag, and not the option's value: what a script is given may begin with dashes.
+bool stands_for_itself(const std::string& word, const Option& option) {
+  if (option.flag == "--args") return find_option(flag_name(word)) != nullptr;
+  return is_flag(word) && !is_number(word);
+}
+
 /// Joins what a shell has torn apart: negative numbers, which CLI11 would read as flags, and `16M tokens`.
 /// Reports flags without a value.
 Words join_values(const Words& words, Errors& errors) {
@@ -38,7 +44,7 @@ Words join_values(const Words& words, Errors& errors) {
     joined.push_back(words[i]);
     if (option == nullptr || !takes_value(*option)) continue;
     const bool last = i + 1 == words.size();
-    if (last || (is_flag(words[i + 1]) && !is_number(words[i + 1])) || words[i + 1].empty()) {
+    if (last || words[i + 1].empty() || stands_for_itself(words[i + 1], *option)) {
       errors.push_back({"missing_value",
                         fmt::format("`{}` needs a value", words[i]),
                         {},

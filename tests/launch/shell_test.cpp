@@ -73,6 +73,25 @@ constexpr Row kRows[] = {
     {"cat <<EOF > w.sh\nrun \\$1 \\$#\nEOF\nbash ./w.sh a b", "run a 2"},
     {"echo 'run a' > w.sh; echo 'run b' >> w.sh\nbash w.sh", "run b"},
     {"echo 'run a' > w.sh; echo 'run b' > w.sh\nsh w.sh", "run b"},
+    {"i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done; run $i", "run 3"},
+    {"i=5; until [ $i -eq 2 ]; do i=$((i - 1)); done; run $i", "run 2"},
+    {"for i in 1 2 3; do if [ $i = 2 ]; then break; fi; A=$i; done; run $A $i", "run 1 2"},
+    {"for i in 1 2 3; do [ $i = 3 ] && continue; A=$i; done; run $A $i", "run 2 3"},
+    {"for i in 1 2; do for j in 1 2 3; do [ $j = 2 ] && break; A+=$i$j.; done; done; run $A", "run 11.21."},
+    {"while true; do A+=x; [ $A = xx ] && break; done; run $A", "run x"},  // who knows when it ends: once
+    {"while kill -0 7; do A=1; done; run b", "run b"},
+    {"while [ $(date) = x ]; do A=1; done; run b", "run b"},
+    {"f() { while [[ $# -gt 0 ]]; do case $1 in --tp) T=$2; shift 2 ;; --x=*) X=${1#*=}; shift ;; *) shift ;; esac; "
+     "done; }\nf --tp 4 y --x=7\nrun $T $X",
+     "run 4 7"},
+    {"f() { while true; do case \"$1\" in -a) A=$2; shift; shift;; --) shift; break;; esac; done; run $A $@; }\n"
+     "f -a 1 -- b c",
+     "run 1 b c"},
+    {"f() { while getopts 'n:g:v' o; do case $o in n) N=$OPTARG;; g) G=$OPTARG;; v) V=1;; esac; done; "
+     "shift $((OPTIND-1)); run $N $G $V $1; }\nf -n 4 -vg8 rest",
+     "run 4 8 1 rest"},
+    {"set -- a b; run $2 $#", "run b 2"},
+    {"f() { for word; do A=$word; done; run $A; }\nf a b", "run b"},
 };
 
 }  // namespace
@@ -82,6 +101,20 @@ TEST_CASE("words are expanded as bash expands them") {
     CAPTURE(std::string(row.script));
     CHECK(last(row.script) == std::string(row.words));
   }
+}
+
+TEST_CASE("loops over arguments that nobody gave are left out, and told") {
+  const Script script = follow_script("TP=2\nwhile [[ $# -gt 0 ]]; do TP=$1; shift; done\nrun $TP\n", "x.sh");
+  REQUIRE(script.commands.size() == 1);
+  CHECK(script.commands[0].words[1].text == "2");
+  REQUIRE_FALSE(script.notes.empty());
+  CHECK(script.notes[0].text.find("`--args` gives them") != std::string::npos);
+}
+
+TEST_CASE("what cannot be followed behind a command does not matter to it") {
+  const Script script = follow_script("while a; do b; done\nrun x\nwhile c; do d; done\n", "x.sh");
+  CHECK(script.notes.size() == 2);
+  CHECK(script.notes_before(0).size() == 1);
 }
 
 TEST_CASE("what an unknown value is made of stays one word") {

@@ -49,6 +49,41 @@ TEST_CASE("flags over a recipe of Megatron-Bridge's performance scripts count, i
                                replaced(flags, "-tp 4", "-tp 2") + "\n") == "several_trainings");
 }
 
+TEST_CASE("a script that starts another is the job of that other, with what it is given") {
+  const Files files;
+  files.folder.write("scripts/train.sh",
+                     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\nTP=${TP:-1}\nPP=1\n"
+                     "while [[ $# -gt 0 ]]; do\n  case $1 in\n    --mbs) MBS=\"$2\"; shift 2;;\n"
+                     "    --pp=*) PP=\"${1#*=}\"; shift;;\n    *) echo unknown; exit 1;;\n  esac\ndone\n"
+                     "torchrun --nnodes ${SLURM_NNODES:-1} --nproc_per_node 8 pretrain_gpt.py --num-layers 32 "
+                     "--hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 "
+                     "--micro-batch-size $MBS --global-batch-size 64 --eval-interval 10 --bf16 --vocab-size 32000 "
+                     "--tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP\n");
+  const auto read = [&](const std::string& text, std::vector<std::string> words = {}) {
+    LaunchContext context;
+    context.arguments = std::move(words);
+    Result<LaunchJob> job = files.read("run.sh", "#!/bin/bash\n" + text, context);
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *job;
+  };
+  // What is exported or stands before the command reaches the script, a variable of the caller's own does not.
+  const LaunchJob called = read("TP=8\nTP=4 bash scripts/train.sh --mbs 2 --pp=2\n");
+  CHECK(called.fixed.tp == 4);
+  CHECK(called.fixed.pp == 2);
+  CHECK(called.fixed.micro_batch == 2);
+  CHECK(called.gpus == 8);
+  CHECK(read("TP=8\nbash scripts/train.sh --mbs 2\n").fixed.tp == 1);
+  CHECK(read("export TP=8\n./scripts/train.sh --mbs $1\n", {"4"}).fixed.tp == 8);
+  const LaunchJob batch = read("sbatch --nodes=4 scripts/train.sh --mbs 1\n");
+  CHECK(batch.gpus == 32);
+  CHECK(read("sbatch scripts/train.sh --mbs 1\n").gpus == 16);
+  CHECK(error_of("two.sh", "#!/bin/bash\nbash gone.sh\n") == "unknown_format");
+  const Result<LaunchJob> two =
+      files.read("run.sh", "#!/bin/bash\nbash scripts/train.sh --mbs 1\nbash scripts/train.sh --mbs 2\n");
+  REQUIRE_FALSE(two);
+  CHECK(two.error().front().code == "several_trainings");
+}
+
 TEST_CASE("FlagScale's file under train/, and keys that stand twice") {
   const std::string text =
       "system:\n  tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 2\n  use_distributed_optimizer: true\n"
@@ -91,6 +126,17 @@ TEST_CASE("OpenRLHF's trainers: words in a here-document, flags with and without
   CHECK(plain.fixed.zero == 3);
   CHECK(names(plain.unused, "dpo"));
   CHECK(error_of("no.sh", replaced(dotted, "--ds.zero_stage 2", "")) == "missing_flag");
+  const LaunchJob actor =
+      job_of("ppo.sh",
+             "#!/bin/bash\nray job submit -- python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 2 "
+             "--actor_num_gpus_per_node 4 --critic_num_nodes 1 --critic_num_gpus_per_node 8 --pretrain "
+             "meta-llama/Meta-Llama-3-8B --prompt_max_len 1024 --generate_max_len 3072 --micro_train_batch_size 2 "
+             "--train_batch_size 64 --zero_stage 3 --bf16 --gradient_checkpointing\n");
+  CHECK(actor.gpus == 8);
+  CHECK(actor.training->seq == 4096);
+  CHECK(actor.training->global_batch == 64);
+  CHECK(actor.fixed.micro_batch == 2);
+  CHECK(names(actor.unused, "ppo"));
 }
 
 TEST_CASE("a program's own names for adapters and recomputation count, and what nothing reads is named") {
