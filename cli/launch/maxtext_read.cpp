@@ -334,7 +334,11 @@ Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const Launch
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }
-  JobBuilder builder(settings, "maxtext", Framework::Maxtext);
+  return maxtext::job_of(settings, "maxtext", facts);
+}
+
+Result<LaunchJob> maxtext::job_of(Settings& settings, std::string_view format, const LaunchFacts& facts) {
+  JobBuilder builder(settings, format, Framework::Maxtext);
   if (const std::optional<std::string> word = settings.text("model_name")) {
     std::string_view preset = *word;
     for (const maxtext::ModelName& row : maxtext::model_names())

@@ -8,7 +8,8 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/job_builder.hpp"
 
-/// Trainers with a configuration of their own that describes the whole job: nanotron, litgpt, OLMo.
+/// Trainers with a configuration of their own that describes the whole job: nanotron, litgpt, OLMo, OLMo-core,
+/// AWS's FSDP example.
 namespace plan {
 
 [[nodiscard]] bool is_nanotron(const LaunchSource& source);
@@ -17,6 +18,10 @@ namespace plan {
 [[nodiscard]] Result<LaunchJob> read_litgpt(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_olmo(const LaunchSource& source);
 [[nodiscard]] Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_aws_fsdp(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_olmo_core(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const LaunchFacts& facts);
 
 namespace native_trainers {
 

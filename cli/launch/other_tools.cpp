@@ -6,6 +6,8 @@
 
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/native_trainers.hpp"
+#include "cli/launch/primus.hpp"
 
 namespace plan {
 namespace {
@@ -16,7 +18,7 @@ constexpr std::string_view kState =
 
 constexpr OtherTool kTools[] = {
     {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
-    {"an OLMo-core configuration", kState, {"_CLASS_"}, {"olmo_core"}},
+    {"a part of an OLMo-core configuration", kState, {"_CLASS_", "olmo_core"}, {}},
     {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration", "^train_loader:"}, {}},
     {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "num_train_steps:"}},
     {"an InternEvo configuration", kState, {"gradient_checkpointing", "HIDDEN_SIZE"}, {}},
@@ -30,6 +32,7 @@ constexpr OtherTool kTools[] = {
      {"^experiment:", "^defaults:"},
      {"task:"}},
     {"a ColossalAI plugin configuration", kState, {}, {"HybridParallelPlugin", "GeminiPlugin", "LowLevelZeroPlugin"}},
+    {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
     {"a Composer configuration", kState, {"^max_duration:", "^train_loader:"}, {}},
 };
 
@@ -70,7 +73,11 @@ bool stands(const std::string& text, std::string_view word) {
   return false;
 }
 
-constexpr OtherTool kPrimus{"a Primus experiment of another back end than Megatron-LM and torchtitan", kState, {}, {}};
+constexpr OtherTool kPrimus{
+    "a Primus experiment of another back end than Megatron-LM, Megatron-Bridge, torchtitan and MaxText",
+    kState,
+    {},
+    {}};
 
 constexpr OtherTool kRecipe{"overrides of a Megatron-Bridge recipe, which decides the layout that they leave out",
                             kState,
@@ -91,9 +98,12 @@ const OtherTool* other_tool(const LaunchSource& source) {
     for (const auto& [module, tool] : kPrograms)
       if (imports(source.text, module)) return &tool;
   if (is_shell(source) || source.path.ends_with(".py") || is_verl_fsdp(source)) return nullptr;
-  if (stands(source.text, "^work_group:") && stands(source.text, "^modules:") &&
-      !stands(source.text, "framework: megatron\n") && !stands(source.text, "framework: torchtitan"))
-    return &kPrimus;
+  if (is_olmo_core(source)) return nullptr;
+  if (stands(source.text, "^work_group:") && stands(source.text, "^modules:"))
+    return stands(source.text, "framework: megatron\n") || is_primus_torchtitan(source) || is_primus_maxtext(source) ||
+                   is_primus_bridge(source)
+               ? nullptr
+               : &kPrimus;
   if (hugging_face::kind_of(source) == hugging_face::Kind::Torchtune) return nullptr;  // a training of torchtune's
   if (matches(kRecipe, source.text) && source.text.find("tensor_model_parallel_size") == std::string::npos)
     return &kRecipe;

@@ -1,12 +1,15 @@
-// Primus's experiments: a YAML file under `modules.pre_trainer` that names a model's file and a module's defaults.
-// Those of its torchtitan back end are read here, those of Megatron-LM's in megatron_yaml.cpp. Keys: Primus main,
-// primus/configs. Tested by tests/launch/native_test.cpp.
+// Primus's experiments: a YAML file under `modules.pre_trainer` or `modules.post_trainer` that names a model's file and
+// a module's defaults. Those of its back ends torchtitan, MaxText and Megatron-Bridge are read here, those of
+// Megatron-LM's in megatron_yaml.cpp. Keys: Primus main, primus/configs. Tested by tests/launch/native_test.cpp.
 #include "cli/launch/primus.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 
+#include "cli/launch/maxtext.hpp"
+#include "cli/launch/recipes.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "cli/launch/torchtitan_keys.hpp"
 #include "presets/suggest.hpp"
@@ -24,7 +27,7 @@ namespace primus {
 namespace {
 
 constexpr int kDeepest = 8;
-constexpr std::string_view kTrainer = "modules.pre_trainer.";
+constexpr std::string_view kTrainers[] = {"modules.pre_trainer.", "modules.post_trainer."};
 
 Error missing(const std::string& where, const std::string& name) {
   return {"missing_file",
@@ -69,7 +72,9 @@ std::string with_defaults(std::string text) {
 }  // namespace
 
 Result<Experiment> experiment_of(const LaunchSource& source, const DialectKeys& keys, std::string_view backend) {
-  const DialectKeys own = keys_under(keys, kTrainer);
+  DialectKeys own;
+  for (const std::string_view trainer : kTrainers)
+    if (own.empty()) own = keys_under(keys, trainer);
   Experiment out;
   out.overrides = out.keys = keys_under(own, "overrides.");
   for (const auto& [key, kind] : {std::pair{"model", "models"}, std::pair{"config", "modules"}}) {
@@ -93,11 +98,94 @@ LaunchFacts with_gpu(LaunchFacts facts, const LaunchSource& source) {
   return facts;
 }
 
+namespace {
+
+/// An experiment of one back end: `framework:` says which, and a longer name is another's.
+bool is_of(const LaunchSource& source, std::string_view backend) {
+  const std::string& text = source.text;
+  if (is_shell(source) || text.find("modules:") == std::string::npos ||
+      (text.find("pre_trainer:") == std::string::npos && text.find("post_trainer:") == std::string::npos))
+    return false;
+  const std::string key = fmt::format("framework: {}", backend);
+  const std::size_t at = text.find(key);
+  return at != std::string::npos &&
+         (at + key.size() == text.size() || std::isspace(static_cast<unsigned char>(text[at + key.size()])) != 0);
+}
+
+/// The keys that the experiment itself states, and of which nothing was used.
+void name_unread(const Experiment& experiment, const LaunchSource& source, LaunchJob& job,
+                 bool (*known)(std::string_view)) {
+  std::string open;
+  for (const auto& [key, value] : experiment.overrides) {
+    const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
+    const bool off = word == "false" || word == "null" || word == "none" || word == "0" || word.empty();
+    if (!known(key) && !off && key.find("sink_level") == std::string::npos)
+      open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+  }
+  if (!open.empty())
+    unused(job, "not_used", fmt::format("{}: what these keys of Primus's change is not known: {}", source.path, open));
+}
+
+/// Megatron-Bridge's key for what Primus writes without its section.
+std::string bridge_key(std::string_view key) {
+  if (key == "precision_config") return "mixed_precision";
+  if (key == "seq_length") return "model.seq_length";
+  if (key == "peft") return "peft";
+  for (const DialectKey& row : bridge_dialect().keys)
+    if (row.key.size() > key.size() && row.key.ends_with(key) && row.key[row.key.size() - key.size() - 1] == '.')
+      return std::string(row.key);
+  return "";
+}
+
+bool is_bridge_key(std::string_view key) {
+  constexpr std::string_view kOthers[] = {"iters", "interval", "lr",        "wandb",      "tensorboard", "path",
+                                          "dir",   "log",      "sink",      "checkpoint", "seed",        "profil",
+                                          "name",  "data",     "tokenizer", "save",       "eval"};
+  return !bridge_key(key).empty() || std::any_of(std::begin(kOthers), std::end(kOthers), [&](std::string_view part) {
+    return key.find(part) != std::string_view::npos;
+  });
+}
+
+}  // namespace
 }  // namespace primus
 
-bool is_primus_torchtitan(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return !is_shell(source) && has("pre_trainer:") && has("framework: torchtitan") && has("modules:");
+bool is_primus_torchtitan(const LaunchSource& source) { return primus::is_of(source, "torchtitan"); }
+bool is_primus_maxtext(const LaunchSource& source) { return primus::is_of(source, "maxtext"); }
+bool is_primus_bridge(const LaunchSource& source) { return primus::is_of(source, "megatron_bridge"); }
+
+Result<LaunchJob> read_primus_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const LaunchSource& source = files.front();
+  const Result<DialectKeys> keys = keys_of_yaml(source);
+  if (!keys) return fail(keys.error());
+  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "maxtext");
+  if (!experiment) return fail(experiment.error());
+  experiment->keys.insert(experiment->defaults.begin(), experiment->defaults.end());
+  Settings settings = settings_of_keys(experiment->keys);
+  return maxtext::job_of(settings, "primus-maxtext", primus::with_gpu(facts, source));
+}
+
+/// A recipe of Megatron-Bridge's, which the model's file names, and what the experiment lays over it.
+Result<LaunchJob> read_primus_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const LaunchSource& source = files.front();
+  const Result<DialectKeys> keys = keys_of_yaml(source);
+  if (!keys) return fail(keys.error());
+  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "megatron_bridge");
+  if (!experiment) return fail(experiment.error());
+  const auto flavor = experiment->keys.find("flavor");
+  recipes::Named recipe{"a recipe that no file names", source.path};
+  if (flavor != experiment->keys.end() && !flavor->second.values.empty())
+    recipe = {flavor->second.values.front(), flavor->second.where};
+  DialectKeys bridge;
+  for (const auto& [key, value] : experiment->keys) {
+    const std::string to = primus::bridge_key(key);
+    const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
+    if (!to.empty() && word != "null" && (to != "peft" || word != "none")) bridge.emplace(to, value);
+  }
+  Result<LaunchJob> job = recipes::job_of(bridge_dialect(), bridge, recipe, primus::with_gpu(facts, source));
+  if (!job) return job;
+  job->format = "primus-bridge";
+  primus::name_unread(*experiment, source, *job, primus::is_bridge_key);
+  return job;
 }
 
 Result<LaunchJob> read_primus_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -110,17 +198,9 @@ Result<LaunchJob> read_primus_torchtitan(std::span<const LaunchSource> files, co
   Settings settings = settings_of_keys(experiment->keys);
   Result<LaunchJob> job = torchtitan::job_of(settings, "primus-torchtitan", primus::with_gpu(facts, source));
   if (!job) return job;
-  std::string open;
-  for (const auto& [key, value] : experiment->overrides) {
-    const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
-    const bool off = word == "false" || word == "null" || word == "0" || word.empty();
-    const bool known =
-        std::find(std::begin(torchtitan::kKeys), std::end(torchtitan::kKeys), key) != std::end(torchtitan::kKeys);
-    if (!known && !off && key.find("sink_level") == std::string::npos)
-      open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
-  }
-  if (!open.empty())
-    unused(*job, "not_used", fmt::format("{}: what these keys of Primus's change is not known: {}", source.path, open));
+  primus::name_unread(*experiment, source, *job, [](std::string_view key) {
+    return std::find(std::begin(torchtitan::kKeys), std::end(torchtitan::kKeys), key) != std::end(torchtitan::kKeys);
+  });
   return job;
 }
 

@@ -40,7 +40,8 @@ constexpr Renamed kTorchtune[] = {
     {"fsdp_reshard_after_forward", "acc.fsdp_config.fsdp_reshard_after_forward"},
 };
 
-/// OpenRLHF's supervised, preference and reward trainers: the flags of 0.8 and, with dots, those of its main branch.
+/// OpenRLHF's supervised, preference, reward and PPO trainers: the flags of 0.8 and, with dots, those of its main
+/// branch.
 constexpr Renamed kOpenRlhf[] = {
     {"pretrain", "args.model_name_or_path"},
     {"model.model_name_or_path", "args.model_name_or_path"},
@@ -60,6 +61,10 @@ constexpr Renamed kOpenRlhf[] = {
     {"target_modules", "args.lora_target"},
     {"ds.lora.load_in_4bit", "args.load_in_4bit"},
     {"load_in_4bit", "args.load_in_4bit"},
+    {"actor.model_name_or_path", "args.model_name_or_path"},
+    {"actor.gradient_checkpointing_enable", "args.gradient_checkpointing"},
+    {"train.dynamic_batch_enable", "args.batching_strategy"},
+    {"use_dynamic_batch", "args.batching_strategy"},
 };
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
@@ -90,6 +95,7 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
   bool fsdp = false;
   for (const Setting& setting : keys.all()) {
     const std::string_view key = setting.key;
+    if (key.starts_with("pretraining_dataset")) set(all, "args.stage", "pt", setting);
     if (key.starts_with(kFsdp)) {
       const std::string_view field = key.substr(kFsdp.size());
       set(all, fmt::format("acc.fsdp_config.{}{}", field.starts_with("fsdp_") ? "" : "fsdp_", field), setting);
@@ -108,20 +114,39 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
 std::string_view open_rlhf_stage(const ShellCommand& command) {
   constexpr std::string_view kProgram = "openrlhf.cli.train_";
   for (const ShellWord& word : command.words)
-    for (const std::string_view stage : {"sft", "dpo", "kto", "rm"})
-      if (word.text == std::string(kProgram) + std::string(stage)) return stage;
+    for (const std::string_view stage : {"sft", "dpo", "kto", "rm", "ppo_ray", "ppo"})
+      if (word.text == std::string(kProgram) + std::string(stage)) return stage.substr(0, 3);
   return {};
+}
+
+/// PPO's sequence is a prompt with its answer, and its actor has GPUs of its own.
+void take_actor(const Settings& flags, Settings& all) {
+  std::int64_t prompt = 0, answer = 0, nodes = 0, each = 0;
+  Setting length, ranks;
+  for (const Setting& setting : flags.all()) {
+    const std::int64_t number = to_integer(setting.value).value_or(0);
+    if (number < 1 || number > 1 << 20) continue;
+    const std::string_view key = setting.key;
+    if (key == "prompt_max_len") prompt = number, length = setting;
+    if (key == "generate_max_len") answer = number;
+    if (key == "actor_num_nodes" || key == "actor.num_nodes") nodes = number, ranks = setting;
+    if (key == "actor_num_gpus_per_node" || key == "actor.num_gpus_per_node") each = number;
+  }
+  if (prompt > 0 && answer > 0) set(all, "args.max_length", fmt::format("{}", prompt + answer), length);
+  if (nodes > 0 && each > 0) set(all, "acc.num_processes", fmt::format("{}", nodes * each), ranks);
 }
 
 /// The flags of an OpenRLHF trainer: it makes DeepSpeed's configuration of them.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all) {
   bool sharded = false, typed = false, dotted = false;
+  if (stage == "ppo") take_actor(flags, all);
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
     const std::string to = renamed(kOpenRlhf, key), word = lowered(setting.value);
     dotted |= key.find('.') != std::string_view::npos;
     sharded |= to == "ds.zero_optimization.stage";
     if (to == "args.lora_rank" && word != "0") set(all, "args.finetuning_type", "lora", setting);
+    if (key == "prompt_max_len" || key == "generate_max_len") continue;
     if (key == "param_dtype" || key == "ds.param_dtype" || key == "bf16") {
       set(all, word == "fp16" ? "ds.fp16.enabled" : "ds.bf16.enabled", "true", setting);
       typed = true;
@@ -168,6 +193,11 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
       Setting modules = setting;
       if (ffn) modules.items.emplace_back("mlp");
       set(all, "args.lora_target", modules);
+    } else if (key == "model.apply_lora_to_mlp") {
+      continue;  // stands with the modules of attention
+    } else if (key == "data_parallel_shard_dim") {
+      if (to_integer(setting.value).value_or(0) > 0)  // -1: all that the other degrees leave
+        set(all, "acc.parallelism_config.parallelism_config_dp_shard_size", setting);
     } else if (key.starts_with("quantizer.")) {
       set(all, "args.quantizer", setting);
     } else if (key == "loss._component_" && has(lowered(setting.value), "dpo")) {

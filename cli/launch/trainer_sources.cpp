@@ -149,6 +149,8 @@ Setting flag_at(const ShellCommand& command, std::size_t& i, const std::string& 
     setting.key.resize(equals);
   } else {
     std::vector<std::string> values;
+    if (i + 1 < command.words.size() && !command.words[i + 1].text.starts_with("--"))
+      setting.place.line = command.words[i + 1].line;  // where it was assigned, not its use
     while (i + 1 < command.words.size() && !command.words[i + 1].text.starts_with("--"))
       values.push_back(command.words[++i].text);
     if (!values.empty()) setting.value = values.front();
@@ -253,8 +255,7 @@ Kind kind_of(const LaunchSource& source) {
   if (start == std::string::npos) return Kind::None;
   if (is_shell(source)) {
     const bool flags = has(text, "--per_device_train_batch_size") || has(text, "--per-device-train-batch-size");
-    const bool rlhf = has(text, "openrlhf.cli.train_sft") || has(text, "openrlhf.cli.train_dpo") ||
-                      has(text, "openrlhf.cli.train_rm") || has(text, "openrlhf.cli.train_kto");
+    const bool rlhf = has(text, "openrlhf.cli.train_");
     return flags || rlhf || has(text, "swift sft") || has(text, "swift pt") || has(text, "swift/cli/sft.py")
                ? Kind::Script
                : Kind::None;

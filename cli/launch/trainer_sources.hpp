@@ -25,7 +25,7 @@ void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings
 
 void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
 void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all);
-/// `sft`, `dpo`, `kto`, `rm` of a command that starts one of OpenRLHF's trainers; empty: it starts none.
+/// `sft`, `dpo`, `kto`, `rm`, `ppo` of a command that starts one of OpenRLHF's trainers; empty: it starts none.
 [[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
 /// Its flags, without the dashes; `start` is where the command stands.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);

@@ -185,6 +185,111 @@ TEST_CASE("an experiment of Primus's on torchtitan lies over the files that it n
   CHECK(job->model->name == "llama3-8b");
 }
 
+TEST_CASE("experiments of Primus's on MaxText and on Megatron-Bridge") {
+  const Files files;
+  for (const char* folder : {"models/maxtext", "modules/maxtext", "models/megatron_bridge", "modules/megatron_bridge"})
+    std::filesystem::create_directories(files.folder.at("primus/configs/" + std::string(folder)));
+  files.folder.write("primus/configs/models/maxtext/llama3_8B.yaml", "model_name: \"llama3-8b\"\n");
+  files.folder.write("primus/configs/modules/maxtext/pre_trainer.yaml",
+                     "hardware: \"gpu\"\nremat_policy: 'minimal'\ndtype: \"bfloat16\"\n");
+  const auto read = [&](const std::string& text) {
+    const Result<LaunchJob> job = files.read("exp.yaml", text, on(16));
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *job;
+  };
+  const LaunchJob jax = read(
+      "work_group: x\nmodules:\n  pre_trainer:\n    framework: maxtext\n    config: pre_trainer.yaml\n"
+      "    model: llama3_8B.yaml\n    overrides:\n      dcn_data_parallelism: -1\n"
+      "      ici_fsdp_parallelism: 8\n      remat_policy: \"full\"\n      max_target_length: 4096\n"
+      "      per_device_batch_size: 2\n");
+  CHECK(jax.format == "primus-maxtext");
+  REQUIRE(jax.model);
+  CHECK(jax.model->name == "llama3-8b");
+  CHECK(jax.training->seq == 4096);
+  CHECK(jax.training->global_batch == 32);
+  CHECK(jax.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(jax.fixed.shard == 8);
+  files.folder.write("primus/configs/models/megatron_bridge/qwen3_32b.yaml",
+                     "recipe: qwen.qwen3\nflavor: qwen3_32b_finetune_config\n");
+  files.folder.write("primus/configs/modules/megatron_bridge/sft_trainer.yaml", "trainable: true\n");
+  const LaunchJob bridge = read(
+      "work_group: x\nmodules:\n  post_trainer:\n    framework: megatron_bridge\n    config: sft_trainer.yaml\n"
+      "    model: qwen3_32b.yaml\n    overrides:\n      tensor_model_parallel_size: 2\n"
+      "      context_parallel_size: 1\n      peft: \"none\"\n      train_iters: 200\n"
+      "      global_batch_size: 8\n      micro_batch_size: 1\n      seq_length: 8192\n"
+      "      recompute_granularity: full\n      recompute_method: uniform\n      recompute_num_layers: 1\n"
+      "      precision_config: bf16_mixed\n      turbo_things: 3\n");
+  CHECK(bridge.format == "primus-bridge");
+  REQUIRE(bridge.model);
+  CHECK(bridge.model->name == "qwen3-32b");
+  CHECK(bridge.fixed.tp == 2);
+  CHECK(bridge.training->seq == 8192);
+  CHECK(bridge.training->global_batch == 8);
+  CHECK(bridge.training->task != Task::Lora);
+  CHECK(bridge.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(guesses(bridge, "pp"));
+  CHECK(names(bridge.unused, "turbo_things"));
+}
+
+TEST_CASE("AWS's FSDP example states its model in flags") {
+  const std::string text =
+      "#!/bin/bash\n#SBATCH --nodes=4\nGPUS=8\nARGS=(\n  --max_context_width=8192\n  --num_key_value_heads=8\n"
+      "  --intermediate_size=14336\n  --hidden_width=4096\n  --num_layers=32\n  --num_heads=32\n"
+      "  --model_type=llama_v3\n  --train_batch_size=2\n  --checkpoint_freq=50\n  --sharding_strategy=full\n"
+      "  --offload_activations=1\n)\nsrun torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc_per_node=$GPUS "
+      "../src/train.py \"${ARGS[@]}\"\n";
+  const LaunchJob job = job_of("llama.sbatch", text);
+  CHECK(job.format == "aws-fsdp");
+  CHECK(job.gpus == 32);
+  CHECK(job.fixed.zero == 3);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.training->global_batch == 64);
+  CHECK(job.training->seq == 8192);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(names(job.unused, "activations that go to the host"));
+  REQUIRE(job.model);
+  const std::int64_t layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096;
+  CHECK(model_parameters(*job.model).total == 32 * layer + 2LL * 50432 * 4096 + 4096);
+}
+
+TEST_CASE("OLMo-core's saved configuration counts batches in tokens") {
+  const std::string text =
+      "{\"_CLASS_\": \"olmo_core.internal.experiment.ExperimentConfig\", \"run_name\": \"x\",\n"
+      " \"launch\": {\"num_nodes\": 4, \"num_gpus\": 8},\n"
+      " \"model\": {\"d_model\": 1024, \"vocab_size\": 50304, \"n_layers\": 8, \"block\": {\n"
+      "   \"sequence_mixer\": {\"n_heads\": 16, \"n_kv_heads\": 4, \"bias\": false, \"rope\": {\"theta\": 500000},\n"
+      "     \"qk_norm\": {\"name\": \"rms\"}},\n"
+      "   \"feed_forward\": {\"hidden_size\": 4096, \"bias\": false}, \"name\": \"reordered_norm\"}},\n"
+      " \"data_loader\": {\"global_batch_size\": 524288},\n"
+      " \"train_module\": {\"rank_microbatch_size\": 8192, \"max_sequence_length\": 4096,\n"
+      "   \"optim\": {\"_CLASS_\": \"olmo_core.optim.adamw.SkipStepAdamWConfig\", \"lr\": 0.0003},\n"
+      "   \"dp_config\": {\"name\": \"hsdp\", \"param_dtype\": \"bfloat16\", \"reduce_dtype\": \"float32\"},\n"
+      "   \"cp_config\": null, \"ac_config\": {\"mode\": \"full\"}}}\n";
+  const LaunchJob job = job_of("config.json", text);
+  CHECK(job.format == "olmo-core");
+  CHECK(job.gpus == 32);
+  CHECK(job.training->seq == 4096);
+  CHECK(job.training->global_batch == 128);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.fixed.zero == 3);
+  CHECK(job.fixed.shard == 8);  // a replica a node
+  CHECK(job.fixed.cp == 1);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(job.training->precision == Precision::Bf16);
+  REQUIRE(job.model);
+  // A layer: queries and output 1024^2 each, keys and values 1024 x 256 each, three 1024 x 4096, norms of the layer
+  // and of all queries and keys.
+  const std::int64_t layer = 2 * 1024 * 1024 + 2 * 1024 * 256 + 3 * 1024 * 4096 + 2 * 1024 + 1024 + 256;
+  CHECK(model_parameters(*job.model).total == 8 * layer + 2 * 50304 * 1024 + 1024);
+  const LaunchJob ring = job_of(
+      "config.json", replaced(text, "\"cp_config\": null", "\"cp_config\": {\"degree\": 2, \"ring\": {\"x\": 1}}"));
+  CHECK(ring.fixed.cp == 2);
+  CHECK(ring.fixed.cp_kind == CpKind::Ring);
+  CHECK(names(job_of("config.json", replaced(text, "\"mode\": \"full\"", "\"mode\": \"budget\"")).unused, "budget"));
+  CHECK(error_of("config.json", replaced(text, "524288", "524289")) != "");
+  CHECK_FALSE(job_of("config.json", replaced(text, "\"bias\": false, \"rope\"", "\"bias\": true, \"rope\"")).model);
+}
+
 TEST_CASE("a recipe's overrides count, and what it decides itself is named as a guess") {
   const std::string nemo =
       "#!/bin/bash\nnemo llm pretrain --factory llama3_70b trainer.num_nodes=2 trainer.devices=8 "

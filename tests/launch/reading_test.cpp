@@ -268,8 +268,9 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
       {"tune.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\nbatch_size: 2\n"},
       {"foundry.yaml", "max_duration: 1ba\ndevice_train_microbatch_size: 2\ntrain_loader:\n  name: text\n"},
       {"primus.yaml",
-       "work_group: x\nmodules:\n  pre_trainer:\n    framework: maxtext\n    overrides:\n"
-       "      per_device_batch_size: 2\n"}};
+       "work_group: x\nmodules:\n  pre_trainer:\n    framework: nemo_automodel\n    overrides:\n"
+       "      local_batch_size: 2\n"},
+      {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"}};
   for (const auto& file : files) {
     const auto& name = file.first;
     const auto& text = file.second;
