@@ -62,20 +62,6 @@ std::vector<std::string> words_of(const std::vector<DialectSetting>& settings) {
   return out;
 }
 
-/// What of the options a tool that starts its own processes has no place for; `also` is a launcher that it takes.
-Errors beyond_itself(const Dialect& dialect, const EmitOptions& options, std::string_view also = "") {
-  const auto error = [&](std::string_view flag, const std::string& word) {
-    return Error{"not_expressible",
-                 fmt::format("{} starts its own processes; `{} {}` does not go with it", dialect.format, flag, word),
-                 {},
-                 {fmt::format("leave `{}` out", flag)}};
-  };
-  Errors errors;
-  if (!options.launcher.empty() && options.launcher != also) errors.push_back(error("--launcher", options.launcher));
-  if (options.site) errors.push_back(error("--site", options.site->file));
-  return errors;
-}
-
 struct NodeText {
   int nodes;
   int gpus;
@@ -222,7 +208,7 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
 }
 
 Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& options) {
-  if (Errors errors = beyond_itself(verl_dialect(), options); !errors.empty()) return fail(std::move(errors));
+  if (Errors errors = beyond_itself(verl_dialect().format, options); !errors.empty()) return fail(std::move(errors));
   Result<std::vector<DialectSetting>> settings = dialect_settings(verl_dialect(), plan, options);
   if (!settings) return fail(settings.error());
   add_verl_batches(plan, *settings);
@@ -253,7 +239,7 @@ Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFac
 }
 
 Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOptions& options) {
-  if (Errors errors = beyond_itself(nemo_rl_dialect(), options); !errors.empty()) return fail(std::move(errors));
+  if (Errors errors = beyond_itself(nemo_rl_dialect().format, options); !errors.empty()) return fail(std::move(errors));
   const Layout& layout = plan.best.layout;
   const Recompute& recompute = layout.recompute;
   if (recompute.kind == RecomputeKind::Full && (recompute.layers > 0 || recompute.uniform > 1))
@@ -306,7 +292,7 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
 }
 
 Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions& options) {
-  if (Errors errors = beyond_itself(swift_dialect(), options, "torchrun"); !errors.empty())
+  if (Errors errors = beyond_itself(swift_dialect().format, options, "torchrun"); !errors.empty())
     return fail(std::move(errors));
   const Result<std::vector<DialectSetting>> settings = dialect_settings(swift_dialect(), plan, options);
   if (!settings) return fail(settings.error());
@@ -341,7 +327,7 @@ Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFa
 }
 
 Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const EmitOptions& options) {
-  if (Errors errors = beyond_itself(llama_factory_dialect(), options, "torchrun"); !errors.empty())
+  if (Errors errors = beyond_itself(llama_factory_dialect().format, options, "torchrun"); !errors.empty())
     return fail(std::move(errors));
   const Layout& layout = plan.best.layout;
   if (plan.problem.gpus % (layout.tp * layout.pp * layout.cp * layout.ep) != 0)

@@ -26,6 +26,10 @@ constexpr LaunchFormat kFormats[] = {
      is_megatron_yaml, read_megatron_yaml},
     {"primus-torchtitan", "Primus's experiments on torchtitan", Framework::Torchtitan, nullptr, is_primus_torchtitan,
      read_primus_torchtitan},
+    {"primus-maxtext", "Primus's experiments on MaxText", Framework::Maxtext, nullptr, is_primus_maxtext,
+     read_primus_maxtext},
+    {"primus-bridge", "Primus's experiments on Megatron-Bridge", Framework::Megatron, nullptr, is_primus_bridge,
+     read_primus_bridge},
     {"gpt-neox", "GPT-NeoX: its YAML file", Framework::Megatron, nullptr, is_gpt_neox, read_gpt_neox},
     {"nemo", "NeMo's first generation: its YAML file", Framework::Megatron, nullptr, is_nemo, read_nemo},
     {"bridge-performance", "Megatron-Bridge's performance scripts: a recipe and flags over it", Framework::Megatron,
@@ -50,9 +54,16 @@ constexpr LaunchFormat kFormats[] = {
      is_deepspeed, read_deepspeed},
     {"accelerate", "accelerate: its YAML file for FSDP2, with the Trainer's arguments", Framework::Accelerate,
      write_accelerate, is_accelerate, read_accelerate},
+    {"axolotl", "axolotl: its YAML file, FSDP2 or plain replication", Framework::Accelerate, write_axolotl, nullptr,
+     nullptr},
+    {"torchtune", "torchtune: the YAML file of a recipe", Framework::Accelerate, write_torchtune, nullptr, nullptr,
+     hugging_face::train_as_torchtune},
     {"nanotron", "nanotron: its YAML file", Framework::Any, nullptr, is_nanotron, read_nanotron},
     {"litgpt", "litgpt: its YAML file", Framework::Any, nullptr, is_litgpt, read_litgpt},
     {"olmo", "OLMo before OLMo-core: its YAML file", Framework::Any, nullptr, is_olmo, read_olmo},
+    {"aws-fsdp", "AWS's FSDP example: the flags of its train.py", Framework::Any, nullptr, is_aws_fsdp, read_aws_fsdp},
+    {"olmo-core", "OLMo-core: the configuration that a run saves", Framework::Any, nullptr, is_olmo_core,
+     read_olmo_core},
     {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
 };
 
@@ -65,6 +76,11 @@ std::vector<std::string> emit_words() {
   for (const LaunchFormat& format : launch_formats())
     if (format.write != nullptr) words.emplace_back(format.name);
   return words;
+}
+
+void settle_training(std::string_view name, Training& training) {
+  for (const LaunchFormat& format : launch_formats())
+    if (format.name == name && format.trains != nullptr) format.trains(training);
 }
 
 std::optional<Framework> framework_of_format(std::string_view name) {

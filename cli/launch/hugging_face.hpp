@@ -14,6 +14,8 @@ namespace plan {
 
 [[nodiscard]] Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOptions& options);
 [[nodiscard]] Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtune(const Plan& plan, const EmitOptions& options);
 [[nodiscard]] Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_deepspeed(const LaunchSource& source);
@@ -26,6 +28,9 @@ enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Factory, S
 /// The settings of all files and of those that they name, with `ds.`, `acc.` or `args.` before each key; `tool` names
 /// whose arguments they are.
 [[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
+
+/// torchtune keeps weights, gradients and states in the one format of `dtype`.
+void train_as_torchtune(Training& training);
 
 /// What a trainer around the Trainer depends on.
 struct TrainerChoice {

@@ -253,6 +253,19 @@ std::string job_name(const Plan& plan, const EmitOptions& options) {
   return out.empty() ? "plan" : out;
 }
 
+Errors beyond_itself(std::string_view format, const EmitOptions& options, std::string_view also) {
+  const auto error = [&](std::string_view flag, const std::string& word) {
+    return Error{"not_expressible",
+                 fmt::format("{} starts its own processes; `{} {}` does not go with it", format, flag, word),
+                 {},
+                 {fmt::format("leave `{}` out", flag)}};
+  };
+  Errors errors;
+  if (!options.launcher.empty() && options.launcher != also) errors.push_back(error("--launcher", options.launcher));
+  if (options.site) errors.push_back(error("--site", options.site->file));
+  return errors;
+}
+
 Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, const Plan& plan,
                                                const EmitOptions& options) {
   const Nodes nodes = nodes_of(plan);

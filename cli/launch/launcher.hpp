@@ -30,6 +30,9 @@ struct LaunchCommand {
 [[nodiscard]] Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, const Plan& plan,
                                                              const EmitOptions& options);
 
+/// What of the options a tool that starts its own processes has no place for; `also` is a launcher that it takes.
+[[nodiscard]] Errors beyond_itself(std::string_view format, const EmitOptions& options, std::string_view also = "");
+
 /// `text` as one word of a POSIX shell.
 [[nodiscard]] std::string shell_quoted(std::string_view text);
 /// `text` in double quotes as YAML, TOML, JSON and Python read it, whatever it holds.

@@ -116,7 +116,7 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   const bool arguments = settings.has_section("args.");
   if (lowered(settings.text("args.pure_bf16").value_or("")) == "true")
     return builder.precision(Precision::Bf16, "args.pure_bf16");
-  for (const std::string_view key : {"acc.mixed_precision", "args.mixed_precision", "args.swift_dtype"}) {
+  for (const std::string_view key : {"args.mixed_precision", "acc.mixed_precision", "args.swift_dtype"}) {
     const std::string word = lowered(settings.text(key).value_or(""));
     if (word == "bf16" || word == "bfloat16") return builder.precision(Precision::Bf16, key);
     if (word == "fp16" || word == "float16") return builder.precision(Precision::Fp16, key);
@@ -132,8 +132,7 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
     if (const std::string word = lowered(settings.text(key).value_or("")); word == "bfloat16" || word == "bf16") {
       if (tool_of(settings).pure) {
-        Training& training = builder.training;
-        training.grad_bytes = 2, training.master_bytes = 0, training.moment1_bytes = training.moment2_bytes = 2;
+        train_as_torchtune(builder.training);
       } else {
         builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
       }

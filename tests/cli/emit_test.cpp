@@ -43,7 +43,8 @@ bool round_trip(const std::string& format, const std::string& launcher, const As
     // Status 1: the framework has no such layout, or it does not fit; else a dialect that lacks a key.
     CHECK_MESSAGE((first.status == 1 || first.err.find("no layout uses all") != std::string::npos ||
                    first.err.find("has no key for") != std::string::npos ||
-                   first.err.find("is started by Slurm here") != std::string::npos),
+                   first.err.find("is started by Slurm here") != std::string::npos ||
+                   first.err.find("trains no model from nothing") != std::string::npos),
                   first.err);
     return false;
   }
@@ -76,7 +77,8 @@ TEST_CASE("every format, every launcher: emit, read, emit gives the same files")
         CAPTURE(std::string(asked.layout));
         of_format += round_trip(format, launcher, asked) ? 1 : 0;
       }
-    CHECK_MESSAGE(of_format >= (format == "maxtext" ? 2 : static_cast<int>(launcher_words().size())), format);
+    const int least = format == "maxtext" ? 2 : format == "torchtune" ? 0 : static_cast<int>(launcher_words().size());
+    CHECK_MESSAGE(of_format >= least, format);
     written += of_format;
   }
   MESSAGE(written << " sets of files");

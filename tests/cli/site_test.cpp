@@ -291,7 +291,7 @@ TEST_CASE("a site file is refused by the word that is wrong") {
     CHECK_FALSE(fs::exists("run"));
   }
   folder.write("site.yaml", "work_dir: /w\n");
-  for (const char* framework : {"verl", "nemo-rl", "ms-swift", "llama-factory"}) {
+  for (const char* framework : {"verl", "nemo-rl", "ms-swift", "llama-factory", "axolotl"}) {
     const Ran ran = emit(framework, "");
     CHECK(ran.status == 2);
     CHECK_MESSAGE(ran.err.find("--site") != std::string::npos, ran.err);
