@@ -19,7 +19,7 @@ constexpr std::string_view kSp = "acc.parallelism_config.parallelism_config_sp_s
 constexpr std::string_view kCpStrategy = "acc.parallelism_config.parallelism_config_cp_comm_strategy";
 constexpr std::string_view kReshard = "acc.fsdp_config.fsdp_reshard_after_forward";
 constexpr std::string_view kStrategy = "acc.fsdp_config.fsdp_sharding_strategy";
-constexpr std::string_view kProcesses = "acc.num_processes";
+constexpr std::string_view kProcesses = "acc.num_processes", kProcessesFlag = "args.num_processes";
 
 /// Names that accelerate reads: the top of the file (an unknown one stops it) and its sections (an unknown one does
 /// nothing).
@@ -101,9 +101,10 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   d.shard = builder.degree(kShard, 1);
   if (!builder.plausible({d.tp, d.cp, d.replicate, d.shard})) return {};
   builder.launcher(facts);
-  if (const int processes = builder.degree(kProcesses, 0); processes > 0 && facts.total == 0) {
+  const std::string_view key = settings.states(kProcessesFlag) ? kProcessesFlag : kProcesses;  // flags win
+  if (const int processes = builder.degree(key, 0); processes > 0 && facts.total == 0) {
     builder.job.gpus = processes;
-    builder.origin("gpus", fmt::format("{}", processes), kProcesses);
+    builder.origin("gpus", fmt::format("{}", processes), key);
   }
   const bool grid = settings.has_section("acc.parallelism_config.");
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;

@@ -20,11 +20,14 @@ void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, s
   args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where(keys, key), key, text)});
 }
 
-/// Adapters of `rank`, by the key that turns them on.
-void adapters(const DialectKeys& keys, std::string_view key, int rank, bool narrow, MegatronArgs& args) {
+/// Adapters, by the key that turns them on; their rank under a key of its own, or the tool's default.
+void adapters(const DialectKeys& keys, std::string_view key, std::string_view rank, int otherwise, bool narrow,
+              MegatronArgs& args) {
   args.task = narrow ? Task::Qlora : Task::Lora;
   args.task_where = where(keys, key);
-  args.lora_rank = rank;
+  const bool stated = states(keys, rank);
+  args.lora_rank = stated ? number_of(keys, rank) : otherwise;
+  args.lora_where = stated ? where(keys, rank) : "";
 }
 
 std::string word_of(const DialectKeys& keys, std::string_view key) {
@@ -42,12 +45,12 @@ bool is_on(const DialectKeys& keys, std::string_view key) {
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   for (const char* key : {"peft.dim", "peft._target_", "peft"})
     if (const std::string word = word_of(keys, key); !word.empty() && word != "none" && word != "null")
-      return adapters(keys, key, states(keys, "peft.dim") ? number_of(keys, "peft.dim") : 32, false, args);
+      return adapters(keys, key, "peft.dim", 32, false, args);
 }
 
 void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   for (const char* key : {"actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"})
-    if (states(keys, key)) adapters(keys, key, number_of(keys, key), false, args);
+    if (states(keys, key)) adapters(keys, key, key, 0, false, args);
   if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))
     unused(keys, "actor_rollout_ref.actor.use_dynamic_bsz", args,
            "micro-batches are packed by tokens: counted as sequences of full length");
@@ -72,9 +75,7 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   if (!args.has("overlap-grad-reduce")) args.given.erase("overlap-param-gather");  // one goes with the other
   if (is_on(keys, "policy.megatron_cfg.peft.enabled"))
-    adapters(keys, "policy.megatron_cfg.peft.enabled",
-             states(keys, "policy.megatron_cfg.peft.dim") ? number_of(keys, "policy.megatron_cfg.peft.dim") : 8, false,
-             args);
+    adapters(keys, "policy.megatron_cfg.peft.enabled", "policy.megatron_cfg.peft.dim", 8, false, args);
   for (const char* key : {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"})
     if (is_on(keys, key))
       unused(keys, key, args, "micro-batches are packed by tokens: counted as sequences of full length");
@@ -98,8 +99,7 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
     unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
   for (const char* key : {"tuner_type", "train_type"})
     if (word_of(keys, key).starts_with("lora"))
-      adapters(keys, key, states(keys, "lora_rank") ? number_of(keys, "lora_rank") : 8,
-               word_of(keys, "quant_bits") == "4", args);
+      adapters(keys, key, "lora_rank", 8, word_of(keys, "quant_bits") == "4", args);
   for (const char* key : {"rlhf_type", "ref_model"})
     if (const std::string word = word_of(keys, key); !word.empty())
       unused(keys, key, args, "models beside the trained one are not counted");
@@ -108,8 +108,7 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
 
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   if (word_of(keys, "finetuning_type") != "full" && word_of(keys, "finetuning_type") != "freeze")
-    adapters(keys, "finetuning_type", states(keys, "lora_rank") ? number_of(keys, "lora_rank") : 8,
-             word_of(keys, "quantization_bit") == "4", args);
+    adapters(keys, "finetuning_type", "lora_rank", 8, word_of(keys, "quantization_bit") == "4", args);
   const int steps = number_of(keys, "gradient_accumulation_steps");
   double grid = 1;  // factors are as written, so their product may be larger than any integer
   for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size",

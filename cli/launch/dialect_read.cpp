@@ -309,7 +309,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
                       gpus;
     if (facts.nodes == 0 && fits) facts.nodes = 1;
     facts.gpus_per_node = gpus;
-    facts.gpus_where = keys.find(dialect.gpus)->second.where;
+    const auto stated = keys.find(dialect.nodes);
+    facts.gpus_where = (stated != keys.end() ? stated : keys.find(dialect.gpus))->second.where;
   }
   if (const std::optional<Error> error = too_many_gpus(facts)) errors.push_back(*error), facts.nodes = 0;
   if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))

@@ -52,38 +52,51 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
     return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
                                                     [](char a, char b) { return a == b || (a == '_' && b == '-'); });
   };
+  const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    return word.text == "accelerate" || word.text.ends_with("/accelerate") ||
+           word.text.starts_with("accelerate.commands");
+  });
+  int machines = 1, processes = 0, processes_line = 0;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     std::string word = command.words[i].text, value;
+    int line = command.words[i].line;
     if (const std::size_t equals = word.find('='); equals != std::string::npos) {
       value = word.substr(equals + 1);
       word.resize(equals);
     } else if (i + 1 < command.words.size()) {
       value = command.words[i + 1].text;
+      line = command.words[i + 1].line;  // where it was assigned, not its use
     }
     const int count = number(value);
     if (count == 0) continue;
     const bool nodes = is(word, "--nnodes") || is(word, "--num-nodes");
     const bool each = is(word, "--nproc-per-node") || is(word, "--num-gpus");
+    if (starts_accelerate && is(word, "--num-machines")) machines = count;
+    if (starts_accelerate && is(word, "--num-processes")) processes = count, processes_line = line;
     if (nodes && facts.nodes == 0) facts.nodes = count;
     if (each && facts.gpus_per_node == 0) facts.gpus_per_node = count;
-    if ((nodes || each) && facts.gpus_where.empty())
-      facts.gpus_where = fmt::format("{}:{}", file, command.words[i].line);
+    if ((nodes || each) && facts.gpus_where.empty()) facts.gpus_where = fmt::format("{}:{}", file, line);
   }
+  if (processes == 0 || processes % machines != 0 || facts.gpus() > 0) return;
+  facts.nodes = machines, facts.gpus_per_node = processes / machines;  // accelerate counts those of all machines
+  facts.gpus_where = fmt::format("{}:{}", file, processes_line);
 }
 
 /// NNODES and NPROC_PER_NODE, which ms-swift and LLaMA-Factory hand to torchrun.
 void from_variables(const Script& script, const std::string& file, LaunchFacts& facts) {
+  int line = 0;  // of the last one found
   const auto value = [&](const char* name) {
     const auto found = script.exported.find(name);
-    if (found != script.exported.end()) return number(found->second.text);
+    if (found != script.exported.end()) return line = found->second.line, number(found->second.text);
     for (const ShellCommand& command : script.commands)
-      if (const auto own = command.environment.find(name); own != command.environment.end()) return number(own->second);
+      if (const auto own = command.environment.find(name); own != command.environment.end())
+        return line = command.words.front().line, number(own->second);
     return 0;
   };
   if (const int each = value("NPROC_PER_NODE"); each > 0 && facts.gpus_per_node == 0) {
     facts.gpus_per_node = each;
     if (facts.nodes == 0) facts.nodes = std::max(1, value("NNODES"));
-    if (facts.gpus_where.empty()) facts.gpus_where = file;
+    if (facts.gpus_where.empty()) facts.gpus_where = line > 0 ? fmt::format("{}:{}", file, line) : file;
   }
 }
 

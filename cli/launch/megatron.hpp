@@ -28,7 +28,8 @@ struct MegatronArgs {
   bool fork = false;               ///< not Megatron-LM's own main branch: its checks need not hold
   std::optional<Task> task{};      ///< adapters, where flags or a dialect say so
   std::string task_where{};
-  std::int64_t lora_rank = 0;      ///< 0: not stated
+  std::int64_t lora_rank = 0;      ///< 0: not known
+  std::string lora_where{};        ///< empty: the tool's default
   std::vector<int> idle_layers{};  ///< positions of layers that do nothing and are not in `num-layers`
   std::vector<Note> unused{};      ///< what changes the answer and is not modelled
 
@@ -72,7 +73,8 @@ void settle_forks(MegatronArgs& args);
 [[nodiscard]] Offload megatron_offload(const MegatronArgs& args, LaunchJob& job);
 
 /// What Megatron-LM itself would reject in these arguments, beyond what a layout's rules say (plan-launch(7) 3.1.2).
-[[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job);
+/// @param release minor number of the release that is to run them; 0: not stated
+[[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job, int release);
 
 /// A plan as Megatron-LM's arguments, or what it cannot express.
 [[nodiscard]] Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options);

@@ -290,7 +290,10 @@ void task(Builder& builder) {
   if (!job.training->adapters()) return;
   if (args.lora_rank > 0 && args.lora_rank <= 1 << 20) {
     job.training->lora.rank = args.lora_rank;
-    state(job, "lora_rank", fmt::format("{}", args.lora_rank), args.task_where);
+    if (args.lora_where.empty())
+      assume(job, "lora_rank", fmt::format("{}", args.lora_rank), "default of the tool");
+    else
+      state(job, "lora_rank", fmt::format("{}", args.lora_rank), args.lora_where);
   } else {
     assume(job, "lora_rank", fmt::format("{}", job.training->lora.rank), job.format);
     job.inputs.back().guessed = true;
@@ -374,7 +377,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   recompute(builder);
   batch(builder);
   task(builder);
-  Errors mistakes = args.fork ? Errors{} : megatron_mistakes(args, job);
+  Errors mistakes = args.fork ? Errors{} : megatron_mistakes(args, job, facts.megatron);
   builder.errors.insert(builder.errors.end(), mistakes.begin(), mistakes.end());
   if (!builder.errors.empty()) return fail(std::move(builder.errors));
   return std::move(job);

@@ -75,6 +75,7 @@ struct Mistake {
   bool (*broken)(const Args&, const Job&);
   std::string_view text;
   std::string_view help;
+  int since = 0;  ///< first release of Megatron core that rejects it, where earlier ones do not
 };
 
 constexpr Mistake kMistakes[] = {
@@ -317,7 +318,8 @@ constexpr Mistake kMistakes[] = {
      "`--save` needs `--save-interval`", ""},
     {"eval_interval", "train-iters",
      [](const Args& a, const Job&) { return !a.has("eval-interval") && a.states_environment; },
-     "`--eval-interval` is missing: Megatron-LM dies on it before the first step", "add `--eval-interval 1000`"},
+     "`--eval-interval` is missing: Megatron-LM dies on it before the first step",
+     "add `--eval-interval 1000`; up to Megatron core 0.15 that is the default: `--megatron-version 0.15`", 16},
 };
 
 bool before_blackwell(std::string_view gpu) {
@@ -346,11 +348,11 @@ void judge_connections(const Args& args, const Job& job, Errors& errors) {
 
 }  // namespace
 
-Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job) {
+Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job, int release) {
   Errors errors;
   if (!job.model) return errors;  // a recipe decides the rest
   for (const Mistake& row : kMistakes) {
-    if (!row.broken(args, job)) continue;
+    if ((release > 0 && release < row.since) || !row.broken(args, job)) continue;
     const std::string where = args.where(row.flag);
     Error error{
         std::string(row.code), where.empty() ? std::string(row.text) : fmt::format("{}: {}", where, row.text), {}, {}};

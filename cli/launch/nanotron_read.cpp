@@ -148,7 +148,9 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
 
 void read_memory(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  builder.fix("zero", &Fixed::zero, std::min(1, builder.degree("optimizer.zero_stage", 0, 0)), "optimizer.zero_stage");
+  const int stage = builder.degree("optimizer.zero_stage", 0, 0);
+  if (stage > 1) settings.refuse(*settings.get("optimizer.zero_stage"), "0 or 1: nanotron shards nothing else");
+  builder.fix("zero", &Fixed::zero, std::min(1, stage), "optimizer.zero_stage");
   builder.fix("shard", &Fixed::shard, 0, "");
   constexpr std::string_view kLayer = "parallelism.recompute_layer";
   // Before `recompute_layer` there was a granularity: FULL, or SELECTIVE, which is attention's core alone.

@@ -17,6 +17,7 @@ LaunchContext context_of(const Asked& asked, const Request& words) {
   context.arguments = script_arguments(asked.arguments);
   if (words.model) context.model = words.model->value;
   if (words.gpus) context.gpus = words.gpus->value;
+  if (words.megatron_version) context.megatron = words.megatron_version->value;
   if (words.cluster) context.gpus_per_node = words.cluster->value.gpus_per_node;
   return context;
 }
