@@ -237,4 +237,43 @@ TEST_CASE("a program of hydra's prints its configuration, and that is what is re
   CHECK(missing->notes.size() == 1);
 }
 
+TEST_CASE("a program of transformers' ends at its parser, and what that came to is read") {
+  const WorkIn here;
+  // A parser as transformers has it, in a package of our own: words over a file over defaults.
+  here.folder.write("transformers.py", "import argparse\nclass HfArgumentParser(argparse.ArgumentParser):\n  pass\n");
+  here.folder.write("train.py",
+                    "from transformers import HfArgumentParser\np = HfArgumentParser()\n"
+                    "p.add_argument('--model_name_or_path')\n"
+                    "p.add_argument('--per_device_train_batch_size', type=int, default=8)\n"
+                    "p.add_argument('--gradient_accumulation_steps', type=int, default=3)\n"
+                    "p.add_argument('--max_seq_length', type=int, default=1536)\n"
+                    "p.add_argument('--bf16', type=bool, default=True)\n"
+                    "p.parse_known_args()\nopen('trained', 'w')\nraise SystemExit('trained')\n");
+  const std::vector<std::string> command = {"torchrun",
+                                            "--nnodes=1",
+                                            "--nproc_per_node=8",
+                                            "train.py",
+                                            "--model_name_or_path",
+                                            "meta-llama/Meta-Llama-3-8B",
+                                            "--per_device_train_batch_size=2"};
+  const Result<Capture> done = capture_command(command, 30, true);
+  REQUIRE(done);
+  REQUIRE(done->calls.size() == 1);
+  CHECK(done->notes.empty());
+  CHECK_FALSE(fs::exists("trained"));
+  const Result<LaunchJob> job = read_launch_files({here.folder.write("job.json", capture_json(*done))});
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->gpus == 8);
+  CHECK(job->fixed.micro_batch == 2);
+  CHECK(job->training->global_batch == 2 * 3 * 8);
+  CHECK(job->training->seq == 1536);
+  CHECK(job->training->precision == Precision::Bf16);
+  CHECK(here.capture(command).calls.front().words.size() == command.size());
+  here.folder.write("transformers.py", "raise ImportError('none')\n");
+  const Result<Capture> missing = capture_command(command, 30, true);
+  REQUIRE(missing);
+  CHECK(missing->calls.front().words.size() == command.size());
+  CHECK(missing->notes.size() == 1);
+}
+
 }  // namespace plan
