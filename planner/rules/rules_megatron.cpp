@@ -110,8 +110,15 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        const Offload& offload = p.training.offload;
        if (l.recompute.kind == RecomputeKind::None || !offload.activations()) return true;
-       if (l.recompute.kind == RecomputeKind::Full || offload.layers > 0) return false;
-       return (offload.modules & (kOffloadExpertFc1 | kOffloadMoeActivation)) == 0 || !recomputes(l, kRecomputeMoe);
+       return l.recompute.kind != RecomputeKind::Full && offload.layers == 0;
+     }},
+    {"offload_recomputed_experts",
+     "Megatron core 0.19 and newer offload nothing inside experts that are recomputed as a whole", Level::Recompute,
+     kMegatron,
+     [](const Problem& p, const Layout& l) {
+       constexpr int kSince = 19;  // TransformerConfig.__post_init__ of core_v0.18.2 takes both
+       const bool inside = (p.training.offload.modules & (kOffloadExpertFc1 | kOffloadMoeActivation)) != 0;
+       return !inside || !recomputes(l, kRecomputeMoe) || (p.release > 0 && p.release < kSince);
      }},
     // Rules of recomputation see nothing else of a layout: this one asks for experts where Megatron asks for ep > 1.
     {"expert_overlap_recompute", "overlapping expert communication excludes recomputing whole layers or experts",
