@@ -201,7 +201,10 @@ Json layout_json(const Estimate& e) {
   const Layout& l = e.layout;
   Json json = Json::object();
   each_axis([&](const auto& axis) {
-    if (axis.key == "cp_ulysses" && l.cp_kind != CpKind::Hybrid) return;
+    if (axis.key == "cp_ulysses") {
+      json["cp_ulysses"] = l.cp_kind == CpKind::Hybrid ? l.cp_ulysses : l.cp_kind == CpKind::Ulysses ? l.cp : 1;
+      return;
+    }
     const auto& value = l.*axis.value;
     using Value = std::decay_t<decltype(value)>;
     if (axis.key == "layers")
