@@ -1,6 +1,8 @@
-// What is written is read back as the same plan, and written again as the same files: random legal plans of dense, MoE
-// and latent-attention models, fp8, uneven stages.
+// What is written is read back as the same plan, with its time and memory, and written again as the same files: random
+// legal plans of dense, MoE and latent-attention models, FSDP, prediction layers, fp8, uneven stages.
 #include <doctest/doctest.h>
+
+#include <cmath>
 
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
@@ -75,6 +77,12 @@ bool round_trip(const char* format, const Plan& plan, const EmitOptions& options
   CHECK(layout_flag(normal(complete_layout(*problem))) == layout_flag(normal(plan.best.layout)));
   const Result<Plan> again = plan_layout(*problem, complete_layout(*problem));
   REQUIRE(again);
+  constexpr double kTime = 0.001, kMemory = 0.1 * 1024 * 1024 * 1024;
+  CHECK(std::abs(again->best.step_time.value / plan.best.step_time.value - 1) < kTime);
+  REQUIRE(again->best.stages.size() == plan.best.stages.size());
+  for (std::size_t i = 0; i < plan.best.stages.size(); ++i)
+    CHECK(std::abs(static_cast<double>(again->best.stages[i].total().value - plan.best.stages[i].total().value)) <
+          kMemory);
   const Result<std::vector<LaunchFile>> twice = write_launch(format, *again, options);
   REQUIRE(twice);
   REQUIRE(twice->size() == files->size());
