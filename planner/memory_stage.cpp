@@ -188,7 +188,8 @@ double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums)
 /// Neither state nor activation, but there at every possible peak.
 double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
                                        const StageSums& sums) const {
-  double bytes = dummy_gradients(sums.kinds) + workspaces_ + loader_mask_ + graph_;
+  double bytes = workspaces_ + loader_mask_ + graph_;
+  if (sharded_by(*problem_, layout) != StateLayout::MegatronFsdp) bytes += dummy_gradients(sums.kinds);
   if (content.head || sums.moe) bytes += torch_workspaces_;
   if (sums.moe) bytes += grouped_workspaces_;
   if (content.head) bytes += ends_.head_resident;

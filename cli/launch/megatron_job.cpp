@@ -88,7 +88,6 @@ void stack(const MegatronArgs& args, Stack& stack) {
   if (args.has("moe-pad-expert-input-to-capacity"))
     stack.routing_imbalance =
         std::clamp(std::strtod(args.text("moe-expert-capacity-factor").c_str(), nullptr), 1.0, 1000.0);
-  if (args.has("use-megatron-fsdp") || args.has("use-custom-fsdp")) stack.states = StateLayout::MegatronFsdp;
   if (args.has("use-torch-fsdp2")) stack.states = StateLayout::Fsdp2;
 }
 
