@@ -1,16 +1,19 @@
+// Time of collectives over the network, and of single hops: NCCL's ring or tree, or measured curves where there are any
+// (plan-formulas(7) E, plan-measuring(7) 2.3). Tested by tests/formulas/efficiency_test.cpp.
 #include <algorithm>
 #include <cmath>
 
 #include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
+#include "formulas/scale_up.hpp"
 #include "formulas/torus.hpp"
 
 namespace plan {
 namespace {
 
-// NCCL's latencies of the LL protocol (tuning.cc 2.30.7), the one that small messages use.
-constexpr double kRingBase = 6.6e-6, kTreeBase = 6.8e-6;
-constexpr double kScaleUpHop = 0.6e-6;
+// NCCL's latencies of the LL protocol (tuning.cc 2.30.7), the one that small messages use; those inside a domain stand
+// in scale_up.hpp.
+constexpr double kTreeBase = 6.8e-6;
 constexpr double kRingNetworkHop = 2.7e-6, kTreeNetworkHop = 5e-6;
 constexpr double kRingSingleRailHop = 5e-6;  // one rank per node: NCCL takes the tree's hop
 // Published all-reduces on 4 nodes start at 69 us and 370 us where NCCL's own formula says 35 us
@@ -27,57 +30,8 @@ constexpr double kNetworkP = 0.8;        // of the same two fits: 0.79 and 0.82
 constexpr double kTreeBandwidth = 0.92;  // of the ring's, NCCL's own factor
 // Domains up to which collectives keep their bandwidth, and the least share that many more leave of it.
 constexpr double kNearDomains = 4, kLeastShare = 0.5;
-// Scale-up defaults as shares of the link rate: middle of the measured Hopper and Blackwell curves.
-constexpr double kAllReduceShare = 0.82, kGatherShare = 0.8, kAllToAllShare = 0.72, kSendShare = 0.84;
-constexpr double kSendAlpha = 8e-6;
 // One link of a torus, about a microsecond: Austin et al. 2025, How to Scale Your Model, part 3.
 constexpr double kTorusHop = 1e-6;
-
-/// Consecutive hops of a ring: twice round for an all-reduce.
-double ring_steps(Collective op, double ranks) { return op == Collective::AllReduce ? 2 * (ranks - 1) : ranks - 1; }
-
-CollectiveFit default_fit(const Gpu& gpu, Collective op, int ranks) {
-  CollectiveFit fit{.op = op, .ranks = ranks, .alpha = Seconds(kRingBase + kScaleUpHop * ring_steps(op, ranks))};
-  double share = kGatherShare;
-  if (op == Collective::AllReduce) share = kAllReduceShare;
-  if (op == Collective::AllToAll || op == Collective::SendRecv) {
-    fit.alpha = Seconds(kSendAlpha);
-    share = op == Collective::AllToAll ? kAllToAllShare : kSendShare;
-  }
-  fit.busbw = gpu.scale_up.value > 0 ? gpu.scale_up * share : BytesPerSecond(share * 16e9);
-  return fit;
-}
-
-/// Measured op that behaves like `op`: a broadcast pipelines along the same ring as an all-gather.
-Collective measured_like(Collective op) { return op == Collective::Broadcast ? Collective::AllGather : op; }
-
-/// Measured groups of one operation around `ranks`.
-struct Neighbours {
-  const CollectiveFit* below = nullptr;  ///< at most `ranks`
-  const CollectiveFit* above = nullptr;  ///< more than `ranks`
-  bool between() const { return below != nullptr && above != nullptr; }
-  double share(int ranks) const {
-    return std::log(static_cast<double>(ranks) / below->ranks) /
-           std::log(static_cast<double>(above->ranks) / below->ranks);
-  }
-};
-
-Neighbours neighbours(const Gpu& gpu, Collective op, int ranks) {
-  Neighbours near;
-  for (const CollectiveFit& fit : gpu.collectives) {
-    if (fit.op != measured_like(op)) continue;
-    if (fit.ranks <= ranks && (near.below == nullptr || fit.ranks > near.below->ranks)) near.below = &fit;
-    if (fit.ranks > ranks && (near.above == nullptr || fit.ranks < near.above->ranks)) near.above = &fit;
-  }
-  if (near.below != nullptr && near.below->ranks == ranks) near.above = nullptr;
-  return near;
-}
-
-/// Latency of the hops that a ring of `ranks` has more than one of `measured`.
-Seconds extra_hops(Collective op, int ranks, int measured) {
-  if (op == Collective::AllToAll || op == Collective::SendRecv) return Seconds(0);
-  return Seconds(kScaleUpHop * std::max(0.0, ring_steps(op, ranks) - ring_steps(op, measured)));
-}
 
 BytesPerSecond tier_rate(const Cluster& cluster, std::size_t tier) {
   const double line =
@@ -276,71 +230,7 @@ double network_time(const Cluster& cluster, Collective op, double bytes, Group g
 
 }  // namespace
 
-double wire_factor(Collective op, double ranks) {
-  switch (op) {
-    case Collective::AllReduce: return 2 * (ranks - 1) / ranks;
-    case Collective::AllGather:
-    case Collective::ReduceScatter:
-    case Collective::AllToAll: return (ranks - 1) / ranks;
-    case Collective::SendRecv:
-    case Collective::Broadcast: return 1;
-  }
-  return 1;
-}
-
 double CollectiveLaw::seconds() const { return soft_sum(alpha, transfer, p); }
-
-double soft_sum(double alpha, double transfer, double p) {
-  const double larger = std::max(alpha, transfer), smaller = std::min(alpha, transfer);
-  if (larger <= 0) return 0;
-  return larger * std::pow(1 + std::pow(smaller / larger, p), 1 / p);
-}
-
-Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks) {
-  const double law = soft_sum(fit.alpha.value, bytes * wire_factor(fit.op, ranks) / fit.busbw.value, fit.p);
-  const auto& xs = fit.log_bytes;
-  if (xs.empty()) return Seconds(law);
-  const auto x = static_cast<float>(std::log(bytes));
-  float log_ratio = x <= xs.front() ? fit.log_ratio.front() : fit.log_ratio.back();
-  if (x > xs.front() && x < xs.back()) {
-    const auto i = static_cast<std::size_t>(std::upper_bound(xs.begin(), xs.end(), x) - xs.begin());
-    const float share = (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
-    log_ratio = fit.log_ratio[i - 1] + share * (fit.log_ratio[i] - fit.log_ratio[i - 1]);
-  }
-  return Seconds(law * std::exp(static_cast<double>(log_ratio)));
-}
-
-CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks) {
-  const Neighbours near = neighbours(gpu, op, ranks);
-  const auto law = [](const CollectiveFit& f) {
-    return CollectiveFit{f.op, f.ranks, f.alpha, f.busbw, f.p, f.provenance, {}, {}};
-  };
-  if (near.below == nullptr && near.above == nullptr) return default_fit(gpu, op, ranks);
-  CollectiveFit fit = law(near.below != nullptr ? *near.below : *near.above);
-  if (near.between()) {
-    const double share = near.share(ranks);
-    fit.alpha += share * (near.above->alpha - fit.alpha);
-    fit.busbw += share * (near.above->busbw - fit.busbw);
-    fit.p += share * (near.above->p - fit.p);
-  } else {
-    fit.alpha += extra_hops(op, ranks, fit.ranks);
-  }
-  fit.op = op;
-  fit.ranks = ranks;
-  return fit;
-}
-
-Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks) {
-  const Neighbours near = neighbours(gpu, op, ranks);
-  if (near.below == nullptr && near.above == nullptr) return curve_time(default_fit(gpu, op, ranks), bytes, ranks);
-  if (near.between()) {
-    const double lower = curve_time(*near.below, bytes, near.below->ranks).value;
-    const double upper = curve_time(*near.above, bytes, near.above->ranks).value;
-    return Seconds(lower * std::pow(upper / lower, near.share(ranks)));
-  }
-  const CollectiveFit& fit = near.below != nullptr ? *near.below : *near.above;
-  return curve_time(fit, bytes, ranks) + extra_hops(op, ranks, fit.ranks);
-}
 
 Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group) {
   if (group.size <= 1 || bytes <= 0) return Seconds(0);
