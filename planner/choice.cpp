@@ -42,9 +42,6 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
 constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
 constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
 constexpr int kDraws = 400;
-/// Standard deviation of the logarithm of a term's factor. Of pairs of published layouts of one job the ratio of steps
-/// is off by 0.28 of the share of the step that the two spend on different things, counted on both sides.
-constexpr double kTermError = 0.28 * std::numbers::sqrt2;
 constexpr double kLowest = 0.05, kHighest = 0.95;
 
 using TermList = std::array<double, std::size(kTimeTerms)>;
@@ -70,6 +67,11 @@ std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>
   return all;
 }
 
+/// Standard deviation of the logarithm of a term's factor. What the ratio of two steps is off by for each share of them
+/// that they spend on different things (paired_parts) counts that share on both sides: of two terms of which one grows
+/// by what the other shrinks, each with an error of its own, it is the root of a half of a term's.
+double term_error() { return std::numbers::sqrt2 * paired_parts(0).different; }
+
 /// Factors on the terms, by draw. Polar pairs of a 64-bit generator rather than std::normal_distribution, whose
 /// numbers differ between standard libraries.
 std::vector<TermList> draw_factors() {
@@ -81,9 +83,10 @@ std::vector<TermList> draw_factors() {
       if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
     }
   };
+  const double error = term_error();
   std::vector<TermList> draws(kDraws);
   for (TermList& draw : draws)
-    for (std::size_t i = 0; i < draw.size(); ++i) draw[i] = std::exp(kTermError * normal());
+    for (std::size_t i = 0; i < draw.size(); ++i) draw[i] = std::exp(error * normal());
   return draws;
 }
 
