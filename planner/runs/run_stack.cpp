@@ -210,15 +210,13 @@ int layers_of_stage(const Problem& problem, const Layout& layout, double share) 
 
 /// Megatron-Bridge and NeMo: what their recipes switch on beyond defaults. Weights of fp8 GEMMs are stored in fp8 but
 /// with scales of blocks (training/mixed_precision.py); in bf16 the optimizer reads its gradients in place
-/// (scripts/performance/utils/overrides.py); sharded weights are Megatron's own FSDP (`use_megatron_fsdp`); DeepSeek's
-/// recipes keep moments in bf16 (recipes/deepseek).
+/// (scripts/performance/utils/overrides.py); DeepSeek's recipes keep moments in bf16 (recipes/deepseek).
 void megatron_bridge(const Run& run, Problem& problem) {
   Training& training = problem.training;
   Stack& stack = training.stack;
   if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
   if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
   stack.fp8_param_gather = is_fp8(training.precision) && training.precision != Precision::Fp8Blockwise;
-  if (!run.shard.empty()) stack.states = StateLayout::MegatronFsdp;
   training.offload.layers = static_cast<int>(number_behind(run.notes, "cpu_offloading_num_layers="));
   if (!contains(run.framework, "Bridge")) return;
   const bool latent = std::any_of(problem.model.kinds.begin(), problem.model.kinds.end(),
@@ -320,9 +318,13 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
 void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   framework_facts(run, problem, layout);
   stated_kernels(run, problem.training.stack);
+  Stack& stack = problem.training.stack;
+  // Whatever drives Megatron Core, it shards weights by its own FSDP (use_megatron_fsdp).
+  const bool core = contains(run.framework, "Megatron") || contains(run.framework, "NeMo/");
+  if (core && stack.states == StateLayout::Megatron && !run.shard.empty()) stack.states = StateLayout::MegatronFsdp;
   // "ZeRO-2" of stacks with Megatron's layout of states is its distributed optimizer, which sums the gradients of all
   // micro-batches in place (megatron/core/distributed, Llama 3 section 3.3.2).
-  if (problem.training.stack.states == StateLayout::Megatron) problem.training.stack.reduces_once = true;
+  if (stack.states == StateLayout::Megatron) stack.reduces_once = true;
   apply_memory_facts(run, problem);
 }
 
