@@ -128,6 +128,18 @@ class LayerBuilder {
   }
   /// Passes that quantise both operands of a linear row by row, for each of its three products.
   void add_row_scales(double m, double n, double k);
+  /// Passes that quantise what a linear reads, and the gradient of what it writes (quantising_bytes).
+  void add_quantising(double m, double n, double k, DType dtype, std::uint16_t module);
+  struct Quantised {
+    DType dtype;
+    std::uint16_t module;
+    double kernels;
+  };
+  struct Operand {
+    double rows, width;
+    double gathered;  ///< rows that the GEMM reads once they are gathered over tp; 0 where it has them already
+  };
+  void quantise(const Quantised& what, const Operand& inputs, const Operand& gradients);
   double attention_rate() const;
   void add_scan(double flops);
   double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans

@@ -271,8 +271,10 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   if (stack_.ep_overlap && split_.ep > 1) add_routing_calls(kGraphExperts, kScheduleNodes * kNodeCalls);
   const double launches = small_calls(2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches));
   add_launches(launches, 2 * launches);
-  add_linear_cost(expert_linear((shape.gated ? 2 : 1) * f, width), kRecomputeMoe);
+  const double inner = (shape.gated ? 2 : 1) * f;
+  add_linear_cost(expert_linear(inner, width), kRecomputeMoe);
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
+  quantise({dtype_, kRecomputeMoe, 0}, {routed, width + f, 0}, {routed, inner + width, 0});
   // TransformerEngine fuses them with the quantisers of MXFP8 alone (ops/fused/forward_grouped_mlp.py).
   const bool fused = stack_.fused_biased_experts && training_.precision == Precision::Mxfp8;
   if (shape.expert_bias && !fused)

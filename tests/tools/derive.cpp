@@ -27,6 +27,34 @@ std::vector<GemmRate> gemm_rates(const std::vector<Row>& all, const std::string&
   return rates;
 }
 
+double QuantisedLinear::seconds(const GemmRate& wide) const {
+  return share * 2 * wide.m * wide.n * wide.k / wide.rate + per_element * wide.m * wide.k + floor;
+}
+
+std::vector<GemmRate> at_shapes_of(const std::vector<GemmRate>& narrow, const std::vector<GemmRate>& wide) {
+  std::map<std::tuple<double, double, double>, double> at;
+  for (const GemmRate& r : wide) at[{r.m, r.n, r.k}] = r.rate;
+  std::vector<GemmRate> rates;
+  for (const GemmRate& r : narrow) rates.push_back({r.m, r.n, r.k, at.at({r.m, r.n, r.k})});
+  return rates;
+}
+
+QuantisedLinear quantised_linear(const std::vector<GemmRate>& wide, const std::vector<GemmRate>& narrow) {
+  const std::vector<GemmRate> same = at_shapes_of(narrow, wide);
+  std::vector<double> measured;
+  for (const GemmRate& r : narrow) measured.push_back(2 * r.m * r.n * r.k / r.rate);
+  const auto model = [&](std::span<const double> x, std::size_t i) {
+    return QuantisedLinear{x[0], x[1], x[2]}.seconds(same[i]);
+  };
+  const std::vector<double> found = fit_log(model, measured, {0.5, 1e-12, 1e-5});
+  return {found[0], found[1], found[2]};
+}
+
+std::vector<GemmRate> product_alone(std::vector<GemmRate> wide, const QuantisedLinear& linear) {
+  for (GemmRate& r : wide) r.rate /= linear.share;
+  return wide;
+}
+
 std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::*coordinate) {
   std::set<double> values;
   for (const GemmRate& r : rates) values.insert(r.*coordinate);

@@ -19,6 +19,18 @@ struct GemmRate {
 /// The published m x n x k grid of a GPU; `dtype` in the file's words (bfloat16, fp8, nvfp4).
 std::vector<GemmRate> gemm_rates(const std::vector<Row>& all, const std::string& gpu, const std::string& dtype);
 
+/// Published linears of fp8 and fp4 quantise what they read: their seconds are `share` of the 16-bit product's of the
+/// same shape, `per_element` for each of m x k inputs, and a floor.
+struct QuantisedLinear {
+  double share = 1, per_element = 0, floor = 0;
+  double seconds(const GemmRate& wide) const;
+};
+QuantisedLinear quantised_linear(const std::vector<GemmRate>& wide, const std::vector<GemmRate>& narrow);
+/// The product alone, at the shapes that are published in 16 bits.
+std::vector<GemmRate> product_alone(std::vector<GemmRate> wide, const QuantisedLinear& linear);
+/// Rows of `wide` at the shapes of `narrow`, one for each.
+std::vector<GemmRate> at_shapes_of(const std::vector<GemmRate>& narrow, const std::vector<GemmRate>& wide);
+
 /// Grid of the rows whose coordinates lie on the given axes.
 GemmGrid grid_of(const std::vector<GemmRate>& rates, const std::vector<double>& m, const std::vector<double>& n,
                  const std::vector<double>& k);

@@ -9,7 +9,6 @@ namespace {
 constexpr auto kBf16 = static_cast<std::size_t>(DType::Bf16), kFp8 = static_cast<std::size_t>(DType::Fp8),
                kFp4 = static_cast<std::size_t>(DType::Fp4), kFp16 = static_cast<std::size_t>(DType::Fp16);
 
-constexpr double kQuantisation = 15e-6;  // what fp8 and fp4 rows carry beside the GEMM (plan-measuring(7) 1.3)
 const char* const kBestShape = "gemm MAMF (best shape of a search)";
 
 bool ampere(const Subject& s) { return s.preset.starts_with("a100"); }
@@ -67,22 +66,29 @@ double share_of_linears(const std::vector<Row>& all, const Gpu& gpu, const std::
   return median(ratios);
 }
 
-void derive_gemm(const std::vector<Row>& all, Derived& d, DType dtype, const std::string& word, double floor) {
-  const std::vector<GemmRate> rates = gemm_rates(all, d.subject.csv, word);
-  if (rates.empty()) return;
-  GemmTable& table = d.gpu.gemm[static_cast<std::size_t>(dtype)][0];
-  table.fit = grid_fit(rates, dtype, floor, d.subject.bandwidth_share * d.subject.memory);
-  table.grid = grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k));
-  d.sources["gemm." + word] = source_of(select(all, d.subject.csv, "gemm", word));
+/// The product of a type: as published in 16 bits, without the quantisation of its input in fp8 and fp4.
+std::vector<GemmRate> product_rates(const std::vector<Row>& all, const std::string& csv, const std::string& word) {
+  const std::vector<GemmRate> published = gemm_rates(all, csv, word);
+  if (published.empty() || word == "bfloat16") return published;
+  const std::vector<GemmRate> wide = gemm_rates(all, csv, "bfloat16");
+  return product_alone(wide, quantised_linear(wide, published));
 }
 
-/// TransformerEngine's published layer rate of one pass: geometric mean of the GEMMs alone and with quantisation as
-/// separate kernels. Training stands between: norms and activations quantise as they write.
+void derive_gemm(const std::vector<Row>& all, Derived& d, DType dtype, const std::string& word) {
+  const std::vector<GemmRate> rates = product_rates(all, d.subject.csv, word);
+  if (rates.empty()) return;
+  GemmTable& table = d.gpu.gemm[static_cast<std::size_t>(dtype)][0];
+  table.fit = grid_fit(rates, dtype, d.subject.floor, d.subject.bandwidth_share * d.subject.memory);
+  table.grid = grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k));
+  d.sources["gemm." + word] = source_of(select(all, d.subject.csv, "gemm", word));
+  if (dtype != DType::Bf16)
+    d.sources["gemm." + word] += " (a linear that quantises its input: the share of the bf16 product's time besides)";
+}
+
+/// TransformerEngine's published layer rate of one pass, without quantisation.
 double layer_published(const std::vector<Row>& all, const std::string& gpu, const std::string& pass,
                        const std::string& recipe) {
-  const std::string what = "gemm sum of 4 layer GEMMs, " + pass;
-  return std::sqrt(published(all, gpu, what + " (pre-quantised)", recipe) *
-                   published(all, gpu, what + " (autocast incl. quantisation)", recipe));
+  return published(all, gpu, "gemm sum of 4 layer GEMMs, " + pass + " (pre-quantised)", recipe);
 }
 
 /// Ratio of a gradient's pass to the forward one.
@@ -93,15 +99,16 @@ double layer_ratio(const std::vector<Row>& all, const std::string& gpu, const st
 }
 
 /// fp8 and fp4 keep other shares of their tables than bf16: those of the published layer, geometric mean over the
-/// scaling recipes, relative to bf16's.
+/// scaling recipes, relative to bf16's. Delayed scaling is not among them: its products are printed slower without
+/// quantisation than with it.
 void derive_quantised_sustained(const std::vector<Row>& all, Derived& d) {
   const bool blackwell = d.subject.fp4 > 0;
   const std::string table = blackwell ? "B300-SXM" : "H200-SXM", layer = blackwell ? "B300-SXM" : "H200-NVL";
   const auto share = [&](DType dtype, const std::string& word, const std::vector<std::string>& recipes) {
     Gpu gpu = forward_only(all, table);
-    const std::vector<GemmRate> rates = gemm_rates(all, table, word);
+    const std::vector<GemmRate> rates = product_rates(all, table, word);
     gpu.gemm[static_cast<std::size_t>(dtype)][0] = {
-        grid_fit(rates, dtype, kQuantisation, 2e12),
+        grid_fit(rates, dtype, 2.8e-6, 2e12),
         grid_of(rates, axis(rates, &GemmRate::m), axis(rates, &GemmRate::n), axis(rates, &GemmRate::k))};
     double log_sum = 0;
     for (const std::string& recipe : recipes)
@@ -111,8 +118,8 @@ void derive_quantised_sustained(const std::vector<Row>& all, Derived& d) {
     return std::min(1.0, d.gpu.sustained[kBf16] * relative);
   };
   if (d.subject.fp8 > 0)
-    d.gpu.sustained[kFp8] = blackwell ? share(DType::Fp8, "fp8", {"fp8-current", "fp8-delayed", "mxfp8"})
-                                      : share(DType::Fp8, "fp8", {"fp8-current", "fp8-delayed"});
+    d.gpu.sustained[kFp8] =
+        blackwell ? share(DType::Fp8, "fp8", {"fp8-current", "mxfp8"}) : share(DType::Fp8, "fp8", {"fp8-current"});
   if (blackwell) d.gpu.sustained[kFp4] = share(DType::Fp4, "nvfp4", {"nvfp4"});
   if (d.subject.fp8 > 0) d.sources["sustained"] += "; fp8 and fp4 relative to bf16 by the same layer on " + layer;
 }
@@ -301,9 +308,9 @@ Sustained sustained(const std::vector<Row>& all, const Subject& s) {
 
 Derived derive_gpu(const std::vector<Row>& all, const Subject& subject) {
   Derived d{.subject = subject, .gpu = {}, .sources = {}, .curves = {}};
-  derive_gemm(all, d, DType::Bf16, "bfloat16", subject.floor);
-  derive_gemm(all, d, DType::Fp8, "fp8", kQuantisation);
-  derive_gemm(all, d, DType::Fp4, "nvfp4", kQuantisation);
+  derive_gemm(all, d, DType::Bf16, "bfloat16");
+  derive_gemm(all, d, DType::Fp8, "fp8");
+  derive_gemm(all, d, DType::Fp4, "nvfp4");
   const bool gemms = !d.gpu.gemm[kBf16][0].grid.empty();
   if (gemms) {
     const Sustained s = sustained(all, subject);

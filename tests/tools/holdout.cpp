@@ -48,6 +48,22 @@ Score gemm_score(const std::vector<Row>& all, const Derived& d, DType dtype, con
           pairs.quality()};
 }
 
+/// Every other row of a quantised linear, predicted from the 16-bit products and the law of the others.
+Score quantised_score(const std::vector<Row>& all, const Subject& s, const std::string& word) {
+  const std::vector<GemmRate> narrow = gemm_rates(all, s.csv, word);
+  const std::vector<GemmRate> wide = at_shapes_of(narrow, gemm_rates(all, s.csv, "bfloat16"));
+  std::vector<GemmRate> given;
+  for (std::size_t i = 0; i < narrow.size(); i += 2) given.push_back(narrow[i]);
+  const QuantisedLinear law = quantised_linear(wide, given);
+  Pairs pairs;
+  for (std::size_t i = 1; i < narrow.size(); i += 2)
+    pairs.add(law.seconds(wide[i]), 2 * narrow[i].m * narrow[i].n * narrow[i].k / narrow[i].rate);
+  return {"Linear that quantises its input", s.preset,
+          fmt::format("{}, {:.2f} of bf16's time and {:.1f} bytes of memory traffic an input", word, law.share,
+                      law.per_element * s.memory),
+          pairs.quality()};
+}
+
 /// The curve without its measured sizes but those at `kept`.
 CollectiveFit curve_from(Collective op, int ranks, const std::vector<CollectiveSample>& curve,
                          const std::set<std::size_t>& kept, bool table) {
@@ -75,11 +91,16 @@ std::vector<Score> gemm_scores(const std::vector<Row>& all) {
   std::vector<Score> scores;
   for (const Subject& s : subjects()) {
     const Derived d = derive_gpu(all, s);
-    const std::pair<DType, const char*> types[] = {
-        {DType::Bf16, "bfloat16"}, {DType::Fp8, "fp8"}, {DType::Fp4, "nvfp4"}};
-    for (const auto& [dtype, word] : types)
-      if (!gemm_rates(all, s.csv, word).empty()) scores.push_back(gemm_score(all, d, dtype, word));
+    if (!gemm_rates(all, s.csv, "bfloat16").empty()) scores.push_back(gemm_score(all, d, DType::Bf16, "bfloat16"));
   }
+  return scores;
+}
+
+std::vector<Score> quantised_scores(const std::vector<Row>& all) {
+  std::vector<Score> scores;
+  for (const Subject& s : subjects())
+    for (const char* word : {"fp8", "nvfp4"})
+      if (!gemm_rates(all, s.csv, word).empty()) scores.push_back(quantised_score(all, s, word));
   return scores;
 }
 
@@ -221,8 +242,8 @@ std::string report(const std::vector<Row>& all) {
       "predicted / measured - 1). GEMM grids are scored before the sustained share, which the rows under \"GEMM in\n"
       "training\" include; \"thinner than the grid\" is extrapolation below n or k = 1024 by the roofline.\n\n"
       "| what | GPU | predicted from | count | median | p90 | bias |\n|---|---|---|---:|---:|---:|---:|\n";
-  for (const auto& scores : {gemm_scores(all), training_gemm_scores(all), grouped_scores(all), attention_scores(all),
-                             collective_scores(all), network_scores(all)})
+  for (const auto& scores : {gemm_scores(all), quantised_scores(all), training_gemm_scores(all), grouped_scores(all),
+                             attention_scores(all), collective_scores(all), network_scores(all)})
     for (const Score& s : scores)
       text += fmt::format("| {} | {} | {} | {} | {:.1f} % | {:.1f} % | {:+.1f} % |\n", s.section, s.subject, s.from,
                           s.quality.count, 100 * s.quality.median, 100 * s.quality.p90, 100 * s.quality.bias);

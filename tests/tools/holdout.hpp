@@ -15,6 +15,8 @@ struct Score {
 
 /// GEMM grids: every other column and row of weights held out and interpolated.
 std::vector<Score> gemm_scores(const std::vector<Row>& all);
+/// Linears of fp8 and fp4 that quantise their input: every other row held out.
+std::vector<Score> quantised_scores(const std::vector<Row>& all);
 /// Linears of SimuMax's tables, predicted from NVIDIA's.
 std::vector<Score> training_gemm_scores(const std::vector<Row>& all);
 std::vector<Score> grouped_scores(const std::vector<Row>& all);

@@ -1,0 +1,120 @@
+// Linears of a layer on one rank: their three products, what quantising their inputs costs, and adapters beside them
+// (plan-formulas(7) B1, E). Tested by tests/planner/estimate_test.cpp.
+#include "formulas/efficiency.hpp"
+#include "formulas/quantising.hpp"
+#include "formulas/transient.hpp"
+#include "planner/layer_cost.hpp"
+
+namespace plan {
+
+double LayerBuilder::gemm_rate(DType dtype) const {
+  const bool fp8 = dtype == DType::Fp8, fp4 = dtype == DType::Fp4;
+  switch (generation(gpu_.architecture)) {
+    case GpuGeneration::Blackwell:
+      return fit_.gemm * fit_.blackwell * (fp8 ? fit_.blackwell_fp8 : fp4 ? fit_.blackwell_fp4 : 1);
+    case GpuGeneration::Hopper: return fit_.gemm * fit_.hopper * (fp8 || fp4 ? fit_.hopper_fp8 : 1);
+    case GpuGeneration::Ampere: break;
+  }
+  return fit_.gemm;
+}
+
+LinearTime LayerBuilder::linear_time(double m, double n, double k, DType dtype) const {
+  const auto time = [&](GemmShape shape, Orientation orientation) {
+    return gemm_time(gpu_, shape, dtype, orientation).value / gemm_rate(dtype);
+  };
+  Linear cost{.forward = time({m, n, k}, Orientation::Forward), .data = time({m, k, n}, Orientation::DataGrad)};
+  if (trains_base_) cost.weight = time({n, k, m}, Orientation::WeightGrad);
+  return cost;
+}
+
+LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DType dtype, std::uint16_t module) {
+  Linear cost = linear(m, n, k, dtype);
+  tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
+  if (adapted_) {  // two thin GEMMs beside the frozen one
+    const double rank = static_cast<double>(training_.lora.rank);
+    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
+    cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
+    cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
+    cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
+    tell_adapters(m, n, k);
+  }
+  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
+    // The gradient is written, read, and added to its sum in a pass of its own; DeepSpeed's bf16 optimizer makes an
+    // fp32 copy of it first (bf16_optimizer.py, update_hp_grads).
+    const double copy = stack_.states == StateLayout::DeepSpeed && training_.grad_bytes == 4 ? 4 + 4 : 0;
+    cost.weight += pointwise_time({"sum of the gradient", n, k, 0, 0, 1}, KernelTime::Pass::WeightGrad,
+                                  4 + copy + 2 * training_.grad_bytes);
+  }
+  add_linear_cost(cost, module);
+  if (stack_.fp8_rowwise && dtype == dtype_) add_row_scales(m, n, k);
+  add_quantising(m, n, k, dtype, module);
+  return cost;
+}
+
+void LayerBuilder::add_quantising(double m, double n, double k, DType dtype, std::uint16_t module) {
+  // Under sequence parallelism what is as wide as the model is quantised before it is gathered.
+  const bool whole = m != tokens_ || shard_tokens_ == tokens_;
+  const auto operand = [&](double width) {
+    return !whole && width == static_cast<double>(model_.hidden) ? Operand{shard_tokens_, width, m}
+                                                                 : Operand{m, width, 0};
+  };
+  quantise({dtype, module, 1}, operand(k), operand(n));
+}
+
+void LayerBuilder::quantise(const Quantised& what, const Operand& inputs, const Operand& gradients) {
+  if (what.dtype != DType::Fp8 && what.dtype != DType::Fp4) return;
+  const auto index = static_cast<std::size_t>(what.dtype);
+  if (gpu_.gemm[index][0].fit.rate.value <= 0) return;  // the gain of a type that nobody measured is net of it
+  const GpuGeneration chip = generation(gpu_.architecture);
+  const double turned = trains_base_ ? transposing_bytes(training_.precision, chip) : 0;
+  const auto time = [&](const char* name, const Operand& of, KernelTime::Pass pass) {
+    const bool later = of.gathered > 0 && turned > 0;  // its columns are copied once it is whole
+    const double each = quantising_bytes(training_, chip, trains_base_ && !later);
+    const double cast = pointwise_time({name, of.rows, of.width, 0, 0, what.kernels}, pass, each);
+    return later ? cast + pointwise_time({"transposition", of.gathered, of.width, 0, 0, what.kernels}, pass, turned)
+                 : cast;
+  };
+  add_launches(what.kernels, what.kernels);
+  add_forward({.compute = time("quantisation of inputs", inputs, KernelTime::Pass::Forward)}, what.module);
+  cost_.backward_input.compute += time("quantisation of gradients", gradients, KernelTime::Pass::Backward);
+}
+
+void LayerBuilder::add_row_scales(double m, double n, double k) {
+  // Each operand is read in 16 bits and written in 8, once along either of its axes.
+  constexpr double kQuantise = 2 + 1;
+  add_pointwise({"row-wise scales", m, k, kQuantise, kQuantise, 1});
+  add_pointwise({"row-wise scales of the gradient", m, n, 0, 2 * kQuantise, 1});
+  add_pointwise({"row-wise scales of the weights", n, k, kQuantise, kQuantise, 1});
+}
+
+void LayerBuilder::tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const {
+  using Pass = KernelTime::Pass;
+  const auto one = [&](Pass pass, GemmShape shape, Orientation orientation, double seconds) {
+    tell(
+        {.pass = pass, .seconds = seconds, .share = share, .shape = shape, .dtype = dtype, .orientation = orientation});
+  };
+  one(Pass::Forward, {m, n, k}, Orientation::Forward, cost.forward);
+  one(Pass::Backward, {m, k, n}, Orientation::DataGrad, cost.data);
+  one(Pass::WeightGrad, {n, k, m}, Orientation::WeightGrad, cost.weight);
+}
+
+void LayerBuilder::tell_adapters(double m, double n, double k) const {
+  if (told_ == nullptr) return;
+  const double rank = static_cast<double>(training_.lora.rank);
+  for (const auto& [out, in] : {std::pair(rank, k), std::pair(n, rank)}) {
+    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
+    tell_linear(m, out, in, DType::Bf16,
+                {time({m, out, in}, Orientation::Forward), time({m, in, out}, Orientation::DataGrad),
+                 time({out, in, m}, Orientation::WeightGrad)},
+                1);
+  }
+}
+
+void LayerBuilder::add_linear_cost(const Linear& cost, std::uint16_t module) {
+  add_launches(1, 2);
+  add_forward({.compute = cost.forward}, module);
+  cost_.backward_input.compute += cost.data;
+  cost_.backward_weight.compute += cost.weight;
+}
+
+}  // namespace plan
