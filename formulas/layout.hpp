@@ -59,6 +59,15 @@ struct Recompute {
   return block < stage_layers ? block : stage_layers;
 }
 
+/// What one pipeline rank does its own way, in a pipeline whose stages differ.
+struct StageStrategy {
+  Recompute recompute{};
+  int offload = 0;  ///< layers of the stage whose activations wait in host memory
+  int tp = 0;       ///< 0: the layout's; a stage has as many GPUs whatever its tp, so that dp makes up for it
+  int zero = -1;    ///< below 0: the layout's
+  bool operator==(const StageStrategy&) const = default;
+};
+
 /// One choice of every parallel axis. world = tp*cp*pp*dp = etp*ep*pp*(expert dp).
 struct Layout {
   int tp = 1;
@@ -78,6 +87,9 @@ struct Layout {
   bool sequence_parallel = false;
   AxisOrder order = AxisOrder::PipelineOutermost;
   std::vector<int> chunk_layers{};  ///< layers of each of chunks() in model order; empty = balanced
+  /// Of each pipeline rank, front to back; empty: all do as the axes above say. Else `recompute` is none: the stages
+  /// say what they recompute.
+  std::vector<StageStrategy> stages{};
 
   int world() const { return tp * cp * pp * dp; }
   /// Model chunks of the whole pipeline, in model order.

@@ -67,8 +67,10 @@ constexpr Choice kChoices[] = {
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.schedule = e.layout.schedule; }},
     {"recompute",
-     [](const Problem&, const Layout& l, const EarlierJob& e) { return !(l.recompute == e.layout.recompute); },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.recompute = e.layout.recompute; }},
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return !(l.recompute == e.layout.recompute && l.stages == e.layout.stages);
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.recompute = e.layout.recompute, l.stages = e.layout.stages; }},
     {"sequence_parallel",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return l.tp == e.layout.tp && l.sequence_parallel != e.layout.sequence_parallel;

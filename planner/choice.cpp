@@ -50,7 +50,16 @@ using TermList = std::array<double, std::size(kTimeTerms)>;
 std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>& layouts) {
   std::map<Split, CostModel> costs;
   std::vector<TermList> all;
+  const auto listed = [](const Terms& terms) {
+    TermList list{};
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTimeTerms[i].second).value;
+    return list;
+  };
   for (const Layout& layout : layouts) {
+    if (!layout.stages.empty()) {
+      all.push_back(listed(estimate(problem, layout).terms));
+      continue;
+    }
     const Split split = split_of(layout);
     auto known = costs.find(split);
     if (known == costs.end()) known = costs.emplace(split, CostModel(problem, split)).first;
@@ -59,10 +68,7 @@ std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>
     std::vector<DataParallel> prices;
     evaluator.price_sharding(layout, MemoryModel(problem, layout), prices);
     evaluator.recompute(layout.recompute);
-    const Terms terms = evaluator.step_terms(layout, prices);
-    TermList list{};
-    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTimeTerms[i].second).value;
-    all.push_back(list);
+    all.push_back(listed(evaluator.step_terms(layout, prices)));
   }
   return all;
 }

@@ -123,7 +123,7 @@ void Evaluator::add_block(StageCost& sum, const LayerCost& cost, double count) c
 
 /// Activations leave for the host beside the forward pass, and come back beside the backward one.
 void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, double visits) const {
-  const Offload& offload = problem_.training.offload;
+  const Offload& offload = problem_of(content).training.offload;
   if (!offload.activations()) return;
   double bytes = 0, layers = 0;
   const CostModel& costs = costs_of(content);

@@ -101,6 +101,12 @@ class Evaluator {
   void place(const Layout& layout);
   /// One micro-batch through the stage of a rank, and the same as the schedule sees it; after recompute().
   const StageCost& cost(int rank) const { return stage_costs_[content_of(rank)]; }
+  /// The same of any content that recomputes so; after place().
+  StageCost content_cost(const StageContent& content, const Recompute& choice) const {
+    StageCost cost = stage_cost(content);
+    cost.recompute = recompute_cost(content, choice);
+    return cost;
+  }
   std::span<const StageTime> times() const { return times_; }
   /// Times of the hand-overs between neighbouring ranks.
   const Hops& hops() const { return hops_; }

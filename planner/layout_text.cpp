@@ -32,6 +32,7 @@ bool says_something(std::string_view axis, const Layout& best, const Layout& oth
   if (axis == "cp_kind") return other.cp > 1;
   if (axis == "cp_ulysses") return other.cp > 1 && other.cp_kind == CpKind::Hybrid;
   if (axis == "schedule") return other.pp > 1 || best.pp > 1;
+  if (axis == "recompute") return other.stages.empty();
   return true;
 }
 
@@ -46,6 +47,7 @@ std::optional<std::string> choice_text(std::string_view axis, const Layout& layo
   if (axis == "schedule") return std::string(name(layout.schedule));
   if (axis == "sequence_parallel") return layout.sequence_parallel ? "sp" : "no sp";
   if (axis == "order") return fmt::format("order {}", name(layout.order));
+  if (axis == "stage_strategies" && layout.stages.empty()) return "stages alike";
   if (axis == "recompute" && layout.recompute.kind == RecomputeKind::None) return "no recompute";
   if (axis == "recompute") return "recompute " + recompute_text(layout.recompute);
   return std::nullopt;
@@ -91,7 +93,8 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   if (layout.pp > 1) out.emplace_back(name(layout.schedule));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
   if (layout.order != Layout{}.order) out.push_back(fmt::format("order {}", name(layout.order)));
-  out.push_back(recompute_words(layout.recompute, layout.vp));
+  out.push_back(layout.stages.empty() ? recompute_words(layout.recompute, layout.vp)
+                                      : fmt::format("stages {}", stages_text(layout.stages)));
   out.emplace_back(name(problem.training.precision));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
@@ -117,6 +120,7 @@ std::string layout_flag(const Layout& layout) {
     const auto& value = layout.*axis.value;
     if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;
     if (axis.key == "layers" && layout.chunk_layers.empty()) return;
+    if (axis.key == (layout.stages.empty() ? "stage_strategies" : "recompute")) return;
     if (axis.key == "order" && layout.order == Layout{}.order) return;
     text += (text.empty() ? "" : ",") + worded(axis, value);
   });

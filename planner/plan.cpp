@@ -18,6 +18,7 @@
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
+#include "planner/stage_search.hpp"
 #include "planner/why.hpp"
 
 namespace plan {
@@ -124,6 +125,23 @@ void add_batch_note(Plan& plan, const Problem& asked) {
                                     other.training.global_batch, asked.training.global_batch, 100 * gain, asked.gpus)});
 }
 
+/// Layers and recomputation of every stage by itself, where that is faster than any layout whose stages are alike.
+PerStage per_stage(const Plan& plan, const SearchResult& result) {
+  const Problem& problem = plan.problem;
+  const double beat = (1 - 1e-9) * plan.fastest->step_time.value;
+  StageSearch found = find_stages(problem, usable_memory(problem, result.at_risk), beat);
+  PerStage out{
+      .best = std::nullopt, .difference = {}, .runs_on = {}, .pipelines = found.pipelines, .exact = found.exact};
+  if (!found.best) return out;
+  const Layout layout = without_list(found.best->layout).value_or(found.best->layout);
+  out.best = estimate(problem, layout);
+  out.difference = Draws(problem, {layout, plan.best.layout}).difference(0, 1);
+  Problem stated = problem;
+  stated.fixed.chunk_layers = layout.chunk_layers;
+  out.runs_on = frameworks_that_run(stated, layout);
+  return out;
+}
+
 /// How sure the choice is: the errors of the model drawn over all layouts that may be the fastest.
 void weigh(Plan& plan, const SearchResult& result) {
   std::vector<Layout> layouts{plan.best.layout};
@@ -142,6 +160,11 @@ void weigh(Plan& plan, const SearchResult& result) {
 }  // namespace
 
 Result<Plan> search(const Problem& problem) {
+  if (problem.fixed.stages)
+    return fail({"conflicting_flags",
+                 "`stages=` says what each stage does, which is the same for all that a search looks at",
+                 {},
+                 {"`plan estimate` prices the layout", "leave `stages=` out, and `--per-stage` finds them"}});
   if (!problem.pools.empty()) return search_pooled(problem);
   const RunnableSearch found = find_on_at_most(problem);
   const SearchResult& result = found.result;
@@ -174,6 +197,12 @@ Result<Plan> search(const Problem& problem) {
   for (const Candidate& candidate : result.front.members())
     plan.front.push_back(estimate(found.problem, candidate.layout));
   plan.why = why(found.problem, plan.best);
+  if (problem.per_stage) {
+    plan.per_stage = per_stage(plan, result);
+    if (plan.per_stage->best)
+      if (std::optional<Error> error = beyond_physics(found.problem, *plan.per_stage->best))
+        return fail(*std::move(error));
+  }
   return plan;
 }
 

@@ -81,6 +81,17 @@ struct PoolAlone {
   std::optional<Estimate> best{};  ///< none: nothing fits
 };
 
+/// Layers and recomputation of every stage by itself (planner/stage_search.hpp), beside a layout whose stages are
+/// alike.
+struct PerStage {
+  /// The fastest; none: nothing is faster than the fastest whose stages are alike.
+  std::optional<Estimate> best{};
+  Difference difference{};        ///< of its step to the recommended layout's
+  std::vector<RunsOn> runs_on{};  ///< frameworks of the list that run it
+  std::int64_t pipelines = 0;     ///< (degrees, schedule, sharding) that were looked into
+  bool exact = true;              ///< nothing faster was left out
+};
+
 struct Plan {
   Problem problem{};
   Estimate best{};                             ///< the recommended layout
@@ -90,6 +101,7 @@ struct Plan {
   int idle_gpus = 0;                           ///< of those that were given: `problem.gpus` are used
   std::vector<RunsOn> runs_on{};               ///< frameworks that run the recommended layout
   std::optional<Certainty> choice{};
+  std::optional<PerStage> per_stage{};  ///< when asked for
   std::vector<RunnerUp> runners_up{};
   std::vector<Estimate> front{};  ///< memory against step time, when asked for
   SearchStats search{};

@@ -102,6 +102,11 @@ void split_data_parallel(StepReplay& step, const Estimate& best) {
 
 Result<StepReplay> replay(const Plan& plan) {
   const Estimate& best = plan.best;
+  if (!best.layout.stages.empty())
+    return fail({"conflicting_flags",
+                 "no timeline, trace or page draws stages of unequal strategies",
+                 {},
+                 {"the screen, `--json`, csv and markdown have them"}});
   StepReplay step;
   step.pipeline = pipeline_of(plan.problem, best.layout);
   const std::int64_t operations = pipeline_operations(step.pipeline);

@@ -9,6 +9,7 @@
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/learnt.hpp"
+#include "planner/stage_cells.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -251,11 +252,13 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
 double Evaluator::recomputed_per_token(const Layout& layout) const {
   if (cells_.empty()) return recomputed_flops(problem_, layout, stages().stage_layers);
   double sum = 0;  // of the layers that each cell holds
-  auto first = stages().stage_layers.begin();
+  const std::vector<int>& all = stages().stage_layers;
+  const double everywhere = std::max(1, std::accumulate(all.begin(), all.end(), 0));
+  auto first = all.begin();
   for (const Cell& cell : cells_) {
     const std::vector<int> held(first, first + cell.stages);
     const double layers = std::accumulate(held.begin(), held.end(), 0.0);
-    sum += layers / std::max(1, problem_.model.depth()) * recomputed_flops(problem_, cell.layout, held);
+    sum += layers / everywhere * recomputed_flops(problem_, cell.layout, held);
     first += cell.stages;
   }
   return sum;
@@ -274,7 +277,7 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   estimate.tokens_per_s_per_gpu = estimate.tokens_per_s / problem_.gpus;
   estimate.mfu = utilisation(problem_, layout, recomputed_per_token(layout), estimate.step_time.value);
   fill_memory(estimate, memory);
-  fill_runs(estimate);
+  if (!problem_.pools.empty()) fill_runs(estimate);
   report_layers(estimate);
   report_pipeline(estimate);
   report_gradients(estimate, memory, hidden, prices);
@@ -283,14 +286,17 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
     const Interval one = time_interval(problem, estimate.terms, measured);
     interval = {std::min(interval.low, one.low), std::max(interval.high, one.high)};
   };
-  for (const Cell& cell : cells_) widen(*cell.problem, 0);
-  if (cells_.empty()) interval = step_interval(problem_, estimate);
+  if (problem_.pools.empty())
+    interval = step_interval(problem_, estimate);
+  else
+    for (const Cell& cell : cells_) widen(*cell.problem, 0);
   estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
   estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
   estimate.layout.chunk_layers = stages().chunk_layers;
 }
 
 Estimate estimate(const Problem& problem, const Layout& layout) {
+  if (!layout.stages.empty()) return estimate_stages(problem, layout);
   const CostModel costs(problem, split_of(layout));
   Evaluator evaluator(problem, costs);
   evaluator.place(layout);

@@ -50,6 +50,7 @@ std::vector<ChangedJob> freed_axes(const Problem& problem) {
     Fixed& fixed = change.problem.fixed;
     (fixed.*axis.fixed).reset();
     if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
+    if (axis.key == "pp") fixed.stages.reset();
     changes.insert(changes.begin(), std::move(change));
   });
   return changes;

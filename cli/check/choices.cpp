@@ -47,6 +47,7 @@ std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
   if (axis.key == "cp_kind" && layout.cp == 1) return "";
   if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return "";
   if ((axis.key == "schedule" || axis.key == "order") && layout.pp == 1) return "";
+  if (axis.key == (layout.stages.empty() ? "stage_strategies" : "recompute")) return "";
   if (axis.key == "shard" && layout.shard == 0) return "all";
   return axis_text(layout.*axis.value);
 }

@@ -28,10 +28,10 @@ std::vector<std::string> memory_causes(const Problem& problem, const Estimate& e
     void (*turn)(Problem&, Layout&);
   };
   constexpr Switch kSwitches[] = {
-      {"nothing were recomputed", [](Problem&, Layout& l) { l.recompute = {}; }},
+      {"nothing were recomputed", [](Problem&, Layout& l) { l.recompute = {}, l.stages.clear(); }},
       {"every layer were recomputed",
        [](Problem&, Layout& l) {
-         l.recompute = {RecomputeKind::Full, 0, 0, 0};
+         l.recompute = {RecomputeKind::Full, 0, 0, 0}, l.stages.clear();
        }},
       {"the optimizer's states were not sharded", [](Problem&, Layout& l) { l.zero = 0; }},
       {"attention kept its scores", [](Problem& p, Layout&) { p.training.stack.flash_attention = false; }},
@@ -87,7 +87,7 @@ void memory_evidence(const DiagnosisReport& report, std::vector<Evidence>& evide
   const Layout& layout = report.plan.best.layout;
   if (layout.recompute.kind == RecomputeKind::Full) return;
   Layout full = layout;
-  full.recompute = {RecomputeKind::Full, 0, 0, 0};
+  full.recompute = {RecomputeKind::Full, 0, 0, 0}, full.stages.clear();
   const Estimate recomputed = plan::estimate(report.plan.problem, full);
   for (const MemoryCompared& memory : report.memory) {
     const double instead = predicted_memory(recomputed, memory.kind);

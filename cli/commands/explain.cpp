@@ -37,6 +37,11 @@ Result<Explained> explanations(const Args& args, const Streams& streams) {
   Result<Plan> plan =
       args.layout ? plan_layout(*problem, complete_layout(*problem)) : search_with_progress(*problem, streams);
   if (!plan) return fail(plan.error());
+  if (!plan->best.layout.stages.empty())
+    return fail({"conflicting_flags",
+                 "`plan explain` tells of stages that all do the same, and those of `stages=` differ",
+                 {},
+                 {"explain one of them: write what it does as `recompute=` in place of `stages=`"}});
   int stage = plan->best.peak_stage;
   if (args.stage) {
     const Result<std::int64_t> typed = read_count("--stage", *args.stage, 0, kMostStages);

@@ -13,6 +13,7 @@
 #include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 
 namespace plan {
@@ -93,6 +94,24 @@ std::string other_text(const Plan& plan, const Estimate& other) {
     for (const std::string& choice : other_choices(plan.best.layout, other.layout)) layout += "  " + choice;
   return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
                      100 * (other.step_time / plan.best.step_time - 1), layout, gib(other.peak));
+}
+
+/// What giving each stage layers and recomputation of its own would bring, and who runs that.
+std::string per_stage_text(const Plan& plan, const PerStage& found) {
+  if (!found.best) return "no layers and recomputation of single stages are faster than stages that are alike";
+  const Estimate& best = *found.best;
+  std::string text = fmt::format("{} ({}; {:+.1f} %)  {}, {} GiB, layers {}", step_text(plan, best.step_time),
+                                 difference_text(found.difference), 100 * (best.step_time / plan.best.step_time - 1),
+                                 degrees_text(best.layout), gib(best.peak), stage_layers_text(best.stage_layers));
+  if (best.layout.stages.empty())
+    text += fmt::format(", recompute {}", recompute_text(best.layout.recompute));
+  else
+    text += fmt::format(", stages {}", stages_text(best.layout.stages));
+  std::vector<std::string_view> names;
+  for (const RunsOn& each : found.runs_on) names.push_back(framework_row(each.framework).name);
+  text += names.empty() ? "; on paper: no framework of the list takes it"
+                        : fmt::format("; runs on {}", fmt::join(names, ", "));
+  return text + (found.exact ? "" : "; not every such pipeline was weighed");
 }
 
 }  // namespace
@@ -185,6 +204,7 @@ std::vector<Fact> choice_facts(const Plan& plan) {
   if (plan.fastest) other("fastest", *plan.fastest, "");
   if (plan.fastest_on_paper && !plan.paper_lacks.empty())
     other("on paper", *plan.fastest_on_paper, "not run, " + plan.paper_lacks);
+  if (plan.per_stage) facts.push_back({"per stage", per_stage_text(plan, *plan.per_stage)});
   if (plan.choice)
     facts.push_back(
         {"how sure", fmt::format("the fastest in {} of draws, within 2 % of it in {}", percent(plan.choice->best_share),

@@ -39,7 +39,10 @@ constexpr Choice kChoices[] = {
     {"shard", [](const Estimate& e) { return e.layout.zero > 0 ? fmt::format("{}", e.layout.shard_group()) : ""; }},
     {"micro_batch", [](const Estimate& e) { return fmt::format("{}", e.layout.micro_batch); }},
     {"schedule", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.schedule)) : ""; }},
-    {"recompute", [](const Estimate& e) { return recompute_text(e.layout.recompute); }},
+    {"recompute",
+     [](const Estimate& e) {
+       return e.layout.stages.empty() ? recompute_text(e.layout.recompute) : stages_text(e.layout.stages);
+     }},
     {"sequence_parallel", [](const Estimate& e) { return on_off(e.layout.sequence_parallel); }},
     {"order", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.order)) : ""; }},
     {"stage_layers", [](const Estimate& e) { return stage_layers_text(e.stage_layers); }},

@@ -40,7 +40,7 @@ std::string csv_layout(const Problem& problem, const Estimate& e, double price, 
   add(problem.gpus), cells.push_back(csv_cell(problem.cluster.gpu.name));
   add(l.tp), add(l.cp), add(name(l.cp_kind)), add(l.pp), add(l.vp), add(l.dp), add(l.ep), add(l.etp), add(l.zero);
   add(l.shard_group()), add(l.micro_batch), add(e.micro_batches), add(name(l.schedule));
-  cells.push_back(csv_cell(recompute_text(l.recompute)));
+  cells.push_back(csv_cell(l.stages.empty() ? recompute_text(l.recompute) : stages_text(l.stages)));
   add(l.sequence_parallel ? 1 : 0), add(stage_layers_text(e.stage_layers));
   add(e.step_time.value), add(e.step_time_low.value), add(e.step_time_high.value);
   add(e.tokens_per_s), add(e.tokens_per_s_per_gpu);

@@ -205,9 +205,14 @@ Json layout_json(const Estimate& e) {
       json["cp_ulysses"] = l.cp_kind == CpKind::Hybrid ? l.cp_ulysses : l.cp_kind == CpKind::Ulysses ? l.cp : 1;
       return;
     }
+    if (axis.key == "stage_strategies" && l.stages.empty()) return;
     const auto& value = l.*axis.value;
     using Value = std::decay_t<decltype(value)>;
-    if (axis.key == "layers")
+    if (axis.key == "recompute" && !l.stages.empty())
+      json["recompute"] = nullptr;
+    else if constexpr (std::is_same_v<Value, std::vector<StageStrategy>>)
+      for (const StageStrategy& stage : value) json["stage_strategies"].push_back(stage_strategy_text(stage));
+    else if (axis.key == "layers")
       json["stage_layers"] = e.stage_layers;
     else if (axis.key == "shard")
       json["shard"] = l.shard_group();
@@ -259,6 +264,21 @@ Json notes_json(const std::vector<Note>& notes) {
   return json;
 }
 
+namespace {
+
+Json per_stage_json(const PerStage& found) {
+  Json json = {{"pipelines", found.pipelines}, {"exact", found.exact}};
+  if (!found.best) return json;
+  json["difference_ratio"] = {
+      {"low", found.difference.low}, {"middle", found.difference.middle}, {"high", found.difference.high}};
+  json["runs_on"] = Json::array();
+  for (const RunsOn& each : found.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
+  json["best"] = estimate_json(*found.best);
+  return json;
+}
+
+}  // namespace
+
 Json plan_json(const Plan& plan, const RunOptions& options) {
   Json json = {{"schema", "plan/1"},
                {"tool", {{"name", "plan"}, {"version", PLAN_VERSION}}},
@@ -270,6 +290,7 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
     json["fastest_on_paper"] = estimate_json(*plan.fastest_on_paper);
     json["fastest_on_paper"]["lacks"] = plan.paper_lacks;
   }
+  if (plan.per_stage) json["per_stage"] = per_stage_json(*plan.per_stage);
   json["runs_on"] = Json::array();
   for (const RunsOn& each : plan.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
   if (plan.choice)

@@ -33,8 +33,8 @@ struct Args {
   Text inter_bandwidth, intra_bandwidth, memory, deadline;
   bool timeline = false, all = false, advice = false;
   Text arguments;
-  bool accept_risk = false, force = false, strict = false, pareto = false, names = false, rough = false, json = false,
-       ascii = false, quiet = false;
+  bool accept_risk = false, force = false, strict = false, pareto = false, per_stage = false, names = false,
+       rough = false, json = false, ascii = false, quiet = false;
   bool resolve = false;
   bool help = false, short_help = false, version = false;
 };

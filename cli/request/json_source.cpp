@@ -191,6 +191,20 @@ std::vector<int> JsonFields::integers(std::string_view key) const {
   return out;
 }
 
+std::vector<std::string> JsonFields::texts(std::string_view key) const {
+  std::vector<std::string> out;
+  const Json* list = need(key, "a list", &Json::is_array);
+  if (list == nullptr) return out;
+  for (const Json& item : *list) {
+    if (!item.is_string()) {
+      error(key, "bad_value", fmt::format("`{}` is not a list of texts", path_of(key)));
+      return {};
+    }
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, JsonFields>> JsonFields::members() const {
   std::vector<std::pair<std::string, JsonFields>> out;
   for (const auto& [key, value] : object_->items()) out.emplace_back(key, object(key));

@@ -32,6 +32,7 @@ class JsonFields {
   /// The elements of a list of objects.
   std::vector<JsonFields> objects(std::string_view key) const;
   std::vector<int> integers(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
   /// Keys of this object, in their order, each with its value as an object.
   std::vector<std::pair<std::string, JsonFields>> members() const;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cli/terminal/numbers.hpp"
@@ -25,7 +26,7 @@ struct Alias {
 constexpr Alias kAliases[] = {{"sched", "schedule"}, {"sp", "sequence_parallel"},
                               {"mb", "micro_batch"}, {"mbs", "micro_batch"},
                               {"ac", "recompute"},   {"fsdp", "zero", "3"},  // fully sharded: ZeRO 3
-                              {"ddp", "zero", "0"}};
+                              {"ddp", "zero", "0"},  {"stages", "stage_strategies"}};
 
 /// One item of the list: `tp8`, `tp=8`, `tp:8`, `schedule=1f1b`, `sp`.
 struct Item {
@@ -67,22 +68,29 @@ Result<bool> read_word(std::string_view axis, std::string_view text, const Named
   return true;
 }
 
+/// `14x8` read as 14 and `8`; without a number in front of an `x`, once.
+struct Repeated {
+  std::size_t times = 1;
+  std::string_view what{};
+};
+Result<Repeated> read_repeated(std::string_view where, std::string_view part) {
+  const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
+  if (digits == part.size() || part[digits] != 'x') return Repeated{1, part};
+  const Result<std::int64_t> times = read_count(where, part.substr(0, digits), 1, 10000);
+  if (!times) return fail(times.error());
+  return Repeated{static_cast<std::size_t>(*times), part.substr(digits + 1)};
+}
+
 /// `7+14x8+7` or `7+8+7`: layers of each chunk in model order.
 Result<std::vector<int>> read_layers(const std::string& text) {
   constexpr std::size_t kMostChunks = 1 << 16;
   std::vector<int> layers;
   for (const std::string_view part : split(text, "+")) {
-    const std::size_t times = part.find('x');
-    std::int64_t repeat = 1;
-    if (times != std::string_view::npos) {
-      const Result<std::int64_t> count = read_count("layers=", part.substr(0, times), 1, 10000);
-      if (!count) return fail(count.error());
-      repeat = *count;
-    }
-    const Result<std::int64_t> count =
-        read_count("layers=", times == std::string_view::npos ? part : part.substr(times + 1), 0, 100000);
+    const Result<Repeated> item = read_repeated("layers=", part);
+    if (!item) return fail(item.error());
+    const Result<std::int64_t> count = read_count("layers=", item->what, 0, 100000);
     if (!count) return fail(count.error());
-    layers.insert(layers.end(), static_cast<std::size_t>(repeat), static_cast<int>(*count));
+    layers.insert(layers.end(), item->times, static_cast<int>(*count));
     if (layers.size() > kMostChunks)
       return fail({"out_of_range", fmt::format("`layers=` has more than {} numbers", kMostChunks)});
   }
@@ -125,6 +133,14 @@ Result<bool> read_value(const LayoutAxis<std::vector<int>>&, const std::string& 
   Result<std::vector<int>> layers = read_layers(text);
   if (!layers) return fail(layers.error());
   out = std::move(*layers);
+  return true;
+}
+
+Result<bool> read_value(const LayoutAxis<std::vector<StageStrategy>>&, const std::string& text,
+                        std::optional<std::vector<StageStrategy>>& out) {
+  Result<std::vector<StageStrategy>> stages = read_stages(text);
+  if (!stages) return fail(stages.error());
+  out = std::move(*stages);
   return true;
 }
 
@@ -201,6 +217,53 @@ Result<Recompute> read_recompute(std::string_view text) {
     out.modules = static_cast<std::uint16_t>(out.modules | *module);
   }
   return out;
+}
+
+namespace {
+
+/// `full-2@offload4@tp8@zero3`.
+Result<StageStrategy> read_stage(std::string_view text) {
+  StageStrategy stage;
+  const std::vector<std::string_view> parts = split(text, "@");
+  const Result<Recompute> recompute = read_recompute(parts.front());
+  if (!recompute) return fail(recompute.error());
+  stage.recompute = *recompute;
+  std::vector<std::string_view> seen;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    std::string_view known;
+    for (const auto& [word, field, least, most] :
+         {std::tuple{"offload", &StageStrategy::offload, 1, 100000},
+          std::tuple{"tp", &StageStrategy::tp, 1, kMostRanks}, std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
+      const std::optional<std::string_view> rest = after(parts[i], word);
+      if (!rest) continue;
+      known = word;
+      const Result<std::int64_t> value = read_count(fmt::format("stages= @{}", word), *rest, least, most);
+      if (!value) return fail(value.error());
+      stage.*field = static_cast<int>(*value);
+    }
+    if (known.empty()) return unknown_value("stages", parts[i], {"offloadN", "tpN", "zeroN"});
+    if (std::find(seen.begin(), seen.end(), known) != seen.end())
+      return fail({"given_twice", fmt::format("`@{}` is given twice for a stage in `--layout`", known)});
+    seen.push_back(known);
+  }
+  return stage;
+}
+
+}  // namespace
+
+Result<std::vector<StageStrategy>> read_stages(std::string_view text) {
+  constexpr std::size_t kMostStages = 1 << 16;
+  std::vector<StageStrategy> stages;
+  for (const std::string_view part : split(text, ":")) {
+    const Result<Repeated> item = read_repeated("stages=", part);
+    if (!item) return fail(item.error());
+    const Result<StageStrategy> stage = read_stage(item->what);
+    if (!stage) return fail(stage.error());
+    stages.insert(stages.end(), item->times, *stage);
+    if (stages.size() > kMostStages)
+      return fail({"out_of_range", fmt::format("`stages=` has more than {} strategies", kMostStages)});
+  }
+  return stages;
 }
 
 Result<Fixed> read_layout(std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
@@ -12,5 +13,8 @@ namespace plan {
 
 /// `none`, `full`, `full-4`, `uniform-2`, `core_attn+mlp`.
 [[nodiscard]] Result<Recompute> read_recompute(std::string_view text);
+
+/// `2xfull-2:none@offload4:none@tp4@zero3`: a strategy for each stage, front to back.
+[[nodiscard]] Result<std::vector<StageStrategy>> read_stages(std::string_view text);
 
 }  // namespace plan

@@ -44,6 +44,24 @@ Recompute recompute(const JsonFields& fields) {
   return {};
 }
 
+/// Of all stages, or of each.
+void read_recomputation(const JsonFields& fields, Layout& layout) {
+  if (!fields.has("stage_strategies")) {
+    layout.recompute = recompute(fields);
+    return;
+  }
+  for (const std::string& text : fields.texts("stage_strategies")) {
+    const Result<std::vector<StageStrategy>> stage = read_stages(text);
+    if (stage && stage->size() == 1) {
+      layout.stages.push_back(stage->front());
+      continue;
+    }
+    fields.error("stage_strategies", "unknown_word",
+                 fmt::format("unknown `{}` `{}`", fields.path_of("stage_strategies"), yaml::printable(text)),
+                 {"each is written as `--layout stages=` takes it"});
+  }
+}
+
 void read_layout_fields(const JsonFields& fields, Estimate& e) {
   Layout& l = e.layout;
   l.tp = degree(fields, "tp"), l.cp = degree(fields, "cp");
@@ -57,7 +75,7 @@ void read_layout_fields(const JsonFields& fields, Estimate& e) {
   l.micro_batch = degree(fields, "micro_batch");
   e.micro_batches = fields.whole("micro_batches", 1);
   l.schedule = word(fields, "schedule", kScheduleNames);
-  l.recompute = recompute(fields);
+  read_recomputation(fields, l);
   l.sequence_parallel = fields.boolean("sequence_parallel");
   if (fields.has("order")) l.order = word(fields, "order", kAxisOrderNames);  // plans of earlier versions have none
   e.stage_layers = fields.integers("stage_layers");

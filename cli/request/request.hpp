@@ -33,7 +33,7 @@ struct Asked {
   std::map<std::string, Word, std::less<>> words{};
   std::vector<std::string> from{};  ///< launch files
   std::string arguments{};          ///< of their scripts
-  bool accept_risk = false, pareto = false, strict = false;
+  bool accept_risk = false, pareto = false, per_stage = false, strict = false;
   bool takes_pools = false;  ///< may several kinds of GPU be named?
 
   [[nodiscard]] const Word* find(std::string_view key) const;

@@ -232,7 +232,8 @@ Asked asked_of(const Args& args) {
   asked.from = args.from;
   asked.arguments = args.arguments.value_or("");
   asked.takes_pools = args.verb.empty() || args.verb == "plan" || args.verb == "estimate";
-  asked.accept_risk = args.accept_risk, asked.pareto = args.pareto, asked.strict = args.strict;
+  asked.accept_risk = args.accept_risk, asked.pareto = args.pareto, asked.per_stage = args.per_stage;
+  asked.strict = args.strict;
   return asked;
 }
 

@@ -212,7 +212,13 @@ void resolve_search(Draft& draft) {
   if (request.layout) problem.inputs.push_back(request.layout->input);
   if (request.top) problem.top = request.top->value;
   if (request.threads) problem.threads = request.threads->value;
-  problem.pareto = draft.asked.pareto;
+  problem.pareto = draft.asked.pareto, problem.per_stage = draft.asked.per_stage;
+  if (problem.per_stage && problem.objective == Objective::Memory)
+    draft.refuse({"conflicting_flags",
+                  "`--per-stage` finds the fastest, and `--objective memory` asks for the smallest",
+                  {},
+                  {"leave one of the two out"}},
+                 {"objective"});
 }
 
 /// Words that cannot be meant, once all that they stand beside is known.

@@ -141,6 +141,8 @@ void resolve_pools(Draft& draft) {
              "name one kind: `--gpus 64xh100-sxm`", "gpus");
     if (request.spares) refuse("`--spares` does not say of which kind of GPU", "leave `--spares` out", "spares");
     if (draft.asked.pareto) refuse("`--pareto` has no front for several kinds of GPU", "leave `--pareto` out", "gpus");
+    if (draft.asked.per_stage)
+      refuse("`--per-stage` looks at stages on one kind of GPU", "leave `--per-stage` out", "gpus");
   }
   if (!request.pool_layouts) return;
   draft.problem.pool_fixed = request.pool_layouts->value;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -21,16 +23,39 @@ std::string recompute_text(const Recompute& recompute) {
   return text.empty() ? "none" : text;
 }
 
-std::string stage_layers_text(const std::vector<int>& layers) {
+namespace {
+
+/// The members of a list, equal neighbours as "3xmember".
+template <class T, class Text>
+std::string runs_text(const std::vector<T>& list, const char* between, const Text& text_of) {
   std::string text;
-  for (std::size_t i = 0; i < layers.size();) {
+  for (std::size_t i = 0; i < list.size();) {
     std::size_t end = i;
-    while (end < layers.size() && layers[end] == layers[i]) ++end;
-    if (!text.empty()) text += "+";
-    text += end - i > 1 ? fmt::format("{}x{}", end - i, layers[i]) : fmt::format("{}", layers[i]);
+    while (end < list.size() && list[end] == list[i]) ++end;
+    if (!text.empty()) text += between;
+    if (end - i > 1) text += fmt::format("{}x", end - i);
+    text += text_of(list[i]);
     i = end;
   }
   return text;
+}
+
+}  // namespace
+
+std::string stage_strategy_text(const StageStrategy& stage) {
+  std::string text = recompute_text(stage.recompute);
+  if (stage.offload > 0) text += fmt::format("@offload{}", stage.offload);
+  if (stage.tp > 0) text += fmt::format("@tp{}", stage.tp);
+  if (stage.zero >= 0) text += fmt::format("@zero{}", stage.zero);
+  return text;
+}
+
+std::string stages_text(const std::vector<StageStrategy>& stages) {
+  return runs_text(stages, ":", stage_strategy_text);
+}
+
+std::string stage_layers_text(const std::vector<int>& layers) {
+  return runs_text(layers, "+", [](int count) { return fmt::format("{}", count); });
 }
 
 std::string axis_text(int value) { return fmt::format("{}", value); }
@@ -40,6 +65,7 @@ std::string axis_text(Schedule value) { return std::string(name(value)); }
 std::string axis_text(AxisOrder value) { return std::string(name(value)); }
 std::string axis_text(const Recompute& value) { return recompute_text(value); }
 std::string axis_text(const std::vector<int>& value) { return stage_layers_text(value); }
+std::string axis_text(const std::vector<StageStrategy>& value) { return stages_text(value); }
 
 namespace {
 
@@ -47,9 +73,13 @@ template <class T>
 bool less(const T& a, const T& b) {
   return a < b;
 }
-bool less(const Recompute& a, const Recompute& b) {
-  const auto key = [](const Recompute& r) { return std::tuple(r.kind, r.modules, r.layers, r.uniform); };
-  return key(a) < key(b);
+auto key_of(const Recompute& r) { return std::tuple(r.kind, r.modules, r.layers, r.uniform); }
+bool less(const Recompute& a, const Recompute& b) { return key_of(a) < key_of(b); }
+bool less(const std::vector<StageStrategy>& a, const std::vector<StageStrategy>& b) {
+  const auto key = [](const StageStrategy& s) { return std::tuple(key_of(s.recompute), s.offload, s.tp, s.zero); };
+  return std::lexicographical_compare(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [&](const StageStrategy& one, const StageStrategy& other) { return key(one) < key(other); });
 }
 
 }  // namespace

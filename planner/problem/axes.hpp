@@ -46,6 +46,7 @@ inline constexpr std::tuple kAxes{
     LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel},
     LayoutAxis<AxisOrder>{"order", "order", &Layout::order, &Fixed::order},
     LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers},
+    LayoutAxis<std::vector<StageStrategy>>{"stage_strategies", "stages", &Layout::stages, &Fixed::stages},
 };
 
 /// Calls `visit` with each axis in turn.
@@ -56,6 +57,10 @@ constexpr void each_axis(const Visit& visit) {
 
 /// "none", "full", "full-4" (first 4 layers of a chunk), "uniform-2", "core_attn+mlp".
 [[nodiscard]] std::string recompute_text(const Recompute& recompute);
+/// "full-2", "none@offload4", "full@tp4@zero3": what a stage recomputes, and what else it does its own way.
+[[nodiscard]] std::string stage_strategy_text(const StageStrategy& stage);
+/// Strategies of stages, runs together: "2xfull:none".
+[[nodiscard]] std::string stages_text(const std::vector<StageStrategy>& stages);
 /// Numbers of layers, runs together: "7+14x8+7".
 [[nodiscard]] std::string stage_layers_text(const std::vector<int>& layers);
 
@@ -67,6 +72,7 @@ constexpr void each_axis(const Visit& visit) {
 [[nodiscard]] std::string axis_text(AxisOrder value);
 [[nodiscard]] std::string axis_text(const Recompute& value);
 [[nodiscard]] std::string axis_text(const std::vector<int>& value);
+[[nodiscard]] std::string axis_text(const std::vector<StageStrategy>& value);
 
 /// An axis with its value: "tp8", "schedule=1f1b".
 template <class T>

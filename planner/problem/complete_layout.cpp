@@ -7,13 +7,29 @@
 
 namespace plan {
 
+void settle_stages(const Problem& problem, Layout& layout) {
+  for (StageStrategy& stage : layout.stages) {
+    if (stage.tp == layout.tp) stage.tp = 0;
+    if (stage.zero == layout.zero) stage.zero = -1;
+  }
+  if (layout.stages.empty()) return;
+  const StageStrategy& first = layout.stages.front();
+  const bool alike = static_cast<int>(layout.stages.size()) == layout.pp &&
+                     std::all_of(layout.stages.begin(), layout.stages.end(),
+                                 [&](const StageStrategy& stage) { return stage == first; });
+  if (!alike || first.tp > 0 || first.zero >= 0 || first.offload != problem.training.offload.layers) return;
+  layout.recompute = first.recompute;
+  layout.stages.clear();
+}
+
 Layout complete_layout(const Problem& problem) {
   const Fixed& fixed = problem.fixed;
   Layout layout;
   layout.tp = fixed.tp.value_or(1);
   layout.cp = fixed.cp.value_or(1);
-  // As many stages, or chunks of a stage, as there are numbers of layers.
-  const int chunks = fixed.chunk_layers ? static_cast<int>(fixed.chunk_layers->size()) : 1;
+  // As many stages, or chunks of a stage, as there are numbers of layers, or strategies.
+  const int named = fixed.stages ? static_cast<int>(fixed.stages->size()) : 1;
+  const int chunks = fixed.chunk_layers ? static_cast<int>(fixed.chunk_layers->size()) : named;
   layout.pp = fixed.pp.value_or(std::max(1, chunks / fixed.vp.value_or(1)));
   // Schedules of several chunks have two of them at least.
   const bool one = !fixed.schedule || schedule_row(*fixed.schedule).chunks == Chunks::One;
@@ -34,6 +50,8 @@ Layout complete_layout(const Problem& problem) {
   layout.order =
       fixed.order.value_or(local.any() && layout.pp > 1 ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost);
   layout.chunk_layers = fixed.chunk_layers.value_or(std::vector<int>{});
+  layout.stages = fixed.stages.value_or(std::vector<StageStrategy>{});
+  settle_stages(problem, layout);
   return layout;
 }
 

@@ -5,10 +5,13 @@
 
 namespace plan {
 
+/// Stages that all do the same are a uniform layout, and what they say is its own; strategies that say what the layout
+/// says say nothing.
+void settle_stages(const Problem& problem, Layout& layout);
+
 /// The one layout that `plan estimate` reports: fixed axes as they stand, dp what the GPUs leave over, as
-/// many stages as numbers of layers were given, the rest as a
-/// plain launch would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b or
-/// interleaved).
+/// many stages as numbers of layers or strategies were given, the rest as a plain launch
+/// would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b or interleaved).
 [[nodiscard]] Layout complete_layout(const Problem& problem);
 
 }  // namespace plan

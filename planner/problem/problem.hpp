@@ -37,6 +37,7 @@ struct Fixed {
   std::optional<bool> sequence_parallel;
   std::optional<AxisOrder> order;
   std::optional<std::vector<int>> chunk_layers;
+  std::optional<std::vector<StageStrategy>> stages;
   bool operator==(const Fixed&) const = default;
 };
 
@@ -78,6 +79,7 @@ struct Problem {
   Headroom headroom{};
   int top = 4;                          ///< layouts to report, the best included
   bool pareto = false;                  ///< also keep the front of memory against step time
+  bool per_stage = false;               ///< also find layers and recomputation of every stage by itself
   std::vector<Cluster> alternatives{};  ///< other hardware to suggest when nothing fits
   /// The same for whoever leaves them out: asked only when nothing fits.
   std::function<std::vector<Cluster>(const Cluster&)> more_alternatives{};

@@ -30,6 +30,9 @@ using FrameworkMask = std::uint8_t;
   return static_cast<FrameworkMask>(1u << static_cast<unsigned>(framework));
 }
 inline constexpr FrameworkMask kAllFrameworks = 0xff;
+/// Those that have a name: all but the words for how to choose one.
+inline constexpr FrameworkMask kNamedFrameworks =
+    static_cast<FrameworkMask>(kAllFrameworks & ~(framework_bit(Framework::Any) | framework_bit(Framework::None)));
 
 /// Frameworks that a layout must suit, one of them at least. Of `any`: those whose software the figures are of, since
 /// under other software the same layout is another job. Of `none`: all, for none is asked.
@@ -60,6 +63,9 @@ struct Rule {
 };
 
 [[nodiscard]] std::span<const Rule> rules();
+
+/// What is wrong with the strategies of a layout's stages, with numbers; empty if nothing is.
+[[nodiscard]] std::string stages_fault(const Problem& problem, const Layout& layout);
 
 /// Does the release lack a word for stages of any size, so that they are equal, or equal but for the two ends?
 [[nodiscard]] bool plain_stages_only(const Problem& problem);

@@ -347,6 +347,11 @@ constexpr Rule kRules[] = {
        return !p.training.local.any() || l.pp == 1 || l.order == AxisOrder::DataOutermost ||
               !order_matters(p.cluster, l);
      }},
+    {"stage_strategies", "`stages` has a strategy for each of the pp stages that it can have", Level::Sharding,
+     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.stages.empty() || stages_fault(p, l).empty(); },
+     0, [](const Problem& p, const Layout& l) { return stages_fault(p, l); }},
+    {"stages_differ", "the framework takes one strategy for all stages, and no list of them", Level::Sharding,
+     kNamedFrameworks, [](const Problem&, const Layout& l) { return l.stages.empty(); }},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }, 0,
      [](const Problem&, const Layout& l) { return fmt::format("shard {} for {} ranks", l.shard, l.dense_group()); }},

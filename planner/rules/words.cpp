@@ -25,9 +25,27 @@ struct Meaningless {
   std::string_view instead;
 };
 
+/// Modules that the model does not have.
+std::uint16_t absent_modules(const Problem& problem, const Recompute& recompute) {
+  if (recompute.kind != RecomputeKind::Selective) return 0;
+  return static_cast<std::uint16_t>(recompute.modules & ~(modules_of(problem.model) | kRecomputeOps));
+}
 std::uint16_t absent_modules(const Problem& problem, const Fixed& fixed) {
-  if (!fixed.recompute || fixed.recompute->kind != RecomputeKind::Selective) return 0;
-  return static_cast<std::uint16_t>(fixed.recompute->modules & ~(modules_of(problem.model) | kRecomputeOps));
+  return fixed.recompute ? absent_modules(problem, *fixed.recompute) : std::uint16_t{0};
+}
+std::uint16_t absent_in_stages(const Problem& problem, const Fixed& fixed) {
+  unsigned absent = 0;
+  for (const StageStrategy& stage : fixed.stages.value_or(std::vector<StageStrategy>{}))
+    absent |= absent_modules(problem, stage.recompute);
+  return static_cast<std::uint16_t>(absent);
+}
+
+/// More layers in one stage than the model has.
+bool stage_too_deep(const Problem& problem, const Fixed& fixed) {
+  const std::vector<StageStrategy> stages = fixed.stages.value_or(std::vector<StageStrategy>{});
+  return std::any_of(stages.begin(), stages.end(), [&](const StageStrategy& stage) {
+    return std::max({stage.recompute.layers, stage.recompute.uniform, stage.offload}) > problem.model.depth();
+  });
 }
 
 std::string modules_text(unsigned modules) {
@@ -83,6 +101,22 @@ constexpr Meaningless kRows[] = {
      },
      [](const Problem& p, const Fixed&) { return fmt::format("{} has {} layers", p.model.name, p.model.depth()); },
      "write `recompute=full` for all of them"},
+    {"recompute", false, [](const Problem&, const Fixed& f) { return f.recompute && f.stages; },
+     [](const Problem&, const Fixed&) { return std::string("`stages=` says what each stage recomputes"); },
+     "leave one of the two out"},
+    {"stage_strategies", false,
+     [](const Problem&, const Fixed& f) { return f.stages && f.pp && static_cast<int>(f.stages->size()) != *f.pp; },
+     [](const Problem&, const Fixed& f) { return fmt::format("it has {} for pp {}", f.stages->size(), *f.pp); },
+     "give one strategy for each pipeline stage, as in `stages=2xfull:none:none`"},
+    {"stage_strategies", false, [](const Problem& p, const Fixed& f) { return absent_in_stages(p, f) != 0; },
+     [](const Problem& p, const Fixed& f) {
+       return fmt::format("{} has no {}; it has {}", p.model.name, modules_text(absent_in_stages(p, f)),
+                          modules_text(modules_of(p.model)));
+     },
+     "name modules that it has, or write `full`"},
+    {"stage_strategies", false, stage_too_deep,
+     [](const Problem& p, const Fixed&) { return fmt::format("{} has {} layers", p.model.name, p.model.depth()); },
+     "write `full` for all layers of a stage"},
     {"cp_kind", true,
      [](const Problem&, const Fixed& f) { return f.cp == 1 && f.cp_kind.value_or(CpKind::Ring) != CpKind::Ring; },
      [](const Problem&, const Fixed&) { return std::string("at cp 1 nothing is exchanged"); },
@@ -186,6 +220,8 @@ Fixed typed_over_files(const Problem& problem, const Fixed& files, const Fixed& 
   Fixed base = files;
   const auto moved = [&](auto axis) { return typed.*axis && base.*axis && typed.*axis != base.*axis; };
   if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
+  if (moved(&Fixed::pp) || typed.recompute) base.stages.reset();
+  if (typed.stages) base.recompute.reset();
   if (moved(&Fixed::schedule)) base.vp.reset(), base.chunk_layers.reset();
   if (moved(&Fixed::pp) && !typed.vp) base.vp.reset();
   if ((moved(&Fixed::tp) || moved(&Fixed::cp) || moved(&Fixed::pp)) && !typed.dp) base.dp.reset();

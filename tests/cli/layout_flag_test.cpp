@@ -30,6 +30,12 @@ TEST_CASE("words alone name a schedule; layers repeat") {
   CHECK(read_layout("zb-h1,sp=off").value().schedule == Schedule::ZbH1);
   CHECK(read_layout("1f1b").value().schedule == Schedule::OneFOneB);
   CHECK(read_layout("layers=7+2x8+7").value().chunk_layers == std::vector<int>{7, 8, 8, 7});
+  const Recompute full{RecomputeKind::Full};
+  CHECK(read_layout("stages=2xfull:none@offload3:core_attn+mlp@tp4@zero3").value().stages ==
+        std::vector<StageStrategy>{{full},
+                                   {full},
+                                   {.recompute = {}, .offload = 3},
+                                   {{RecomputeKind::Selective, kRecomputeCoreAttention | kRecomputeMlp}, 0, 4, 3}});
 }
 
 TEST_CASE("a layout as people write it") {
@@ -50,7 +56,8 @@ TEST_CASE("every mistake of a layout at once") {
   CHECK(errors[1].message == "`--layout tp` must be at least 1, got `-4`");
   CHECK(errors[2].message == "`--layout zero` must be at most 3, got `5`");
   CHECK(errors[3].help[0] == "the nearest is `full`");
-  for (const char* bad : {"", ",", "tp8,tp4", "tp8;pp2", "layers=x", "sp=maybe", "tp1e99", "layers=7+"}) {
+  for (const char* bad : {"", ",", "tp8,tp4", "tp8;pp2", "layers=x", "sp=maybe", "tp1e99", "layers=7+", "stages=",
+                          "stages=full:", "stages=full@tp", "stages=full@tp2@tp4", "stages=full@sp", "stages=0xfull"}) {
     CAPTURE(bad);
     CHECK_FALSE(read_layout(bad).has_value());
   }
@@ -82,9 +89,23 @@ Layout random_layout(std::mt19937& random) {
 TEST_CASE("a layout printed as a flag reads back") {
   std::mt19937 random(3);
   for (int round = 0; round < 500; ++round) {
-    const Layout layout = random_layout(random);
-    CAPTURE(layout_flag(layout));
+    Layout layout = random_layout(random);
+    const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     Problem problem;
+    if (pick(3) == 0) {
+      layout.recompute = {};
+      for (int stage = 0; stage < layout.pp; ++stage) {
+        StageStrategy own;
+        if (pick(2) == 0) own.recompute = {RecomputeKind::Full, 0, pick(3), 0};
+        if (pick(4) == 0) own.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))};
+        if (pick(4) == 0) own.offload = 1 + pick(3);
+        if (pick(4) == 0) own.tp = 1 << pick(4);
+        if (pick(4) == 0) own.zero = pick(4);
+        layout.stages.push_back(own);
+      }
+      settle_stages(problem, layout);
+    }
+    CAPTURE(layout_flag(layout));
     problem.fixed = read_layout(layout_flag(layout)).value();
     CHECK(complete_layout(problem) == layout);
   }

@@ -13,6 +13,7 @@
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"
@@ -37,8 +38,10 @@ std::vector<std::string> all_words() {
   for (const auto& row : kRecomputeModuleNames) words.push_back(fmt::format("recompute={}", row.name));
   for (const char* word : {"none", "full", "full-1", "full-3", "full-99", "uniform-2", "uniform-99", "layernorm+mlp"})
     words.push_back(fmt::format("recompute={}", word));
-  for (const char* word : {"sp", "sp=off", "layers=32", "layers=16+16", "layers=7+2x8+9", "layers=0+16+16+0",
-                           "layers=8x4", "layers=16+0+16", "layers=1+1", "layers=40"})
+  for (const char* word :
+       {"sp", "sp=off", "layers=32", "layers=16+16", "layers=7+2x8+9", "layers=0+16+16+0", "layers=8x4",
+        "layers=16+0+16", "layers=1+1", "layers=40", "stages=full:none", "stages=2xfull", "stages=full:full-2:none:mlp",
+        "stages=none@offload2:none", "stages=none:none@tp2", "stages=2xnone:full@zero0", "stages=full-99:none"})
     words.emplace_back(word);
   return words;
 }
@@ -51,6 +54,15 @@ std::vector<std::string> lost(const std::string& words, const Estimate& answer) 
     layout.chunk_layers = answer.stage_layers;
   else
     asked.chunk_layers.reset();  // a report has the layers of stages, not of their chunks
+  if (asked.stages) {            // stages that do the same are a uniform layout
+    Layout settled = layout;
+    settled.stages = *asked.stages;
+    settle_stages({}, settled);
+    if (settled.stages.empty())
+      asked.recompute = settled.recompute, asked.stages.reset();
+    else
+      asked.stages = settled.stages;
+  }
   if (asked.shard == layout.dense_group()) layout.shard = layout.dense_group();
   return words_lost(asked, layout);
 }
@@ -159,6 +171,10 @@ TEST_CASE("a word without a meaning is a mistake, whoever reads it") {
                           {"tp1,sp", "no ranks"},
                           {"zero0,shard8", "shards nothing"},
                           {"pp4,vp1,layers=16+16", "it has 2"},
+                          {"stages=full:none,recompute=full", "what each stage recomputes"},
+                          {"pp4,stages=full:none", "it has 2"},
+                          {"stages=moe:none", "no moe"},
+                          {"stages=full-33:none", "32 layers"},
                           {"layers=1+1", "places 2 layers"}}) {
     const std::string layout = row.first, why = row.second;
     CAPTURE(layout);

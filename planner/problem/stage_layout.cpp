@@ -1,0 +1,45 @@
+// Tested by tests/planner/stage_cells_test.cpp.
+#include "planner/problem/stage_layout.hpp"
+
+#include <algorithm>
+
+namespace plan {
+
+Layout layout_of_stage(const Layout& layout, int stage) {
+  const StageStrategy& own = layout.stages[static_cast<std::size_t>(stage)];
+  Layout out = layout;
+  out.stages.clear();
+  out.recompute = own.recompute;
+  if (own.zero >= 0) out.zero = own.zero;
+  if (own.tp == 0 || own.tp == layout.tp) return out;
+  out.tp = own.tp;
+  out.dp = layout.dp * layout.tp / own.tp;
+  out.micro_batch = layout.micro_batch * own.tp / layout.tp;
+  out.sequence_parallel = own.tp > 1 && (layout.sequence_parallel || layout.tp == 1);
+  return out;
+}
+
+std::optional<Layout> without_list(const Layout& layout) {
+  if (layout.stages.empty()) return layout;
+  if (layout.vp > 1 || layout.chunk_layers.size() != layout.stages.size()) return std::nullopt;
+  int most = 0;
+  bool all = true;
+  const StageStrategy& front = layout.stages.front();
+  for (std::size_t i = 0; i < layout.stages.size(); ++i) {
+    const StageStrategy& stage = layout.stages[i];
+    const bool block = stage.recompute.kind == RecomputeKind::Full && stage.recompute.uniform <= 1;
+    if (!block || stage.offload != front.offload || stage.tp > 0 || stage.zero >= 0) return std::nullopt;
+    const int layers = layout.chunk_layers[i], rebuilt = recomputed_layers(stage.recompute, 1, layers);
+    most = std::max(most, rebuilt), all = all && rebuilt == layers;
+  }
+  for (std::size_t i = 0; i < layout.stages.size(); ++i) {
+    const int layers = layout.chunk_layers[i];
+    if (recomputed_layers(layout.stages[i].recompute, 1, layers) != std::min(most, layers)) return std::nullopt;
+  }
+  Layout out = layout;
+  out.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = all ? 0 : most};
+  out.stages.clear();
+  return out;
+}
+
+}  // namespace plan

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+
+#include "formulas/layout.hpp"
+
+namespace plan {
+
+/// The layout of one stage, counted from 0, of a pipeline whose stages differ: its own tp, ZeRO and recomputation, with
+/// dp and micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
+[[nodiscard]] Layout layout_of_stage(const Layout& layout, int stage);
+
+/// The layout without a list, where one number says what its stages recompute: the same for all, or Megatron's block of
+/// the first layers of each stage, of which a stage with fewer layers recomputes all. `layout` has its chunk_layers.
+[[nodiscard]] std::optional<Layout> without_list(const Layout& layout);
+
+}  // namespace plan

@@ -1,0 +1,79 @@
+// What a pipeline costs whose stages differ in strategy. Tested by tests/planner/stage_cells_test.cpp.
+#include "planner/stage_cells.hpp"
+
+#include <algorithm>
+
+#include "formulas/efficiency.hpp"
+#include "formulas/rank_grid.hpp"
+
+namespace plan {
+
+const Problem& StageModels::problem(int offload) {
+  std::unique_ptr<Problem>& known = problems_[offload];
+  if (!known) {
+    known = std::make_unique<Problem>(whole_);
+    known->training.offload.layers = offload;
+  }
+  return *known;
+}
+
+const CostModel& StageModels::costs(int offload, const Layout& layout) {
+  std::unique_ptr<CostModel>& known = costs_[{offload, split_of(layout)}];
+  if (!known) known = std::make_unique<CostModel>(problem(offload), split_of(layout));
+  return *known;
+}
+
+const MemoryModel& StageModels::memory(int offload, const Layout& layout) {
+  std::unique_ptr<MemoryModel>& known =
+      memory_[MemoryKey(offload, split_of(layout), layout.pp, layout.recompute.kind, layout.recompute.modules)];
+  if (!known) known = std::make_unique<MemoryModel>(problem(offload), layout);
+  return *known;
+}
+
+std::vector<Cell> StageModels::cells(const Layout& layout) {
+  std::vector<Cell> cells;
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    const StageStrategy& own = layout.stages[static_cast<std::size_t>(stage)];
+    if (stage > 0 && own == layout.stages[static_cast<std::size_t>(stage) - 1]) {
+      ++cells.back().stages;
+      continue;
+    }
+    Layout alone = layout_of_stage(layout, stage);
+    const CostModel& costs = this->costs(own.offload, alone);
+    const MemoryModel& memory = this->memory(own.offload, alone);
+    cells.push_back({&problem(own.offload), &costs, &memory, std::move(alone), 1});
+  }
+  return cells;
+}
+
+Hops StageModels::hops(const Layout& layout) const {
+  if (layout.pp == 1) return {};
+  std::vector<double> bytes;
+  for (int stage = 0; stage < layout.pp; ++stage)
+    bytes.push_back(hand_over_bytes(whole_, layout_of_stage(layout, stage)));
+  std::vector<Seconds> each;
+  const std::vector<std::size_t> tiers = hop_tiers(whole_.cluster, layout);
+  for (std::size_t stage = 0; stage < tiers.size(); ++stage) {
+    const double wider = std::max(bytes[stage], bytes[(stage + 1) % bytes.size()]);
+    each.push_back(hop_time(whole_.cluster, wider, tiers[stage]) / whole_.cluster.calibration.scale_out);
+  }
+  return Hops(each);
+}
+
+Estimate estimate_stages(const Problem& problem, const Layout& layout) {
+  StageModels models(problem);
+  const std::vector<Cell> cells = models.cells(layout);
+  Evaluator evaluator(problem, cells, models.hops(layout));
+  const Cell& front = cells.front();
+  evaluator.place(front.layout);
+  evaluator.recompute(front.layout.recompute);
+  Estimate result;
+  result.layout = front.layout;
+  evaluator.fill(result, *front.memory);
+  std::vector<int> layers = std::move(result.layout.chunk_layers);
+  result.layout = layout;
+  result.layout.chunk_layers = std::move(layers);
+  return result;
+}
+
+}  // namespace plan

@@ -1,0 +1,46 @@
+#pragma once
+
+// Layers and recomputation of every stage by itself. Under 1F1B the first stages hold the most micro-batches and the
+// last one the head: what they have to recompute, and how many layers they carry, need not be the same for all.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "planner/ranking.hpp"
+#include "planner/stage_cells.hpp"
+
+namespace plan {
+
+/// Step time and peak memory of a layout with strategies for its stages.
+[[nodiscard]] Score score_stages(StageModels& models, const Problem& problem, const Layout& layout);
+
+/// Pipelines whose step is weighed exactly, of one (degrees, schedule, sharding): of more the search takes the best of
+/// the pipeline's law.
+inline constexpr std::int64_t kMostWeighed = 200;
+
+/// The fastest way to give each stage layers and recomputation, of those that fit and are faster than what is known.
+struct FoundStages {
+  Layout layout{};  ///< with chunk_layers, and stages if they differ
+  Score score{};
+};
+struct StageSearch {
+  std::optional<FoundStages> best{};
+  std::int64_t pipelines = 0;  ///< (degrees, schedule, sharding) looked into
+  bool exact = true;           ///< nothing faster was left out
+};
+
+/// Of one pipeline, in `capacity` bytes and less than `beat` seconds; exact if ZeRO is 0 or 1 and no more than `most`
+/// ways are left to weigh.
+/// `base`: all axes but layers and recomputation. Under 1F1B the layers of each stage are chosen; other schedules keep
+/// the balanced layers, and each stage recomputes no more than it must. Ways to recompute are those of
+/// enumerate_recomputes(). Under ZeRO 0 and 1 a stage that recomputes less never makes the step longer.
+[[nodiscard]] StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, double capacity,
+                                      double beat = std::numeric_limits<double>::infinity(),
+                                      std::int64_t most = kMostWeighed);
+
+/// The same over all degrees, schedules and shardings of the problem: families in the order of a bound from below.
+[[nodiscard]] StageSearch find_stages(const Problem& problem, double capacity, double beat);
+
+}  // namespace plan

@@ -1,0 +1,179 @@
+// Layers and recomputation of every stage: the search finds what brute force finds, is never worse than stages that are
+// alike, and says with one number what one number can say.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <random>
+
+#include "oracle/random_problem.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/plan.hpp"
+#include "planner/problem/stage_layout.hpp"
+#include "planner/stage_search.hpp"
+
+using namespace plan;
+
+namespace {
+
+int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
+
+Problem small_job(std::mt19937& random) {
+  Problem problem;
+  problem.model =
+      oracle::dense_model(pick(random, {3, 4, 5}), 1024, 8, pick(random, {2, 8}), 4096, pick(random, {8000, 128000}));
+  problem.model.tied = random() % 3 == 0;
+  problem.cluster = oracle::plain_cluster();
+  problem.cluster.tiers = {{"nvlink", 8, BytesPerSecond(450e9)}, {"network", 1 << 20, BytesPerSecond(50e9)}};
+  if (random() % 4 == 0) problem.cluster.tiers.back().bandwidth = BytesPerSecond(2e9);
+  problem.training.seq = pick(random, {1024, 4096});
+  problem.framework = Framework::None;
+  if (random() % 3 == 0) {  // two kinds of layer, the first of them alone
+    problem.model.kinds.push_back(problem.model.kinds.front());
+    problem.model.kinds.back().dense.width *= pick(random, {2, 4});
+    problem.model.layers.front() = 1;
+  }
+  return problem;
+}
+
+Layout small_pipeline(std::mt19937& random, Problem& problem) {
+  Layout base;
+  base.pp = pick(random, {2, 3}), base.tp = pick(random, {1, 2}), base.dp = pick(random, {1, 2, 8});
+  base.zero = pick(random, {0, 1});
+  base.sequence_parallel = base.tp > 1;
+  base.micro_batch = pick(random, {1, 2, 4});
+  problem.gpus = base.world();
+  problem.training.global_batch = base.dp * base.micro_batch * pick(random, {1, 2, 3, 4, 6, 16});
+  return base;
+}
+
+/// Every split of the layers with every list of ways to recompute.
+struct Brute {
+  StageModels& models;
+  const Problem& problem;
+  const Layout& base;
+  double capacity;
+  std::optional<Score> best{};
+
+  void run(std::vector<int>& layers, std::vector<StageStrategy>& ways, int left) {
+    const int behind = base.pp - static_cast<int>(layers.size());
+    if (behind == 0) {
+      if (left > 0) return;
+      Layout layout = base;
+      layout.chunk_layers = layers, layout.stages = ways;
+      const Score score = score_stages(models, problem, layout);
+      if (score.peak <= capacity && (!best || score.step_time < best->step_time)) best = score;
+      return;
+    }
+    for (int here = 1; here + behind - 1 <= left; ++here)
+      for (const Recompute& way : enumerate_recomputes(problem, here)) {
+        layers.push_back(here), ways.push_back({way});
+        run(layers, ways, left - here);
+        layers.pop_back(), ways.pop_back();
+      }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("per stage: the search finds what brute force finds") {
+  std::mt19937 random(13);
+  int unequal = 0, none = 0;
+  for (int round = 0; round < oracle::rounds(400); ++round) {
+    Problem problem = small_job(random);
+    const Layout base = small_pipeline(random, problem);
+    CAPTURE(round);
+    StageModels models(problem);
+    // From what takes least memory to what takes most.
+    Layout lean = base, rich = base;
+    lean.recompute.kind = RecomputeKind::Full;
+    const double low = score_stages(models, problem, lean).peak, high = score_stages(models, problem, rich).peak;
+    const double capacity = low * 0.9 + (high * 1.1 - low * 0.9) * static_cast<double>(random() % 1000) / 1000;
+    Brute brute{models, problem, base, capacity};
+    std::vector<int> layers;
+    std::vector<StageStrategy> ways;
+    brute.run(layers, ways, problem.model.depth());
+    const StageSearch result =
+        best_stages(models, problem, base, capacity, std::numeric_limits<double>::infinity(), 1 << 20);
+    const std::optional<FoundStages>& found = result.best;
+    REQUIRE(found.has_value() == brute.best.has_value());
+    if (!found) {
+      ++none;
+      continue;
+    }
+    CHECK(result.exact);
+    CHECK(found->score.peak <= capacity);
+    CHECK(found->score.step_time == doctest::Approx(brute.best->step_time).epsilon(1e-9));
+    CHECK(estimate(problem, found->layout).step_time.value == doctest::Approx(found->score.step_time).epsilon(1e-9));
+    if (!found->layout.stages.empty()) ++unequal;
+  }
+  CHECK(unequal > oracle::at_least(60));
+  CHECK(none > oracle::at_least(5));
+}
+
+TEST_CASE("per stage: never worse than stages that are alike, on any model") {
+  std::mt19937 random(17);
+  int faster = 0, tried = 0;
+  for (int round = 0; round < oracle::rounds(60); ++round) {
+    Problem problem = oracle::random_problem(random, 8);
+    if (round % 2 == 0) problem = oracle::widened(problem, random);
+    problem.framework = Framework::Any, problem.threads = 1;
+    problem.fixed = {};
+    problem.fixed.pp = 2, problem.per_stage = true;
+    const Result<Plan> plan = search(problem);
+    if (!plan) continue;
+    ++tried;
+    CAPTURE(round);
+    REQUIRE(plan->per_stage);
+    if (!plan->per_stage->best) continue;
+    ++faster;
+    CHECK(plan->per_stage->best->step_time.value <= plan->fastest->step_time.value);
+    CHECK(plan->per_stage->best->fits == plan->fastest->fits);
+    if (!plan->per_stage->best->layout.stages.empty()) CHECK(plan->per_stage->runs_on.empty());
+    CHECK(plan->best.layout.stages.empty());
+  }
+  CHECK(tried > oracle::at_least(20));
+  CHECK(faster > oracle::at_least(3));
+}
+
+TEST_CASE("per stage: on equal layers with memory to spare, stages that are alike are as fast") {
+  std::mt19937 random(19);
+  for (int round = 0; round < oracle::rounds(40); ++round) {
+    Problem problem = small_job(random);
+    problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 512);  // ends that weigh next to nothing
+    problem.cluster = oracle::plain_cluster();                        // where gradients hide under the last micro-batch
+    Layout base = small_pipeline(random, problem);
+    base.pp = pick(random, {2, 4}), problem.gpus = base.world();
+    problem.training.global_batch = base.dp * base.micro_batch * 32;
+    StageModels models(problem);
+    const std::optional<FoundStages> found = best_stages(models, problem, base, 1e18).best;
+    REQUIRE(found);
+    const double uniform = score_stages(models, problem, base).step_time;
+    CHECK(found->score.step_time <= uniform * (1 + 1e-12));
+    CHECK(found->score.step_time > 0.97 * uniform);
+    CHECK(found->layout.stages.empty());
+  }
+}
+
+TEST_CASE("per stage: one number says what one number can say") {
+  Layout layout;
+  layout.pp = 3;
+  layout.chunk_layers = {2, 4, 5};
+  const auto block = [](int layers) {
+    return StageStrategy{{.kind = RecomputeKind::Full, .modules = 0, .layers = layers}};
+  };
+  layout.stages = {block(0), block(3), block(3)};  // Megatron's 3: the first stage has but 2
+  REQUIRE(without_list(layout));
+  CHECK(without_list(layout)->recompute == block(3).recompute);
+  CHECK(without_list(layout)->stages.empty());
+  layout.stages = {block(0), block(0), block(0)};
+  CHECK(without_list(layout)->recompute == block(0).recompute);
+  layout.stages = {block(1), block(3), block(3)};
+  CHECK_FALSE(without_list(layout));
+  layout.stages = {block(2), block(3), {}};
+  CHECK_FALSE(without_list(layout));
+  layout.stages = {block(2), block(2), block(2)};
+  layout.stages[1].offload = 1;
+  CHECK_FALSE(without_list(layout));
+}
