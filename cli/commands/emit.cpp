@@ -18,6 +18,8 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/plan.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/suggest.hpp"
@@ -190,7 +192,9 @@ int run_emit(const Args& args, Streams& streams) {
   if (!problem) return report_errors(problem.error(), streams);
   const Result<EmitOptions> options = emit_options(args, *problem);
   if (!options) return report_errors(options.error(), streams);
-  Result<Plan> plan = search_with_progress(*problem, streams);
+  // Strategies of single stages leave nothing to search.
+  Result<Plan> plan = problem->fixed.stages ? plan_layout(*problem, complete_layout(*problem))
+                                            : search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
   add_launch_notes(*plan);

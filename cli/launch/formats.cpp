@@ -4,6 +4,7 @@
 #include "cli/launch/dialect_files.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
+#include "cli/launch/galvatron.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/megatron.hpp"
@@ -58,6 +59,8 @@ constexpr LaunchFormat kFormats[] = {
      nullptr},
     {"torchtune", "torchtune: the YAML file of a recipe", Framework::Accelerate, write_torchtune, nullptr, nullptr,
      hugging_face::train_as_torchtune},
+    {"galvatron", "Galvatron: its JSON file, a strategy for each layer", Framework::Any, write_galvatron, is_galvatron,
+     read_galvatron},
     {"nanotron", "nanotron: its YAML file", Framework::Any, nullptr, is_nanotron, read_nanotron},
     {"litgpt", "litgpt: its YAML file", Framework::Any, nullptr, is_litgpt, read_litgpt},
     {"olmo", "OLMo before OLMo-core: its YAML file", Framework::Any, nullptr, is_olmo, read_olmo},

@@ -1,0 +1,76 @@
+// A plan as Galvatron's strategy file, one value for each layer. Keys: Hetu-Galvatron, galvatron/utils/config_utils.py
+// and the manual's "JSON Config Mode". Tested by tests/launch/galvatron_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/launch/galvatron.hpp"
+#include "cli/launch/job_builder.hpp"
+#include "planner/problem/stage_layout.hpp"
+
+namespace plan {
+namespace {
+
+/// What of a plan the file has no word for; empty if it has words for all.
+std::string lacks(const Plan& plan) {
+  const Layout& l = plan.best.layout;
+  if (l.vp > 1 || (l.schedule != Schedule::OneFOneB && l.schedule != Schedule::GPipe))
+    return "runs 1f1b or gpipe, one chunk a stage";
+  if (l.ep > 1 || l.etp > 1) return "is written here without expert parallelism";
+  if (l.cp > 1 &&
+      (l.cp_kind == CpKind::Hybrid || l.cp_kind == CpKind::AllGather || (l.cp_kind == CpKind::Ulysses && l.tp > 1)))
+    return "has a context ring, or Ulysses in place of tensor parallelism";
+  if (l.shard > 0 && l.shard != l.dense_group()) return "shards states over all of dp * cp";
+  if (l.order != AxisOrder::PipelineOutermost) return "has the pipeline outermost";
+  if (plan.problem.training.offload.any()) return "is written here without offload";
+  return "";
+}
+
+}  // namespace
+
+Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOptions&) {
+  if (const std::string text = lacks(plan); !text.empty()) return cannot("galvatron", text);
+  const Layout& l = plan.best.layout;
+  const bool ulysses = l.cp > 1 && l.cp_kind == CpKind::Ulysses;
+  std::vector<int> tp, cp, sharded, sp, checkpoint, zeros;
+  for (int stage = 0; stage < l.pp; ++stage) {
+    const Layout own = l.stages.empty() ? l : layout_of_stage(l, stage);
+    const int layers = plan.best.stage_layers[static_cast<std::size_t>(stage)];
+    if (own.recompute.kind == RecomputeKind::Selective || own.recompute.uniform > 1)
+      return cannot("galvatron", "recomputes whole layers, one by one", "add `--layout recompute=full`");
+    if (!l.stages.empty() && l.stages[static_cast<std::size_t>(stage)].offload > 0)
+      return cannot("galvatron", "is written here without offload");
+    const int rebuilt = recomputed_layers(own.recompute, 1, layers);
+    for (int layer = 0; layer < layers; ++layer) {
+      tp.push_back(ulysses ? own.cp : own.tp), cp.push_back(ulysses ? 1 : own.cp);
+      sp.push_back(ulysses ? 1 : 0);
+      sharded.push_back(own.zero == 3 ? 1 : 0), checkpoint.push_back(layer < rebuilt ? 1 : 0);
+    }
+    if (own.zero < 3) zeros.push_back(own.zero);
+  }
+  const auto other = [](int zero) { return zero != 0 && zero != 2; };
+  if (std::any_of(zeros.begin(), zeros.end(), other))
+    return cannot("galvatron", "has ddp, zero2 and zero3, and no zero 1", "add `--layout zero2`");
+  if (std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
+    return cannot("galvatron", "has one default beside zero3 for all layers");
+  const auto list = [](const std::vector<int>& values) { return fmt::format("{}", fmt::join(values, ",")); };
+  nlohmann::ordered_json out;
+  out["pp_deg"] = l.pp;
+  out["tp_sizes_enc"] = list(tp);
+  out["tp_consecutive_flags"] = list(std::vector<int>(tp.size(), 1));
+  out["cp_sizes_enc"] = list(cp);
+  out["dp_types_enc"] = list(sharded);
+  out["use_sp"] = list(sp);
+  out["checkpoint"] = list(checkpoint);
+  out["global_bsz"] = plan.problem.training.global_batch;
+  out["chunks"] = micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch);
+  out["pp_division"] = list(plan.best.stage_layers);
+  out["pipeline_type"] = l.schedule == Schedule::GPipe ? "gpipe" : "pipedream_flush";
+  out["default_dp_type"] = zeros.empty() ? "zero3" : zeros.front() == 0 ? "ddp" : "zero2";
+  out["vtp"] = ulysses ? l.cp : l.tp;
+  out["vsp"] = ulysses ? 1 : 0;
+  return std::vector<LaunchFile>{{"galvatron_config.json", out.dump(4) + "\n", false}};
+}
+
+}  // namespace plan

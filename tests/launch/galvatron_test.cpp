@@ -1,0 +1,121 @@
+// Galvatron's strategies: what its lists say, what is refused, and every file read back as it was written.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "cli/request/resolve.hpp"
+#include "planner/plan.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+const char* const kName = "galvatron_config_llama-8b_1nodes_8gpus_per_node_36GB_bf16.json";
+
+/// Eight layers on two stages, each list as given.
+std::string strategy(const std::string& tp, const std::string& sharded, const std::string& checkpoint,
+                     const std::string& more = "") {
+  return "{\"pp_deg\": 2, \"tp_sizes_enc\": \"" + tp + "\", \"tp_consecutive_flags\": \"1,1,1,1,1,1,1,1\", " +
+         "\"dp_types_enc\": \"" + sharded + "\", \"checkpoint\": \"" + checkpoint +
+         "\", \"global_bsz\": 64, \"chunks\": 8, \"pp_division\": \"3,5\", \"pipeline_type\": \"pipedream_flush\", " +
+         "\"default_dp_type\": \"zero2\"" + more + "}";
+}
+
+const std::string kOnes = "1,1,1,1,1,1,1,1", kNone = "0,0,0,0,0,0,0,0";
+
+}  // namespace
+
+TEST_CASE("Galvatron's lists: degrees, batch and what each stage does") {
+  const LaunchJob job = job_of(kName, strategy("2,2,2,1,1,1,1,1", "1,1,1,0,0,0,0,0", "1,1,1,0,1,1,0,0"));
+  CHECK(job.format == "galvatron");
+  CHECK(job.gpus == 8);
+  CHECK(job.fixed.pp == 2);
+  CHECK(job.fixed.tp == 2);
+  CHECK(job.fixed.dp == 2);
+  CHECK(job.fixed.zero == 3);
+  CHECK(job.fixed.micro_batch == 4);  // 64 sequences in 8 micro-batches on 2 replicas
+  CHECK(job.fixed.chunk_layers == std::vector<int>{3, 5});
+  CHECK(job.fixed.schedule == Schedule::OneFOneB);
+  REQUIRE(job.fixed.stages);
+  CHECK(stages_text(*job.fixed.stages) == "full:full-2@tp1@zero2");
+  CHECK_FALSE(job.fixed.recompute);
+  CHECK(job.training->precision == Precision::Bf16);
+
+  const LaunchJob alike = job_of(kName, strategy(kOnes, kNone, kOnes));
+  CHECK(alike.fixed.recompute == Recompute{.kind = RecomputeKind::Full});
+  CHECK(alike.fixed.zero == 2);
+  CHECK_FALSE(alike.fixed.stages);
+
+  const LaunchJob ulysses = job_of(kName, strategy("2,2,2,2,2,2,2,2", kNone, kNone, ", \"use_sp\": \"" + kOnes + "\""));
+  CHECK(ulysses.fixed.tp == 1);
+  CHECK(ulysses.fixed.cp == 2);
+  CHECK(ulysses.fixed.cp_kind == CpKind::Ulysses);
+}
+
+TEST_CASE("Galvatron's lists: what is wrong or cannot be said is an error") {
+  CHECK(error_of(kName, strategy("2,2,1,1,1,1,1,1", kNone, kNone)) == "not_expressible");  // inside the first stage
+  CHECK(error_of(kName, strategy("1,1,1", kNone, kNone)) != "");
+  CHECK(error_of(kName, strategy(kOnes, "0,0,0,2,0,0,0,0", kNone)) != "");
+  CHECK(error_of(kName, strategy("x,1,1,1,1,1,1,1", kNone, kNone)) != "");
+  CHECK(error_of("strategy.json", strategy(kOnes, kNone, kNone)) == "missing_flag");  // on how many GPUs?
+  CHECK(error_of(kName, strategy(kOnes, kNone, kNone, ", \"ep_sizes_enc\": \"2,2,2,2,2,2,2,2\"")) == "not_expressible");
+  const LaunchJob strided = job_of(kName, strategy(kOnes, kNone, kNone, ", \"vtp\": 4, \"unheard_of\": 1"));
+  CHECK(names(strided.unused, "vtp"));
+  CHECK(names(strided.notes, "unheard_of"));
+}
+
+TEST_CASE("Galvatron's file is read back as it was written") {
+  std::mt19937 random(23);
+  const auto pick = [&](std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); };
+  int written = 0;
+  for (int round = 0; round < 60; ++round) {
+    Args args;
+    args.model = "llama3-8b", args.gpus = "32", args.cluster = "dgx-h100", args.global_batch = "128";
+    args.framework = "any";
+    const Result<Problem> problem = resolve_problem(args);
+    REQUIRE(problem);
+    Problem job = *problem;
+    Layout layout;
+    layout.pp = pick({1, 2, 4}), layout.tp = pick({1, 2, 4}), layout.dp = 32 / layout.pp / layout.tp;
+    layout.sequence_parallel = layout.tp > 1, layout.zero = pick({0, 2, 3}), layout.micro_batch = pick({1, 2, 4});
+    if (random() % 2 == 0)
+      layout.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1, 3})};
+    else
+      for (int stage = 0; stage < layout.pp; ++stage) {
+        StageStrategy own;
+        if (random() % 2 == 0) own.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 2})};
+        if (stage > 0 && random() % 3 == 0) own.tp = pick({1, 2, 4});
+        if (stage > 0 && layout.zero < 3 && random() % 3 == 0) own.zero = 3;
+        layout.stages.push_back(own);
+      }
+    settle_stages(job, layout);
+    job.fixed.stages = layout.stages;
+    Result<Plan> plan = plan_layout(job, layout);
+    if (!plan) continue;
+    const Result<std::vector<LaunchFile>> files = write_launch("galvatron", *plan, {});
+    REQUIRE_MESSAGE(files, (files ? "" : files.error().front().message));
+    ++written;
+    LaunchContext context;
+    context.gpus = 32, context.gpus_per_node = 8;
+    const LaunchJob read = job_of(files->front().name, files->front().text, context);
+    Problem again = job;
+    again.fixed = read.fixed;
+    Layout back = complete_layout(again), was = plan->best.layout;
+    for (Layout* one : {&back, &was}) {
+      if (one->pp == 1) one->chunk_layers.clear();
+      // A block that covers a stage is all of it.
+      for (std::size_t i = 0; i < one->stages.size(); ++i)
+        if (one->stages[i].recompute.layers >= one->chunk_layers[i]) one->stages[i].recompute.layers = 0;
+    }
+    CHECK(back == was);
+    CHECK(read.training->global_batch == 128);
+  }
+  CHECK(written > 20);
+}
+
+}  // namespace plan
