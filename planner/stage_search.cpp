@@ -11,7 +11,6 @@
 
 #include "planner/enumerate.hpp"
 #include "planner/problem/complete_layout.hpp"
-#include "planner/search.hpp"
 
 namespace plan {
 namespace {
@@ -69,8 +68,6 @@ class Pipeliner {
     if (fresh) known->second = fastest(stage, content);
     return known->second;
   }
-  /// Seconds of the least that a stage may do with those layers.
-  double least(int stage, int first, int last) { return option(stage, first, last).work(); }
 
   /// The layout with those layers, its stages recomputing what they must.
   Layout layout_of(const std::vector<int>& layers) {
