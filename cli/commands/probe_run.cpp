@@ -115,6 +115,16 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
   return facts;
 }
 
+/// Why no point could be measured, if none was: of a GPU for which the plugin holds no code, the driver's words.
+Errors nothing_measured(const SessionOutcome& measured) {
+  for (const Observation& o : measured.observations)
+    if (o.planned.point.kind != PLAN_PROBE_MEMORY && o.planned.point.kind != PLAN_PROBE_NCCL_MEMORY) return {};
+  for (const ProfileSkip& skip : measured.skipped)
+    if (skip.reason != "budget")
+      return {{"nothing_measured", fmt::format("no point could be measured; `{}`: {}", skip.what, skip.reason)}};
+  return {};
+}
+
 /// Several ranks on one GPU happen in tests of the probe itself; the planner refuses what they measured.
 bool shared_gpu(const std::vector<plan_probe_device>& devices) {
   for (std::size_t a = 0; a < devices.size(); ++a)
@@ -227,7 +237,8 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
   outcome.profile.synthetic = shared_gpu(*devices);
   if (earlier) merge_profile(outcome.profile, *earlier);
-  outcome.failure = std::move(measured.failure);
+  outcome.failure = measured.failure.empty() && !measured.interrupted && !earlier ? nothing_measured(measured)
+                                                                                  : std::move(measured.failure);
   outcome.interrupted = measured.interrupted;
   outcome.profile.partial = outcome.interrupted || !outcome.failure.empty();
   if (outcome.profile.partial)
