@@ -1,5 +1,5 @@
 // Communicators of a libnccl that is loaded at run time. Calls do not block: communicators report by
-// ncclCommGetAsyncError, so that an abort ends them. Tested by tests/hwprobe/device_test.cpp.
+// ncclCommGetAsyncError, so that an abort ends them. Tested by tests/hwprobe/device_figures_test.cpp.
 #include "hwprobe/cuda/communicators.cuh"
 
 #include <algorithm>

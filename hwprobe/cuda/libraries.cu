@@ -1,5 +1,5 @@
 // The vendor's libraries, loaded at run time: those that training uses, not those that this was built with.
-// Tested by tests/hwprobe/device_test.cpp.
+// Tested by tests/hwprobe/device_figures_test.cpp.
 #include <dlfcn.h>
 
 #include <cstdlib>

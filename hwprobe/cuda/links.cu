@@ -1,5 +1,5 @@
 // Copies between the GPU and its host, and between GPUs of one process.
-// Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
+// Tested by tests/hwprobe/device_figures_test.cpp on a device whose times are known.
 #include "hwprobe/cuda/device.cuh"
 
 namespace plan_cuda {

@@ -1,5 +1,5 @@
 // Collectives. Every rank takes the same number of repetitions of everything, and no rank leaves an operation that
-// others are in. Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
+// others are in. Tested by tests/hwprobe/device_figures_test.cpp on a device whose times are known.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

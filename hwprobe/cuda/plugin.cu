@@ -1,5 +1,5 @@
 // The measuring plugin: opening a device and the table of functions of plugin_abi.h.
-// Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
+// Tested by tests/hwprobe/device_figures_test.cpp on a device whose times are known.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Timing on the device: a gate holds the stream until everything is queued, events stand around a batch.
-// Tested by tests/hwprobe/device_test.cpp on a device whose times are known.
+// Tested by tests/hwprobe/device_figures_test.cpp on a device whose times are known.
 #include <algorithm>
 #include <cmath>
 #include <thread>

@@ -1,6 +1,6 @@
-// A libamd_smi.so for tests: AMD_SMI_DOUBLE=board is a node of eight MI300X, listed in another order than that of the
-// bus; `one` a busy GPU; `broken` a driver that does not answer. NVML_DOUBLE=mixed makes the second an MI250X, as the
-// device that answers does. It lacks some functions, as old releases do.
+// A libamd_smi.so for tests: AMD_SMI_DOUBLE=board is a node of eight MI300X, `mi355x` one of eight MI355X, listed in
+// another order than that of the bus; `one` a busy GPU; `broken` a driver that does not answer. NVML_DOUBLE=mixed makes
+// the second an MI250X, as the device that answers does. It lacks some functions, as old releases do.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@ std::string_view kind() {
   const char* value = std::getenv("AMD_SMI_DOUBLE");
   return value == nullptr ? "board" : value;
 }
-std::uint32_t gpus() { return kind() == "one" ? 1 : kind() == "board" ? 8 : 0; }
+std::uint32_t gpus() { return kind() == "one" ? 1 : kind() == "board" || kind() == "mi355x" ? 8 : 0; }
 /// Handles of sockets count from 100, those of GPUs from 1; GPU 0 is the last socket's.
 void* handle(std::size_t number) { return reinterpret_cast<void*>(number); }
 unsigned gpu_of(void* device) { return static_cast<unsigned>(reinterpret_cast<std::size_t>(device) - 1); }
@@ -39,7 +39,8 @@ int amdsmi_get_gpu_device_uuid(void* gpu, unsigned* size, char* text) {
 int amdsmi_get_gpu_asic_info(void* gpu, char* name) {
   const char* mixed = std::getenv("NVML_DOUBLE");
   const bool other = mixed != nullptr && std::string_view(mixed) == "mixed" && gpu_of(gpu) == 1;
-  return std::strcpy(name, other ? "AMD Instinct MI250X" : "AMD Instinct MI300X"), 0;
+  const bool newer = kind() == "mi355x";
+  return std::strcpy(name, other ? "AMD Instinct MI250X" : newer ? "AMD Instinct MI355X" : "AMD Instinct MI300X"), 0;
 }
 int amdsmi_get_gpu_memory_total(void*, int kind_of, std::uint64_t* bytes) {
   return *bytes = kind_of == 0 ? 206141652992ull : 0, 0;

@@ -1,5 +1,7 @@
 // A libnvidia-ml.so.1 for tests: NVML_DOUBLE=hgx is a node of eight H100, `one` a busy GPU in a narrow slot with MIG,
 // `broken` a driver that does not answer. It lacks some functions, as old drivers do.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,7 +52,11 @@ int nvmlDeviceGetPciInfo_v3(void* d, Pci* p) {
   return 0;
 }
 int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) { return *major = 9, *minor = 0, 0; }
-int nvmlDeviceGetCurrPcieLinkGeneration(void*, unsigned* v) { return *v = 5, 0; }
+int nvmlDeviceGetCurrPcieLinkGeneration(void*, unsigned* v) {
+  // NVML_DOUBLE_IDLE=LIBRARY: until this process works with the GPU through that library, its link rests.
+  const char* works = std::getenv("NVML_DOUBLE_IDLE");
+  return *v = works != nullptr && dlopen(works, RTLD_NOW | RTLD_NOLOAD) == nullptr ? 1 : 5, 0;
+}
 int nvmlDeviceGetMaxPcieLinkGeneration(void*, unsigned* v) { return *v = 5, 0; }
 int nvmlDeviceGetCurrPcieLinkWidth(void*, unsigned* v) { return *v = kind() == "one" ? 8 : 16, 0; }
 int nvmlDeviceGetMaxPcieLinkWidth(void*, unsigned* v) { return *v = 16, 0; }

@@ -132,6 +132,17 @@ TEST_CASE("eight ranks measure, write a profile, and plan with it") {
   CHECK(same.out.find("0 of ") != std::string::npos);
 }
 
+TEST_CASE("links that rest while nothing is measured are reported as they work") {
+  const Bench bench;
+  const std::string library = fs::path(PLAN_PLUGIN_DOUBLE).filename().string();
+  const Outcome done = run(
+      bench, "NVML_DOUBLE_IDLE=" + library + " " + bench.with_gpus() + kPlan + "-o node.yaml --budget 5s --timeout 4s");
+  CAPTURE(done.err);
+  REQUIRE(done.status == 0);
+  const std::string profile = read(bench.folder / "node.yaml");
+  CHECK(profile.find("gen: 5") != std::string::npos);
+}
+
 TEST_CASE("a rank that dies, hangs, is stopped or fails is named; what was measured is kept and taken up again") {
   const Bench bench;
   const struct {

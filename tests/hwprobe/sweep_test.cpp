@@ -123,6 +123,18 @@ TEST_CASE("groups are those that plans use") {
   CHECK(has(group_shapes(4, 1), {4, 1, 4, true}));
 }
 
+TEST_CASE("copies between GPUs, which leave a context of every rank on each of them, come last") {
+  for (const int ranks : {2, 8, 16}) {
+    const Sweep sweep = plan_sweep(request(ranks, std::min(ranks, 8), Depth::Standard, 1e9));
+    bool copied = false;
+    for (const SweepPoint& p : sweep.points) {
+      copied = copied || p.point.kind == PLAN_PROBE_PAIR;
+      CHECK(copied == (p.point.kind == PLAN_PROBE_PAIR));
+    }
+    CHECK(copied);
+  }
+}
+
 TEST_CASE("what an earlier probe measured is not measured again") {
   SweepRequest r = request(1, 1, Depth::Quick, 45);
   const Sweep all = plan_sweep(r);

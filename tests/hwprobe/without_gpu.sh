@@ -30,6 +30,7 @@ cmake -S . -B "$work/build" -G Ninja -DPLAN_CUDA=ON -DCUDAToolkit_ROOT="$work/to
   { tail -n 20 "$work/log"; exit 1; }
 cmake --build "$work/build" --target plan_probe_cuda test_attention_graph test_probe_device > "$work/log" || { tail -n 40 "$work/log"; exit 1; }
 cmake -DPLAN="$plan" -DPLUGIN="$(find "$work/build/lib" -name 'libplan_probe_cuda.so')" -P tests/hwprobe/needed.cmake
+tests/hwprobe/vectorised.sh hwprobe/cuda/kernels.cu "$work/toolkit/bin/nvcc" -std=c++17 -arch=sm_90 -I. -I"$packages/nccl/include"
 PLAN_TEST_CUDNN="$packages/cudnn/lib/libcudnn.so.9" LD_LIBRARY_PATH="$packages/cudnn/lib:$packages/cu13/lib" \
   "$work/build/tests/hwprobe/test_attention_graph" "$work/build/tests/hwprobe/libcuda.so.1"
 "$work/build/tests/hwprobe/test_probe_device"

@@ -32,8 +32,8 @@ extern "C" {
 cublasStatus_t hipblasLtGetVersion(cublasLtHandle_t handle, int* version) {
   return *version = 1000, handle == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
 }
-/// The MI300 series has no products of the formats of the Open Compute Project.
-constexpr cudaDataType kNone = CUDA_R_8F_E4M3;
+/// The MI300 series has no products of the Open Compute Project's formats, and what came after has no others.
+cudaDataType none() { return truth::setting("gpu") == "mi355x" ? PLAN_R_8F_E4M3_FNUZ : CUDA_R_8F_E4M3; }
 #else
 std::size_t cublasLtGetVersion() { return 130100; }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
@@ -41,7 +41,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
          : status == CUBLAS_STATUS_INTERNAL_ERROR ? "an internal operation failed"
                                                   : "a status of the device that answers";
 }
-constexpr cudaDataType kNone = CUDA_R_4F_E2M1;  // an H100 has none for four bits
+cudaDataType none() { return CUDA_R_4F_E2M1; }  // an H100 has none for four bits
 #endif
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   static int something;
@@ -81,7 +81,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found,
                                               int* count) {
-  *count = layout(a).type == CUDA_R_4F_E2M1 || layout(a).type == kNone ? 0 : 1;
+  *count = layout(a).type == CUDA_R_4F_E2M1 || layout(a).type == none() ? 0 : 1;
   if (*count > 0) *found = {};
   return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }

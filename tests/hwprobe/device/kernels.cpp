@@ -14,6 +14,8 @@
 namespace answering {
 namespace {
 
+constexpr double kForEver = 1e9;  // seconds
+
 std::mutex lock;
 std::map<const void*, std::string>& names() {
   static auto* const all = new std::map<const void*, std::string>;
@@ -60,6 +62,10 @@ Kernel kernel_called(const void* function, unsigned blocks, void** arguments) {
     if (which.empty() || !is(which.c_str())) continue;
     out.sticky = fault[0] == 'b';
     out.error = out.sticky ? cudaErrorIllegalAddress : cudaErrorNoKernelImageForDevice;
+    return out;
+  }
+  if (const std::string hangs = truth::of_rank("hang_kernel", own_rank()); !hangs.empty() && is(hangs.c_str())) {
+    out.seconds = kForEver;
     return out;
   }
   const auto memory = [&](double bytes, int data, double fixed) {  // an array that it reads is its argument `data`

@@ -54,11 +54,21 @@ struct ncclComm {
   double taken = 0;
   double busy_until = -1;
   bool aborted = false;
+  std::atomic<int> inside{0};         ///< calls that some thread is in
   std::function<bool()> beginning{};  ///< until it says that all are there
   std::function<void()> launching{};  ///< what the group's thread has yet to launch
 };
 
 namespace {
+
+/// A thread in a call of a communicator: who ends it meanwhile takes away what the call works on.
+struct Inside {
+  ncclComm_t comm;
+  explicit Inside(ncclComm_t of) : comm(of) { ++comm->inside; }
+  ~Inside() { --comm->inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
 
 std::recursive_mutex lock;
 int depth = 0;
@@ -134,7 +144,8 @@ void finish(const Call& call, const std::vector<std::string>& all, int rank) {
 
 ncclResult_t begin_call(ncclComm_t comm, const Call& call) {
   if (truth::of_rank("die", own_rank()) == call.op) _exit(9);
-  if (comm->aborted) return ncclInvalidUsage;
+  if (comm->aborted) return note("a call on a communicator that is no more"), ncclInvalidUsage;
+  if (call.op == "all_reduce" && call.in == call.out) note("a sum in place, which grows without end");
   if (comm->beginning || comm->launching) {
     note("a call on a communicator that is in progress");
     return ncclInvalidUsage;
@@ -152,7 +163,9 @@ ncclResult_t begin_call(ncclComm_t comm, const Call& call) {
   operation.owner = comm;
   auto data = std::make_shared<std::vector<std::string>>();
   auto published = std::make_shared<bool>(false);
+  const bool lost = truth::of_rank("hang", own_rank()) == call.op;
   operation.arrive = [=](double begin, double& start) {
+    if (lost) return false;
     Arrival* const slot = comm->room->device[number % kSlots];
     if (!*published) publish(slot[comm->rank], begin, brought(call), number);
     *published = true;
@@ -266,6 +279,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, 
 ncclResult_t ncclCommSplit(ncclComm_t parent, int colour, int, ncclComm_t* out, ncclConfig_t*) {
   const std::lock_guard hold(lock);
   if (parent->beginning || parent->launching) return ncclInvalidUsage;
+  if (truth::of_rank("die", own_rank()) == "split") _exit(9);
   const std::uint64_t number = ++parent->host_calls;
   Arrival* const slot = parent->room->host[number % kSlots];
   publish(slot[parent->rank], 0, introduction(colour), number);
@@ -298,7 +312,8 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int colour, int, ncclComm_t* out, 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   host_pass(0.3e-6);
   *state = ncclSuccess;
-  if (comm->aborted) return *state = ncclRemoteError, ncclSuccess;
+  if (comm->aborted) return note("a call on a communicator that is no more"), *state = ncclRemoteError, ncclSuccess;
+  const Inside here(comm);
   std::function<bool()> beginning;
   {
     const std::lock_guard hold(lock);
@@ -328,6 +343,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     note("an abort hangs");
     std::this_thread::sleep_for(std::chrono::hours(1));
   }
+  if (comm->inside > 0) note("a communicator was ended under a thread that is in a call of it");
   const std::lock_guard hold(lock);
   drop(comm);
   give_memory(comm->taken);

@@ -11,7 +11,8 @@
 #include <cstring>
 #include <string>
 
-/// Where the ranks of one communicator meet: a file that all their processes map.
+/// Where the ranks of one communicator meet: a file that all their processes map. Times of day stand in such files,
+/// too.
 namespace answering {
 
 constexpr int kSlots = 4, kMostRanks = 64, kMostData = 16384;
@@ -28,15 +29,18 @@ struct Room {
   Arrival device[kSlots][kMostRanks], host[kSlots][kMostRanks];
 };
 
-inline Room* enter(const std::string& name) {
+/// A file `answering-NAME` in memory, of zeros at first; null if that cannot be.
+inline void* mapped(const std::string& name, std::size_t bytes) {
   const char* folder = std::getenv("TMPDIR");
   const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/answering-" + name;
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || ftruncate(file, sizeof(Room)) != 0) return nullptr;
-  void* at = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (file < 0) return nullptr;
+  const bool sized = ftruncate(file, static_cast<off_t>(bytes)) == 0;
+  void* at = sized ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   close(file);
-  return at == MAP_FAILED ? nullptr : static_cast<Room*>(at);
+  return at == MAP_FAILED ? nullptr : at;
 }
+inline Room* enter(const std::string& name) { return static_cast<Room*>(mapped(name, sizeof(Room))); }
 
 inline void publish(Arrival& own, double time, const std::string& data, std::uint64_t number) {
   own.time = time;

@@ -3,8 +3,10 @@
 // not run: their names and arguments say how long they take. Small buffers are copied for good, so that what is checked
 // of data can be checked.
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -61,6 +63,7 @@ std::vector<int> visible() {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string word = rest.substr(0, comma);
     rest.erase(0, comma + 1);
+    if (word.starts_with("MIG-")) return {0};  // one part of a GPU and nothing beside it
     int found = -1;
     for (int i = 0; i < all; ++i) {
       char uuid[64];
@@ -167,8 +170,20 @@ std::int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
   return static_cast<std::int64_t>(host_now() * 1e9);
 }
 int __wrap_nanosleep(const timespec* time, timespec*) {
-  host_pass(static_cast<double>(time->tv_sec) + 1e-9 * static_cast<double>(time->tv_nsec) + oversleep());
+  const double asked = static_cast<double>(time->tv_sec) + 1e-9 * static_cast<double>(time->tv_nsec);
+  host_pass(std::max(asked + oversleep(), truth::number("coarse", 0)));
   return 0;
+}
+
+/// A wait for another thread of this process takes real time: until it is up on this clock, too.
+int __wrap_pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  const double left = static_cast<double>(until->tv_sec) + 1e-9 * static_cast<double>(until->tv_nsec) - host_now();
+  timespec real{};
+  clock_gettime(clock, &real);
+  const double end = static_cast<double>(real.tv_nsec) * 1e-9 + std::max(0.0, left);
+  real.tv_sec += static_cast<time_t>(end);
+  real.tv_nsec = static_cast<long>((end - std::floor(end)) * 1e9);
+  return pthread_mutex_clocklock(mutex, clock, &real);
 }
 
 #ifdef __HIP_PLATFORM_AMD__
@@ -250,10 +265,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   const int gpu = visible()[static_cast<std::size_t>(device)];
   const bool other = truth::number("mixed", -1) == gpu;
 #ifdef __HIP_PLATFORM_AMD__
-  std::snprintf(out->name, sizeof out->name, "%s", other ? "AMD Instinct MI250X" : "AMD Instinct MI300X");
-  std::snprintf(out->gcnArchName, sizeof out->gcnArchName, "%s:sramecc+:xnack-", other ? "gfx90a" : "gfx942");
+  const bool newer = truth::setting("gpu") == "mi355x";
+  std::snprintf(out->name, sizeof out->name, "AMD Instinct %s", other ? "MI250X" : newer ? "MI355X" : "MI300X");
+  std::snprintf(out->gcnArchName, sizeof out->gcnArchName, "%s:sramecc+:xnack-",
+                other   ? "gfx90a"
+                : newer ? "gfx950"
+                        : "gfx942");
 #else
-  std::snprintf(out->name, sizeof out->name, "%s", other ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3");
+  const char* chosen = std::getenv(kChosen);
+  const bool part = chosen != nullptr && std::string_view(chosen).starts_with("MIG-");
+  std::snprintf(out->name, sizeof out->name, "%s%s", other ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3",
+                part ? " MIG 7g.80gb" : "");
   char digits[16];
   std::snprintf(digits, sizeof digits, "%08d", gpu);
   for (int i = 0; i < 4; ++i)

@@ -10,7 +10,11 @@
 /// them, and the tests hold what the probe reports against them. Nothing of the program under test is used here.
 namespace truth {
 
-/// DEVICE_ANSWERS="nvlink=0.5 slow=1:1.2": words of the form key=value, separated by blanks.
+/// DEVICE_ANSWERS="nvlink=0.5 slow=1:1.2": words of the form key=value, separated by blanks. R: before a value makes it
+/// that of rank R alone. The machine: gpus, gpu (a name), mixed (index of one of another kind), clique, leaf, nvlink.
+/// Its host: jitter and coarse (seconds that a sleep takes longer, at random or at least), lazy. Faults: small=R:BYTES
+/// of memory, slow=R:TIMES, wrong=R:OP, wrong_gemm, no_blas, fail_kernel and break_kernel (which stays broken) and
+/// hang_kernel=R:NAME, fail_gemm=R:DEPTH, fail_attention, die=R:OP, hang=R:OP, abort_hangs=R:1.
 inline std::string setting(const std::string& key) {
   const char* all = std::getenv("DEVICE_ANSWERS");
   const std::string text = " " + std::string(all == nullptr ? "" : all) + " ";
