@@ -188,21 +188,23 @@ TEST_CASE("ranks that do not form one job are refused by what is strange of them
   };
   NcclSample s = nccl_sample(random);
   while (s.ranks < 8 || s.per_node < 4) s = nccl_sample(random);
-  std::string alone, groups, uneven;  // every process for itself; two groups at once; a node with more ranks
+  std::string one, alone, groups, uneven;  // every process for itself; two groups at once; a node with more ranks
   int rank = 0;
   for (const std::string& line : s.lines) {
     const bool its = line.find("# Rank") != std::string::npos || line.find("#  Rank") != std::string::npos;
     if (!its) {
-      alone += line + "\n", groups += line + "\n", uneven += line + "\n";
+      for (std::string* text : {&one, &alone, &groups, &uneven}) *text += line + "\n";
       continue;
     }
     std::string same = line, group = line, moved = line;
     same.replace(same.find("Rank ") + 5, 2, " 0");
     group.replace(group.find("Group ") + 6, 2, rank % 2 == 0 ? " 0" : " 1");
+    if (rank == 0) one += line + "\n";
     if (rank == 0) moved.replace(moved.find("node00"), 6, "node99");
     alone += same + "\n", groups += group + "\n", uneven += moved + "\n";
     ++rank;
   }
+  CHECK(problem(one).find("lists 1 rank, and a collective needs two") != std::string::npos);
   CHECK(problem(alone).find("lists rank 0 where rank 1 is due") != std::string::npos);
   CHECK(problem(uneven).find("and 1 on node99") != std::string::npos);
   // These figures are those of all ranks together, and half of them would send less.
