@@ -126,6 +126,9 @@ def expected(keys):
     lengths = [number(keys.get(f"data.max_{part}_length")) for part in ("prompt", "response")]
     if all(lengths):
         out["seq"] = sum(lengths)
+    if "max_context_width" in keys:  # AWS's FSDP example: a batch is a rank's
+        out["micro_batch"] = out.pop("global_batch", 1)
+        out["seq"] = number(keys["max_context_width"])
     if "torchtune.models" in str(keys.get("model._component_")) and number(keys.get("batch_size")):
         out["micro_batch"] = number(keys["batch_size"])
     if "parallelism.dp" in keys and {"tp", "pp"} <= out.keys():  # nanotron's ranks are what its degrees multiply to
@@ -269,7 +272,7 @@ def answer_of(plan, path, want):
         if "has no matrix units" in err and "h100-sxm" in more:
             more[more.index("h100-sxm")] = "b200-sxm"
             continue
-        if "--gpus" in more and re.search(r"no layout uses all|to each of \d+ ranks", err) and counts:
+        if "--gpus" in more and re.search(r"no layout uses all|the layout is not possible|to each of \d+ ranks", err) and counts:
             more[more.index("--gpus"):more.index("--gpus") + 2] = counts.pop(0)
             continue
         for flag, value in (("--gpus", "512"), ("--model", "llama3-8b"), ("--gpu", "h100-sxm"), ("--global-batch", "1024")):
