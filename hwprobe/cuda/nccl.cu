@@ -228,6 +228,7 @@ struct Pair {
     device.open_gate();
     if (done) done = device.wait(device.stream);
     if (done) done = device.wait(device.second);
+    if (done) done = check(cudaGetLastError(), "launch");  // without its gate nothing begins together
     if (!done) return done;
     float a = 0, b = 0;
     cudaEventElapsedTime(&a, marks[0], marks[1]);
