@@ -106,7 +106,8 @@ std::string wrap(std::string_view text, int width, int indent, int first) {
     const std::size_t end = std::min(text.find(' ', i), text.size());
     const std::string_view word = text.substr(i, end - i);
     const int columns = display_width(word);
-    if (!fresh && column + 1 + columns > width) {
+    if (!fresh && columns > 0 && column + 1 + columns > width) {
+      out.erase(out.find_last_not_of(' ') + 1);  // of two blanks the first would end the line
       out.append("\n").append(static_cast<std::size_t>(indent), ' ');
       column = indent;
     } else if (!fresh) {
