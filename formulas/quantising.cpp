@@ -9,13 +9,23 @@
 #include "formulas/activation.hpp"
 
 namespace plan {
+namespace {
+
+/// One scale for a whole tensor.
+bool scales_tensors(Precision precision) {
+  return precision == Precision::Fp8Delayed || precision == Precision::Fp8Tensorwise;
+}
+
+}  // namespace
 
 double quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient) {
   constexpr double kRead = 2;
   const Precision precision = training.precision;
   const bool fp4 = precision == Precision::Nvfp4;
   if (!is_fp8(precision) && !fp4) return 0;
-  const double codes = weight_gradient ? quantised_weight_bytes(training, generation) : gemm_input_bytes(precision);
+  // Of blocks along the tokens the scales are others; of a whole tensor Blackwell reads the columns of the one copy.
+  const bool both = weight_gradient && !(scales_tensors(precision) && generation == GpuGeneration::Blackwell);
+  const double codes = gemm_input_bytes(precision) * (both ? 2 : 1);
   // A scale for the whole tensor that is not carried over from earlier steps is found in a pass of its own; of nvfp4
   // that finds the second level of its scales.
   const double greatest = precision == Precision::Fp8Tensorwise || fp4 ? kRead : 0;
@@ -25,8 +35,7 @@ double quantising_bytes(const Training& training, GpuGeneration generation, bool
 }
 
 double transposing_bytes(Precision precision, GpuGeneration generation) {
-  const bool tensor_scale = precision == Precision::Fp8Delayed || precision == Precision::Fp8Tensorwise;
-  return tensor_scale && generation != GpuGeneration::Blackwell ? 1 + 1 : 0;
+  return scales_tensors(precision) && generation != GpuGeneration::Blackwell ? 1 + 1 : 0;
 }
 
 }  // namespace plan

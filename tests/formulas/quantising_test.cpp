@@ -1,0 +1,45 @@
+// Oracle: a count by hand of what a kernel that quantises reads and writes, format by format.
+#include "formulas/quantising.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace plan;
+
+namespace {
+
+double bytes(Precision precision, GpuGeneration generation, bool weight_gradient) {
+  Training training;
+  training.precision = precision;
+  return quantising_bytes(training, generation, weight_gradient);
+}
+
+}  // namespace
+
+TEST_CASE("16 bits are read, and each copy that a product reads is written with its scales") {
+  for (const GpuGeneration generation : {GpuGeneration::Hopper, GpuGeneration::Blackwell})
+    for (const bool weight_gradient : {false, true})
+      for (const Precision wide : {Precision::Fp32, Precision::Fp16, Precision::Bf16}) {
+        CHECK(bytes(wide, generation, weight_gradient) == 0);
+        CHECK(transposing_bytes(wide, generation) == 0);
+      }
+  // One copy for the forward pass; along the tokens mxfp8 has other scales, so a second one.
+  CHECK(bytes(Precision::Mxfp8, GpuGeneration::Blackwell, false) == doctest::Approx(2 + 33.0 / 32));
+  CHECK(bytes(Precision::Mxfp8, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 2 * 33.0 / 32));
+  CHECK(bytes(Precision::Fp8Blockwise, GpuGeneration::Hopper, true) == doctest::Approx(2 + 2 * (1 + 4.0 / 128)));
+  // The greatest value of a tensor is looked for before it is scaled, unless earlier steps told it.
+  CHECK(bytes(Precision::Fp8Tensorwise, GpuGeneration::Hopper, true) -
+            bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, true) ==
+        doctest::Approx(2));
+  CHECK(bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, false) == doctest::Approx(3));
+  // Half a byte and a scale of one for 16; a pass for the greatest value, and one that rotates what is read by columns.
+  CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, false) == doctest::Approx(2 + 2 + 0.5 + 1.0 / 16));
+  CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 2 + 2 + 2 * (0.5 + 1.0 / 16)));
+}
+
+TEST_CASE("a gathered operand is turned where the products cannot read its columns") {
+  CHECK(transposing_bytes(Precision::Fp8Delayed, GpuGeneration::Hopper) == 2);
+  CHECK(transposing_bytes(Precision::Fp8Tensorwise, GpuGeneration::Hopper) == 2);
+  CHECK(transposing_bytes(Precision::Fp8Tensorwise, GpuGeneration::Blackwell) == 0);
+  CHECK(transposing_bytes(Precision::Mxfp8, GpuGeneration::Blackwell) == 0);
+  CHECK(transposing_bytes(Precision::Fp8Blockwise, GpuGeneration::Hopper) == 0);
+}
