@@ -13,6 +13,8 @@
 
 namespace plan::hostile {
 
+using plan::contents_of;
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
