@@ -7,6 +7,7 @@
 
 #include "cli/launch/galvatron.hpp"
 #include "cli/launch/job_builder.hpp"
+#include "formulas/names.hpp"
 #include "planner/problem/stage_layout.hpp"
 
 namespace plan {
@@ -23,7 +24,13 @@ std::string lacks(const Plan& plan) {
     return "has a context ring, or Ulysses in place of tensor parallelism";
   if (l.shard > 0 && l.shard != l.dense_group()) return "shards states over all of dp * cp";
   if (l.order != AxisOrder::PipelineOutermost) return "has the pipeline outermost";
-  if (plan.problem.training.offload.any()) return "is written here without offload";
+  const Training& training = plan.problem.training;
+  if (training.offload.any()) return "is written here without offload";
+  if (training.task == Task::Lora || training.task == Task::Qlora) return "has no key for adapters";
+  if (training.precision != Precision::Bf16)
+    return fmt::format("has no key for {}: its strategies say nothing of precision, and bf16 is read",
+                       name(training.precision));
+  if (training.optimizer != Optimizer::Adam) return fmt::format("has no key for {}", name(training.optimizer));
   return "";
 }
 
@@ -51,7 +58,7 @@ Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOpti
   }
   const auto other = [](int zero) { return zero != 0 && zero != 2; };
   if (std::any_of(zeros.begin(), zeros.end(), other))
-    return cannot("galvatron", "has ddp, zero2 and zero3, and no zero 1", "add `--layout zero2`");
+    return cannot("galvatron", "has no key for zero 1: ddp, zero2 and zero3", "add `--layout zero2`");
   if (std::adjacent_find(zeros.begin(), zeros.end(), std::not_equal_to<>()) != zeros.end())
     return cannot("galvatron", "has one default beside zero3 for all layers");
   const auto list = [](const std::vector<int>& values) { return fmt::format("{}", fmt::join(values, ",")); };

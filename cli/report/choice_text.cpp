@@ -87,10 +87,11 @@ std::string degrees_of(const Estimate& estimate) {
   return text;
 }
 
-/// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64  zero 2, 63.9 GiB": its axes, and what else is not as in the best.
+/// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64  zero 2, 63.9 GiB": its degrees, and where they are those of the
+/// best, too, what else it has.
 std::string other_text(const Plan& plan, const Estimate& other) {
   std::string layout = degrees_of(other);
-  if (other.runs.empty())
+  if (other.runs.empty() && layout == degrees_of(plan.best))
     for (const std::string& choice : other_choices(plan.best.layout, other.layout)) layout += "  " + choice;
   return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
                      100 * (other.step_time / plan.best.step_time - 1), layout, gib(other.peak));

@@ -77,7 +77,9 @@ TEST_CASE("every format, every launcher: emit, read, emit gives the same files")
         CAPTURE(std::string(asked.layout));
         of_format += round_trip(format, launcher, asked) ? 1 : 0;
       }
-    const int least = format == "maxtext" ? 2 : format == "torchtune" ? 0 : static_cast<int>(launcher_words().size());
+    const int least = format == "maxtext"                              ? 2
+                      : format == "torchtune" || format == "galvatron" ? 0
+                                                                       : static_cast<int>(launcher_words().size());
     CHECK_MESSAGE(of_format >= least, format);
     written += of_format;
   }
