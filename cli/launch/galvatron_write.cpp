@@ -24,6 +24,7 @@ std::string lacks(const Plan& plan) {
     return "has a context ring, or Ulysses in place of tensor parallelism";
   if (l.shard > 0 && l.shard != l.dense_group()) return "shards states over all of dp * cp";
   if (l.order != AxisOrder::PipelineOutermost) return "has the pipeline outermost";
+  if (static_cast<int>(plan.best.stage_layers.size()) != l.pp) return "places every layer on a stage";
   const Training& training = plan.problem.training;
   if (training.offload.any()) return "is written here without offload";
   if (training.task == Task::Lora || training.task == Task::Qlora) return "has no key for adapters";

@@ -87,14 +87,25 @@ std::string degrees_of(const Estimate& estimate) {
   return text;
 }
 
-/// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64  zero 2, 63.9 GiB": its degrees, and where they are those of the
-/// best, too, what else it has.
+/// What a layout of the best one's degrees has instead, at most half a line: "with zero 2, no recompute".
+std::string instead_text(const Plan& plan, const Layout& other) {
+  constexpr std::size_t kMost = 36;
+  std::vector<std::string> choices = other_choices(plan.best.layout, other);
+  std::string text = fmt::format("with {}", fmt::join(choices, ", "));
+  if (text.size() <= kMost) return text;
+  for (std::string& choice : choices)
+    if (choice.starts_with("recompute ")) choice = "other recompute";
+  return fmt::format("with {}", fmt::join(choices, ", "));
+}
+
+/// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64, 63.9 GiB"; where its degrees are those of the best, what else is
+/// not as there.
 std::string other_text(const Plan& plan, const Estimate& other) {
-  std::string layout = degrees_of(other);
-  if (other.runs.empty() && layout == degrees_of(plan.best))
-    for (const std::string& choice : other_choices(plan.best.layout, other.layout)) layout += "  " + choice;
+  const std::string degrees = degrees_of(other);
+  const bool same = other.runs.empty() && degrees == degrees_of(plan.best) && !(other.layout == plan.best.layout);
   return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
-                     100 * (other.step_time / plan.best.step_time - 1), layout, gib(other.peak));
+                     100 * (other.step_time / plan.best.step_time - 1),
+                     same ? instead_text(plan, other.layout) : degrees, gib(other.peak));
 }
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
