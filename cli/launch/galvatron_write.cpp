@@ -13,6 +13,11 @@
 namespace plan {
 namespace {
 
+/// One stage has all layers, whether or not the plan says so.
+std::vector<int> layers_of_stages(const Plan& plan) {
+  return plan.best.layout.pp == 1 ? std::vector<int>{plan.problem.model.depth()} : plan.best.stage_layers;
+}
+
 /// What of a plan the file has no word for; empty if it has words for all.
 std::string lacks(const Plan& plan) {
   const Layout& l = plan.best.layout;
@@ -24,7 +29,7 @@ std::string lacks(const Plan& plan) {
     return "has a context ring, or Ulysses in place of tensor parallelism";
   if (l.shard > 0 && l.shard != l.dense_group()) return "shards states over all of dp * cp";
   if (l.order != AxisOrder::PipelineOutermost) return "has the pipeline outermost";
-  if (static_cast<int>(plan.best.stage_layers.size()) != l.pp) return "places every layer on a stage";
+  if (static_cast<int>(layers_of_stages(plan).size()) != l.pp) return "places every layer on a stage";
   const Training& training = plan.problem.training;
   if (training.offload.any()) return "is written here without offload";
   if (training.task == Task::Lora || training.task == Task::Qlora) return "has no key for adapters";
@@ -41,10 +46,11 @@ Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOpti
   if (const std::string text = lacks(plan); !text.empty()) return cannot("galvatron", text);
   const Layout& l = plan.best.layout;
   const bool ulysses = l.cp > 1 && l.cp_kind == CpKind::Ulysses;
+  const std::vector<int> division = layers_of_stages(plan);
   std::vector<int> tp, cp, sharded, sp, checkpoint, zeros;
   for (int stage = 0; stage < l.pp; ++stage) {
     const Layout own = l.stages.empty() ? l : layout_of_stage(l, stage);
-    const int layers = plan.best.stage_layers[static_cast<std::size_t>(stage)];
+    const int layers = division[static_cast<std::size_t>(stage)];
     if (own.recompute.kind == RecomputeKind::Selective || own.recompute.uniform > 1)
       return cannot("galvatron", "recomputes whole layers, one by one", "add `--layout recompute=full`");
     if (!l.stages.empty() && l.stages[static_cast<std::size_t>(stage)].offload > 0)
@@ -73,7 +79,7 @@ Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOpti
   out["checkpoint"] = list(checkpoint);
   out["global_bsz"] = plan.problem.training.global_batch;
   out["chunks"] = micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch);
-  out["pp_division"] = list(plan.best.stage_layers);
+  out["pp_division"] = list(division);
   out["pipeline_type"] = l.schedule == Schedule::GPipe ? "gpipe" : "pipedream_flush";
   out["default_dp_type"] = zeros.empty() ? "zero3" : zeros.front() == 0 ? "ddp" : "zero2";
   out["vtp"] = ulysses ? l.cp : l.tp;
