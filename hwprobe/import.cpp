@@ -120,6 +120,16 @@ Result<void> take_hints(NcclRun& run, const std::string& file, const ImportHints
 /// nccl-tests works out the bus's bandwidth from the operation and the number of ranks: so each row tells both again,
 /// as far as its digits go.
 Result<void> agrees(const NcclRun& run, Collective op, const std::string& file) {
+  // So does the column `redop`. Releases differ in what they print there for alltoall and sendrecv.
+  const bool reduces = std::any_of(std::begin(kPrograms), std::end(kPrograms),
+                                   [&](const ProgramRow& row) { return row.op == op && row.reduces; });
+  for (const NcclRow& row : run.rows)
+    if ((reduces && row.op == "none") || (op == Collective::AllGather && !row.op.empty() && row.op != "none"))
+      return fail(Error{"contradiction",
+                        fmt::format("`{}`: {} {}, and the row of {:.0f} bytes says `{}` of its reduction", file,
+                                    name(op), reduces ? "reduces" : "reduces nothing", row.bytes, row.op),
+                        {},
+                        {"the program above the table is not that of its rows, or `--op` says something else"}});
   const double right = wire_factor(op, static_cast<double>(run.hosts.size()));
   const NcclRow* worst = nullptr;  // the one with most digits
   for (const NcclRow& row : run.rows) {

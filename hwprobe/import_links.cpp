@@ -99,7 +99,8 @@ struct PerftestTable {
   double unit = 0;  ///< of the bandwidth column in GB/s; 0: one that is not known
   double ways = 1;  ///< that one figure is the sum of
   std::size_t column = 3, columns = 0;
-  std::size_t rate = 0;  ///< column of million messages a second; 0: none
+  std::size_t rate = 0;             ///< column of million messages a second; 0: none
+  std::size_t least = 0, most = 0;  ///< columns of the shortest and longest latency; 0: none
   std::string test{};
   std::vector<std::pair<double, double>> rows{};  ///< bytes, GB/s or us
 };
@@ -115,6 +116,8 @@ void read_header(std::string_view line, PerftestTable& table) {
     if (word == "BW" || word == "tps" || word.ends_with("%")) continue;  // the first half of a name
     if (word.starts_with(wanted)) table.column = at;
     if (word.starts_with("MsgRate") && table.rate == 0) table.rate = at;
+    if (word.starts_with("t_min")) table.least = at;
+    if (word.starts_with("t_max")) table.most = at;
     ++at;
   }
   table.columns = at;
@@ -134,6 +137,9 @@ Result<void> read_row(const std::vector<std::string_view>& words, const std::str
   if (words.size() != table.columns) return wrong(fmt::format("{} columns, and not {},", words.size(), table.columns));
   const auto value = number_in(words[table.column]);
   if (!value || *value <= 0) return wrong(fmt::format("`{}` where a figure belongs", words[table.column]));
+  const auto column = [&](std::size_t at) { return at > 0 ? number_in(words[at]).value_or(*value) : *value; };
+  if (table.latency && (*value < column(table.least) || *value > column(table.most)))
+    return wrong("a latency that is not between the shortest and the longest");
   if (table.latency) return table.rows.emplace_back(*bytes, *value), Result<void>{};
   if (table.unit <= 0) return wrong("a bandwidth without a unit that is known");
   const double rate = *value * table.unit;

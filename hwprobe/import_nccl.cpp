@@ -34,12 +34,19 @@ Error damaged(const std::string& file, std::string_view line, const std::string&
           {"take the file as nccl-tests wrote it"}};
 }
 
-/// "#  Rank  3 Group  0 Pid 1234 on node01 device  3 [0x1b] NVIDIA H100 80GB HBM3"; false if that rank is there
-/// already.
+/// Has a line that begins with `#` another one in it, written at once?
+bool two_in_one(const std::vector<std::string_view>& words) {
+  return std::any_of(words.begin() + 1, words.end(),
+                     [](std::string_view word) { return word.find('#') != std::string_view::npos; });
+}
+
+/// "#  Rank  3 Group  0 Pid 1234 on node01 device  3 [0x1b] NVIDIA H100 80GB HBM3"; false if another rank is due, or
+/// two lines were written into one.
 bool read_rank_line(const std::vector<std::string_view>& words, Reading& table) {
   NcclRun& run = table.run;
   const auto rank = number_in(words[2]);
-  if (rank && *rank != static_cast<double>(run.hosts.size())) return false;
+  if (!rank || *rank != static_cast<double>(run.hosts.size())) return false;
+  if (two_in_one(words)) return false;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] != "on") continue;
     if (i + 2 >= words.size() || words[i + 2] != "device") return false;
@@ -151,6 +158,20 @@ void read_json_row(const Json& row, Reading& table) {
                         .wrong = value_of(row, "out_of_place", "nwrong") + value_of(row, "in_place", "nwrong")});
 }
 
+/// Is it a sweep of sizes, or the same sweep again, in the order in which nccl-tests takes it: upwards? A line that two
+/// processes wrote counts once.
+bool in_place(const std::vector<NcclRow>& of) {
+  std::vector<double> sizes;
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (i == 0 || of[i].bytes != of[i - 1].bytes || of[i].out_us != of[i - 1].out_us || of[i].in_us != of[i - 1].in_us)
+      sizes.push_back(of[i].bytes);
+  std::size_t sweep = 1;  // sizes of the first
+  while (sweep < sizes.size() && sizes[sweep] > sizes[sweep - 1]) ++sweep;
+  for (std::size_t i = sweep; i < sizes.size(); ++i)
+    if (sizes[i] != sizes[i % sweep]) return false;
+  return true;
+}
+
 /// The rows of each type. One run takes the same sizes in all of them, and may have been ended in the last.
 Result<std::vector<std::vector<NcclRow>>> rows_by_type(const std::vector<NcclRow>& rows, const std::string& file) {
   std::vector<std::vector<NcclRow>> all;
@@ -162,6 +183,19 @@ Result<std::vector<std::vector<NcclRow>>> rows_by_type(const std::vector<NcclRow
     else
       same->push_back(row);
   }
+  for (const auto& of : all)
+    if (!in_place(of))
+      return fail(
+          Error{"mixed_rows",
+                fmt::format("`{}` has rows in {} whose sizes do not go up as those of a run do", file, of.front().type),
+                {},
+                {"take the file as nccl-tests wrote it"}});
+  for (const NcclRow& row : rows)
+    if ((row.op == "none") != (rows.front().op == "none"))
+      return fail(Error{"mixed_rows",
+                        fmt::format("`{}` has rows that reduce and rows that do not: they are not of one run", file),
+                        {},
+                        {"take the file as nccl-tests wrote it"}});
   const auto sizes = [](const std::vector<NcclRow>& of) {
     std::set<double> seen;
     for (const NcclRow& row : of) seen.insert(row.bytes);
@@ -232,11 +266,20 @@ Result<std::string> import_nccl_table(std::string_view text, const std::string& 
     if (words.size() > 6 && words[1] == "Rank" && !read_rank_line(words, table))
       return fail(Error{"strange_ranks",
                         fmt::format("`{}` lists rank {} where rank {} is due: one rank lacks its line, or runs that "
-                                    "know nothing of each other wrote one file",
+                                    "know nothing of each other wrote one file, or two lines were written into one",
                                     file, words[2], table.run.hosts.size()),
                         {},
                         {"under mpirun nccl-tests want to be built with MPI=1; one run a file"}});
-    if (program != std::string::npos) table.run.program = first_word(line.substr(program + 26));
+    if (program != std::string::npos) {
+      const std::string named = first_word(line.substr(program + 26));
+      if (two_in_one(words) || (!table.run.program.empty() && table.run.program != named))
+        return fail(Error{"two_programs",
+                          fmt::format("`{}` names a second program, in `{}`, before any result of {}", file,
+                                      line.substr(0, 100), table.run.program.empty() ? "one" : table.run.program),
+                          {},
+                          {"take the file as nccl-tests wrote it; of a run that ended before a result leave nothing"}});
+      table.run.program = named;
+    }
     if (const std::size_t at = line.find("NCCL version "); at != std::string::npos)
       table.run.nccl = first_word(line.substr(at + 13));
   }

@@ -79,7 +79,8 @@ NcclSample nccl_sample(Random& random) {
   return s;
 }
 
-/// What happens to files. Nothing here changes a number into another one.
+/// What happens to files. Nothing here changes a number into another one. Each draw is a statement of its own:
+/// arguments are worked out in an order that the compiler chooses.
 void spoil(Random& random, Lines& lines) {
   const auto any = [&] { return static_cast<std::size_t>(below(random, static_cast<int>(lines.size()))); };
   switch (below(random, 9)) {
@@ -95,15 +96,25 @@ void spoil(Random& random, Lines& lines) {
     }
     case 2: lines[any()].insert(0, "\x1b[1;32m"); return;
     case 3: lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(any())); return;
-    case 4: lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(any()), lines[any()]); return;
-    case 5: std::swap(lines[any()], lines[any()]); return;
+    case 4: {
+      const std::string copy = lines[any()];
+      lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(any()), copy);
+      return;
+    }
+    case 5: {
+      const std::size_t one = any(), other = any();
+      std::swap(lines[one], lines[other]);
+      return;
+    }
     case 6:
       for (std::string& line : lines)
         if (line.find('#') == std::string::npos) std::replace(line.begin(), line.end(), '.', ',');
       return;
     case 7: {  // two lines that were written at once
       std::string& line = lines[any()];
-      line = line.substr(0, static_cast<std::size_t>(below(random, static_cast<int>(line.size()) + 1))) + lines[any()];
+      const auto kept = static_cast<std::size_t>(below(random, static_cast<int>(line.size()) + 1));
+      const std::string whole = lines[any()];
+      line = line.substr(0, kept) + whole;
       return;
     }
     default: return;
@@ -209,6 +220,32 @@ TEST_CASE("ranks that do not form one job are refused by what is strange of them
   CHECK(problem(uneven).find("and 1 on node99") != std::string::npos);
   // These figures are those of all ranks together, and half of them would send less.
   CHECK(problem(groups).find("pass the wire") != std::string::npos);
+}
+
+TEST_CASE("rows and programs of two runs in one table are refused by what is strange of them") {
+  Random random(5);
+  NcclSample s = nccl_sample(random);
+  while (s.op != Collective::AllGather) s = nccl_sample(random);
+  const auto problem = [](const Lines& lines) {
+    HardwareProfile profile;
+    const auto done = import_measurements(joined(lines), "x", profile);
+    return done ? *done : done.error()[0].message;
+  };
+  const auto first =
+      std::find_if(s.lines.begin(), s.lines.end(), [](const std::string& line) { return line[0] == ' '; });
+  const std::ptrdiff_t row = first - s.lines.begin();
+  CHECK(problem(s.lines).find("all_gather on") != std::string::npos);
+  Lines programs = s.lines, order = s.lines, reduces = s.lines, ranks = s.lines, doubled = s.lines;
+  programs.insert(programs.begin() + 2, "# Collective test starting: alltoall_perf");  // passes the wire as often
+  CHECK(problem(programs).find("names a second program") != std::string::npos);
+  std::swap(order[row + 2], order[row + 5]);
+  CHECK(problem(order).find("sizes do not go up") != std::string::npos);
+  reduces[0] = "# Collective test starting: reduce_scatter_perf";
+  CHECK(problem(reduces).find("reduce_scatter reduces, and the row") != std::string::npos);
+  ranks[4] = ranks[4].substr(0, 20) + ranks[5];
+  CHECK(problem(ranks).find("lists rank 0 where") != std::string::npos);
+  doubled.insert(doubled.begin() + row, doubled[row]);
+  CHECK(problem(doubled) == problem(s.lines));
 }
 
 TEST_CASE("of perftest's and nvbandwidth's tables nothing is taken that they do not say") {
