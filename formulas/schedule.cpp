@@ -149,6 +149,11 @@ Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, const H
     if (overlap || m == after + 2 || !inside_run(stages, static_cast<std::size_t>(r)))
       longest.at_least(path(0, 0), path(hops.before(r), hops.after(r, pipe.pp)) +
                                        (work >= sum.work_max ? steady.loss(m - 1 - held) : 0));
+    // Or it follows the first micro-batch to the end of the pipeline and back to r, dwells on the slowest stage behind
+    // r, and follows the last one: of a slow stage at the back, r's own path meets fewer of the round trips.
+    if (m > held && static_cast<std::size_t>(r) < sum.slowest)
+      longest.at_least(0, sum.f + sum.b + 2 * hops.before(pipe.pp - 1) + trip + 2 * hops.after(r, pipe.pp) +
+                              (m - 1 - held) * sum.work_max + steady.loss(m - 1 - held));
     before += work;
     trip -= work;
   }

@@ -35,7 +35,8 @@ struct StageSearch {
 /// ways are left to weigh.
 /// `base`: all axes but layers and recomputation. Under 1F1B the layers of each stage are chosen; other schedules keep
 /// the balanced layers, and each stage recomputes no more than it must. Ways to recompute are those of
-/// enumerate_recomputes(). Under ZeRO 0 and 1 a stage that recomputes less never makes the step longer.
+/// enumerate_recomputes(). Under ZeRO 0 and 1 a stage that recomputes less is taken never to make the step longer,
+/// which the law of round trips over slow, uneven stages may miss by a little.
 [[nodiscard]] StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, double capacity,
                                       double beat = std::numeric_limits<double>::infinity(),
                                       std::int64_t most = kMostWeighed);

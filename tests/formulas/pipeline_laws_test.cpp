@@ -211,6 +211,7 @@ TEST_CASE("unequal stages: between the bounds and close") {
       {Schedule::OneFOneB, 0.1, 0, 1e-9, -1e-9, 1e-9},
       {Schedule::OneFOneB, 0.3, 0, 1e-9, -1e-9, 1e-9},
       {Schedule::OneFOneB, 0.3, 0.03, 0.001, -0.005, 0.01},
+      {Schedule::OneFOneB, 0.3, 10, 0.002, -0.02, 0.03},
       {Schedule::Interleaved, 0.1, 0, 0.001, -0.02, 1e-9},
       {Schedule::Interleaved, 0.3, 0, 0.002, -0.04, 1e-9},
       {Schedule::Interleaved, 0.3, 0.03, 0.002, -0.04, 1e-9},
