@@ -28,7 +28,10 @@ constexpr double kPatience = 1e-3;  // of real time, for another rank, before th
 std::atomic<std::int64_t>& nanoseconds() {
   static auto* const own = [] {
     void* at = mapped("clock-" + std::to_string(own_rank()), sizeof(std::atomic<std::int64_t>));
-    return at == nullptr ? new std::atomic<std::int64_t>(0) : static_cast<std::atomic<std::int64_t>*>(at);
+    if (at == nullptr) return new std::atomic<std::int64_t>(0);
+    auto* const clock = static_cast<std::atomic<std::int64_t>*>(at);
+    clock->store(0);  // every process begins at midnight, as the ranks that it meets do
+    return clock;
   }();
   return *own;
 }
