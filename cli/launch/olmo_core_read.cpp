@@ -68,8 +68,8 @@ std::string odd_block(Settings& settings, const std::string& mixer) {
   if (word("model.name") == "normalized" || word("model.block.name") == "normalized") return "a normalized transformer";
   if (word("model.block.name") == "peri_norm") return "norms around both parts of a layer";
   if (settings.has_section(mixer + "gate.")) return "gated attention";
-  if (word(mixer + "name") != "" && word(mixer + "name") != "default" && word(mixer + "name") != "fused")
-    return fmt::format("a mixer `{}`", word(mixer + "name"));
+  if (const std::string name = word(mixer + "name"); !name.empty() && name != "default" && name != "fused")
+    return fmt::format("a mixer `{}`", name);
   if (settings.boolean(mixer + "bias").value_or(false)) return "biases";
   if (settings.boolean("model.tie_word_embeddings").value_or(false)) return "tied embeddings";
   return settings.states(mixer + "n_heads") ? "" : "a mixer without heads";
