@@ -93,11 +93,7 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
     builder.job.model.reset();
     read_model(builder);
   }
-  for (const auto& [axis, member] :
-       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
-        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
-    builder.fix(axis, member, 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  fix_unsplit(builder);
   const int gpus = builder.job.gpus;
   builder.fix("zero", &Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");
   // The example's mesh has one axis: `hybrid` shards over every rank, too.

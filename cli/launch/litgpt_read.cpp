@@ -95,11 +95,7 @@ int read_ranks(JobBuilder& builder, const LaunchFacts& facts, bool pretrain) {
 
 /// Several ranks shard with FSDP: pre-training inside a node, fine-tuning over all with each block rebuilt.
 void read_layout(JobBuilder& builder, const LaunchFacts& facts, int ranks, bool pretrain) {
-  for (const auto& [axis, member] :
-       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
-        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
-    builder.fix(axis, member, 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  fix_unsplit(builder);
   builder.fix("zero", &Fixed::zero, ranks == 1 ? 0 : 3, "");
   const int nodes = std::max({1, facts.total > 0 ? facts.nodes : builder.degree(kNodes, 1)});
   const bool inside = pretrain && nodes > 1 && ranks > nodes && ranks % nodes == 0;

@@ -50,6 +50,14 @@ void describe_model(JobBuilder& builder, std::string_view type, std::string_view
   state(builder.job, "model", builder.job.model->name, where);
 }
 
+void fix_unsplit(JobBuilder& builder) {
+  for (const auto& [axis, member] :
+       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
+        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
+    builder.fix(axis, member, 1, "");
+  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+}
+
 void pure_bf16(Training& training) {
   training.grad_bytes = 2;
   training.master_bytes = 0;

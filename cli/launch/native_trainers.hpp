@@ -37,6 +37,9 @@ void describe_model(JobBuilder& builder, std::string_view type, std::string_view
                     std::initializer_list<std::pair<std::string_view, std::int64_t>> numbers,
                     std::initializer_list<std::pair<std::string_view, bool>> switches = {});
 
+/// Data parallelism alone: every degree but dp is 1, and no sequence is split.
+void fix_unsplit(JobBuilder& builder);
+
 /// Weights, gradients and states all in bf16, without master weights.
 void pure_bf16(Training& training);
 

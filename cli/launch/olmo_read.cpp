@@ -192,11 +192,7 @@ Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFac
     builder.job.model.reset();
     read_model(builder);
   }
-  for (const auto& [axis, member] :
-       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
-        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
-    builder.fix(axis, member, 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  fix_unsplit(builder);
   read_sharding(builder, facts);
   read_recompute(builder);
   read_precision(builder);
