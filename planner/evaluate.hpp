@@ -254,4 +254,8 @@ class Evaluator {
 
 [[nodiscard]] Pipeline pipeline_of(const Problem& problem, const Layout& layout);
 
+/// Everything that a report shows of a pipeline of several cells, front to back, with the given hand-overs between its
+/// stages. The layout is the first cell's, with the layers of every chunk.
+[[nodiscard]] Estimate estimate_cells(const Problem& problem, std::span<const Cell> cells, Hops hops);
+
 }  // namespace plan

@@ -292,13 +292,7 @@ std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std:
 
 Estimate PooledEvaluator::estimate(const PooledLayout& layout) {
   for (Cell& cell : cells_) cell.layout.chunk_layers = layout.layers();
-  Evaluator evaluator(models_.whole(), cells_, hops_);
-  const Cell& front = cells_.front();
-  evaluator.place(front.layout);
-  evaluator.recompute(front.layout.recompute);
-  Estimate result;
-  result.layout = front.layout;
-  evaluator.fill(result, *front.memory);
+  Estimate result = estimate_cells(models_.whole(), cells_, hops_);
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     PoolRun& run = result.runs[i];
     run.pool = layout.runs[i].pool, run.gpus = layout.runs[i].layout.world();

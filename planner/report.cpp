@@ -307,4 +307,15 @@ Estimate estimate(const Problem& problem, const Layout& layout) {
   return result;
 }
 
+Estimate estimate_cells(const Problem& problem, std::span<const Cell> cells, Hops hops) {
+  Evaluator evaluator(problem, cells, std::move(hops));
+  const Cell& front = cells.front();
+  evaluator.place(front.layout);
+  evaluator.recompute(front.layout.recompute);
+  Estimate result;
+  result.layout = front.layout;
+  evaluator.fill(result, *front.memory);
+  return result;
+}
+
 }  // namespace plan

@@ -63,13 +63,7 @@ Hops StageModels::hops(const Layout& layout) const {
 Estimate estimate_stages(const Problem& problem, const Layout& layout) {
   StageModels models(problem);
   const std::vector<Cell> cells = models.cells(layout);
-  Evaluator evaluator(problem, cells, models.hops(layout));
-  const Cell& front = cells.front();
-  evaluator.place(front.layout);
-  evaluator.recompute(front.layout.recompute);
-  Estimate result;
-  result.layout = front.layout;
-  evaluator.fill(result, *front.memory);
+  Estimate result = estimate_cells(problem, cells, models.hops(layout));
   std::vector<int> layers = std::move(result.layout.chunk_layers);
   result.layout = layout;
   result.layout.chunk_layers = std::move(layers);
