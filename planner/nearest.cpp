@@ -23,7 +23,7 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kSuggestions = 3;
+constexpr std::size_t kSuggestions = 3, kFlagWidth = 20;
 
 std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGiB); }
 
@@ -75,8 +75,8 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
   const Candidate& best = ranked.front();
   const double seconds = problem.gpus * best.score.step_time / static_cast<double>(problem.training.tokens_per_step());
-  return Suggestion{fmt::format("{:<20} {:<30} {:>5.1f} of {}", change.flag, degrees_text(best.layout),
-                                best.score.peak / kGiB, gib(static_cast<double>(problem.cluster.gpu.memory.value))),
+  return Suggestion{suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak,
+                                    static_cast<double>(problem.cluster.gpu.memory.value)),
                     {seconds, problem.cluster.gpu.price_per_hour}};
 }
 
@@ -331,6 +331,11 @@ std::string degrees_text(const Layout& layout) {
   text += "  dp " + std::to_string(layout.dp);
   if (layout.ep > 1) text += "  ep " + std::to_string(layout.ep);
   return text;
+}
+
+std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, double peak,
+                            double capacity) {
+  return fmt::format("{:<{}} {:<30} {:>5.1f} of {}", flags, width, degrees_text(layout), peak / kGiB, gib(capacity));
 }
 
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formulas/result.hpp"
@@ -15,5 +17,9 @@ namespace plan {
 
 /// "tp 8  cp 1  pp 16 (vp 8)  dp 128": the degrees that differ from 1, tp, pp and dp always.
 [[nodiscard]] std::string degrees_text(const Layout& layout);
+
+/// A change that works: its flags in a column of `width`, the layout that it has, and its peak beside the GPU's memory.
+[[nodiscard]] std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, double peak,
+                                          double capacity);
 
 }  // namespace plan

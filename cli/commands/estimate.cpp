@@ -61,10 +61,9 @@ Errors impossible(const Problem& problem, const Args& args, Errors errors) {
     width = std::max(width, flags.back().size());
   }
   for (std::size_t i = 0; i < remedies.size(); ++i)
-    errors.front().help.push_back(fmt::format("{:<{}} {:<30} {:>5.1f} of {:.1f} GiB", flags[i], width,
-                                              degrees_text(remedies[i].layout),
-                                              static_cast<double>(remedies[i].estimate.peak.value) / kGiB,
-                                              static_cast<double>(remedies[i].estimate.capacity.value) / kGiB));
+    errors.front().help.push_back(suggestion_line(flags[i], width, remedies[i].layout,
+                                                  static_cast<double>(remedies[i].estimate.peak.value),
+                                                  static_cast<double>(remedies[i].estimate.capacity.value)));
   return errors;
 }
 
