@@ -145,10 +145,6 @@ Json advice_json(const Advice& one) {
   return json;
 }
 
-}  // namespace
-
-namespace {
-
 /// The layout of one run as an estimate's own.
 Estimate as_estimate(const Estimate& e, const PoolRun& run) {
   Estimate one;
