@@ -118,16 +118,16 @@ struct KeptTensor {
   Traced bytes;
 };
 
-// The laws above, told: each computes what its namesake does, by the same lines.
+// The laws above with a report: each computes what its namesake does, by the same lines.
 
 /// Tensors that add up to layer_ledger.
 [[nodiscard]] std::vector<KeptTensor> kept_tensors(const Model& model, const Layer& layer, const Training& training,
                                                    const Layout& layout);
-/// kept_ops; `total` and `core` stand for the whole ledger and its softmax statistics.
+/// kept_ops; `total` and `core` mean the whole ledger and its softmax statistics.
 [[nodiscard]] Traced traced_ops(const Model& model, const Layer& layer, const Traced& total, const Traced& core,
                                 const Training& training, const Layout& layout);
 [[nodiscard]] Traced traced_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
-// The closed forms of the textbooks stand, as text and code, in formulas/textbook_activations.hpp.
+// The closed forms of the textbooks are, as text and code, in formulas/textbook_activations.hpp.
 
 }  // namespace plan

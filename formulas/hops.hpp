@@ -13,13 +13,13 @@ namespace plan {
 class Hops {
  public:
   Hops() = default;
-  /// All alike.
+  /// All equal.
   Hops(Seconds each) : each_(each.value) {}  // NOLINT(google-explicit-constructor): a time is a hop
   /// One a rank, to the rank behind it; that of the last rank is to the first, as interleaved chunks go.
   explicit Hops(std::span<const Seconds> each);
 
   bool alike() const { return up_to_.empty(); }
-  /// One of them if all are alike, else the slowest.
+  /// One of them if all are equal, else the slowest.
   Seconds slowest() const { return Seconds(each_); }
   /// Between two ranks that hand over to each other.
   Seconds between(int a, int b) const;
@@ -43,7 +43,7 @@ class Hops {
 
  private:
   double each_ = 0, mean_ = 0, steady_ = 0;
-  std::vector<double> up_to_{};  ///< from the first rank to each, then once round; none if all are alike
+  std::vector<double> up_to_{};  ///< from the first rank to each, then once round; none if all are equal
   std::vector<Stretch> stretches_{};
 };
 

@@ -10,7 +10,7 @@ namespace plan {
 [[nodiscard]] double quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient);
 
 /// Bytes that are read and written for each element to turn a gathered fp8 operand for the GEMM along the tokens; 0
-/// where that reads rows and columns alike, or where scales of blocks have both made before.
+/// where that reads rows and columns in one pass, or where scales of blocks have both made before.
 [[nodiscard]] double transposing_bytes(Precision precision, GpuGeneration generation);
 
 }  // namespace plan

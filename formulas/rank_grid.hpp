@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the ranks of a layout stand: the one place that says how far the members of each group are apart.
+// Where the ranks of a layout are: the one place that says how far the members of each group are apart.
 //
 // Rank r runs on GPU r, and a tier of T GPUs holds the ranks k T to (k + 1) T - 1. The axes number the ranks, the
 // fastest first:
@@ -46,7 +46,7 @@ class RankGrid {
  public:
   explicit RankGrid(const Layout& layout);
 
-  /// Ranks from a rank to the one at its place in the next stage, and of the block that one pipeline and what stands
+  /// Ranks from a rank to the one at its place in the next stage, and of the block that one pipeline and what lies
   /// inside it take.
   int stage_stride() const { return stage_stride_; }
   int pipeline_span() const { return stage_stride_ * pp_; }
@@ -60,7 +60,7 @@ class RankGrid {
   /// A group of replicas together with those at their places in the stage at the other end of the pipeline, where both
   /// directions of DualPipe meet: the farthest of the pairs are its two ends.
   [[nodiscard]] Group with_opposite(Group group) const;
-  /// Does some rank of stage `a` stand in another instance of a tier than the rank at its place in stage `b`?
+  /// Is some rank of stage `a` in another instance of a tier than the rank at its place in stage `b`?
   [[nodiscard]] bool crosses(int tier_size, int a, int b) const;
 
  private:

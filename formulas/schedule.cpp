@@ -64,7 +64,7 @@ struct RoundTrip {
   double excess = 0;   ///< of a trip through all neighbours that are slow enough to matter
   double covered = 1;  ///< micro-batches of slowest-stage work during that trip
 
-  /// Hops alike: the neighbours that matter, wherever they are.
+  /// Equal hops: the neighbours that matter, wherever they are.
   RoundTrip(Stages stages, std::size_t slowest, double part, double cover, double hop) {
     const double work = Stage(stages[slowest]).work();
     if (hop <= 0) return;

@@ -10,7 +10,7 @@
 
 namespace plan {
 
-/// Shape of a pipeline run. The laws for equal stages stand as text in formulas/textbook_pipeline.hpp.
+/// Shape of a pipeline run. The laws for equal stages are written as text in formulas/textbook_pipeline.hpp.
 struct Pipeline {
   Schedule schedule = Schedule::OneFOneB;
   int pp = 1;
@@ -98,7 +98,7 @@ struct PipelineTime {
 
 /// `stages` has pp entries, one a rank. Exact for equal stages and hops, checked by simulation; for unequal ones the
 /// longest of the paths that can bind, see schedule.cpp. Chunks of a rank are taken as equal. Allocates nothing, O(pp)
-/// where hops are alike.
+/// where hops are equal.
 [[nodiscard]] PipelineTime pipeline_time(const Pipeline& pipeline, std::span<const StageTime> stages, const Hops& hops);
 
 /// Is the combination possible (pp even for DualPipe, vp > 1 for interleaved, limits on micro-batches)?

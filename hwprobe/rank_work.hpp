@@ -59,7 +59,7 @@ struct RankHello {
 /// The device that an open task opened.
 [[nodiscard]] Result<plan_probe_device> unpack_device(const std::string& payload);
 
-/// The part of a rank that works: opens its device when told and measures what it is given.
+/// The part of a rank that works: opens its device when asked and measures what it is given.
 class RankWork {
  public:
   RankWork(std::string plugin, DeviceSetup setup);

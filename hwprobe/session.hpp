@@ -75,7 +75,7 @@ class Session {
   Errors obstacles_{};
 };
 
-/// Another rank than 0: finds rank 0 and serves it. The result is why it was told to stop, empty if all went well.
+/// Another rank than 0: finds rank 0 and serves it. The result is why it was asked to stop, empty if all went well.
 [[nodiscard]] Result<std::string> serve_session(const SessionOptions& options);
 
 }  // namespace plan

@@ -15,7 +15,7 @@ namespace plan {
 struct StarTimes {
   double silence_s = 10;
   double join_s = 120;
-  std::function<bool()> interrupted{};  ///< asked while waiting: has this process been told to end?
+  std::function<bool()> interrupted{};  ///< asked while waiting: has this process been asked to end?
 };
 
 /// Work that this process does itself, in a thread of its own, so that it keeps talking to the others meanwhile.
@@ -41,7 +41,7 @@ class Coordinator {
   [[nodiscard]] const std::vector<std::string>& hellos() const;
 
   /// Gives every rank the task and returns their results by rank. A rank that ends, falls silent, or needs longer than
-  /// `deadline_s` is an error that names it by `names`; the others are told to stop. Where some have answered by then,
+  /// `deadline_s` is an error that names it by `names`; the others are asked to stop. Where some have answered by then,
   /// `complaint` says of an answer why that rank failed, empty if it did not: it, not who waits for it, is to blame.
   [[nodiscard]] Result<std::vector<std::string>> round(const std::string& task, const std::string& title,
                                                        double deadline_s, const OwnWork& own,

@@ -8,7 +8,7 @@
 namespace plan {
 
 /// Batches within a quarter of the job's that share with its GPUs the odd factor that its own batch lacks: those that
-/// share the most twos first, of two alike the nearer; none if it lacks none.
+/// share the most twos first, of two equals the nearer; none if it lacks none.
 [[nodiscard]] std::vector<ChangedJob> near_batches(const Problem& problem);
 
 /// Changes that bring something, the most valuable first: another global batch near the job's and twice it, more GPUs

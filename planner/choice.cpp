@@ -145,7 +145,7 @@ RunnableSearch find_on_at_most(const Problem& problem) {
     return search.result.ranking.best().front().score.step_time;
   };
   bool none = found.result.ranking.best().empty();
-  // Too big for all of them is too big for fewer, and a word that does not suit is told.
+  // Too big for all of them is too big for fewer, and a word that does not suit is reported.
   if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
   const double all = none ? 0 : fastest(found);
   double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);

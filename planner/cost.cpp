@@ -1,4 +1,4 @@
-// Costs shared by all layouts that split layers alike. Tested by tests/planner/estimate_test.cpp.
+// Costs shared by all layouts that split layers the same way. Tested by tests/planner/estimate_test.cpp.
 #include "planner/cost.hpp"
 
 #include "formulas/activation.hpp"

@@ -72,7 +72,7 @@ std::vector<Context> context_choices(const Problem& problem, int cp) {
 }
 
 /// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
-/// does, and one stands for the rule to name.
+/// does, and one is kept for the rule to name.
 std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid) {
   if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
   const std::int64_t batch = problem.training.global_batch;

@@ -50,7 +50,7 @@ class Tally {
   std::vector<std::int64_t> by_rule_{};
 };
 
-/// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection stands for.
+/// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection rules out.
 class InnerSpace {
  public:
   explicit InnerSpace(const Problem& problem) : problem_(problem) {}

@@ -97,7 +97,7 @@ struct Estimate {
   Fits fits = Fits::No;
   std::vector<StageMemory> stages{};
   std::vector<Communication> communication{};
-  std::vector<PoolRun> runs{};  ///< front to back; none: all GPUs are alike, and `layout` says all
+  std::vector<PoolRun> runs{};  ///< front to back; none: all GPUs are of one kind, and `layout` says all
 };
 
 /// The rate that MFU counts against: the dense peak of the 16-bit type, also when training in fp8.

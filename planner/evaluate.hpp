@@ -61,7 +61,7 @@ struct ShardingMessages {
   const ShardingMessage* end() const { return all.data() + count; }
 };
 
-/// Where the layers of one (pp, vp, shape of the pipeline) stand: shared by all schedules of that shape.
+/// Where the layers of one (pp, vp, shape of the pipeline) lie: shared by all schedules of that shape.
 struct Placement {
   int pp = 0, vp = 0, shape = 0;
   Stages stages{};
@@ -84,7 +84,7 @@ struct Cell {
 };
 
 /// Evaluates layouts that share a split, in the order in which a search chooses: first where the layers
-/// stand, then what is recomputed, then how states are sharded. Each step reuses the ones before it.
+/// lie, then what is recomputed, then how states are sharded. Each step reuses the ones before it.
 /// Holds scratch space: one per thread.
 class Evaluator {
  public:
@@ -112,7 +112,7 @@ class Evaluator {
   const Hops& hops() const { return hops_; }
   const Placement& placement() const { return *placement_; }
   const Stages& stages() const { return placement_->stages; }
-  /// Number of the placement: equal for schedules that place layers alike.
+  /// Number of the placement: equal for schedules that place layers the same way.
   std::size_t placement_index() const { return placement_index_; }
   /// Fixes what is recomputed.
   void recompute(const Recompute& choice) { start_recompute(choice), finish_recompute(); }
@@ -125,7 +125,7 @@ class Evaluator {
   /// The same under any other recomputation too, after recompute({}).
   double least_time_of_any() const;
 
-  /// Data-parallel work of a rank content under one sharding: the same wherever that content stands, whatever is
+  /// Data-parallel work of a rank content under one sharding: the same wherever that content lies, whatever is
   /// recomputed. Of the schedule it reads only whether it is DualPipe.
   [[nodiscard]] DataParallel price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const;
   /// The same of every content of the placement.
@@ -210,7 +210,7 @@ class Evaluator {
   const Problem& problem_;
   const CostModel& costs_;
   MessageTimes* known_ = nullptr;
-  std::span<const Cell> cells_{};  ///< none: all stages are alike
+  std::span<const Cell> cells_{};  ///< none: all stages are equal
   Layout layout_{};
   Pipeline pipeline_{};
   std::vector<std::unique_ptr<Placement>> placements_{};  ///< all that were asked for

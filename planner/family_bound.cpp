@@ -148,7 +148,7 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
     const Recompute& choice = recomputes[i];
     const bool whole = choice.kind == RecomputeKind::Full, all = whole && choice.layers == 0;
-    if (whole && !all && i + 1 < recomputes.size()) continue;  // the last stands for them
+    if (whole && !all && i + 1 < recomputes.size()) continue;  // the last represents them
     const bool blocks = all && choice.uniform <= 1 && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
     LeastActivity one{.together = std::max(1, choice.uniform)};
     double none = 0, cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees

@@ -1,4 +1,4 @@
-// Branch and bound inside one family: first where the layers stand, then what is recomputed, then how states are
+// Branch and bound inside one family: first where the layers lie, then what is recomputed, then how states are
 // sharded. What does not change from one choice to the next is computed once. Tested by tests/planner/search_test.cpp.
 #include "planner/family_search.hpp"
 
@@ -80,7 +80,7 @@ const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) 
   return ways;
 }
 
-/// Tables serve all schedules that place layers alike and may shard alike.
+/// Tables serve all schedules that place layers the same way and may shard the same way.
 FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingList& shardings) {
   for (Table& table : tables_)
     if (table.placement == evaluator_->placement_index() && table.order == run.order &&

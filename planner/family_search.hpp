@@ -85,9 +85,9 @@ struct LeastActivity {
                                                           const KeptLayers& kept, const MemoryModel& memory,
                                                           const CostModel* costs);
 
-/// Choices of modules; behind them stand blocks of ever more whole layers, the last of which are all.
+/// Choices of modules; after them come blocks of ever more whole layers, the last of which are all.
 [[nodiscard]] std::size_t module_choices(const std::vector<Recompute>& recomputes);
-/// Choices up to the last block; behind them stand all layers again, ever more of them rebuilt together.
+/// Choices up to the last block; after them come all layers again, ever more of them rebuilt together.
 [[nodiscard]] std::size_t block_choices(const std::vector<Recompute>& recomputes);
 
 /// What the search of one family found and did.
@@ -145,7 +145,7 @@ class FamilySearch {
     std::vector<ShardedMemory> memory{};
   };
 
-  /// What became of a run without a look into it: the other order of its axes fares alike.
+  /// What became of a run without a look into it: the other order of its axes does equally well.
   enum class Fate { Searched, TooBig, Pruned };
 
   /// All runs of the family at hand.

@@ -52,7 +52,7 @@ struct KeptLayer {
 /// What the layers of a family keep under each choice of modules, counted once: no placement changes it.
 class KeptLayers {
  public:
-  /// `modules` are the ways to recompute modules, after which a last choice stands for none. Leaves `memory` at none.
+  /// `modules` are the ways to recompute modules, after which a last choice means none. Leaves `memory` at none.
   KeptLayers(const Model& model, std::span<const Recompute> modules, MemoryModel& memory);
 
   std::size_t choices() const { return choices_; }

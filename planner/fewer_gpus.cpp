@@ -30,7 +30,7 @@ double busy_gpus(const Problem& problem, int gpus) {
   for (std::int64_t pp = least; pp <= depth && pp <= gpus; pp += least) {
     if (gpus % pp != 0) continue;
     const double slots = static_cast<double>(pp * ((depth + pp - 1) / pp));
-    // Embedding and head may stand for a layer each on the two ends.
+    // Embedding and head may count as a layer each on the two ends.
     const double fuller = static_cast<double>(pp * ((depth + 2 + pp - 1) / pp));
     best = std::max({best, static_cast<double>(depth) / slots, static_cast<double>(depth + 2) / fuller});
   }

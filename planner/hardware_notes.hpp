@@ -11,7 +11,7 @@ class PoolModels;
 /// What the reader must know of the hardware and the software that the numbers rest on.
 [[nodiscard]] std::vector<Note> hardware_notes(const Problem& problem, bool at_risk);
 
-/// The same of all pools, each note once; first whether anything runs the layout, and where its ranks must stand.
+/// The same of all pools, each note once; first whether anything runs the layout, and where its ranks must be.
 [[nodiscard]] std::vector<Note> pooled_notes(const PoolModels& models, const Estimate& estimate, bool runs);
 
 /// Says whether one kind of GPU alone is as fast as all of them.

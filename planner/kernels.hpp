@@ -31,7 +31,7 @@ struct KernelTime {
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to
 /// LayerCost's.
 [[nodiscard]] std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind);
-/// The same of what stands at the ends of the pipeline; the head's with prediction modules.
+/// The same of what lies at the ends of the pipeline; the head's with prediction modules.
 [[nodiscard]] std::vector<KernelTime> embedding_kernels(const Problem& problem, const Split& split);
 [[nodiscard]] std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split);
 

@@ -37,7 +37,7 @@ class LinearTimes {
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
 class LayerBuilder {
  public:
-  /// Every kernel is told to `told`, and every linear kept in `known`, where there is one.
+  /// Every kernel is reported to `told`, and every linear kept in `known`, where there is one.
   LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr,
                LinearTimes* known = nullptr);
 
@@ -116,7 +116,7 @@ class LayerBuilder {
   void add_pointwise(const Pointwise& work);
   /// Nonlinearity of a feed-forward layer: reads one product, or two where it is gated, and writes one.
   void add_activation(double rows, double width, bool gated, std::uint16_t module);
-  /// Seconds of one pass, told; `each`: bytes read and written of an element.
+  /// Seconds of one pass, reported; `each`: bytes read and written of an element.
   double pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const;
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);

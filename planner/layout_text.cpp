@@ -56,7 +56,7 @@ std::optional<std::string> choice_text(std::string_view axis, const Layout& layo
 }  // namespace
 
 std::string axes_text(const Estimate& estimate, bool moe) {
-  if (!estimate.runs.empty()) {  // one after the other, as the stages stand
+  if (!estimate.runs.empty()) {  // one after the other, in the order of the stages
     std::string text;
     for (const PoolRun& run : estimate.runs) {
       Estimate one;

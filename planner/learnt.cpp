@@ -2,7 +2,7 @@
 //
 // Assumption: a layout whose every number lies between the least and the most that ran, of a model, a format and
 // kernels that ran, errs as one of these runs does when it is predicted from the others. It is what leave-one-out
-// errors measure; nothing is known of how errors grow outside, so that outside the interval of published runs stands.
+// errors measure; nothing is known of how errors grow outside, so that outside the interval of published runs is kept.
 // Tested by tests/cli/learnt_test.cpp.
 #include "planner/learnt.hpp"
 

@@ -14,7 +14,7 @@ constexpr unsigned kHeadOwner = 1u << kMaxLayerKinds;
 
 unsigned owner_of(std::size_t kind) { return 1u << kind; }
 
-/// One bf16 tensor per weight shape stands for gradients that the GEMMs have already added up.
+/// One bf16 tensor per weight shape represents gradients that the GEMMs have already added up.
 bool caches_dummies(const Training& training) {
   const Stack& stack = training.stack;
   return stack.transformer_engine && stack.gradient_fusion && stack.states == StateLayout::Megatron &&

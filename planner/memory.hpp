@@ -32,7 +32,7 @@ struct LayerMemory {
   double backward_transient = 0;      ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
-/// The same for what stands at the ends of the pipeline.
+/// The same for what lies at the ends of the pipeline.
 struct EndMemory {
   double embedding_parameters = 0;  ///< with learned positions
   double head_parameters = 0;       ///< head and final norm; the embedding's copy when tied
@@ -136,7 +136,7 @@ struct LayerTensors {
   return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst;
 }
 
-/// Memory of all stages of a problem under layouts that split layers alike.
+/// Memory of all stages of a problem under layouts that split layers the same way.
 class MemoryModel {
  public:
   /// Precomputes everything that depends on tp, cp, ep, etp, micro_batch, sequence parallelism and recompute.

@@ -3,8 +3,8 @@
 //
 // Assumption: logarithms of measured over predicted steps are jointly normal. What two layouts of one job share cancels
 // between them, which is what paired_spread was fitted to (4,130 pairs of published runs); a run on fewer replicas
-// stands to the whole job as any other layout does. Source: Rasmussen and Williams 2006, Gaussian Processes for Machine
-// Learning, equations 2.25 and 2.26. Tested by tests/planner/next_runs_test.cpp.
+// relates to the whole job as any other layout does. Source: Rasmussen and Williams 2006, Gaussian Processes for
+// Machine Learning, equations 2.25 and 2.26. Tested by tests/planner/next_runs_test.cpp.
 #include "planner/next_runs.hpp"
 
 #include <algorithm>

@@ -206,7 +206,7 @@ class PatternRun {
 };
 
 /// DualPipe and DualPipeV. A DualPipeV rank's `near` and `far` are its chunks r and 2 pp - 1 - r. A DualPipe
-/// rank's are its two directions; it stands in the first half of `near`.
+/// rank's are its two directions; it is in the first half of `near`.
 Ops dual(const Pipeline& pipe, int rank) {
   const bool v = pipe.schedule == Schedule::DualPipeV;
   const int pp = pipe.pp, half = v ? pp : pp / 2, m = static_cast<int>(pipe.micro_batches);

@@ -9,7 +9,7 @@
 namespace plan {
 
 /// What a plainer layout may cost at most, as a share of the fastest step. Predictions of two layouts of one job are
-/// off against each other by more than that, however alike they are.
+/// off against each other by more than that, however similar they are.
 inline constexpr double kPriceOfPlainness = 0.03;
 
 /// How plain a layout is, for choosing among those that are as good as equally fast. The first count that differs

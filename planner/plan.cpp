@@ -125,7 +125,7 @@ void add_batch_note(Plan& plan, const Problem& asked) {
                                     other.training.global_batch, asked.training.global_batch, 100 * gain, asked.gpus)});
 }
 
-/// Layers and recomputation of every stage by itself, where that is faster than any layout whose stages are alike.
+/// Layers and recomputation of every stage by itself, where that is faster than any layout whose stages are equal.
 PerStage per_stage(const Plan& plan, const SearchResult& result) {
   const Problem& problem = plan.problem;
   const double beat = (1 - 1e-9) * plan.fastest->step_time.value;

@@ -84,7 +84,7 @@ struct PoolAlone {
 /// Layers and recomputation of every stage by itself (planner/stage_search.hpp), beside a layout whose stages are
 /// alike.
 struct PerStage {
-  /// The fastest; none: nothing is faster than the fastest whose stages are alike.
+  /// The fastest; none: nothing is faster than the fastest whose stages are equal.
   std::optional<Estimate> best{};
   Difference difference{};        ///< of its step to the recommended layout's
   std::vector<RunsOn> runs_on{};  ///< frameworks of the list that run it

@@ -181,7 +181,7 @@ class Search {
     }
   }
 
-  /// Can nothing so slow be an answer? What all pools run alike may be one that a framework runs.
+  /// Can nothing so slow be an answer? What all pools run the same way may be one that a framework runs.
   [[nodiscard]] bool hopeless(double least, bool alike) const {
     if (!bounds_) return false;
     const std::optional<PooledCandidate>& beaten = alike ? found_.runs : found_.paper;

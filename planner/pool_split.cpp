@@ -125,7 +125,7 @@ class SplitSearch {
     return even;
   }
 
-  /// Does the stage stand between equal ones of its run? Those at the ends of a row stand for it.
+  /// Does the stage lie between equal ones of its run? Those at the ends of a row represent it.
   [[nodiscard]] bool inside(const Counts& counts, std::size_t stage) const {
     const auto equal = [&](std::size_t a, std::size_t b) {
       return counts[a] == counts[b] && evaluator_.run_of(static_cast<int>(a)) == evaluator_.run_of(static_cast<int>(b));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Jobs on several kinds of GPU. The pipeline's stages stand on pools, one run of neighbouring stages on each; tensor,
+// Jobs on several kinds of GPU. The pipeline's stages lie on pools, one run of neighbouring stages on each; tensor,
 // context, expert and data parallel groups stay inside a pool, so that only hand-overs between stages (and the gradient
 // of a table of embeddings that both ends of the pipeline hold) cross from one pool to another.
 //

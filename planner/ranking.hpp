@@ -28,8 +28,8 @@ struct Candidate {
 
 /// Whether two layouts make the same choice of degrees.
 [[nodiscard]] bool same_degrees(const Layout& a, const Layout& b);
-/// Whether two layouts split the model alike: what is left to choose is how it is fed, scheduled and kept. Runners-up
-/// differ in this from the best and from each other.
+/// Whether two layouts split the model the same way: what is left to choose is how it is fed, scheduled and kept.
+/// Runners-up differ in this from the best and from each other.
 [[nodiscard]] bool same_idea(const Layout& a, const Layout& b);
 
 /// Is its step at most a share longer than the other's?

@@ -36,7 +36,7 @@ struct Remedy {
 /// The smallest changes, at most `most`, each estimated: of every axis and switch alone (recompute, micro_batch, zero,
 /// sequence parallelism, cp, pp and vp, tp, ep; the optimizer in host memory, narrower optimizer states, another
 /// precision; batch, number of GPUs, kind of GPU) the nearest that is enough, or of those that differ in price the
-/// fastest; of them the cheapest first, by the price of a token. Before all stands what the job was. Two at a time only
+/// fastest; of them the cheapest first, by the price of a token. Before all comes what the job was. Two at a time only
 /// if no single one is enough; the whole search only if no two are.
 [[nodiscard]] std::vector<Remedy> find_remedies(const Patient& patient, std::size_t most = 3);
 

@@ -15,7 +15,7 @@ double work(const LayerCost& cost) {
 }
 
 std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {
-  if (problem.framework == Framework::Maxtext)  // embedding and head stand outside its pipeline
+  if (problem.framework == Framework::Maxtext)  // embedding and head are outside its pipeline
     return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
                             problem.model.depth() / layout.pp / layout.vp);
   if (plain_stages_only(problem)) {
@@ -74,7 +74,7 @@ Stages plan_stages(const Problem& problem, const CostModel& costs, const Layout&
 std::vector<Segment> segments_of(const Stages& stages) {
   std::vector<Segment> segments;
   for (std::size_t rank = 0; rank < stages.content_of.size(); ++rank)
-    // The first rank stands alone: what it holds and waits for differs from its twins'.
+    // The first rank is a case of its own: what it holds and waits for differs from its twins'.
     if (rank > 1 && stages.content_of[rank] == segments.back().content)
       ++segments.back().ranks;
     else

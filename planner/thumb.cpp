@@ -1,5 +1,5 @@
 // Rules of thumb, each held against one layout of one job. A rule's statement and reason are formulas/rules_of_thumb;
-// here stands what it compares. Rates are what the rules take: GEMMs at six tenths of the peak, links at their nominal
+// here is what it compares. Rates are what the rules take: GEMMs at six tenths of the peak, links at their nominal
 // bandwidth. Tested by tests/planner/thumb_test.cpp.
 #include "planner/thumb.hpp"
 

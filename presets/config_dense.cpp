@@ -12,7 +12,7 @@ struct LlamaLike {
   bool bias_on_out = true;  ///< `attention_bias` covers the output projection
   QkNorm qk_norm = QkNorm::None;
   int norms = 2;
-  std::int64_t full_every = 0;  ///< every n-th layer is full, the others have the window; 0 = all alike
+  std::int64_t full_every = 0;  ///< every n-th layer is full, the others have the window; 0 = all equal
 };
 
 void build_llama_like(JsonConfig& c, ModelBuilder& out, const LlamaLike& family) {

@@ -62,7 +62,7 @@ struct ModelFamily {
   FamilyBuilder build;
 };
 
-/// Families whose layers are all alike but for windows and widths; those with experts, latent attention or Mamba.
+/// Families whose layers are all equal but for windows and widths; those with experts, latent attention or Mamba.
 [[nodiscard]] const std::vector<ModelFamily>& dense_families();
 [[nodiscard]] const std::vector<ModelFamily>& mixed_families();
 

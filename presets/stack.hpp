@@ -44,7 +44,7 @@ struct StackHistory {
 /// A `preset: stack/1` file. Strict: unknown facts, missing sources and releases out of order are mistakes.
 [[nodiscard]] Result<StackHistory> read_stack(std::string text, std::string file);
 
-/// The history of that name among those embedded; nullopt if releases of it are not told apart.
+/// The history of that name among those embedded; nullopt if releases of it are not distinguished.
 [[nodiscard]] std::optional<StackHistory> load_stack(std::string_view name);
 
 /// Whether a model and its training have what a change is about.

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 8> kIgnored = {"layout",  "objective", "t
 
 const StageMemory& worst(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
 
-/// Choices that stand in a report's inputs and not in its layout.
+/// Choices that are in a report's inputs and not in its layout.
 constexpr std::array<std::string_view, 6> kOfInputs = {"seq", "global_batch", "precision", "optimizer", "gpus", "gpu"};
 
 std::string before_text(std::string_view key, const EarlierPlan& baseline) {

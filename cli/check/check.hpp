@@ -26,7 +26,7 @@ struct ResolvedJob {
   RunLength run{};
   std::vector<Note> notes{};
   std::vector<std::string> logs{}, smi{};                   ///< of the job's run; empty: nothing was measured
-  std::map<std::string, std::string, std::less<>> homes{};  ///< where what no launch file states would stand
+  std::map<std::string, std::string, std::less<>> homes{};  ///< where what no launch file states would be written
 };
 
 /// All mistakes at once, each with its place in the budget or the launch file.
@@ -120,10 +120,10 @@ struct CheckReport {
 /// The same, and the switches of the training that a suggestion may turn: all keys that choice_text knows.
 [[nodiscard]] const std::vector<std::string>& suggested_keys();
 
-/// Where an input of the job stands: its file and line, or nothing.
+/// Where an input of the job is written: its file and line, or nothing.
 [[nodiscard]] Place place_of_input(const ResolvedJob& job, std::string_view key);
 
-/// Where an input that nothing states would stand: in the launch file, or in the budget.
+/// Where an input that nothing states would be written: in the launch file, or in the budget.
 [[nodiscard]] Place home_of_input(const ResolvedJob& job, std::string_view key);
 
 /// Findings of a job that could be estimated.

@@ -35,7 +35,8 @@ const ChoiceRow kRows[] = {
     {"gpu", [](const Problem& p, const Layout&) { return p.cluster.gpu.name; }},
 };
 
-/// Switches of the training that a suggestion may turn, and whose change since a baseline is told as any other input's.
+/// Switches of the training that a suggestion may turn, and whose change since a baseline is reported as any other
+/// input's.
 const ChoiceRow kSwitches[] = {
     {"offload", [](const Problem& p, const Layout&) { return or_none(offload_text(p.training.offload)); }},
     {"state_formats", [](const Problem& p, const Layout&) { return or_none(state_formats_text(p.training)); }},

@@ -21,7 +21,7 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-/// Takes `word` off the front of `text` if it stands there whole.
+/// Takes `word` off the front of `text` if it is there as a whole word.
 bool take_word(std::string_view& text, std::string_view word) {
   const std::string_view s = trim(text);
   if (!s.starts_with(word) || (s.size() > word.size() && s[word.size()] != ' ' && s[word.size()] != '\t')) return false;

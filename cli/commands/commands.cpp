@@ -1,4 +1,4 @@
-// From words to an exit status: parse, answer what every verb answers alike, run the verb.
+// From words to an exit status: parse, answer what every verb answers the same way, run the verb.
 #include "cli/commands/commands.hpp"
 
 #include <fmt/core.h>

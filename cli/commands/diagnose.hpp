@@ -19,7 +19,7 @@ namespace plan {
 [[nodiscard]] std::string diagnosis_in_format(const Args& args, const DiagnosisReport& report,
                                               const Terminal& terminal);
 
-/// `--follow`: reads on while the log grows, and prints anew as steps come.
+/// `--follow`: reads on while the log grows, and prints again as steps come.
 int follow_log(const Args& args, Streams& streams);
 
 }  // namespace plan

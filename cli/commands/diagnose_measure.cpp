@@ -144,7 +144,7 @@ Errors without_end(const std::vector<Trace>& traces, DiagnosisReport& report) {
   return errors;
 }
 
-/// Traces of ranks: the first one's times are compared, and the others say whether it stands for them.
+/// Traces of ranks: the first one's times are compared, and the others say whether it represents them.
 void take_traces(const std::vector<Trace>& traces, DiagnosisReport& report, std::vector<Evidence>& evidence) {
   for (const Trace& trace : traces) {
     if (trace.of_cpu)

@@ -49,7 +49,7 @@ Result<EmitOptions> emit_options(const Args& args, const Problem& problem) {
   const FailureFacts& typed = run->failures;
   if (typed.gpu_mtbf_hours) options.failures.gpu_mtbf_hours = typed.gpu_mtbf_hours;
   if (typed.storage_bytes_per_s) options.failures.storage_bytes_per_s = typed.storage_bytes_per_s;
-  // A TrainJob has an image in any case; elsewhere one stands where it was asked for.
+  // A TrainJob has an image in any case; elsewhere one is written where it was asked for.
   if (args.image)
     options.image = *args.image;
   else if (options.site && !options.site->image.empty())

@@ -47,7 +47,7 @@ Result<Pace> pace_of(const Args& args) {
   return pace;
 }
 
-/// The bytes that a file gained since it was last looked at. One that became shorter was begun anew.
+/// The bytes that a file gained since it was last looked at. One that became shorter was begun again.
 class Tail {
  public:
   explicit Tail(std::string path) : path_(std::move(path)) {}

@@ -34,7 +34,7 @@ Result<Problem> problem_at(const Args& args) {
   return problem;
 }
 
-/// GPUs of so many nodes. A number that is none was told by sweep_axes().
+/// GPUs of so many nodes. sweep_axes() has reported what is no number.
 std::int64_t lost_gpus(const std::string& nodes, const Cluster& cluster) {
   return parse_integer(nodes).value_or(0) * std::max(1, cluster.gpus_per_node);
 }

@@ -7,7 +7,7 @@
 
 namespace plan {
 
-/// Runs `search` at every point. `progress` is told how many of how many are done.
+/// Runs `search` at every point. `progress` receives how many of how many are done.
 using SweepProgress = std::function<void(int, int)>;
 [[nodiscard]] Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progress);
 

@@ -119,7 +119,7 @@ class Ends {
   HeadMemoryOf<Traced> head_;
 };
 
-/// Puts a part of the ends into the equation, with what stands before it.
+/// Puts a part of the ends into the equation, with what comes before it.
 void add_end(ExplainedSum& sum, const std::string& factor, Explanation part) {
   const std::string title = part.title;
   sum.add(factor, title, std::move(part));

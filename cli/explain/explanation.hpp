@@ -16,7 +16,7 @@ struct ExplainedSymbol {
   std::string origin;
 };
 
-/// A piece of a picture: what stands there and how much of its row it takes.
+/// A piece of a picture: what lies there and how much of its row it takes.
 struct DrawnBlock {
   std::string text{};
   int colour = 0;  ///< 0 to 9, the page's palette

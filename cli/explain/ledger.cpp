@@ -1,4 +1,4 @@
-// What a layer keeps for its backward pass, tensor by tensor, as the laws of formulas/ told it (plan-formulas(7) D).
+// What a layer keeps for its backward pass, tensor by tensor, as the laws of formulas/ report it (plan-formulas(7) D).
 // Tested by tests/cli/trail_test.cpp, which adds the printed equations up to the layer's bytes.
 #include <fmt/core.h>
 

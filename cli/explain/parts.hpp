@@ -18,7 +18,7 @@ namespace plan {
                                     std::vector<ExplainedSymbol> symbols, std::string source = {},
                                     std::vector<Explanation> parts = {});
 
-/// The same of what a law told.
+/// The same of what a law reports.
 [[nodiscard]] Explanation explained(std::string title, const Traced& law, std::string unit, std::string source = {});
 
 /// A sum that grows term by term: "a + 3*b + ...". Terms of value 0 are left out.

@@ -1,4 +1,4 @@
-// Which rank stands where, and which tiers of the network each axis crosses. Tested by tests/cli/explain_test.cpp.
+// Which rank runs where, and which tiers of the network each axis crosses. Tested by tests/cli/explain_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Extent {
   }
 };
 
-/// What stands on the GPUs of one instance of a tier.
+/// What runs on the GPUs of one instance of a tier.
 DrawnRow instance_row(const Tier& tier, int index, const RankGrid& grid, int world) {
   const int from = index * tier.size, to = std::min(world, from + tier.size);
   Extent tp, cp, dp, pp;

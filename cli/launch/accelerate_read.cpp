@@ -88,7 +88,7 @@ struct Degrees {
   std::optional<int> dp{};
 };
 
-/// dp where no ParallelismConfig stands: all processes, sharded or not.
+/// dp where there is no ParallelismConfig: all processes, sharded or not.
 Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   Degrees d;

@@ -126,7 +126,7 @@ Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOpt
     return cannot("accelerate", "offloads weights, gradients and all states together, and sharded ones only",
                   "write `--offload optimizer,parameters --layout zero3`");
   const Machines machines = machines_of(plan);
-  // FSDP's own checkpointing stands in accelerate's file; both at once are refused.
+  // FSDP's own checkpointing is stated in accelerate's file; both at once are refused.
   const bool plain = l.zero < 2;
   const Result<hugging_face::TrainerProgram> program = hugging_face::trainer_program(
       plan, options, {.deepspeed = "", .checkpointing = plain && l.recompute.kind == RecomputeKind::Full});

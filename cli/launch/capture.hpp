@@ -16,7 +16,7 @@ struct CapturedCall {
   std::vector<std::string> words{};                                ///< the program first
   std::vector<std::pair<std::string, std::string>> environment{};  ///< what differs from the capturing shell's
   std::string folder{};
-  std::vector<std::string> launcher{};  ///< what srun or mpirun was told: `--nodes=4`
+  std::vector<std::string> launcher{};  ///< the options of srun or mpirun: `--nodes=4`
   std::string resolved{};               ///< the configuration that its own parser made of the words; empty: not asked
 };
 
@@ -28,7 +28,7 @@ struct CapturedFile {
 
 struct Capture {
   std::vector<std::string> command{};
-  std::vector<std::string> slurm{};  ///< `--nodes=4`: what sbatch was told, or its header says
+  std::vector<std::string> slurm{};  ///< `--nodes=4`: options of sbatch, or of its header
   std::vector<CapturedCall> calls{};
   std::vector<CapturedFile> files{};
   std::vector<std::string> notes{};  ///< what could not be known
@@ -46,7 +46,7 @@ struct Capture {
 
 /// Is the file one that `plan capture` wrote?
 [[nodiscard]] bool is_capture(std::string_view text);
-/// The captured job as a script whose words stand in the lines of the file that they stand in.
+/// The captured job as a script whose words have the lines that they have in the file.
 [[nodiscard]] Result<LaunchSource> read_capture(const std::string& path, const std::string& text);
 
 }  // namespace plan

@@ -74,7 +74,7 @@ struct Lines {
   }
 };
 
-/// The line in which `value` stands from `at` on, as JSON; `at` moves behind it.
+/// The line that holds `value` from `at` on, as JSON; `at` moves behind it.
 int line_of(const std::string& text, const std::string& value, std::size_t& at) {
   const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   const std::size_t found = text.find(quoted, at);
@@ -86,7 +86,7 @@ int line_of(const std::string& text, const std::string& value, std::size_t& at) 
 std::string script_of(const Json& json, const std::string& text) {
   Lines lines;
   lines.add("#!/bin/bash\n");
-  // Of one option the last counts: what srun or mpirun says of the last program stands behind sbatch's.
+  // Of one option the last counts: what srun or mpirun says of the last program comes after sbatch's.
   for (const Json& option : json["slurm"]) lines.add("#SBATCH " + option.get<std::string>() + "\n");
   for (const Json& option : json["started"].back()["launcher"])
     lines.add("#SBATCH " + option.get<std::string>() + "\n");

@@ -1,4 +1,4 @@
-// What stands on PATH in the place of launchers while a command is captured: one script under many names. It writes
+// What is on PATH in the place of launchers while a command is captured: one script under many names. It writes
 // down the words and the environment that it was called with and starts nothing, but for launchers that start a script
 // of the user's own (sbatch, srun, mpirun, containers): their script runs, so that what it would start is seen.
 // Tested by tests/launch/capture_test.cpp.

@@ -13,9 +13,9 @@ namespace plan {
 /// How a dialect writes what is a flag to Megatron-LM.
 enum class KeyKind {
   Value,   ///< key: value
-  Switch,  ///< key: true where the flag stands
+  Switch,  ///< key: true where the flag is given
   On,      ///< a switch that is on unless a file says otherwise
-  Off,     ///< key: false where the flag stands
+  Off,     ///< key: false where the flag is given
   List,    ///< key: [a, b]
   Dtype,   ///< key: torch.bfloat16
 };

@@ -6,7 +6,7 @@
 
 namespace plan {
 
-/// LLaMA-Factory's keys for what it hands to Megatron-Bridge unread stand in one string of JSON.
+/// LLaMA-Factory's keys for what it hands to Megatron-Bridge unread are in one string of JSON.
 void fold_extra_config(std::vector<DialectSetting>& settings);
 
 /// The other way round, as far as the string is JSON; a path to a file of it is left alone.

@@ -58,7 +58,7 @@ inline constexpr std::int64_t kMostGpus = 1 << 24;
 
 /// More keys or flags than the files of one job have: MaxText, which has the most, knows some 1,400.
 inline constexpr std::size_t kMostKeys = 4096;
-/// Of names that a framework does not know, so many are told one by one.
+/// Of names that a framework does not know, so many are listed one by one.
 inline constexpr std::size_t kMostTold = 100;
 
 /// One kind of launch file. A row without `write` can only be read, one without `read` only written.

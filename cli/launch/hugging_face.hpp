@@ -9,7 +9,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/job_builder.hpp"
 
-/// DeepSpeed's JSON file, accelerate's YAML file, and the Trainer's arguments that stand beside either.
+/// DeepSpeed's JSON file, accelerate's YAML file, and the Trainer's arguments beside either.
 namespace plan {
 
 [[nodiscard]] Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOptions& options);
@@ -35,7 +35,7 @@ void train_as_torchtune(Training& training);
 /// What a trainer around the Trainer depends on.
 struct TrainerChoice {
   std::string_view deepspeed;  ///< file for `deepspeed`; empty: none
-  bool checkpointing = false;  ///< gradient_checkpointing; FSDP's own stands in accelerate's file
+  bool checkpointing = false;  ///< gradient_checkpointing; FSDP's own is in accelerate's file
 };
 /// The program that every process runs, with the one file that it takes its arguments from.
 struct TrainerProgram {
@@ -73,7 +73,7 @@ void read_precision(JobBuilder& builder, bool deepspeed);
 
 /// What the Trainer's arguments say of model, sequence, precision and optimizer.
 void read_trainer(JobBuilder& builder);
-/// Does gradient_checkpointing stand in the arguments, and how?
+/// Is gradient_checkpointing among the arguments, and how?
 void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own);
 
 /// `"stage": 3` and its like of one DeepSpeed file.

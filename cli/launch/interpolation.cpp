@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kDeepest = 8;
 
-/// The parts of `a, ${b}, ${mul:c, d}` between commas that stand in no braces.
+/// The parts of `a, ${b}, ${mul:c, d}` between commas outside of braces.
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts(1);
   int depth = 0;

@@ -56,7 +56,7 @@ struct LaunchJob {
   std::vector<Input> inputs{};
   std::vector<Note> notes{};   ///< unknown flags, defaults taken: nothing is passed over in silence
   std::vector<Note> unused{};  ///< stated, would change model, layout, memory or time, and has no meaning here
-  /// Where a value that no file states would stand ("run.sh:12"): the command, or the section of its key.
+  /// Where a value that no file states would be written ("run.sh:12"): the command, or the section of its key.
   std::map<std::string, std::string, std::less<>> homes{};
 };
 

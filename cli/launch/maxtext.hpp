@@ -22,7 +22,7 @@ struct ModelName {
   std::string_view name;
   std::string_view preset;
 };
-/// The job of MaxText's keys, whatever file they stand in.
+/// The job of MaxText's keys, whatever file holds them.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
 [[nodiscard]] std::span<const ModelName> model_names();
 [[nodiscard]] const ModelName* name_of(const Model& model);

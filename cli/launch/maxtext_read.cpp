@@ -259,7 +259,7 @@ void read_precision(JobBuilder& builder) {
                    states ? "optimizer_memory_host_offload" : "parameter_memory_host_offload");
 }
 
-/// base.yml has some 1,400 names, so only near misses of those read here are told.
+/// base.yml has some 1,400 names, so only near misses of those read here are reported.
 void read_unknown(JobBuilder& builder) {
   std::vector<std::string> known{"remat_policy",
                                  "per_device_batch_size",

@@ -45,7 +45,7 @@ struct Builder {
   bool on(const char* flag) const { return args.has(flag); }
 };
 
-/// The pipeline: stages, chunks and the layers that stand on them.
+/// The pipeline: stages, chunks and the layers that they hold.
 void stages(Builder& builder);
 
 }  // namespace plan::megatron

@@ -1,4 +1,4 @@
-// `--pipeline-model-parallel-layout`: which layers stand on which stage (plan-launch(7) 3.1.1, rule 23).
+// `--pipeline-model-parallel-layout`: which layers lie on which stage (plan-launch(7) 3.1.1, rule 23).
 // Tested by tests/launch/megatron_layout_test.cpp.
 #include <fmt/core.h>
 

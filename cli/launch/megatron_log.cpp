@@ -18,7 +18,7 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostHead = std::size_t{64} << 20;  // of a log, in which the arguments have to stand
+constexpr std::size_t kMostHead = std::size_t{64} << 20;  // of a log, in which the arguments have to be
 constexpr std::size_t kLongestLine = 4096;
 
 bool opens(std::string_view line) {

@@ -1,4 +1,4 @@
-// Facts of published models that move no byte and no FLOP of a plan but stand in a launch file: the base and the
+// Facts of published models that move no byte and no FLOP of a plan but belong in a launch file: the base and the
 // scaling of rotary embeddings, and how the router of experts chooses and is kept in balance. Source: the models'
 // config.json on Hugging Face. Tested by tests/launch/model_facts_test.cpp.
 #include "cli/launch/megatron_model_facts.hpp"
@@ -56,7 +56,7 @@ constexpr Router kRouters[] = {
 
 MegatronModelFacts megatron_model_facts(std::string_view model, std::int64_t seq) {
   MegatronModelFacts facts;
-  // The longest start of the name that stands in a table counts: rows of a family come before those of its members.
+  // The longest start of the name that a table holds counts: rows of a family come before those of its members.
   for (const Rope& rope : kRopes)
     if (model.starts_with(rope.model)) facts.rotary_base = rope.base;
   for (const Scaling& row : kScalings)

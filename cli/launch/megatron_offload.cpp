@@ -11,7 +11,7 @@
 namespace plan {
 namespace {
 
-/// Modules that `--offload-modules` names; those that are not modelled are told.
+/// Modules that `--offload-modules` names; those that are not modelled are reported.
 std::uint16_t offloaded_modules(const MegatronArgs& args, LaunchJob& job) {
   std::uint16_t modules = 0;
   const auto given = args.given.find("offload-modules");

@@ -1,4 +1,4 @@
-// What differs between releases of Megatron core, and arguments written for one of them. The flags' own releases stand
+// What differs between releases of Megatron core, and arguments written for one of them. The flags' own releases are
 // in megatron_flags.cpp. Tested by tests/launch/megatron_release_test.cpp.
 #include <fmt/core.h>
 

@@ -58,7 +58,7 @@ bool has_flag_set(const std::vector<ShellWord>& words) {
   return signs >= kEnoughSigns;
 }
 
-/// Where the program stands among words that hold Megatron-LM's flags: its name, or the last script of Python's.
+/// Where the program is among words that hold Megatron-LM's flags: its name, or the last script of Python's.
 std::optional<std::size_t> program_in(const std::vector<ShellWord>& words) {
   for (std::size_t i = 0; i < words.size(); ++i)
     if (is_program(words[i].text)) return i;

@@ -60,7 +60,7 @@ void attention(Settings& out, const Layer& kind) {
   if (shape.sinks) put(out, "softmax-type", "learnable");
 }
 
-/// Sliding windows: all layers alike, or every n-th in full (`--window-attn-skip-freq n`).
+/// Sliding windows: the same in all layers, or every n-th in full (`--window-attn-skip-freq n`).
 void windows(Settings& out, const Model& model) {
   std::int64_t window = 0;
   std::string pattern;

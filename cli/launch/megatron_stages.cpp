@@ -43,7 +43,7 @@ std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
   return read->chunks;
 }
 
-/// First and last stage as stated, the others alike.
+/// First and last stage as stated, the others with equal shares.
 std::vector<int> chunks_between_ends(Builder& builder, int pp, int vp, int depth) {
   const char *first_flag = "decoder-first-pipeline-num-layers", *last_flag = "decoder-last-pipeline-num-layers";
   const bool first = builder.args.has(first_flag), last = builder.args.has(last_flag);

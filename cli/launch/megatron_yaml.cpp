@@ -1,5 +1,5 @@
 // Megatron-LM's arguments as YAML: `MODEL_ARGS:` of its functional tests and of model collections, and Primus's
-// experiments, whose model and defaults stand in files that they name. Tested by tests/launch/reading_test.cpp.
+// experiments, whose model and defaults are in files that they name. Tested by tests/launch/reading_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ bool is_megatron_yaml(const LaunchSource& source) {
   return has("pre_trainer:") && has("framework: megatron\n") && has("modules:");
 }
 
-/// The file's sections are those of Megatron core's two configurations; everything else stands outside them.
+/// The file's sections are those of Megatron core's two configurations; everything else is outside them.
 Result<LaunchJob> read_yaml_arguments(const LaunchSource& file, const LaunchFacts& facts) {
   const Result<DialectKeys> keys = keys_of_yaml(file);
   if (!keys) return fail(keys.error());

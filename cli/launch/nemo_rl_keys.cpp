@@ -61,7 +61,7 @@ std::string config_of(const ShellCommand& command) {
         config = fmt::format("{}configs/{}", word.substr(0, word.size() - program.name.size()), program.config);
     if (word == "--config" && i + 1 < command.words.size()) {
       config = command.words[i + 1].text;
-      // `$(realpath $DIR/../..)/x.yaml`: what the shell alone knows, and its blanks, stand in front of the name.
+      // `$(realpath $DIR/../..)/x.yaml`: what the shell alone knows, and its blanks, come before the name.
       for (std::size_t j = i + 2; j < command.words.size() && open_substitution(config); ++j)
         config += " " + command.words[j].text;
     }

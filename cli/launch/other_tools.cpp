@@ -1,5 +1,5 @@
-// Launch files of tools without a reader, told by their own keys: each is named, with what to do instead of guessing.
-// A key at the start of a line is written `^key`. Tested by tests/launch/reading_test.cpp.
+// Launch files of tools without a reader, recognised by their own keys: each is named, with what to do instead of
+// guessing. A key at the start of a line is written `^key`. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/other_tools.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr OtherTool kTools[] = {
     {"a Composer configuration", kState, {"^max_duration:", "^train_loader:"}, {}},
 };
 
-/// Python programs that make their job themselves: the first of their names that stands in an import.
+/// Python programs that make their job themselves: the first of their names that is imported.
 constexpr std::pair<std::string_view, OtherTool> kPrograms[] = {
     {"olmo_core", {"a training program of OLMo-core's in Python", kState, {}, {}}},
     {"nemo.collections", {"a NeMo recipe in Python", kState, {}, {}}},

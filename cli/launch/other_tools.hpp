@@ -6,11 +6,11 @@
 
 namespace plan {
 
-/// A kind of launch file that is recognised by what stands in it and has no reader.
+/// A kind of launch file that is recognised by its content and has no reader.
 struct OtherTool {
   std::string_view what;  ///< "a torchtune configuration"
   std::string_view help;  ///< what to do with it
-  /// All of these must stand in the file ...
+  /// All of these must occur in the file ...
   std::string_view all[3];
   /// ... and at least one of these, if there are any.
   std::string_view any[4];

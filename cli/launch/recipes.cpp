@@ -147,7 +147,7 @@ std::optional<Model> model_of(std::string_view recipe) {
     parts.push_back(name.substr(at, end - at));
     at = end + 1;
   }
-  // The longest start that a preset is called: behind it stand the recipe's purpose, GPU and number format.
+  // The longest start that a preset is called: after it come the recipe's purpose, GPU and number format.
   for (std::size_t count = parts.size(); count > 0; --count) {
     std::string start;
     bool sized = false;

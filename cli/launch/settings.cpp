@@ -1,4 +1,4 @@
-// Settings of TOML, YAML and JSON files with the places they stand. Tested by
+// Settings of TOML, YAML and JSON files with their places. Tested by
 // tests/frameworks/framework_files_test.cpp.
 #include "cli/launch/settings.hpp"
 

@@ -46,7 +46,7 @@ class Settings {
   std::optional<std::string> text(std::string_view key);
   /// `file:line` of a key that is stated, empty otherwise.
   [[nodiscard]] std::string where(std::string_view key) const;
-  /// `file:line` where a key that no file states would stand: in front of its section, else of its file.
+  /// `file:line` where a key that no file states would be written: in front of its section, else of its file.
   [[nodiscard]] std::string home(std::string_view key) const;
   [[nodiscard]] bool states(std::string_view key) const { return find(key) != nullptr; }
   /// Does any key start so?

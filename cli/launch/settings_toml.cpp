@@ -87,7 +87,7 @@ std::size_t behind_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// Where a key of too many parts stands: dots outside of strings and comments with nothing between them that ends a
+/// Where a key of too many parts is: dots outside of strings and comments with nothing between them that ends a
 /// key.
 std::optional<std::size_t> endless_key(std::string_view text) {
   int dots = 0;

@@ -37,7 +37,7 @@ struct Script {
   std::vector<Note> notes{};                     ///< what could not be followed, with its line
   std::vector<std::size_t> noted_at{};           ///< how many commands stood before each note
 
-  /// The notes that stand before a command: what comes behind it cannot change its words.
+  /// The notes that come before a command: what follows it cannot change its words.
   [[nodiscard]] std::vector<Note> notes_before(std::size_t command) const;
 };
 

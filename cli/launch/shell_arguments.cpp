@@ -143,7 +143,7 @@ bool Follower::follow_called(const std::vector<Text>& words, const std::map<std:
   const auto option = std::exchange(option_, 1), letter = std::exchange(letter_, 0);
   const LaunchSource* above = std::exchange(source, &*file);
   Text text;
-  text.add(file->text, line);  // its words stand where it is called
+  text.add(file->text, line);  // its words are placed where it is called
   inner(text, words, at);
   exited_ = false;  // the shell within, and not the script
   option_ = option, letter_ = letter, source = above;

@@ -237,7 +237,7 @@ Truth Follower::sourced(const std::vector<Text>& words, int line) {
     note(line, fmt::format("`{}` is not there: `{}`, which ends alike, is followed in its place", name, file->path));
   if (!affords(file->text.size(), line)) return Truth::Unknown;
   Text text;
-  text.add(file->text, line);  // its words stand where it is sourced
+  text.add(file->text, line);  // its words are placed where it is sourced
   return inner(text, words, words.size());
 }
 

@@ -35,7 +35,7 @@ struct Block {
   std::string asked{};     ///< while: what the condition was made of in this turn
 };
 
-/// Shared, since a body may define its own function anew while it runs.
+/// Shared, since a body may redefine its own function while it runs.
 using Function = std::shared_ptr<const std::vector<Token>>;
 
 /// Follows statements in order: which run (shell_blocks.cpp) and what they do (shell_commands.cpp).

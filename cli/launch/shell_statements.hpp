@@ -24,7 +24,7 @@ struct FunctionText {
   std::vector<Token> body{};
   std::size_t end = 0;  ///< token behind it
 };
-/// `name() {` ... `}` and `function name {`: `words` and `op` are what stands before token `at` and at it.
+/// `name() {` ... `}` and `function name {`: `words` and `op` are what comes before token `at` and at it.
 [[nodiscard]] std::optional<FunctionText> function_at(const std::vector<Token>& words, std::string_view op,
                                                       const std::vector<Token>& tokens, std::size_t at);
 

@@ -65,7 +65,7 @@ struct Scope {
 /// A here-document's text: variables are expanded, quotes are characters like any other.
 [[nodiscard]] Text expand_document(const Text& raw, Scope& scope);
 
-/// Does to `item` what stands behind a name in `${...}`: `#prefix`, `%suffix`, `/old/new`, `^`, `,`, each also doubled.
+/// Does to `item` what follows a name in `${...}`: `#prefix`, `%suffix`, `/old/new`, `^`, `,`, each also doubled.
 /// False, and `item` as it was, if it cannot be followed.
 bool edit(Text& item, const Text& operation, Scope& scope);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostWords = 200;  // of one test
 
-/// Index behind the here-document whose `<<` stands at `at`; `at` where there is none, as in `1 << 3`.
+/// Index behind the here-document whose `<<` is at `at`; `at` where there is none, as in `1 << 3`.
 std::size_t behind_document(std::string_view text, std::size_t at) {
   if (text.substr(at, 2) != "<<" || text.substr(at, 3) == "<<<") return at;
   std::size_t first = at + 2;

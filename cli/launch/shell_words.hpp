@@ -32,7 +32,7 @@ struct Token {
 [[nodiscard]] std::vector<Token> tokens(const Text& text);
 /// The words of a command without what its input and output are.
 [[nodiscard]] std::vector<Token> without_redirections(std::vector<Token> tokens);
-/// Words alone, newlines as blanks: what stands between the parentheses of an array.
+/// Words alone, newlines as blanks: what is between the parentheses of an array.
 [[nodiscard]] std::vector<Token> words_of(const Text& text);
 
 /// Index behind the bracket that closes the one at `open`, quotes skipped; npos if it never closes.

@@ -62,7 +62,7 @@ struct Degrees {
 void read_pipeline(JobBuilder& builder, const Degrees& degrees);
 void read_experts(JobBuilder& builder, const Degrees& degrees);
 void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key);
-/// The job that keys of v0.2.2 describe, wherever they stand.
+/// The job that keys of v0.2.2 describe, wherever they are written.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
 
 }  // namespace torchtitan

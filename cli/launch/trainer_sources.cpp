@@ -42,7 +42,7 @@ constexpr BuiltIn kBuiltIn[] = {{"zero0", "0", false}, {"zero1", "1", false},   
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
-/// Does a key stand at the start of a line?
+/// Is a key at the start of a line?
 bool has_key(const std::string& text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1))
     if (at == 0 || text[at - 1] == '\n') return true;
@@ -78,7 +78,7 @@ void take_accelerate(const LaunchSource& source, const Settings& keys, Settings&
   }
 }
 
-/// `accelerate launch --config_file FILE`: how the job is sharded stands there.
+/// `accelerate launch --config_file FILE`: how the job is sharded is stated there.
 void follow_accelerate(const LaunchSource& source, const Setting& named, Settings& all, bool follow) {
   const std::optional<LaunchSource> file = beside(source, named.value);
   if (file && kind_of(*file) == Kind::Accelerate) {

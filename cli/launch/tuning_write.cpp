@@ -27,7 +27,7 @@ LaunchFile start_script(const Plan& plan, const std::string& name, std::string_v
   return {name + ".sh", text, true};
 }
 
-/// What neither tool can be told, or the first thing in the way.
+/// What neither tool has words for, or the first thing in the way.
 Result<bool> tuned_as_planned(const Plan& plan, const EmitOptions& options, std::string_view tool) {
   if (Errors errors = beyond_itself(tool, options); !errors.empty()) return fail(std::move(errors));
   if (Result<bool> fits = expressible(plan, Framework::Accelerate, tool); !fits) return fits;

@@ -226,7 +226,7 @@ Result<Trace> read_kineto(const std::string& path) {
   Trace trace;
   trace.file = path;
   Collector collector(trace);
-  // A profiler that was killed leaves a trace without its end: what stands before it is good.
+  // A profiler that was killed leaves a trace without its end: what comes before it is good.
   const bool whole = in.peek() == '[' ? read_events(in, collector) : in.object([&](std::string_view key) {
     return key == "traceEvents" && in.peek() == '[' ? read_events(in, collector) : in.skip();
   });

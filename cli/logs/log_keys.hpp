@@ -14,7 +14,7 @@ struct LogKey {
   double scale = 1;  ///< to SI: 1e-3 for milliseconds, 2^30 for GB that are GiB
 };
 
-/// A kind of line: it holds `anchor`, and behind its keys stand numbers.
+/// A kind of line: it holds `anchor`, and numbers follow its keys.
 struct LogLine {
   std::string_view dialect;
   std::string_view anchor;

@@ -1,4 +1,4 @@
-// The log of a training run, line by line. Frameworks differ in a table (log_keys.cpp); here stands what they share:
+// The log of a training run, line by line. Frameworks differ in a table (log_keys.cpp); here is what they share:
 // colours, prefixes of launchers, numbers with separators and letters behind them, and what NCCL and PyTorch print
 // themselves. Tested by tests/logs/log_test.cpp.
 #include "cli/logs/log_read.hpp"

@@ -38,7 +38,7 @@ class Series {
   void add(double value);
   [[nodiscard]] bool empty() const { return kept_.empty(); }
   [[nodiscard]] std::int64_t count() const { return count_; }
-  /// Each kept value stands for so many.
+  /// Each kept value represents so many.
   [[nodiscard]] std::int64_t every() const { return every_; }
   [[nodiscard]] const std::vector<double>& values() const { return kept_; }
   [[nodiscard]] double largest() const { return largest_; }

@@ -13,7 +13,7 @@
 namespace plan {
 
 /// Plain data out of a Python pickle: nothing, truth values, numbers, text, bytes, lists (tuples too) and dictionaries.
-/// Points into its document, where containers stand once however often the pickle names them, even inside themselves:
+/// Points into its document, where containers occur once however often the pickle names them, even inside themselves:
 /// whoever follows them bounds how deep.
 struct PickleValue {
   struct List;

@@ -13,7 +13,7 @@
 namespace plan {
 namespace {
 
-/// A word in a kernel's name, lower case, and what it tells. The first that stands in the name counts.
+/// A word in a kernel's name, lower case, and what it tells. The first that is part of the name counts.
 struct FamilyWord {
   std::string_view word;
   KernelFamily family;

@@ -63,7 +63,7 @@ struct HostCall {
 /// What one rank's GPU did, from a profiler.
 struct Trace {
   std::string file{};
-  std::string cut{};                   ///< of a file without its end: what stands where it breaks off
+  std::string cut{};                   ///< of a file without its end: what is written where it breaks off
   bool of_cpu = false;                 ///< of a machine without a GPU: operators of the CPU stand for kernels
   std::vector<TraceKernel> kernels{};  ///< by start
   std::vector<TraceGroup> groups{};

@@ -132,7 +132,7 @@ void order(const Trace& trace, std::span<const Observable> parts, const Layout& 
   }
 }
 
-/// Of messages alike, a network that is slow makes all long; a rank that is late, those at which the others wait.
+/// Of equal messages, a network that is slow makes all long; a rank that is late, those at which the others wait.
 void waits(const Trace& trace, std::span<const Observable> parts, Speaker& to) {
   constexpr std::size_t kFewest = 4;
   constexpr double kMany = 4, kShare = 0.5;

@@ -88,7 +88,7 @@ std::string suggestions(const CheckedJob& job, const Terminal& terminal) {
   return out;
 }
 
-/// `said`: facts and causes that stand above already, which are not said again.
+/// `said`: facts and causes that are printed above already, which are not said again.
 std::string explained(const Finding& finding, std::set<std::string>& said, const Terminal& terminal) {
   const bool warning = finding.state == State::Warn;
   const std::string label = fmt::format("{}[{}]:", warning ? "warning" : "error", finding.rule);

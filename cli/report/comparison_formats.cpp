@@ -119,7 +119,7 @@ std::string comparison_text(const Comparison& c, const Terminal& terminal) {
     const std::string verdict = paint(terminal, style_of(e), e.verdict);
     out += trimmed(fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>12}  {:>8}  {}", e.name, kNameColumn, e.a, width, e.b, width,
                                e.change, e.relative, verdict));
-    // Numbers of parts stand under the number, units left out.
+    // Numbers of parts are printed under the number, units left out.
     for (const ShownEffect::Part& part : e.parts) {
       const std::size_t unit = e.a.size() - e.a.find(' ');
       out += trimmed(fmt::format("  {:<{}}  {:>{}}{:{}}  {:>{}}{:{}}  {:>{}}", part.name, kNameColumn - 2, part.a,

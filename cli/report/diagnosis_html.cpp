@@ -31,7 +31,7 @@ std::string step_bar(const Diagnosis& diagnosis, double ComparedPart::*of, doubl
   return svg_bar(parts);
 }
 
-/// The course of one step, which takes `share` of the picture's width; pieces that are alike become one.
+/// The course of one step, which takes `share` of the picture's width; equal pieces become one.
 std::string course_bar(const std::vector<Observable>& course, double share) {
   std::vector<BarPart> parts;
   const double piece = share / static_cast<double>(course.size());

@@ -105,7 +105,7 @@ std::string complaints(const HardwareProfile& p, const Terminal& terminal) {
   return text;
 }
 
-/// Five digits, which any machine computes alike.
+/// Five digits, which every machine computes the same.
 double round5(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
   const double scale = std::pow(10, 4 - std::floor(std::log10(std::abs(value))));

@@ -12,7 +12,7 @@
 namespace plan {
 namespace {
 
-constexpr int kRatioColumns = 21;  // of the interval and the memory, with what stands around them
+constexpr int kRatioColumns = 21;  // of the interval and the memory, with what is printed around them
 
 constexpr int kColumns = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};

@@ -17,8 +17,8 @@ struct StageRow {
   StageMemory memory{};  ///< of the largest stage among them
 };
 
-/// At most `most` rows: equal neighbours together, then the most alike. The first, the last and the largest stage keep
-/// rows of their own as long as there is room.
+/// At most `most` rows: equal neighbours together, then the most similar. The first, the last and the largest stage
+/// keep rows of their own as long as there is room.
 [[nodiscard]] std::vector<StageRow> stage_rows(const std::vector<StageMemory>& stages, int most);
 
 /// `W G O A x` in proportion, dots for what is free. Cumulative rounding: the parts never exceed the whole.

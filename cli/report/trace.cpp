@@ -123,7 +123,7 @@ class Writer {
         phase, rank, track, id, us(at), phase == 'f' ? ",\"bp\":\"e\"" : "");
   }
 
-  /// What stands before and behind the pipeline, and the peak of a rank that reaches it in the optimizer step.
+  /// What comes before and after the pipeline, and the peak of a rank that reaches it in the optimizer step.
   void around_pipeline() {
     const Seconds reduce = step_.gather + step_.pipeline_time, optimizer = reduce + step_.reduce;
     const Seconds straggler = optimizer + step_.optimizer;

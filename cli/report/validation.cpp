@@ -28,7 +28,7 @@ std::string heading(const Terminal& terminal, std::string_view name, std::string
   return fmt::format("\n{}{}\n", paint(terminal, Style::Bold, fmt::format("{:<{}}", name, kNameColumns + 2)), columns);
 }
 
-/// A suite's name cut to its column; `overall` stands apart by its weight alone.
+/// A suite's name cut to its column; `overall` differs by its weight alone.
 std::string label(const std::string& name) {
   const bool fits = name.size() <= static_cast<std::size_t>(kNameColumns);
   return fmt::format("  {:<{}}", fits ? name : name.substr(0, kNameColumns - 1) + "~", kNameColumns);
@@ -83,7 +83,7 @@ std::string ranking_table(const Suites& suites, const Terminal& terminal) {
   return heading(terminal, "Choosing a layout", "groups  median regret  p90 regret  Kendall tau") + out;
 }
 
-/// What stands between backquotes left out: rows with the same reason for different names count together.
+/// What is between backquotes left out: rows with the same reason for different names count together.
 std::string template_of(const std::string& reason) {
   std::string out;
   bool quoted = false;

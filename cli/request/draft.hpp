@@ -26,7 +26,7 @@ struct Draft {
   void assume(std::string key, std::string value, Origin origin, std::string where = {}, bool guessed = true) {
     problem.inputs.push_back({std::move(key), std::move(value), origin, std::move(where), {}, guessed});
   }
-  /// A mistake about the words of some keys, which stands where the first of them that was written does.
+  /// A mistake about the words of some keys, which has the place of the first of them that was written.
   void refuse(Error error, std::initializer_list<std::string_view> keys) {
     for (const std::string_view key : keys)
       if (const Word* word = asked.find(key); word != nullptr && error.place.file.empty()) error.place = word->place;

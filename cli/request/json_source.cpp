@@ -73,7 +73,7 @@ const yaml::Node* child(const yaml::Node& node, const std::string& step, bool va
   return nullptr;
 }
 
-/// Where the value at `path` stands, or the innermost object around it that does.
+/// Where the value at `path` is written, or the innermost object around it that does.
 Place place_of(const JsonSource& source, const std::vector<std::string>& path) {
   const Result<yaml::Document> document = yaml::parse(source.text, source.file);
   if (!document) return {source.file, 0, 0, 1, {}};

@@ -21,7 +21,7 @@ struct EarlierPlan {
   std::vector<Input> inputs{};
   std::string model{};
   std::int64_t parameters = 0, active_parameters = 0;
-  /// The best layout with its times, terms, memory and communication. Layers stand in `stage_layers`, not in the
+  /// The best layout with its times, terms, memory and communication. Layers are in `stage_layers`, not in the
   /// layout; StageMemory::reserve is not written and reads as 0.
   Estimate best{};
 };
@@ -33,7 +33,7 @@ struct EarlierPlan {
 /// schema is an error of its own, code `wrong_schema`. Keys that are not known may have been added since and are left.
 [[nodiscard]] Result<EarlierPlan> read_plan_json(std::string text, std::string file);
 
-/// The same for a plan that stands inside another report.
+/// The same for a plan inside another report.
 [[nodiscard]] EarlierPlan read_plan_fields(const JsonFields& root);
 
 /// Whether `root` says that it is `schema`; an error that names both if not.

@@ -30,7 +30,7 @@ constexpr std::int64_t kMostSeq = std::int64_t{1} << 27, kMostTop = 1000, kMostT
 struct WordRow {
   std::string_view key;
   Args::Text Args::*flag;
-  bool of_job;  ///< states something of the job, and so may stand in a budget
+  bool of_job;  ///< states something of the job, and so may be written in a budget
 };
 constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"seq", &Args::seq, true},
@@ -59,7 +59,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"threads", &Args::threads, false},
                               {"spares", &Args::spares, false}};
 
-/// A mistake without a place of its own stands where its word does.
+/// A mistake without a place of its own has its word's place.
 void add_errors(const Errors& found, const Word& word, Errors& errors) {
   for (Error error : found) {
     if (error.place.file.empty()) error.place = word.place;

@@ -221,7 +221,7 @@ void resolve_search(Draft& draft) {
                  {"objective"});
 }
 
-/// Words that cannot be meant, once all that they stand beside is known.
+/// Words that cannot be meant, once all the words beside them are known.
 void judge_words(Draft& draft) {
   Problem& problem = draft.problem;
   const Fixed typed = draft.request.layout ? draft.request.layout->value : Fixed{};

@@ -45,7 +45,7 @@ Result<RunOptions> resolve_run(const Args& args) {
   take(
       args.price, [](const std::string& text) { return read_amount("--price", text, 1e6); },
       [&](double price) { options.price_per_hour = price; });
-  if (args.spares)  // a mistake in it is told with the problem's, which knows how many GPUs there are
+  if (args.spares)  // a mistake in it is reported with the problem's, which knows how many GPUs there are
     if (const auto spares = read_count("--spares", *args.spares, 0, kMostSpares))
       options.spares = static_cast<int>(*spares);
   take(

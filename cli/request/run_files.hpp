@@ -11,7 +11,7 @@
 
 namespace plan {
 
-/// The runs of all files in order, or every mistake of every file, each with the line it stands in.
+/// The runs of all files in order, or every mistake of every file, each with its line.
 [[nodiscard]] Result<std::vector<Run>> read_run_files(const std::vector<std::string>& paths);
 
 /// Models and clusters by the names that runs give them, each looked up once. Presets only: a run never names a

@@ -1,6 +1,6 @@
-// What an answer rests on and nobody stated: a preset's batch, a default cluster, a framework's defaults. It stands in
-// the first lines of every answer, in JSON under `unstated`, and `--strict` refuses what is a guess among it.
-// Tested by tests/cli/unstated_test.cpp.
+// What an answer rests on and nobody stated: a preset's batch, a default cluster, a framework's defaults. It is printed
+// in the first lines of every answer, in JSON under `unstated`, and `--strict` refuses what is a guess among it. Tested
+// by tests/cli/unstated_test.cpp.
 #include "cli/request/unstated.hpp"
 
 #include <fmt/format.h>

@@ -27,7 +27,7 @@ std::string caret_padding(const Place& place) {
   return out;
 }
 
-/// A line too long for the terminal (a minified config.json) keeps what stands around the column.
+/// A line too long for the terminal (a minified config.json) keeps what is around the column.
 Place clipped(Place place, int width) {
   const int room = std::max(width - 6, 20), before = room / 2;
   if (static_cast<int>(place.text.size()) <= room || place.column < 1) return place;
@@ -54,7 +54,7 @@ std::string frame_of(const Place& whole, const Terminal& terminal) {
   return out;
 }
 
-/// Computed changes stand together under one heading: everything that an answer of no suggests, and flags.
+/// Computed changes are printed together under one heading: everything that an answer of no suggests, and flags.
 bool is_change(const Error& error, const std::string& help) { return answers_no(error) || help.rfind("--", 0) == 0; }
 
 std::string helps(const Error& error, const Terminal& terminal) {

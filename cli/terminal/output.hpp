@@ -26,7 +26,7 @@ struct OutputFile {
 
 /// Text for a person, without what a terminal or a continuous-integration service would obey: control characters but
 /// ends of lines, tabs and, with `color`, colours become `?`; `::error` at the start of a line and `##[command]` get a
-/// backslash. Names from files and command lines stand in our lines, whoever wrote them.
+/// backslash. Names from files and command lines appear in our lines, whoever wrote them.
 [[nodiscard]] std::string for_people(std::string_view text, bool color);
 
 /// Is there a control character (C0, DEL or C1) in a word?

@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// Where a command writes. Text is collected and written by `main` at the end, so that nothing stands
+/// Where a command writes. Text is collected and written by `main` at the end, so that nothing is
 /// on stdout after an error and tests read the strings.
 struct Streams {
   std::string out{};

@@ -43,7 +43,7 @@ template <class E, std::size_t N>
   return words;
 }
 
-/// What stands between separators, empty parts included.
+/// What lies between separators, empty parts included.
 [[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -11,7 +11,7 @@ namespace plan_cuda {
 namespace {
 
 constexpr size_t kWorkspace = 32u << 20, kSmall = 1u << 16;
-constexpr double kLeaving = 1;  // seconds that a thread gets to notice that it is told to stop
+constexpr double kLeaving = 1;  // seconds that a thread gets to notice that it has to stop
 
 Status measure_memory_ladder(Device& device, plan_probe_result& result) {
   result.took_part = 1;

@@ -87,10 +87,10 @@ struct Problem {
   std::vector<Input> inputs{};
   std::vector<Note> notes{};   ///< what launch files leave open or misspell
   std::vector<Note> unused{};  ///< what they state that would change the answer and has no meaning here
-  /// Where an input that no launch file states would stand ("run.sh:12").
+  /// Where an input that no launch file states would be written ("run.sh:12").
   std::map<std::string, std::string, std::less<>> homes{};
   /// Kinds of GPU in the order in which they were named; none: all are of `cluster`. With several, `gpus` counts them
-  /// all and `cluster` stands for them together (planner/pools.hpp, joined()).
+  /// all and `cluster` represents them together (planner/pools.hpp, joined()).
   std::vector<Pool> pools{};
   /// Axes that were fixed for each pool alone, in the same order; none: `fixed` holds for all of them.
   std::vector<Fixed> pool_fixed{};

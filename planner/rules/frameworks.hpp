@@ -49,7 +49,7 @@ struct FrameworkDefaults {
   AxisOrder order = AxisOrder::PipelineOutermost;
 };
 
-/// The first row whose keyword stands in `framework`; Megatron-LM's if none does.
+/// The first row whose keyword is part of `framework`; Megatron-LM's if none does.
 [[nodiscard]] FrameworkDefaults run_defaults(std::string_view framework);
 
 }  // namespace plan

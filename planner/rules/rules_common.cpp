@@ -75,7 +75,7 @@ Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
           .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
 }
 
-/// Kind of the first layer that would stand alone on its head or its KV head under all-to-all.
+/// Kind of the first layer that would be alone on its head or its KV head under all-to-all.
 bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses) {
   return all_kinds(problem, [&](const Layer& kind) {
     if (kind.mixer == Mixer::Attention)

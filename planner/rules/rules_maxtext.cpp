@@ -77,8 +77,8 @@ constexpr Rule kRules[] = {
      [](const Problem&, const Layout& l) {
        return l.zero != 3 || rule::divides(static_cast<std::int64_t>(l.cp) * l.ep, l.shard_group());
      }},
-    // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone stand outside the stages. With replicas of
-    // shard groups some stand outside and some inside; they are counted as inside.
+    // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone lie outside the stages. With replicas of
+    // shard groups some lie outside and some inside; they are counted as inside.
     {"maxtext_order", "MaxText's data axis stands outside the pipeline, its fsdp axis inside", Level::Sharding,
      kMaxtext,
      [](const Problem& p, const Layout& l) {

@@ -1,4 +1,4 @@
-// What torchtitan accepts, v0.2.2 and main alike: a layout passes here only if both run it. Sources:
+// What torchtitan accepts, v0.2.2 and main: a layout passes here only if both run it. Sources:
 // torchtitan v0.2.2 distributed/parallel_dims.py, distributed/pipeline_parallel.py, distributed/utils.py
 // (maybe_enable_amp), models/*/infra/parallelize.py, models/llama4/infra/parallelize.py (apply_moe_ep_tp);
 // main b5bcd76c distributed/parallel_dims.py, models/common/decoder.py; PyTorch's pipelining/schedules.py.

@@ -17,7 +17,7 @@ struct Catalogue {
   std::function<std::optional<Model>(std::string_view name)> model;
   /// A cluster of `gpus` GPUs of that name; nullopt for a name nobody knows.
   std::function<std::optional<Cluster>(std::string_view gpu, int gpus_per_node, int gpus)> cluster;
-  /// The switches of a stack as a release of that name had them; may be empty, where releases are not told apart.
+  /// The switches of a stack as a release of that name had them; may be empty, where releases are not distinguished.
   std::function<Stack(std::string_view release, Stack stack)> released{};
 };
 

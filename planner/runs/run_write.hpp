@@ -15,7 +15,7 @@ struct MeasuredFigures {
   double step_time_s = 0;      ///< 0: not measured
   double peak_memory_gib = 0;  ///< 0: not measured
   std::string memory_kind{};
-  /// Seconds of the step by part, of a trace: "compute" and 1.25. They stand in front of the notes as facts.
+  /// Seconds of the step by part, of a trace: "compute" and 1.25. They come before the notes as facts.
   std::vector<std::pair<std::string, double>> parts{};
 };
 

@@ -1,4 +1,4 @@
-// The words of --cuda-graphs: every text comes back as itself, every mistake is told.
+// The words of --cuda-graphs: every text comes back as itself, every mistake is reported.
 #include "cli/terminal/cuda_graphs.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The words of --offload: every text comes back as itself, every mistake is told.
+// The words of --offload: every text comes back as itself, every mistake is reported.
 #include "cli/terminal/offload_flag.hpp"
 
 #include <doctest/doctest.h>

@@ -299,7 +299,7 @@ TEST_CASE("a site file is refused by the word that is wrong") {
 }
 
 TEST_CASE("checkpoints lie where the time lost is least") {
-  // Expected wall time for a second of progress: segments of the interval and a checkpoint, each begun anew after an
+  // Expected wall time for a second of progress: segments of the interval and a checkpoint, each started again after an
   // interruption (Daly 2006, equation 13), looked for on a fine grid.
   const Folder folder;
   for (const char* storage : {"1 GB/s", "20 GB/s", "400 GB/s"})

@@ -1,4 +1,4 @@
-// The words of --state-formats: every text comes back as itself, every mistake is told.
+// The words of --state-formats: every text comes back as itself, every mistake is reported.
 #include "cli/terminal/state_formats.hpp"
 
 #include <doctest/doctest.h>

@@ -268,7 +268,7 @@ void write_table(const std::string& path, const Table& table) {
 
 }  // namespace
 
-// `tests/tools/renew.sh errors` writes the table anew, for a change that improves on it, and prints what moved. A run
+// `tests/tools/renew.sh errors` rewrites the table, for a change that improves on it, and prints what moved. A run
 // that renews compares nothing: it would compare the table with itself.
 TEST_CASE("no suite's error grows by more than a fiftieth, neither in the middle nor at the end") {
   constexpr double kGrowth = 1.02;

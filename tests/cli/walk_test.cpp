@@ -1,5 +1,5 @@
-// One plan in every format: the numbers are the same, digit by digit where they are printed alike, exactly where they
-// are written for programs.
+// One plan in every format: the numbers are the same, digit by digit where they are printed the same way, exactly where
+// they are written for programs.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

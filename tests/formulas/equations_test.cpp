@@ -15,7 +15,7 @@ namespace {
 
 using oracle::evaluate_equation;
 
-/// Draws over the domain, small and large alike: formulas are used from 1 rank to 1e12 parameters.
+/// Draws over the domain, small and large: formulas are used from 1 rank to 1e12 parameters.
 double draw(const Symbol& symbol, std::mt19937_64& random) {
   std::uniform_real_distribution<double> unit(0, 1);
   switch (symbol.domain) {

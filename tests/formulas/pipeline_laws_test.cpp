@@ -233,7 +233,7 @@ TEST_CASE("unequal stages: between the bounds and close") {
 }
 
 TEST_CASE("unequal ends around equal stages") {
-  // The usual case: embedding in front, head at the back, the rest alike.
+  // The usual case: embedding in front, head at the back, the rest equal.
   struct Row {
     Schedule schedule;
     double low, high;

@@ -26,7 +26,7 @@ TEST_CASE("16 bits are read, and each copy that a product reads is written with 
   CHECK(bytes(Precision::Mxfp8, GpuGeneration::Blackwell, false) == doctest::Approx(2 + 33.0 / 32));
   CHECK(bytes(Precision::Mxfp8, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 2 * 33.0 / 32));
   CHECK(bytes(Precision::Fp8Blockwise, GpuGeneration::Hopper, true) == doctest::Approx(2 + 2 * (1 + 4.0 / 128)));
-  // The greatest value of a tensor is looked for before it is scaled, unless earlier steps told it.
+  // The greatest value of a tensor is looked for before it is scaled, unless earlier steps give it.
   CHECK(bytes(Precision::Fp8Tensorwise, GpuGeneration::Hopper, true) -
             bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, true) ==
         doctest::Approx(2));

@@ -97,7 +97,7 @@ TEST_CASE("what makes the rest impossible ends the probe, names its rank, and le
 
 TEST_CASE("an interrupt ends in 130, with what was measured") {
   const Bench bench;
-  // One rank is told, as a scheduler does, or all of them at once, as a terminal does.
+  // One rank gets the signal, as from a scheduler, or all of them at once, as a terminal does.
   for (const auto& way :
        {std::pair{"", "kill -INT $probe"}, std::pair{"setsid ", "bash -c \"kill -INT -- -$probe\""}}) {
     const std::string start = way.first, stop = way.second;
@@ -166,7 +166,7 @@ TEST_CASE("a part of a GPU is measured by itself, and of several the first, as C
     CHECK(part.profile->collectives.empty());
     CHECK_FALSE(part.profile->gemm.empty());
   }
-  // The whole GPU, which others use, is not measured unless told.
+  // The whole GPU, which others use, is not measured unless asked for.
   const Outcome busy = bench.run("", Bench::some(), "NVML_DOUBLE=one");
   CHECK(busy.status == 3);
   CHECK(busy.err.find("is in use: 2 other processes") != std::string::npos);

@@ -122,7 +122,7 @@ TEST_CASE("the table of experts' layouts and ours is what the search finds") {
     const std::vector<std::string> now = cells(experts::line(*contest));
     const auto before = published.find(now[1] + now[2] + now[3]);
     if (before == published.end()) continue;
-    // Seconds and GiB of both. A new calibration moves them; by this much, and the table wants to be written anew.
+    // Seconds and GiB of both. A new calibration moves them; by this much, and the table has to be renewed.
     for (const std::size_t column : {4, 5, 7, 8})
       CHECK_MESSAGE(std::stod(now[column]) == doctest::Approx(std::stod(before->second[column])).epsilon(0.3),
                     now[1] << now[2]);

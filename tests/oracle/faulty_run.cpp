@@ -260,7 +260,7 @@ bool can_have(const PlannedStep& step, Trouble trouble) {
     case Trouble::NoOverlap: return step.dp.all() > step.dp.exposed && step.dp_ranks > 1;
     case Trouble::Imbalance: return step.moe;
     case Trouble::SpreadGroups: return step.tp.inside > 0 && step.tp_ranks > 1;
-    case Trouble::WrongOrder:  // experts' gradients have groups of their own, which stand alike in either order
+    case Trouble::WrongOrder:  // experts' gradients have groups of their own, which lie the same way in either order
       return !step.moe && step.pp_ranks > 1 && step.dp_ranks > 1 && step.tp_ranks * step.cp_ranks < step.node &&
              step.tp_ranks * step.cp_ranks * step.pp_ranks * step.dp_ranks > step.node;
     case Trouble::SlowRank: return step.dp_ranks > 1 || step.pp_ranks > 1 || step.tp_ranks > 1;

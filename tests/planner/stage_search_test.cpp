@@ -1,5 +1,5 @@
 // Layers and recomputation of every stage: the search finds what brute force finds, is never worse than stages that are
-// alike, and says with one number what one number can say.
+// equal, and says with one number what one number can say.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -139,7 +139,7 @@ LeastWidth least_width(const std::vector<KindResidual>& residuals, const std::st
   return {std::max(kNarrowest, multiple * pooled), std::max(kNarrowest, multiple * shrunk)};
 }
 
-/// Rows from which one in twenty, a tail, can be told. Where a kind has fewer, rows of all others fill them up.
+/// Rows from which one in twenty, a tail, can be seen. Where a kind has fewer, rows of all others fill them up.
 constexpr double kRowsOfTail = 20;
 
 /// A kind's own rows decide how much more is shown than was predicted. How much less is a matter of the prediction,

@@ -24,8 +24,8 @@ struct Conformal {
   double width = 0;     ///< of their intervals, high over low, macro
 };
 
-/// Fits scales by weighted least squares of ln|residual|, suites weighing alike, and sets the level so that suites left
-/// out are covered `wanted`, macro.
+/// Fits scales by weighted least squares of ln|residual|, suites weighing the same, and sets the level so that suites
+/// left out are covered `wanted`, macro.
 [[nodiscard]] Conformal conformal(const std::vector<Residual>& residuals, double wanted);
 
 /// A kind of memory figure: what 90 % of it lie between, measured over predicted.
@@ -44,7 +44,7 @@ struct SuiteCoverage {
   double share = 0;
   int runs = 0;
 };
-/// By kind, suites weighing alike, and never narrower than a multiple of what the middles of suites differ by,
+/// By kind, suites weighing the same, and never narrower than a multiple of what the middles of suites differ by,
 /// downwards those of all kinds, upwards those of this kind before all others: the multiple with which suites that had
 /// no part in their band are covered as wanted, macro, and none with rows enough to tell by less than three in four.
 struct MemoryBands {

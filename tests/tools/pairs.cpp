@@ -35,7 +35,7 @@ PairedFit paired_fit(const std::vector<Pair>& pairs) {
       y += weight * seen, xy += weight * square * seen;
     }
     const double spread = w * xx - x * x;
-    if (!(spread > 0)) break;  // all pairs alike: nothing tells the parts apart
+    if (!(spread > 0)) break;  // all pairs equal: nothing tells the parts apart
     double slope = (w * xy - x * y) / spread, level = (y - slope * x) / w;
     if (slope < 0) slope = 0, level = y / w;
     if (level < kLeast * kLeast) level = kLeast * kLeast, slope = std::max(0.0, xy - level * x) / xx;

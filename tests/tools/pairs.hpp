@@ -18,7 +18,7 @@ struct PairedFit {
   int pairs = 0, suites = 0;
 };
 
-/// Their ratio by least squares of log^2, suites weighing alike and pairs by how sure their variance is, what lies
+/// Their ratio by least squares of log^2, suites weighing the same and pairs by how sure their variance is, what lies
 /// beyond three standard deviations counting as three; their level so that 1.645 of them hold nine pairs in ten.
 [[nodiscard]] PairedFit paired_fit(const std::vector<Pair>& pairs);
 

@@ -49,7 +49,7 @@ struct Linear {
 };
 [[nodiscard]] Linear linearise(std::span<Timed> runs, const Calibration& calibration);
 
-/// One robust, regularised least-squares step from `calibration`, suites weighing alike, `left_out` and runs with
+/// One robust, regularised least-squares step from `calibration`, suites weighing the same, `left_out` and runs with
 /// guessed degrees nothing.
 [[nodiscard]] Calibration improve(std::span<const Timed> runs, const Linear& linear, const Calibration& calibration,
                                   const std::string& left_out);
