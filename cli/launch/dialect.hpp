@@ -70,6 +70,12 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] bool is_true(const MegatronValue& value);
 /// An integer's value; 0: not stated.
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
+/// A key's first word; empty: not stated.
+[[nodiscard]] std::string word_of(const DialectKeys& keys, std::string_view key);
+/// Whether a key is stated with a word for yes.
+[[nodiscard]] bool is_on(const DialectKeys& keys, std::string_view key);
+/// Where a key is stated; empty: nowhere.
+[[nodiscard]] std::string where_of(const DialectKeys& keys, std::string_view key);
 
 /// Flags that no single key states: what a dialect's own words for batches, sequences and recomputation come to.
 void derive_bridge(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);

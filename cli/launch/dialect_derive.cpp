@@ -8,36 +8,20 @@
 namespace plan {
 namespace {
 
-const std::string& where(const DialectKeys& keys, std::string_view key) {
-  static const std::string kNowhere;
-  const auto found = keys.find(key);
-  return found == keys.end() ? kNowhere : found->second.where;
-}
-
 bool states(const DialectKeys& keys, std::string_view key) { return number_of(keys, key) > 0; }
 
 void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
-  args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where(keys, key), key, text)});
+  args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where_of(keys, key), key, text)});
 }
 
 /// Adapters, by the key that turns them on; their rank under a key of its own, or the tool's default.
 void adapters(const DialectKeys& keys, std::string_view key, std::string_view rank, int otherwise, bool narrow,
               MegatronArgs& args) {
   args.task = narrow ? Task::Qlora : Task::Lora;
-  args.task_where = where(keys, key);
+  args.task_where = where_of(keys, key);
   const bool stated = states(keys, rank);
   args.lora_rank = stated ? number_of(keys, rank) : otherwise;
-  args.lora_where = stated ? where(keys, rank) : "";
-}
-
-std::string word_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
-}
-
-bool is_on(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+  args.lora_where = stated ? where_of(keys, rank) : "";
 }
 
 }  // namespace
@@ -63,12 +47,14 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   if (states(keys, kPrompt) || states(keys, kResponse)) {
     const std::int64_t tokens =
         std::int64_t{or_default(kPrompt, kDefaultLength)} + or_default(kResponse, kDefaultLength);
-    args.given["seq-length"] = {{fmt::format("{}", tokens)}, where(keys, states(keys, kPrompt) ? kPrompt : kResponse)};
+    args.given["seq-length"] = {{fmt::format("{}", tokens)},
+                                where_of(keys, states(keys, kPrompt) ? kPrompt : kResponse)};
   }
   if (states(keys, kMini) || states(keys, kBatch)) {
     const std::int64_t samples =
         std::int64_t{or_default(kMini, kDefaultMini)} * or_default("actor_rollout_ref.rollout.n", 1);
-    args.given["global-batch-size"] = {{fmt::format("{}", samples)}, where(keys, states(keys, kMini) ? kMini : kBatch)};
+    args.given["global-batch-size"] = {{fmt::format("{}", samples)},
+                                       where_of(keys, states(keys, kMini) ? kMini : kBatch)};
   }
 }
 
@@ -94,7 +80,7 @@ void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& a
 
 void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.given.try_emplace("expert-tensor-parallel-size", MegatronValue{{"1"}, ""});  // its own default, not tp
-  if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where(keys, "verb");
+  if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "verb");
   if (const std::string kind = word_of(keys, "task_type"); !kind.empty() && kind != "causal_lm")
     unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
   for (const char* key : {"tuner_type", "train_type"})
@@ -117,7 +103,7 @@ void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, Meg
   const auto gpus = static_cast<double>(facts.gpus());
   if (steps == 0 || gpus == 0 || !(grid >= 1) || std::fmod(gpus, grid) != 0) return;
   const double batch = steps * static_cast<double>(args.integer("micro-batch-size", 1)) * (gpus / grid);
-  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)}, where(keys, "gradient_accumulation_steps")};
+  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)}, where_of(keys, "gradient_accumulation_steps")};
 }
 
 }  // namespace plan

@@ -207,6 +207,21 @@ int number_of(const DialectKeys& keys, std::string_view key) {
              : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
 }
 
+std::string word_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
+}
+
+bool is_on(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+}
+
+std::string where_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "" : found->second.where;
+}
+
 Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
   const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
   if (!document) return fail(document.error());

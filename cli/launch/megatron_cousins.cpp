@@ -101,18 +101,6 @@ constexpr std::string_view kNemoDerived[] = {"model.activation",
                                              "model.peft.lora_tuning.adapter_dim",
                                              "model.attention_type"};
 
-std::string word_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
-}
-bool is_on(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
-}
-std::string where_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found == keys.end() ? "" : found->second.where;
-}
 void set(MegatronArgs& args, std::string_view flag, const std::string& value, std::string where) {
   args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},
                                    std::move(where)};
