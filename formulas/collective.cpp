@@ -74,33 +74,33 @@ Span span_of(const Cluster& cluster, Group group) {
   return {inside, ceil_div(group.size, inside)};
 }
 
-/// Seconds on the wire per byte of collective size: the ring leaves a tier's instance once per channel, and its
-/// members there drive their NICs together; the slowest tier decides.
-double ring_seconds_per_byte(const Cluster& cluster, Collective op, Group group, double domains) {
-  const double factor = wire_factor(op, group.size);
+/// The slowest tier that a group crosses decides. `seconds_per_byte(members, rate)` is what a tier takes a byte of
+/// collective size, with so many of the group's members in each instance of the tier below, at a NIC's rate in B/s.
+template <typename Law>
+double slowest_tier(const Cluster& cluster, Group group, double domains, Law seconds_per_byte) {
   const std::size_t levels = std::max<std::size_t>(cluster.tiers.size(), 2);
   double slowest = 0;
   for (std::size_t tier = 1; tier < levels; ++tier) {
     const int below = tier - 1 < cluster.tiers.size() ? cluster.tiers[tier - 1].size : cluster.gpus_per_node;
     const int members = group.inside(std::max(1, below));
     if (members >= group.size) break;
-    slowest = std::max(slowest, factor / (members * network_rate(cluster, tier, domains).value));
+    slowest = std::max(slowest, seconds_per_byte(members, network_rate(cluster, tier, domains).value));
   }
   return slowest;
 }
 
+/// The ring leaves a tier's instance once per channel, and its members there drive their NICs together.
+double ring_seconds_per_byte(const Cluster& cluster, Collective op, Group group, double domains) {
+  const double factor = wire_factor(op, group.size);
+  return slowest_tier(cluster, group, domains,
+                      [factor](int members, double rate) { return factor / (members * rate); });
+}
+
 /// All-to-all: every rank sends the share of its buffer that lies outside each tier's instance.
 double all_to_all_seconds_per_byte(const Cluster& cluster, Group group, double domains) {
-  const std::size_t levels = std::max<std::size_t>(cluster.tiers.size(), 2);
-  double slowest = 0;
-  for (std::size_t tier = 1; tier < levels; ++tier) {
-    const int below = tier - 1 < cluster.tiers.size() ? cluster.tiers[tier - 1].size : cluster.gpus_per_node;
-    const int members = group.inside(std::max(1, below));
-    if (members >= group.size) break;
-    const double remote = static_cast<double>(group.size - members) / group.size;
-    slowest = std::max(slowest, remote / network_rate(cluster, tier, domains).value);
-  }
-  return slowest;
+  return slowest_tier(cluster, group, domains, [group](int members, double rate) {
+    return static_cast<double>(group.size - members) / group.size / rate;
+  });
 }
 
 double ring_alpha(Collective op, int ranks, double domains) {
