@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <regex>
+#include <string>
 
 #include "device_bench.hpp"
 #include "formulas/names.hpp"
@@ -179,6 +181,22 @@ TEST_CASE("half the NVLink bandwidth, measured, changes a plan as a preset edite
   const double edited = step("--gpu half.yaml") / step("--gpu whole.yaml");
   CHECK(edited > 1.02);
   CHECK(measured == doctest::Approx(edited).epsilon(0.02));
+}
+
+TEST_CASE("a pass over the points takes the device no longer than it was planned to take") {
+  const Bench bench;
+  for (const int ranks : {1, 4}) {
+    CAPTURE(ranks);
+    const Outcome done = bench.run("", Bench::probe() + "--dtypes bf16 --budget 45s", gpus(ranks));
+    CAPTURE(done.err);
+    REQUIRE(done.status == 0);
+    // "probe: memory, from point 1 of 208, 17 s left": what the plan of the points comes to, in whole seconds.
+    std::smatch first;
+    REQUIRE(std::regex_search(done.err, first, std::regex("from point 1 of \\d+, (\\d+) s left")));
+    const double planned = std::stod(first[1]);
+    CHECK(done.device_seconds <= 2 * (planned + 0.5));  // each point twice, where there is time
+    CHECK(done.device_seconds >= 0.1 * planned);        // a budget is not filled with what takes no time
+  }
 }
 
 #ifdef ANSWERING_AMD
