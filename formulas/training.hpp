@@ -77,6 +77,8 @@ struct Stack {
   bool fused_pointwise = true;     ///< norms, activations and residuals in fused or compiled kernels
   bool fused_norms = true;         ///< norm keeps its input and output; unfused an fp32 copy and its normalised input
   bool transformer_engine = true;  ///< its workspaces, and its cache of dummy weight gradients
+  bool fused_qkv = true;           ///< queries, keys and values are one product of their input, else three
+  bool fused_gate = true;          ///< gate and up projection of a feed-forward are one product, else two
   bool fused_activation = true;    ///< SwiGLU keeps its input only; unfused also its factors' product and SiLU
   bool keeps_gathered = false;     ///< sequence parallelism keeps a linear's gathered input for its backward pass
   bool expands_kv = false;         ///< keys and values are repeated for every query head, and kept so

@@ -82,7 +82,7 @@ void LayerBuilder::attention(const AttentionShape& shape) {
   const double kv = as_double(std::max<std::int64_t>(shape.kv_heads, split_.tp) * shape.head_dim) / t;
   const double gate = shape.output_gate ? q : 0;
 
-  const Linear in = add_linear(tokens_, q + gate + 2 * kv, h, dtype_);
+  const Linear in = add_linears(tokens_, {q + gate, kv, kv}, h, stack_.fused_qkv);
   if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2, 0, kRotaryChain});
   const double heads = as_double(shape.heads) / t, width = as_double(shape.head_dim);
   if (shape.sinks && !stack_.fused_sinks)
@@ -128,7 +128,8 @@ void LayerBuilder::latent(const LatentShape& shape) {
 
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
-  const Linear in = add_linear(tokens_, (shape.gated ? 2 : 1) * f, h, dtype_, kRecomputeMlp);
+  const Linear in = shape.gated ? add_linears(tokens_, {f, f}, h, stack_.fused_gate, kRecomputeMlp)
+                                : add_linear(tokens_, f, h, dtype_, kRecomputeMlp);
   add_activation(tokens_, f, shape.gated, kRecomputeMlpActivation);
   const Linear out = add_linear(tokens_, h, f, dtype_, kRecomputeMlp);
   cost_.last.compute = out.forward;

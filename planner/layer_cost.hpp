@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <tuple>
 
@@ -107,6 +108,12 @@ class LayerBuilder {
   }
   LinearTime linear_time(double m, double n, double k, DType dtype) const;
   Linear add_linear(double m, double n, double k, DType dtype, std::uint16_t module = 0);
+  /// Linears of one input, `widths` wide: one product where a stack keeps their weights in one, else one each.
+  Linear add_linears(double m, std::initializer_list<double> widths, double k, bool fused, std::uint16_t module = 0);
+  /// The gradients that so many products of one input leave of it are added up.
+  void add_input_gradients(double m, double products, double k);
+  /// The three products of a linear and its adapters, without what quantising their operands costs.
+  Linear add_products(double m, double n, double k, DType dtype, std::uint16_t module);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
   void tell(const KernelTime& kernel) const {
     if (told_ != nullptr && kernel.seconds > 0) told_->push_back(kernel);

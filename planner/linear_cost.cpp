@@ -1,5 +1,7 @@
 // Linears of a layer on one rank: their three products, what quantising their inputs costs, and adapters beside them
 // (plan-formulas(7) B1, E). Tested by tests/planner/estimate_test.cpp.
+#include <numeric>
+
 #include "formulas/efficiency.hpp"
 #include "formulas/quantising.hpp"
 #include "formulas/transient.hpp"
@@ -28,6 +30,40 @@ LinearTime LayerBuilder::linear_time(double m, double n, double k, DType dtype) 
 }
 
 LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DType dtype, std::uint16_t module) {
+  const Linear cost = add_products(m, n, k, dtype, module);
+  add_quantising(m, n, k, dtype, module);
+  return cost;
+}
+
+LayerBuilder::Linear LayerBuilder::add_linears(double m, std::initializer_list<double> widths, double k, bool fused,
+                                               std::uint16_t module) {
+  const double width = std::accumulate(widths.begin(), widths.end(), 0.0);
+  if (fused) return add_linear(m, width, k, dtype_, module);
+  Linear all{};
+  for (const double n : widths) {
+    const Linear one = add_products(m, n, k, dtype_, module);
+    all.forward += one.forward, all.data += one.data, all.weight += one.weight;
+  }
+  add_input_gradients(m, static_cast<double>(widths.size()), k);
+  // A compiler quantises the input that they share once, and so do we of eager stacks: none of them is known to run
+  // fp8 without one.
+  add_quantising(m, width, k, dtype_, module);
+  return all;
+}
+
+void LayerBuilder::add_input_gradients(double m, double products, double k) {
+  constexpr double kElement = 2;
+  // Autograd adds them up two by two: reads two, writes one. A compiler adds all in one kernel, and where no collective
+  // wants their sum, in the one that reads it.
+  const double sums = products - 1;
+  const double each = !stack_.fused_pointwise ? 3 * sums : split_.tp > 1 ? products + 1 : sums;
+  const double kernels = stack_.fused_pointwise ? 1 : sums;
+  add_launches(0, kernels);
+  cost_.backward_input.compute +=
+      pointwise_time({"sum of input gradients", m, k, 0, 0, kernels}, KernelTime::Pass::Backward, kElement * each);
+}
+
+LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DType dtype, std::uint16_t module) {
   Linear cost = linear(m, n, k, dtype);
   tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
   if (adapted_) {  // two thin GEMMs beside the frozen one
@@ -46,12 +82,11 @@ LayerBuilder::Linear LayerBuilder::add_linear(double m, double n, double k, DTyp
                                   4 + copy + 2 * training_.grad_bytes);
   }
   add_linear_cost(cost, module);
-  if (stack_.fp8_rowwise && dtype == dtype_) add_row_scales(m, n, k);
-  add_quantising(m, n, k, dtype, module);
   return cost;
 }
 
 void LayerBuilder::add_quantising(double m, double n, double k, DType dtype, std::uint16_t module) {
+  if (stack_.fp8_rowwise && dtype == dtype_) add_row_scales(m, n, k);
   // Under sequence parallelism what is as wide as the model is quantised before it is gathered.
   const bool whole = m != tokens_ || shard_tokens_ == tokens_;
   const auto operand = [&](double width) {

@@ -69,6 +69,7 @@ Stack fsdp(std::string_view name, bool compiled) {
   stack.fused_norms = stack.fused_activation = compiled;
   stack.transformer_engine = stack.gradient_fusion = stack.tp_async_reduce = false;
   stack.keeps_gathered = stack.weighs_outputs = true;
+  stack.fused_qkv = stack.fused_gate = false;  // wq, wk, wv and w1, w3, or transformers' names for them
   stack.prunes_recompute = true;  // torch.utils.checkpoint without reentry stops early; XLA drops dead code
   return stack;
 }
@@ -100,6 +101,7 @@ Stack internevo() {
   stack.cross_entropy = CrossEntropy::Compiled;  // flash-attn's, and Apex's norm (internlm/model/losses, utils)
   stack.fused_norms = true;
   stack.keeps_gathered = stack.weighs_outputs = false;
+  stack.fused_qkv = true;  // Wqkv beside w1 and w3 (internlm/model/modules)
   stack.prunes_recompute = false;
   stack.broadcasts_shards = true;  // internlm/solver/optimizer/hybrid_zero_optim.py, broadcast_params
   return stack;
@@ -121,6 +123,7 @@ Stack composer() {
   Stack stack = fsdp("composer", false);
   stack.cross_entropy = CrossEntropy::Compiled;
   stack.attention_kernel = AttentionKernel::Triton;
+  stack.fused_qkv = true;  // Wqkv (llmfoundry/models/layers/attention.py)
   return stack;
 }
 
@@ -155,9 +158,24 @@ FrameworkDefaults deepseek() {
 FrameworkDefaults pax() {
   FrameworkDefaults row{"Pax", maxtext(), 0};
   row.stack.framework = "pax";
+  row.stack.fused_qkv = true;  // COMBINE_QKV (paxml/tasks/lm/model_params.py)
   row.stack.flash_attention = row.stack.fused_softmax = false;
   row.recomputes = kRecomputeCoreAttention | kRecomputeNorm;
   return row;
+}
+
+/// IBM's fms-fsdp: the models of its foundation-model-stack fuse weights of one input (`fused_weights`), compiled.
+Stack foundation_stack() {
+  Stack stack = fsdp("fsdp", true);
+  stack.fused_qkv = stack.fused_gate = true;
+  return stack;
+}
+
+/// LitGPT: queries, keys and values in one linear, fc_1 and fc_2 apart (litgpt/model.py).
+Stack litgpt() {
+  Stack stack = fsdp("fsdp", false);
+  stack.fused_qkv = true;
+  return stack;
 }
 
 /// Megatron-Bridge's recipes dispatch with DeepEP or HybridEP: one copy of a token per node.
@@ -232,9 +250,9 @@ const std::vector<FrameworkDefaults>& run_table() {
       to_fit({"AutoModel", automodel(), 3}),  // as its pages before 2026 write it
       to_fit({"FSDP2", fsdp("fsdp2", true), 3}),
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
-      {"FSDP1 + compile", fsdp("fsdp", true), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
+      {"FSDP1 + compile", foundation_stack(), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
       {"FSDP", fsdp("fsdp", false), 3},
-      {"LitGPT", fsdp("fsdp", false), 3},
+      {"LitGPT", litgpt(), 3},
       {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),

@@ -3,12 +3,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
+#include "planner/kernels.hpp"
 #include "planner/runs/run_problem.hpp"
 
 using namespace plan;
@@ -251,6 +253,61 @@ TEST_CASE("scales of rows take what fp8 gains") {
   CHECK(seconds(problem, data_parallel()) < wide);
   problem.training.stack.fp8_rowwise = true;
   CHECK(seconds(problem, data_parallel()) > wide);
+}
+
+/// Bytes that the kernels of a layer called `what` read and write, and the width of its products and what they write.
+struct LayerTally {
+  double bytes = 0, columns = 0, written = 0;
+};
+LayerTally tally(const Problem& problem, int tp, std::string_view what) {
+  Split split;
+  split.tp = tp;
+  LayerTally sum;
+  for (const KernelTime& kernel : layer_kernels(problem, split, 0)) {
+    if (kernel.law == KernelTime::Law::Memory && kernel.what == what)
+      sum.bytes += kernel.rows * kernel.width * kernel.each;
+    if (kernel.law != KernelTime::Law::Gemm) continue;
+    if (kernel.pass == KernelTime::Pass::Forward) sum.columns += kernel.shape.n;
+    if (kernel.pass == KernelTime::Pass::Backward) sum.written += kernel.shape.m * kernel.shape.n;
+  }
+  return sum;
+}
+
+TEST_CASE("products that keep their weights apart each leave a gradient of the input, which is added up") {
+  Problem problem = small_job();
+  problem.model.kinds[0].dense.gated = true;
+  Stack& stack = problem.training.stack;
+  stack.flash_attention = true;
+  const auto sums = [&](bool qkv, bool gate, int tp) {
+    stack.fused_qkv = qkv, stack.fused_gate = gate;
+    return tally(problem, tp, "sum of input gradients");
+  };
+  const double input = 2048.0 * 2048;  // tokens of a micro-batch, width of the model
+  for (const int tp : {1, 4}) {
+    CAPTURE(tp);
+    const LayerTally joined = sums(true, true, tp), apart = sums(false, false, tp);
+    CHECK(joined.bytes == 0);
+    CHECK(apart.columns == doctest::Approx(joined.columns));
+    CHECK(apart.written == doctest::Approx(joined.written + 3 * input));  // three of qkv for one, two of gate and up
+    stack.fused_pointwise = false;                                        // two by two: reads two and writes one
+    CHECK(sums(false, true, tp).bytes == doctest::Approx(2 * 6 * input));
+    CHECK(sums(true, false, tp).bytes == doctest::Approx(6 * input));
+    stack.fused_pointwise = true;  // in the kernel that reads the sum, or in one of its own before a collective
+    CHECK(sums(false, true, tp).bytes == doctest::Approx((tp == 1 ? 2 * 2 : 3 * 2 + 2) * input));
+    CHECK(sums(true, false, tp).bytes == doctest::Approx((tp == 1 ? 2 : 2 * 2 + 2) * input));
+  }
+}
+
+TEST_CASE("what is quantised for products of one input is quantised once") {
+  Problem problem = small_job();
+  problem.training.precision = Precision::Fp8Tensorwise;
+  problem.cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].fit.rate = FlopsPerSecond(1e15);  // measured
+  const auto quantised = [&](bool fused) {
+    problem.training.stack.fused_qkv = problem.training.stack.fused_gate = fused;
+    return tally(problem, 1, "quantisation of inputs").bytes;
+  };
+  CHECK(quantised(true) > 0);
+  CHECK(quantised(false) == doctest::Approx(quantised(true)));
 }
 
 TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it rebuilds") {
