@@ -206,7 +206,6 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
   // What an fp8 GEMM will read is quantised before it is gathered (TransformerEngine, torchao's Float8ColwiseParallel).
   const double narrow = is_fp8(training_.precision) ? 0.5 : 1;
-  const double chunks = stack_.tp_overlap ? 1.0 / split_.tp : 1.0;  // userbuffers: one chunk stays exposed
   if (split_.sequence_parallel) {
     const double gather = tensor_time(Collective::AllGather, narrow * in, group);
     const double scatter = tensor_time(Collective::ReduceScatter, out, group);
@@ -214,22 +213,24 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
     const double scatter_grad = tensor_time(Collective::ReduceScatter, in, group);
     const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, column.data);
     const double hidden_scatter = reduced_beside(scatter_grad, column.weight);
-    cost_.forward.tp += chunks * (gather + scatter);
-    cost_.backward_input.tp += chunks * gather_grad + again + hidden_scatter;
+    cost_.forward.tp += chunked(gather) + chunked(scatter) + summed_chunks(width_out);
+    cost_.backward_input.tp += chunked(gather_grad) + again + hidden_scatter + summed_chunks(width_in);
     cost_.split_penalty += scatter_grad - hidden_scatter;
     add_message(Axis::Tp, Collective::AllGather, group, narrow * in, stack_.keeps_gathered ? 1 : 2, gather,
-                chunks * gather + again);
-    add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter, chunks * scatter);
-    add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunks * gather_grad);
-    add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad, hidden_scatter);
+                chunked(gather) + again);
+    add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter,
+                chunked(scatter) + summed_chunks(width_out));
+    add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunked(gather_grad));
+    add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad,
+                hidden_scatter + summed_chunks(width_in));
   } else {
     const double forward = tensor_time(Collective::AllReduce, out, group);
     const double backward = tensor_time(Collective::AllReduce, in, group);
     const double hidden = sums * reduced_beside(backward, column.weight / sums);
-    cost_.forward.tp += chunks * forward;
+    cost_.forward.tp += chunked(forward);
     cost_.backward_input.tp += hidden;
     cost_.split_penalty += sums * backward - hidden;
-    add_message(Axis::Tp, Collective::AllReduce, group, out, 1, forward, chunks * forward);
+    add_message(Axis::Tp, Collective::AllReduce, group, out, 1, forward, chunked(forward));
     add_message(Axis::Tp, Collective::AllReduce, group, in, sums, backward, hidden);
   }
 }
@@ -321,7 +322,22 @@ double LayerBuilder::message_time(Collective op, double size, Group group) const
 
 double LayerBuilder::reduced_beside(double communication, double weight_gradient) const {
   if (stack_.tp_async_reduce) return hidden_under(communication, weight_gradient);
-  return stack_.tp_overlap ? communication / split_.tp : communication;  // in chunks beside the input gradient itself
+  return chunked(communication);  // beside the input gradient itself
+}
+
+double LayerBuilder::chunked(double communication) const {
+  if (!stack_.tp_overlap) return communication;
+  const double first = communication / split_.tp;  // one chunk finds no product beside it
+  // Userbuffers leave the rest to copy engines. PyTorch's chunks alternate between two streams that wait for all ranks,
+  // and slow the product like whatever else is hidden.
+  return first + (pipelined_by_torch() ? fit_.overlap_tax * (communication - first) : 0);
+}
+
+double LayerBuilder::summed_chunks(double width) const {
+  // PyTorch's pipelined product and reduce-scatter leaves a partial sum of every rank, which one more kernel adds up
+  // (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter_impl). Userbuffers add while they copy.
+  if (!stack_.tp_overlap || !pipelined_by_torch()) return 0;
+  return memory_bound_time(gpu_, (2 + 2.0 / split_.tp) * tokens_ * width, 1).value / fit_.memory_bound;
 }
 
 double LayerBuilder::hidden_under(double communication, double compute) const {

@@ -155,6 +155,12 @@ class LayerBuilder {
   double hidden_under(double communication, double compute) const;
   /// What stays exposed of summing a column linear's input gradient over tp.
   double reduced_beside(double communication, double weight_gradient) const;
+  /// What stays exposed of a collective that is cut into chunks beside the product that reads or writes them.
+  double chunked(double communication) const;
+  /// Chunks are PyTorch's (_symmetric_memory), not TransformerEngine's userbuffers.
+  bool pipelined_by_torch() const { return stack_.states == StateLayout::Fsdp2; }
+  /// Seconds that add up what a chunked reduction brought, where its framework does so in a pass of its own.
+  double summed_chunks(double width) const;
   void finish_layer();
   /// What is added from here on belongs to these parts of a layer (GraphScope bits): under a graph of one of them the
   /// host launches the graph alone, once each way.

@@ -310,6 +310,23 @@ TEST_CASE("what is quantised for products of one input is quantised once") {
   CHECK(quantised(false) == doctest::Approx(quantised(true)));
 }
 
+TEST_CASE("PyTorch's chunks of a collective slow the product beside them and are added up in a pass of their own") {
+  Problem problem = small_job();
+  Layout layout;
+  layout.tp = 8, layout.sequence_parallel = true;
+  const auto tp_term = [&](StateLayout states, double tax) {
+    problem.training.stack.tp_overlap = true, problem.training.stack.tp_async_reduce = false;
+    problem.training.stack.keeps_gathered = true;  // nothing is gathered again
+    problem.training.stack.states = states;
+    problem.cluster.calibration.overlap_tax = tax;
+    return estimate(problem, layout).terms.tp.value;
+  };
+  const double userbuffers = tp_term(StateLayout::Megatron, 0), torch = tp_term(StateLayout::Fsdp2, 0);
+  CHECK(torch > userbuffers);                                      // the pass
+  CHECK(tp_term(StateLayout::Megatron, 0.5) < 1.2 * userbuffers);  // the head's alone
+  CHECK(tp_term(StateLayout::Fsdp2, 0.5) > 1.5 * torch);
+}
+
 TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it rebuilds") {
   Run run;
   run.framework = "NeMo", run.mlp = "swiglu", run.gpu = "plain", run.precision = "bf16";
