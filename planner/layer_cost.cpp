@@ -223,6 +223,7 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
     add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunked(gather_grad));
     add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad,
                 hidden_scatter + summed_chunks(width_in));
+    add_launches(2, stack_.keeps_gathered ? 2 : 3);
   } else {
     const double forward = tensor_time(Collective::AllReduce, out, group);
     const double backward = tensor_time(Collective::AllReduce, in, group);
@@ -232,6 +233,7 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
     cost_.split_penalty += sums * backward - hidden;
     add_message(Axis::Tp, Collective::AllReduce, group, out, 1, forward, chunked(forward));
     add_message(Axis::Tp, Collective::AllReduce, group, in, sums, backward, hidden);
+    add_launches(1, sums);
   }
 }
 

@@ -73,6 +73,9 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
     cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
     cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
     tell_adapters(m, n, k);
+    // Two products, a scale and a sum; twice as many backward, where each product has two gradients.
+    constexpr double kAdapter = 4;
+    add_launches(kAdapter, 2 * kAdapter);
   }
   if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
     // The gradient is written, read, and added to its sum in a pass of its own; DeepSpeed's bf16 optimizer makes an

@@ -310,6 +310,30 @@ TEST_CASE("what is quantised for products of one input is quantised once") {
   CHECK(quantised(false) == doctest::Approx(quantised(true)));
 }
 
+TEST_CASE("adapters and collectives are launched too") {
+  Problem problem = small_job();
+  problem.cluster.calibration.kernel_gap_us = 5000;  // launches alone count
+  problem.training.stack.tp_overlap = false;
+  problem.training.task = Task::Lora;
+  const auto launches = [&](Lora targets, int tp, bool sequence_parallel) {
+    problem.training.lora = targets;
+    Split split;
+    split.tp = tp, split.sequence_parallel = sequence_parallel;
+    double kernels = 0;
+    for (const KernelTime& kernel : layer_kernels(problem, split, 0))
+      if (kernel.law == KernelTime::Law::Launches) kernels += kernel.kernels;
+    return kernels;
+  };
+  const Lora none{16, false, false}, attention{16, true, false}, all{16, true, true};
+  const double bare = launches(none, 1, false);
+  // Two linears of attention and two of a plain feed-forward: four kernels forward and eight backward each.
+  CHECK(launches(attention, 1, false) == doctest::Approx(bare + 2 * 12));
+  CHECK(launches(all, 1, false) == doctest::Approx(bare + 4 * 12));
+  // Attention and feed-forward: one all-reduce each way, or its halves, of which the input's is gathered again.
+  CHECK(launches(none, 2, false) == doctest::Approx(bare + 2 * 2));
+  CHECK(launches(none, 2, true) == doctest::Approx(bare + 2 * 5));
+}
+
 TEST_CASE("PyTorch's chunks of a collective slow the product beside them and are added up in a pass of their own") {
   Problem problem = small_job();
   Layout layout;
