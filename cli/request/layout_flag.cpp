@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/request/flag_words.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
@@ -151,6 +152,8 @@ Error unknown_axis(std::string_view text, const Item& item) {
   const std::string near = nearest_name(item.name, names);
   if (item.name == "hsdp")
     error.help.emplace_back("sharded inside a node of 8 and copied between nodes is `zero3,shard8`");
+  else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
+    error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
   else if (!near.empty())
     error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
   error.help.push_back(fmt::format("axes: {}", fmt::join(names, " ")));

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include "cli/request/command_table.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/suggest.hpp"
@@ -59,12 +61,44 @@ Words join_values(const Words& words, Errors& errors) {
   return joined;
 }
 
-Error unknown_flag(const std::string& word) {
+/// What unknown flags mean in other tools' words: axes together, since --layout is given once.
+class Meanings {
+ public:
+  Meanings(const Words& flags, const Words& words) {
+    for (const std::string& word : flags)
+      if (const std::optional<MeantFlag> meant = meaning(word, words); meant && meant->flag == kLayout)
+        layout_ += (layout_.empty() ? "" : ",") + meant->value;
+  }
+
+  /// `write ...` for a flag; empty: it is no word of another tool.
+  std::string of(const std::string& word, const Words& words) const {
+    const std::optional<MeantFlag> meant = meaning(word, words);
+    if (!meant) return "";
+    return fmt::format("write `{} {}`", meant->flag, meant->flag == kLayout ? layout_ : meant->value);
+  }
+
+ private:
+  static constexpr std::string_view kLayout = "--layout";
+
+  static std::optional<MeantFlag> meaning(std::string_view word, const Words& words) {
+    const auto at = std::find(words.begin(), words.end(), word);
+    word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+    const std::size_t equals = word.find('=');
+    if (equals != std::string_view::npos) return meant_flag_or_axis(word.substr(0, equals), word.substr(equals + 1));
+    const bool last = at == words.end() || at + 1 == words.end() || is_flag(*(at + 1));
+    return meant_flag_or_axis(word, last ? "" : *(at + 1));
+  }
+
+  std::string layout_{};
+};
+
+Error unknown_flag(const std::string& word, const std::string& meant) {
   Words known;
   for (const Option& option : options()) known.emplace_back(option.flag);
   const std::string flag = flag_name(word);
   Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, {}};
-  const std::string near = nearest_name(flag, known);
+  const std::string near = meant.empty() ? nearest_name(flag, known) : "";
+  if (!meant.empty()) error.help.push_back(meant);
   if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
   error.help.push_back("list all with `plan --help`");
   return error;
@@ -88,30 +122,34 @@ Error unknown_word(const std::string& word, const Args& args) {
   return error;
 }
 
+/// Whether a word comes after a flag that nobody knows, whose value it was meant to be.
+bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  return at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
+         std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
+}
+
 /// One error for each leftover; the word after an unknown flag was meant as its value.
-void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, Errors& errors) {
+void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const Meanings& meanings,
+                     Errors& errors) {
   for (const std::string& word : leftovers) {
-    if (is_flag(word)) {
-      errors.push_back(unknown_flag(word));
-      continue;
-    }
-    const auto at = std::find(words.begin(), words.end(), word);
-    const bool after_flag = at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
-                            std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
-    if (!after_flag) errors.push_back(unknown_word(word, args));
+    if (is_flag(word))
+      errors.push_back(unknown_flag(word, meanings.of(word, words)));
+    else if (!follows_stranger(word, leftovers, words))
+      errors.push_back(unknown_word(word, args));
   }
 }
 
 std::string verb_text(std::string_view verb) { return verb.empty() ? "plan" : fmt::format("plan {}", verb); }
 
-Error wrong_verb(const Option& option, const Command& command) {
+Error wrong_verb(const Option& option, const Command& command, const std::string& meant) {
   std::string owners;
   for (const Command& other : kCommands)
     if ((option.verbs & other.bit) != 0) owners += (owners.empty() ? "`" : ", `") + verb_text(other.name) + "`";
   return {"wrong_command",
           fmt::format("`{}` does not go with `{}`", option.flag, verb_text(command.name)),
           {},
-          {fmt::format("it belongs to {}", owners)}};
+          {meant.empty() ? fmt::format("it belongs to {}", owners) : meant}};
 }
 
 /// What others call the same thing, in small letters with hyphens.
@@ -177,13 +215,6 @@ constexpr Hint kHints[] = {
     {"--task", "rlhf", "`finetune` prices the training of one model; what generates and judges is not counted"},
 };
 
-/// A word as tables have it: `Megatron_LM` is `megatron-lm`.
-std::string folded(std::string_view word) {
-  std::string out = lowered(std::string(word));
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
-}
-
 template <class Row, std::size_t N>
 const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view word) {
   const auto* row =
@@ -237,6 +268,15 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
     args.*option.value = *word;
   else
     errors.insert(errors.end(), word.error().begin(), word.error().end());
+}
+
+/// Unknown flags, and those of other verbs, which may be another tool's words as well.
+Words strangers(const Words& leftovers, const Slots& slots, const Args& args) {
+  Words all = leftovers;
+  const Command* command = find_command(args.verb);
+  for (const auto& [flag, typed] : slots)
+    if (!typed.empty() && command != nullptr && (find_option(flag)->verbs & command->bit) == 0) all.emplace_back(flag);
+  return all;
 }
 
 /// The verb of a command line: the first word that is no flag, or the first after strangers that names a command.
@@ -302,7 +342,9 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
     errors.push_back({"bad_arguments", error.what(), {}, {"see `plan --help`"}});
     return fail(std::move(errors));
   }
-  judge_leftovers(app.remaining(true), words, args, errors);
+  const Words leftovers = app.remaining(true);
+  const Meanings meanings(strangers(leftovers, slots, args), words);
+  judge_leftovers(leftovers, words, args, meanings, errors);
   for (const Option& option : options())
     if (option.on == nullptr) fill(option, slots[option.flag], args, errors);
   if (args.list && args.verb.empty()) {
@@ -321,12 +363,12 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
     return fail(std::move(errors));
   }
   for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)
-    errors.push_back(unknown_word(args.words[i], args));
+    if (!follows_stranger(args.words[i], leftovers, words)) errors.push_back(unknown_word(args.words[i], args));
   if (command->bit == kForCapture) args.words = command_behind_dashes;
   for (const Option& option : options()) {
     const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
     if (given && option.flag != "--list" && (option.verbs & command->bit) == 0)
-      errors.push_back(wrong_verb(option, *command));
+      errors.push_back(wrong_verb(option, *command, meanings.of(std::string(option.flag), words)));
   }
   if (!errors.empty()) return fail(std::move(errors));
   return args;

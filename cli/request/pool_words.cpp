@@ -40,12 +40,13 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const Result<std::int64_t> gpus = read_count("--gpus", item.substr(0, times), 1, kMostRanks);
   if (!gpus) return fail(gpus.error());
   const std::string_view kind = item.substr(times + 1);
-  if (const std::size_t again = kind.find('x'); kind.find_first_not_of("0123456789") == again && again > 0)
-    if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, again), 1, kMostRanks / *gpus); each)
+  if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
+      end > 0 && (end == kind.size() || kind[end] == 'x'))
+    if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each)
       return fail({"bad_value",
                    fmt::format("`--gpus` counts GPUs and not nodes: `{}`", item),
                    {},
-                   {fmt::format("write `--gpus {}x{}`", *gpus * *each, kind.substr(again + 1))}});
+                   {fmt::format("write `--gpus {}{}`", *gpus * *each, kind.substr(end))}});
   Result<Found<Cluster>> found = load_cluster_of_gpu(kind, store);
   if (!found) {
     Result<Found<Cluster>> cluster = load_cluster(kind, store);

@@ -1,0 +1,166 @@
+// Flags of launchers and frameworks under the names that people know them by, and what `plan` calls the same thing.
+// They are not taken: a flag that is nearly right must not be read as one that is. Tested by
+// tests/cli/flag_words_test.cpp.
+#include "cli/request/flag_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/request/layout_flag.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "planner/problem/axes.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+/// A flag's words for the same, without dashes in front, and the flag with, where it is a switch, its value.
+struct Row {
+  std::string_view word, flag, value{};
+};
+constexpr Row kRows[] = {
+    {"global-batch-size", "--global-batch"},
+    {"global-bs", "--global-batch"},
+    {"gbs", "--global-batch"},
+    {"batch", "--global-batch"},
+    {"batch-size", "--global-batch"},
+    {"train-batch-size", "--global-batch"},
+    {"seq-length", "--seq"},
+    {"seq-len", "--seq"},
+    {"seqlen", "--seq"},
+    {"sequence-length", "--seq"},
+    {"max-seq-length", "--seq"},
+    {"max-seq-len", "--seq"},
+    {"max-length", "--seq"},
+    {"model-max-length", "--seq"},
+    {"context", "--seq"},
+    {"context-length", "--seq"},
+    {"ctx", "--seq"},
+    {"cutoff-len", "--seq"},
+    {"block-size", "--seq"},
+    {"num-gpus", "--gpus"},
+    {"n-gpus", "--gpus"},
+    {"ngpus", "--gpus"},
+    {"gpu-count", "--gpus"},
+    {"devices", "--gpus"},
+    {"num-processes", "--gpus"},
+    {"world-size", "--gpus"},
+    {"gpu-type", "--gpu"},
+    {"gpu-kind", "--gpu"},
+    {"accelerator", "--gpu"},
+    {"device", "--gpu"},
+    {"hardware", "--gpu"},
+    {"dtype", "--precision"},
+    {"torch-dtype", "--precision"},
+    {"mixed-precision", "--precision"},
+    {"bf16", "--precision", "bf16"},
+    {"fp16", "--precision", "fp16"},
+    {"fp8", "--precision", "fp8"},
+    {"optim", "--optimizer"},
+    {"model-name", "--model"},
+    {"model-name-or-path", "--model"},
+    {"model-path", "--model"},
+    {"model-size", "--model"},
+    {"hf-model", "--model"},
+    {"lora", "--task", "lora"},
+    {"use-lora", "--task", "lora"},
+    {"qlora", "--task", "qlora"},
+    {"lora-r", "--lora-rank"},
+    {"lora-dim", "--lora-rank"},
+    {"cpu-offload", "--offload", "optimizer"},
+    {"optimizer-cpu-offload", "--offload", "optimizer"},
+    {"optimizer-offload", "--offload", "optimizer"},
+    {"backend", "--framework"},
+    {"train-tokens", "--tokens"},
+    {"num-tokens", "--tokens"},
+    {"total-tokens", "--tokens"},
+    {"recompute-activations", "--layout", "recompute=selective"},
+    {"gradient-checkpointing", "--layout", "recompute=full"},
+    {"activation-checkpointing", "--layout", "recompute=full"},
+    {"checkpoint-activations", "--layout", "recompute=full"},
+    {"use-distributed-optimizer", "--layout", "zero1"},
+    {"distributed-optimizer", "--layout", "zero1"},
+};
+
+/// What stands for an axis in longer names, longest first.
+constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tensor", "etp"},
+                                                                   {"virtual-pipeline", "vp"},
+                                                                   {"sequence", "sp"},
+                                                                   {"sharded-data", "zero"},
+                                                                   {"tensor", "tp"},
+                                                                   {"context", "cp"},
+                                                                   {"pipeline", "pp"},
+                                                                   {"pipe", "pp"},
+                                                                   {"expert", "ep"},
+                                                                   {"data", "dp"},
+                                                                   {"model", "tp"},
+                                                                   {"ulysses", "cp-ulysses"},
+                                                                   {"micro-batch", "micro-batch"}};
+/// What follows it there: `--tensor-model-parallel-size`, `--pipeline-parallel-degree`, `--tp-size`, `--zero-stage`.
+constexpr std::string_view kEndings[] = {"-model-parallel-size",
+                                         "-model-parallel",
+                                         "-parallel-size",
+                                         "-parallel-degree",
+                                         "-parallelism",
+                                         "-parallel",
+                                         "-size",
+                                         "-degree",
+                                         "-stage"};
+constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
+constexpr std::int64_t kUsualNode = 8;  // GPUs
+
+bool cut(std::string_view& word, std::string_view ending) {
+  if (word.size() <= ending.size() || !word.ends_with(ending)) return false;
+  word.remove_suffix(ending.size());
+  return true;
+}
+
+/// `tensor-model-parallel-size` as `tp`; a name that has no such parts as it is.
+std::string_view axis_of(std::string_view word) {
+  for (const std::string_view ending : kEndings)
+    if (cut(word, ending)) break;
+  for (const auto& [long_name, axis] : kAxes)
+    if (word == long_name) return axis;
+  return word;
+}
+
+/// An item of --layout that its reader takes; nothing if there is none of that axis and value. Lists of layers and of
+/// stages are never meant by a number: `--layers 80` is the model's depth.
+std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
+  if (axis == "layers" || axis == "stages") return std::nullopt;
+  for (const std::string_view between : {"", "="}) {
+    std::string item = fmt::format("{}{}{}", axis, value.empty() ? "" : between, value);
+    if (read_layout(item)) return item;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string folded(std::string_view word) {
+  std::string out = lowered(std::string(word));
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value) {
+  const std::string word = folded(name);
+  for (const Row& row : kRows)
+    if (row.word == word && (!row.value.empty() || !value.empty()))
+      return MeantFlag{row.flag, std::string(row.value.empty() ? value : row.value)};
+  if (std::find(std::begin(kNodes), std::end(kNodes), word) != std::end(kNodes))
+    if (const Result<std::int64_t> nodes = read_count("--gpus", value, 1, kMostRanks / kUsualNode))
+      return MeantFlag{"--gpus", std::to_string(*nodes * kUsualNode)};
+  return std::nullopt;
+}
+
+std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value) {
+  if (std::optional<MeantFlag> flag = meant_flag(name, value)) return flag;
+  const std::string word = folded(name);
+  if (std::optional<std::string> item = layout_item(axis_of(word), value)) return MeantFlag{"--layout", *item};
+  return std::nullopt;
+}
+
+}  // namespace plan

@@ -1,0 +1,133 @@
+// Flags by other tools' names: refused, with the words that work, which are then taken.
+#include "cli/request/flag_words.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/request/layout_flag.hpp"
+#include "cli/request/options.hpp"
+#include "cli/request/pool_words.hpp"
+
+using namespace plan;
+
+namespace {
+
+struct Known {
+  std::string flag, value, meant;
+};
+
+const std::vector<Known> kWords = {
+    {"--tp-size", "8", "--layout tp8"},
+    {"--tensor-parallel-size", "8", "--layout tp8"},
+    {"--tensor-model-parallel-size", "8", "--layout tp8"},
+    {"--tensor-parallelism", "8", "--layout tp8"},
+    {"--tensor-parallel-degree", "8", "--layout tp8"},
+    {"--pp", "4", "--layout pp4"},
+    {"--pipeline-model-parallel-size", "4", "--layout pp4"},
+    {"--pipeline-parallel-degree", "4", "--layout pp4"},
+    {"--vp", "2", "--layout vp2"},
+    {"--cp", "2", "--layout cp2"},
+    {"--context-parallel-size", "2", "--layout cp2"},
+    {"--ep", "8", "--layout ep8"},
+    {"--expert-model-parallel-size", "8", "--layout ep8"},
+    {"--expert-tensor-parallel-size", "2", "--layout etp2"},
+    {"--dp", "8", "--layout dp8"},
+    {"--data-parallel-size", "8", "--layout dp8"},
+    {"--zero", "3", "--layout zero3"},
+    {"--zero-stage", "1", "--layout zero1"},
+    {"--fsdp", "", "--layout fsdp"},
+    {"--micro-batch", "2", "--layout micro-batch2"},
+    {"--micro-batch-size", "2", "--layout micro-batch2"},
+    {"--mbs", "2", "--layout mbs2"},
+    {"--sequence-parallel", "", "--layout sp"},
+    {"--recompute", "full", "--layout recompute=full"},
+    {"--gradient-checkpointing", "", "--layout recompute=full"},
+    {"--use-distributed-optimizer", "", "--layout zero1"},
+    {"--gbs", "512", "--global-batch 512"},
+    {"--global-batch-size", "512", "--global-batch 512"},
+    {"--batch-size", "512", "--global-batch 512"},
+    {"--seq-length", "8192", "--seq 8192"},
+    {"--max-seq-len", "8k", "--seq 8k"},
+    {"--context-length", "32k", "--seq 32k"},
+    {"--nodes", "8", "--gpus 64"},
+    {"--nnodes", "8", "--gpus 64"},
+    {"--num-gpus", "64", "--gpus 64"},
+    {"--world-size", "64", "--gpus 64"},
+    {"--gpu-type", "h200-sxm", "--gpu h200-sxm"},
+    {"--dtype", "bf16", "--precision bf16"},
+    {"--fp8", "", "--precision fp8"},
+    {"--optim", "adamw", "--optimizer adamw"},
+    {"--lora", "", "--task lora"},
+    {"--lora-r", "32", "--lora-rank 32"},
+    {"--model-name", "70b", "--model 70b"},
+    {"--cpu-offload", "", "--offload optimizer"},
+    {"--num-tokens", "15T", "--tokens 15T"},
+};
+
+/// Everything that the errors of a command line say helps.
+std::vector<std::string> helps(const std::vector<std::string>& words, std::size_t errors) {
+  const Result<Args> args = parse_arguments(words);
+  REQUIRE_FALSE(args.has_value());
+  CHECK(args.error().size() == errors);
+  std::vector<std::string> all;
+  for (const Error& error : args.error()) all.insert(all.end(), error.help.begin(), error.help.end());
+  return all;
+}
+
+bool says(const std::vector<std::string>& all, const std::string& text) {
+  return std::find(all.begin(), all.end(), text) != all.end();
+}
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("another tool's flag is refused once, with words that are taken") {
+  for (const Known& known : kWords) {
+    CAPTURE(known.flag);
+    std::string low = known.flag;
+    std::replace(low.begin() + 2, low.end(), '-', '_');
+    for (const std::string& flag : {known.flag, low}) {
+      std::vector<std::string> apart{"estimate", flag}, joined{flag + (known.value.empty() ? "" : "=" + known.value)};
+      if (!known.value.empty()) apart.push_back(known.value);
+      CHECK(says(helps(apart, 1), "write `" + known.meant + "`"));
+      CHECK(says(helps(joined, 1), "write `" + known.meant + "`"));
+    }
+    const Result<Args> taken = parse_arguments(split_words("estimate " + known.meant));
+    CHECK(taken.has_value());
+    if (taken && taken->layout) CHECK(read_layout(*taken->layout).has_value());
+  }
+}
+
+TEST_CASE("axes that are given as flags are one word of --layout") {
+  const std::vector<std::string> all =
+      helps({"estimate", "--model", "70b", "--gpus", "64", "--tp", "8", "--pp", "4", "--zero-stage", "1"}, 3);
+  CHECK(std::count(all.begin(), all.end(), "write `--layout pp4,zero1,tp8`") == 3);
+}
+
+TEST_CASE("a flag is not taken for an axis") {
+  CHECK(read_layout("tp8,gbs=512").error()[0].help[0] == "it is no axis but a flag: `--global-batch 512`");
+  CHECK(read_layout("tp8,seq_length=8192").error()[0].help[0] == "it is no axis but a flag: `--seq 8192`");
+}
+
+TEST_CASE("what is no word of the field has a neighbour or nothing, and no meaning") {
+  for (const char* flag : {"--modle", "--layers", "--stages", "--foo", "--tp8x", "--hidden-size", "--mfu"}) {
+    CAPTURE(std::string(flag));
+    for (const std::string& help : helps({flag, "8"}, 1)) CHECK(help.rfind("write `", 0) != 0);
+  }
+}
+
+TEST_CASE("nodes times GPUs are GPUs") {
+  CHECK(read_pools("8x8", {}).error()[0].help[0] == "write `--gpus 64`");
+  CHECK(read_pools("2x8xh100-sxm", {}).error()[0].help[0] == "write `--gpus 16xh100-sxm`");
+}
