@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "oracle/traffic_count.hpp"
+
+namespace plan::oracle {
+
+inline double ints(std::int64_t n) { return static_cast<double>(n); }
+
+/// Model chunks that a pipeline rank holds, and for how many of the micro-batches each works.
+[[nodiscard]] std::vector<std::pair<int, double>> chunks_of(const Layout& layout, int stage);
+[[nodiscard]] int chunks_in_all(const Layout& layout);
+/// Kinds of the layers of a chunk.
+[[nodiscard]] std::vector<int> layers_of(const TrafficCase& job, int chunk);
+[[nodiscard]] double micro_batches_of(const TrafficCase& job);
+
+/// A tensor of parameters as a checkpoint lists it: how many of its elements one rank holds.
+struct Parameters {
+  double dense = 0, expert = 0;
+};
+
+/// Elements of the embedding's table on one tensor rank; Megatron pads it to 128 rows a rank.
+[[nodiscard]] double table_of(const TrafficCase& job);
+
+/// What the ranks of a pipeline rank hold.
+struct Holding {
+  Parameters sum{};
+  int layers = 0, routed = 0;
+  bool first = false, last = false;
+};
+[[nodiscard]] Holding holding_of(const TrafficCase& job, int stage);
+
+}  // namespace plan::oracle
