@@ -123,6 +123,12 @@ std::optional<std::string> broken_text(const Problem& problem, const PooledLayou
     return fmt::format("the schedule does not accept {} stages and {} micro-batches", whole.pp,
                        pipeline_of(problem, whole).micro_batches);
   if (!named(problem.framework)) return std::nullopt;
+  if (problem.mesh_per_pool)
+    return suits_meshes(layouts_of(layout)) && !frameworks_that_run(problem, layout).empty()
+               ? std::nullopt
+               : std::optional<std::string>(
+                     "process meshes differ in tp, dp, micro_batch and stages alone, under 1f1b "
+                     "without FSDP, each as Megatron runs it");
   if (!as_one(layout)) return "no framework of plan's list runs stages that differ in more than their layers";
   if (frameworks_that_run(problem, layout).empty()) return "the framework does not run it";
   return std::nullopt;
@@ -210,7 +216,10 @@ Result<Plan> search_pooled(const Problem& problem) {
     if (std::optional<Error> error = beyond_physics(problem, *one)) return fail(*std::move(error));
   for (const Framework framework : frameworks_that_run(problem, chosen.layout))
     plan.runs_on.push_back({framework, plan.best.step_time});
-  if (found.runs && !as_one(found.paper->layout)) plan.paper_lacks = "pools with strategies of their own";
+  const auto runs_on_one = [&](const PooledLayout& layout) {
+    return problem.mesh_per_pool ? suits_meshes(layouts_of(layout)) : as_one(layout).has_value();
+  };
+  if (found.runs && !runs_on_one(found.paper->layout)) plan.paper_lacks = "pools with strategies of their own";
   plan.notes = pooled_notes(models, plan.best, !plan.runs_on.empty());
   for (const Rejected& row : found.stats.rejected)
     plan.notes.push_back({"search_bounded", fmt::format("{} of {} combinations of strategies were not looked into, the "

@@ -67,8 +67,11 @@ struct Combination {
   std::vector<const Choice*> runs{};
 };
 
-bool same_strategy(const Layout& a, Layout b) {
+/// Could a framework run both beside each other, but for what is decided later?
+bool same_strategy(const Problem& problem, const Layout& a, Layout b) {
   b.pp = a.pp;
+  if (problem.mesh_per_pool) b.tp = a.tp, b.dp = a.dp, b.micro_batch = a.micro_batch, b.etp = a.etp;
+  if (problem.mesh_per_pool) b.sequence_parallel = a.sequence_parallel;
   return a == b;
 }
 
@@ -100,7 +103,7 @@ class Search {
     for (const Combination& one : all_) {
       ++found_.stats.considered, ++found_.stats.legal;
       const bool alike = std::all_of(one.runs.begin(), one.runs.end(), [&](const Choice* run) {
-        return same_strategy(run->layout, one.runs.front()->layout);
+        return same_strategy(whole_, run->layout, one.runs.front()->layout);
       });
       if (bounds_ && placed >= kMostPlaced) {
         --found_.stats.legal, ++left;

@@ -89,6 +89,8 @@ Cluster joined(std::span<const Pool> pools, const std::optional<Tier>& link) {
     all.calibration.fixed_step_ms = std::max(all.calibration.fixed_step_ms, one.calibration.fixed_step_ms);
     all.calibration.scale_out = std::min(all.calibration.scale_out, one.calibration.scale_out);
     all.measured = all.measured && one.measured;
+    for (const std::string& part : one.unmeasured_parts) std::erase(all.measured_parts, part);
+    if (one.measured_parts.empty()) all.measured_parts.clear();
   }
   Tier between = link ? *link : slowest_link(pools);
   between.size = kAnyNumber;
@@ -101,7 +103,7 @@ Problem pool_alone(const Problem& problem, int pool) {
   const Pool& own = problem.pools[static_cast<std::size_t>(pool)];
   Problem alone = problem;
   alone.cluster = own.cluster, alone.gpus = own.gpus;
-  alone.pools.clear(), alone.pool_fixed.clear();
+  alone.pools.clear(), alone.pool_links.clear(), alone.pool_fixed.clear();
   return alone;
 }
 
@@ -117,7 +119,50 @@ std::optional<Layout> as_one(const PooledLayout& layout) {
   return one;
 }
 
+std::vector<Layout> layouts_of(const PooledLayout& layout) {
+  std::vector<Layout> all;
+  for (const PooledRun& run : layout.runs) all.push_back(run.layout);
+  return all;
+}
+
+PooledLayout pooled_layout(const Estimate& estimate) {
+  PooledLayout layout;
+  for (const PoolRun& run : estimate.runs) layout.runs.push_back({run.pool, run.layout});
+  return layout;
+}
+
+bool suits_meshes(const std::vector<Layout>& runs) {
+  const Layout& front = runs.front();
+  // A mesh of tp 1 splits no sequence, whatever the others do.
+  const auto split = std::find_if(runs.begin(), runs.end(), [](const Layout& run) { return run.tp > 1; });
+  return std::all_of(runs.begin(), runs.end(), [&](const Layout& run) {
+    return run.cp == front.cp && run.cp_kind == front.cp_kind && run.cp_ulysses == front.cp_ulysses &&
+           run.ep == front.ep && run.zero == front.zero && run.zero <= 1 && run.shard == 0 &&
+           (run.tp == 1 || run.sequence_parallel == split->sequence_parallel) && run.recompute == front.recompute &&
+           run.schedule == Schedule::OneFOneB && run.vp == 1 && run.stages.empty();
+  });
+}
+
+namespace {
+
+/// What FlagScale runs, in which each pool obeys Megatron's rules by itself.
+bool runs_as_meshes(const Problem& problem, const PooledLayout& layout) {
+  if (!suits_meshes(layouts_of(layout)) || problem.cluster.gpu.library == CollectiveLibrary::Unknown) return false;
+  return std::all_of(layout.runs.begin(), layout.runs.end(), [&](const PooledRun& run) {
+    Problem alone = pool_alone(problem, run.pool);
+    alone.framework = Framework::Megatron;
+    alone.fixed.pp = run.layout.pp, alone.fixed.dp = run.layout.dp, alone.fixed.chunk_layers.reset();
+    Layout unsplit = run.layout;
+    unsplit.chunk_layers.clear();
+    return broken_rule(alone, unsplit) < 0;
+  });
+}
+
+}  // namespace
+
 std::vector<Framework> frameworks_that_run(const Problem& problem, const PooledLayout& layout) {
+  if (problem.mesh_per_pool)
+    return runs_as_meshes(problem, layout) ? std::vector{Framework::Megatron} : std::vector<Framework>{};
   const std::optional<Layout> one = as_one(layout);
   if (!one || problem.cluster.gpu.library == CollectiveLibrary::Unknown) return {};
   std::vector<Framework> all;
@@ -177,7 +222,21 @@ std::vector<Cell> PoolModels::cells(const PooledLayout& layout) {
   return cells;
 }
 
-Hops PoolModels::hops(const PooledLayout& layout) const {
+const Problem& PoolModels::joined_by(int one, int other) {
+  for (std::size_t i = 0; i < whole_.pool_links.size(); ++i) {
+    const PoolLink& link = whole_.pool_links[i];
+    if (link.one != std::min(one, other) || link.other != std::max(one, other)) continue;
+    linked_.resize(whole_.pool_links.size());
+    if (!linked_[i]) {
+      linked_[i] = std::make_unique<Problem>(whole_);
+      linked_[i]->cluster = joined(whole_.pools, link.tier);
+    }
+    return *linked_[i];
+  }
+  return whole_;
+}
+
+Hops PoolModels::hops(const PooledLayout& layout) {
   std::vector<Seconds> each;
   const auto time = [&](const Cluster& cluster, double bytes, std::size_t tier) {
     return hop_time(cluster, bytes, tier) / cluster.calibration.scale_out;
@@ -197,7 +256,16 @@ Hops PoolModels::hops(const PooledLayout& layout) const {
       const double behind = run + 1 < runs ? hand_over_bytes(whole_, layout.runs[run + 1].layout) : own;
       for (int i = 1; i < layout.runs[run].layout.pp; ++i) each.push_back(time(cluster, own, tiers[stage++]));
       const double wider = std::max(own, behind);
-      each.push_back(run + 1 < next ? time(cluster, wider, tiers[stage++]) : time(whole_.cluster, wider, 1));
+      if (run + 1 < next) {
+        each.push_back(time(cluster, wider, tiers[stage++]));
+      } else {
+        const int other = run + 1 < runs ? layout.runs[run + 1].pool : pool;
+        const Cluster& theirs = problem(other).cluster;
+        // Pools of one kind stand in one cluster, and its outermost network joins them.
+        const bool same = other != pool && theirs.name == cluster.name && theirs.gpu.name == cluster.gpu.name;
+        each.push_back(same ? time(cluster, wider, cluster.tiers.size() - 1)
+                            : time(joined_by(pool, other).cluster, wider, 1));
+      }
     }
   }
   // Behind the last stage nothing follows: no schedule of one chunk a stage goes round.
@@ -206,7 +274,10 @@ Hops PoolModels::hops(const PooledLayout& layout) const {
 }
 
 PooledEvaluator::PooledEvaluator(PoolModels& models, const PooledLayout& layout)
-    : models_(models), cells_(models.cells(layout)), hops_(models.hops(layout)) {
+    : models_(models),
+      whole_(models.joined_by(layout.runs.front().pool, layout.runs.back().pool)),
+      cells_(models.cells(layout)),
+      hops_(models.hops(layout)) {
   pipeline_ = pipeline_of(models.whole(), cells_.front().layout);
   for (std::size_t run = 0; run < cells_.size(); ++run)
     run_of_.insert(run_of_.end(), static_cast<std::size_t>(cells_[run].stages), static_cast<int>(run));
@@ -281,7 +352,7 @@ std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std:
     peak = std::max(peak, bytes), first = last;
   }
   for (Cell& cell : cells_) cell.layout.chunk_layers = layers;
-  Evaluator evaluator(models_.whole(), cells_, hops_);
+  Evaluator evaluator(whole_, cells_, hops_);
   const Cell& front = cells_.front();
   evaluator.place(front.layout);
   std::vector<DataParallel> prices;
@@ -292,7 +363,7 @@ std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std:
 
 Estimate PooledEvaluator::estimate(const PooledLayout& layout) {
   for (Cell& cell : cells_) cell.layout.chunk_layers = layout.layers();
-  Estimate result = estimate_cells(models_.whole(), cells_, hops_);
+  Estimate result = estimate_cells(whole_, cells_, hops_);
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     PoolRun& run = result.runs[i];
     run.pool = layout.runs[i].pool, run.gpus = layout.runs[i].layout.world();

@@ -53,6 +53,14 @@ struct PooledLayout {
 /// The layout of all runs as one, where they differ in their layers alone: what a framework runs that knows nothing of
 /// pools. Nothing if they differ in more.
 [[nodiscard]] std::optional<Layout> as_one(const PooledLayout& layout);
+/// The layouts of the runs, front to back.
+[[nodiscard]] std::vector<Layout> layouts_of(const PooledLayout& layout);
+/// The layout that a report shows.
+[[nodiscard]] PooledLayout pooled_layout(const Estimate& estimate);
+
+/// Can each run be a process mesh of FlagScale's? Meshes differ in tp, dp, micro-batch and stages; context and expert
+/// parallelism, recomputation and sharding are one for all, under 1f1b without FSDP (FlagScale, train/arguments.py).
+[[nodiscard]] bool suits_meshes(const std::vector<Layout>& runs);
 
 /// Frameworks of the list that run it: those that run the runs as one layout, on GPUs that one library connects.
 [[nodiscard]] std::vector<Framework> frameworks_that_run(const Problem& problem, const PooledLayout& layout);
@@ -69,8 +77,10 @@ class PoolModels {
   /// The runs as the evaluator takes them, with the layers of the whole pipeline in each.
   std::vector<Cell> cells(const PooledLayout& layout);
   /// Hand-overs between neighbouring stages.
-  Hops hops(const PooledLayout& layout) const;
+  Hops hops(const PooledLayout& layout);
   const Problem& whole() const { return whole_; }
+  /// The same with the network between two pools as its own.
+  const Problem& joined_by(int one, int other);
 
  private:
   const Problem& whole_;
@@ -78,6 +88,7 @@ class PoolModels {
   std::map<std::pair<int, Split>, std::unique_ptr<CostModel>> costs_{};
   using MemoryKey = std::tuple<int, Split, int, RecomputeKind, int, int, int>;
   std::map<MemoryKey, std::unique_ptr<MemoryModel>> memory_{};
+  std::vector<std::unique_ptr<Problem>> linked_{};  ///< by Problem::pool_links
 };
 
 /// Time and memory of layouts that differ in their layers alone.
@@ -105,6 +116,7 @@ class PooledEvaluator {
   void prepare_work();
 
   PoolModels& models_;
+  const Problem& whole_;  ///< joined by the link between both ends of the pipeline
   std::vector<Cell> cells_;
   Hops hops_;
   Pipeline pipeline_{};

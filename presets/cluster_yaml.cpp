@@ -7,6 +7,7 @@
 
 #include "formulas/calibration_fields.hpp"
 #include "formulas/torus.hpp"
+#include "presets/cluster_yaml.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/gpu_yaml.hpp"
@@ -221,13 +222,7 @@ void write_learnt(Lines& out, const LearntSteps& learnt) {
 
 }  // namespace
 
-Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
-  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  Cluster cluster;
-  read_header(root, "cluster/1", cluster.name);
+void read_cluster_keys(yaml::Map& root, const GpuLookup& lookup, Cluster& cluster) {
   const yaml::Node* gpu = root.get("gpu", kOptional);
   const bool whole = gpu != nullptr && gpu->kind == yaml::Kind::Map;  // its rates are shares of links that come first
   if (!whole) read_gpu_of(root, lookup, cluster.gpu);
@@ -252,6 +247,21 @@ Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup
     cluster.probed = {.memory = cluster.gpu.memory.value > 0,
                       .bandwidth = cluster.gpu.memory_bandwidth.value > 0,
                       .host_link = cluster.gpu.host_link.value > 0};
+}
+
+Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
+  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected(document.error());
+  yaml::Reader reader(*document);
+  yaml::Map root = reader.root();
+  Cluster cluster;
+  read_header(root, "cluster/1", cluster.name);
+  if (const yaml::Node* pools = root.get("pools", kOptional)) {
+    reader.error(*pools, "several_pools", "`pools` are several kinds of GPU, and one is asked for here",
+                 {"`plan`, `plan estimate` and `plan check` take them"});
+    return fail(reader.take());
+  }
+  read_cluster_keys(root, lookup, cluster);
   root.finish();
   if (reader.failed()) return fail(reader.take());
   return cluster;

@@ -235,6 +235,15 @@ Result<Found<Cluster>> load_profile(const PresetEntry& entry, const StoreOptions
   return found(cluster_of_profile(*profile, gpu), entry);
 }
 
+/// Data sheets of GPUs, by name or file.
+GpuLookup data_sheets(const StoreOptions& options) {
+  return [&options](std::string_view name) -> Result<Gpu> {
+    const Result<PresetEntry> gpu = find_text(PresetKind::Gpu, name, options);
+    if (!gpu) return tl::unexpected(gpu.error());
+    return parse_gpu(*gpu);
+  };
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -268,12 +277,21 @@ Result<Model> parse_model(const PresetEntry& entry) {
 Result<Gpu> parse_gpu(const PresetEntry& entry) { return read_gpu(entry.text, file_of(entry)); }
 
 Result<Cluster> parse_cluster(const PresetEntry& entry, const StoreOptions& options) {
-  const GpuLookup data_sheet = [&](std::string_view name) -> Result<Gpu> {
-    const Result<PresetEntry> gpu = find_text(PresetKind::Gpu, name, options);
-    if (!gpu) return tl::unexpected(gpu.error());
-    return parse_gpu(*gpu);
+  return read_cluster(entry.text, file_of(entry), data_sheets(options));
+}
+
+Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& options) {
+  const auto value_of = [](Found<Cluster> found) { return std::move(found.value); };
+  PoolLookup lookup;
+  lookup.sheet = data_sheets(options);
+  lookup.usual = [&](std::string_view gpu) { return load_cluster_of_gpu(gpu, options).map(value_of); };
+  lookup.cluster = [&](std::string_view word) {  // a file stands beside the one that names it
+    const bool beside = looks_like_path(word) && fs::path(word).is_relative() && entry.origin != "embedded";
+    return load_cluster(beside ? (fs::path(entry.origin).parent_path() / word).string() : std::string(word), options)
+        .map(value_of);
   };
-  return read_cluster(entry.text, file_of(entry), data_sheet);
+  lookup.rates = add_shipped_efficiency;
+  return read_pooled_cluster(entry.text, file_of(entry), lookup);
 }
 
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
@@ -299,6 +317,14 @@ Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& o
   if (!cluster) return tl::unexpected(cluster.error());
   if (Errors errors = add_shipped_efficiency(cluster->gpu); !errors.empty()) return fail(std::move(errors));
   return found(std::move(cluster), *entry);
+}
+
+Result<std::optional<Found<PooledCluster>>> load_pools(std::string_view word, const StoreOptions& options) {
+  const Result<PresetEntry> entry = find_text(PresetKind::Cluster, word, options);
+  if (!entry || is_hardware_profile(entry->text) || !describes_pools(entry->text)) return std::nullopt;
+  Result<Found<PooledCluster>> pools = found(parse_pools(*entry, options), *entry);
+  if (!pools) return tl::unexpected(pools.error());
+  return std::optional(*std::move(pools));
 }
 
 Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options) {

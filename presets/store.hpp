@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formulas/cluster.hpp"
 #include "formulas/model.hpp"
+#include "formulas/pool.hpp"
 #include "formulas/result.hpp"
 
 namespace plan {
@@ -37,6 +39,9 @@ struct Found {
 /// A name or alias, or a YAML file.
 [[nodiscard]] Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options);
 [[nodiscard]] Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options);
+/// The kinds of GPU of a cluster's file that has several; nothing if it has one, or is none.
+[[nodiscard]] Result<std::optional<Found<PooledCluster>>> load_pools(std::string_view word,
+                                                                     const StoreOptions& options);
 /// The cluster that a GPU usually comes in (default_cluster).
 [[nodiscard]] Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options);
 
@@ -55,6 +60,7 @@ struct PresetEntry {
 [[nodiscard]] Result<Model> parse_model(const PresetEntry& entry);
 [[nodiscard]] Result<Gpu> parse_gpu(const PresetEntry& entry);
 [[nodiscard]] Result<Cluster> parse_cluster(const PresetEntry& entry, const StoreOptions& options);
+[[nodiscard]] Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& options);
 
 /// SHA-256 over everything embedded: the version of the presets.
 [[nodiscard]] std::string presets_digest();

@@ -10,6 +10,7 @@
 #include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/pool.hpp"
 #include "formulas/training.hpp"
 
 namespace plan {
@@ -39,12 +40,6 @@ struct Fixed {
   std::optional<std::vector<int>> chunk_layers;
   std::optional<std::vector<StageStrategy>> stages;
   bool operator==(const Fixed&) const = default;
-};
-
-/// GPUs of one kind, in a job that has several.
-struct Pool {
-  Cluster cluster{};
-  int gpus = 0;
 };
 
 /// Where a resolved input came from.
@@ -92,6 +87,10 @@ struct Problem {
   /// Kinds of GPU in the order in which they were named; none: all are of `cluster`. With several, `gpus` counts them
   /// all and `cluster` represents them together (planner/pools.hpp, joined()).
   std::vector<Pool> pools{};
+  /// Networks between two of them that differ from `cluster`'s, by their places in `pools`.
+  std::vector<PoolLink> pool_links{};
+  /// The framework gives each pool a process mesh with tp and dp of its own, as FlagScale does.
+  bool mesh_per_pool = false;
   /// Axes that were fixed for each pool alone, in the same order; none: `fixed` holds for all of them.
   std::vector<Fixed> pool_fixed{};
 };

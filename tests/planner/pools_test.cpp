@@ -44,6 +44,7 @@ Problem random_job(std::mt19937& random) {
   problem.training.seq = 2048;
   problem.training.global_batch = pick(random, {8, 16, 24});
   problem.framework = pick(random, {0, 1}) ? Framework::Any : Framework::None;
+  problem.mesh_per_pool = random() % 3 == 0;
   problem.threads = 1;
   if (random() % 4 != 0) problem.fixed.zero = pick(random, {0, 1, 2, 3});
   return problem;
