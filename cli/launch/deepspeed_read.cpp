@@ -206,8 +206,8 @@ void read_optimizer(JobBuilder& builder) {
     builder.training.optimizer = word == "muon" ? Optimizer::Muon : Optimizer::Sgd;
     return builder.origin("optimizer", word, kType);
   }
-  builder.note("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
-                                                builder.settings.where(kType), *type));
+  builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
+                                                      builder.settings.where(kType), *type));
 }
 
 struct Degrees {

@@ -83,9 +83,14 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
   if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "verb");
   if (const std::string kind = word_of(keys, "task_type"); !kind.empty() && kind != "causal_lm")
     unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
-  for (const char* key : {"tuner_type", "train_type"})
-    if (word_of(keys, key).starts_with("lora"))
-      adapters(keys, key, "lora_rank", 8, word_of(keys, "quant_bits") == "4", args);
+  if (const std::string verb = word_of(keys, "verb"); !verb.empty() && verb != "pt" && verb != "sft" && verb != "rlhf")
+    unused(keys, "verb", args, fmt::format("what `megatron {}` trains is not known", verb));
+  for (const char* key : {"tuner_type", "train_type"}) {
+    const std::string word = word_of(keys, key);
+    if (word.starts_with("lora")) adapters(keys, key, "lora_rank", 8, word_of(keys, "quant_bits") == "4", args);
+    if (!word.empty() && word != "full" && word != "lora" && word != "lora_llm")
+      unused(keys, key, args, fmt::format("`{}` is counted as {}", word, word.starts_with("lora") ? "lora" : "full"));
+  }
   for (const char* key : {"rlhf_type", "ref_model"})
     if (const std::string word = word_of(keys, key); !word.empty())
       unused(keys, key, args, "models beside the trained one are not counted");

@@ -6,6 +6,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
@@ -71,17 +72,8 @@ bool names_a_flag(std::string_view key) {
   return find_megatron_flag(name) != nullptr;
 }
 
-/// `min_seq_length` is no slip of `max_seq_length`, nor `first_` of `last_`.
-bool swapped(std::string_view known, std::string_view key) {
-  for (const auto& [a, b] : {std::pair{"min", "max"}, std::pair{"max", "min"}}) {
-    const std::size_t at = key.find(a);
-    if (at != std::string_view::npos && known.size() == key.size() && known.substr(at).starts_with(b)) return true;
-  }
-  return false;
-}
-
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
-void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& errors, std::vector<Note>& notes) {
+void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& errors, LaunchJob& job) {
   std::vector<std::string_view> known;
   std::vector<std::string> sections;
   for (const DialectKey& row : dialect.keys)
@@ -90,25 +82,38 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
       sections.emplace_back(
           row.key.substr(0, row.key.rfind('.') == std::string_view::npos ? 0 : row.key.rfind('.') + 1));
     }
-  std::string unread;
+  for (const std::string_view key : {dialect.model, dialect.nodes, dialect.gpus, dialect.precision})
+    if (!key.empty()) known.push_back(key);
+  for (const std::string_view key : dialect.derived)
+    if (key != "verb") known.push_back(key);
+  const auto stands_with = [](const std::vector<std::string_view>& names, const std::string& section) {
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return name.substr(0, name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1) == section;
+    });
+  };
+  std::string unread, weighty, where;
   for (const auto& [key, value] : keys) {
-    if (std::find(known.begin(), known.end(), key) != known.end() || key == dialect.model || key == dialect.nodes ||
-        key == dialect.gpus || key == dialect.precision ||
-        std::find(dialect.derived.begin(), dialect.derived.end(), key) != dialect.derived.end())
-      continue;
+    if (key == "verb" || std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
-    if (std::find(sections.begin(), sections.end(), section) == sections.end()) continue;
+    const bool inside = std::find(sections.begin(), sections.end(), section) != sections.end();
     const std::string near = nearest_name(key, known);
-    if (!near.empty() && edit_distance(near, key) <= 2 && !names_a_flag(key) && !swapped(near, key)) {
+    const bool slip = is_slip(key, known) && !names_a_flag(key);
+    const bool off = value.values.size() == 1 && switched_off(value.values.front());
+    if (slip && inside) {
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
                         {fmt::format("the nearest is `{}`", near)}});
-    } else {
+    } else if (slip || (stands_with(known, section) && sounds_weighty(key) && !off)) {
+      if (where.empty()) where = value.where;
+      weighty += (weighty.empty() ? "" : ", ") + key;
+    } else if (inside) {
       unread += (unread.empty() ? "" : ", ") + key;
     }
   }
-  if (!unread.empty()) notes.push_back({"keys_not_read", fmt::format("keys that change nothing here: {}", unread)});
+  if (!unread.empty()) job.notes.push_back({"keys_not_read", fmt::format("keys that change nothing here: {}", unread)});
+  if (!weighty.empty())
+    unused(job, "not_used", fmt::format("{}: what these keys change is not known: {}", where, weighty));
 }
 
 void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& facts, std::string& model_name) {
@@ -120,6 +125,13 @@ void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& fa
     facts.model = std::move(named->model);
     facts.model_where = found->second.where;
   }
+}
+
+Error missing_arguments(const std::string& path, const std::string& name, int line) {
+  return {"missing_file",
+          fmt::format("{}:{}: there is no file `{}` beside it, and the job stands there", path, line, name),
+          {},
+          {"give it with a `--from` of its own"}};
 }
 
 /// The keys of the command that trains. A script may show it twice (`srun bash -c`), but two that differ are two jobs.
@@ -261,6 +273,14 @@ Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view p
     });
     if (start != command.words.end() && start + 1 != command.words.end())
       keys["verb"] = {{(start + 1)->text}, fmt::format("{}:{}", source.path, start->line)};
+    if (start != command.words.end() && command.words.end() - start > 2)
+      if (const std::string& name = (start + 2)->text; name.ends_with(".yaml") || name.ends_with(".yml")) {
+        const std::optional<LaunchSource> file = beside(source, name);
+        if (!file) return fail(missing_arguments(source.path, name, (start + 2)->line));
+        const Result<DialectKeys> own = keys_of_yaml(*file);
+        if (!own) return fail(own.error());
+        for (const auto& [key, value] : *own) keys[key] = value;
+      }
     for (auto word = start; word != command.words.end(); ++word) {
       if (!word->text.starts_with("--")) continue;
       MegatronValue value{{}, fmt::format("{}:{}", source.path, word->line)};
@@ -296,7 +316,6 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   args.format = std::string(dialect.format);
   args.states_environment = false;
   Errors errors;
-  std::vector<Note> notes;
   for (const DialectKey& row : dialect.keys) {
     const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
     if (found == keys.end() || args.has(row.flag)) continue;
@@ -336,7 +355,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
   args.given["moe-grouped-gemm"] = {{}, ""};
   if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
-  judge_unread(dialect, keys, errors, notes);
+  LaunchJob told;
+  judge_unread(dialect, keys, errors, told);
   Result<LaunchJob> job = megatron_job(args, facts);
   if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
   if (!errors.empty()) return fail(std::move(errors));
@@ -347,7 +367,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   });
   for (const Input& input : job->inputs)
     if (input.origin == Origin::Default) job->homes[input.key] = first->second.where;
-  job->notes.insert(job->notes.end(), notes.begin(), notes.end());
+  job->notes.insert(job->notes.end(), told.notes.begin(), told.notes.end());
+  job->unused.insert(job->unused.end(), told.unused.begin(), told.unused.end());
   return job;
 }
 

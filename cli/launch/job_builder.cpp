@@ -1,6 +1,7 @@
 // Shared by the readers and writers of torchtitan, DeepSpeed, accelerate and MaxText files.
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/launch/weighty_names.hpp"
 
 #include <fmt/core.h>
 
@@ -143,8 +144,14 @@ void JobBuilder::unknown_key(const Setting& setting, std::string_view word, std:
                              std::string_view verdict) {
   if (std::find(known.begin(), known.end(), word) != known.end() || ++unknown_ > kMostTold) return;
   const std::string near = nearest_name(word, known);
-  note("unknown_key", fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
-                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", near)));
+  std::string text = fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
+                                 near.empty() ? "" : fmt::format("; the nearest name is `{}`", near));
+  const bool slip = is_slip(word, known);
+  const bool off = setting.items.empty() && switched_off(setting.value);
+  if (verdict.ends_with("stops there") || slip || (sounds_weighty(word) && !off && !verdict.ends_with("silence")))
+    unmodelled("unknown_key", std::move(text));
+  else
+    note("unknown_key", std::move(text));
 }
 
 Result<LaunchJob> JobBuilder::finish() {

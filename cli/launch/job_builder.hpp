@@ -41,6 +41,8 @@ class JobBuilder {
   void guess(const char* name, std::string_view value, std::string why);
   /// What the file states, would change the answer and has no meaning here.
   void unused(std::string_view key, std::string text);
+  /// What the file states and is counted as something else, by its own code: told in the first lines, too.
+  void unmodelled(std::string code, std::string text) { plan::unused(job, std::move(code), std::move(text)); }
   void note(std::string code, std::string text) { job.notes.push_back({std::move(code), std::move(text)}); }
   /// A preset by name, and the word that the file had for it.
   void model(std::string_view preset, std::string_view word, std::string_view key);
@@ -48,7 +50,8 @@ class JobBuilder {
   void offload_switch(std::string_view key);
   /// GPUs as the launchers around the file state them.
   void launcher(const LaunchFacts& facts);
-  /// Keys that nobody asked for and that are not among `known`: one note each, with the nearest known name.
+  /// Keys that nobody asked for and that are not among `known`, one by one, with the nearest known name: as not used
+  /// where the tool stops there, the name is a slip of a known one or sounds as if it weighed; else as a note.
   void unknown(std::span<const std::string_view> known, std::string_view verdict);
   /// The same of one key, or of the `word` in it that is in question.
   void unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,

@@ -148,9 +148,12 @@ void read_precision(JobBuilder& builder) {
   constexpr std::string_view kKey = "precision";
   const std::string word = builder.settings.text(kKey).value_or("");
   if (word == "bf16-true" || word == "16-true" || word.empty()) pure_bf16(builder.training);
-  if (word.starts_with("bf16")) return builder.precision(Precision::Bf16, kKey);
-  if (word.starts_with("16-")) return builder.precision(Precision::Fp16, kKey);
-  if (word.starts_with("32")) return builder.precision(Precision::Fp32, kKey);
+  constexpr std::pair<std::string_view, Precision> kWords[] = {
+      {"bf16-true", Precision::Bf16}, {"bf16-mixed", Precision::Bf16}, {"bf16", Precision::Bf16},
+      {"16-true", Precision::Fp16},   {"16-mixed", Precision::Fp16},   {"32-true", Precision::Fp32},
+      {"32", Precision::Fp32}};
+  for (const auto& [known, precision] : kWords)
+    if (word == known) return builder.precision(precision, kKey);
   if (!word.empty())
     return builder.settings.refuse(*builder.settings.get(kKey), "bf16-true, bf16-mixed, 16-mixed or 32-true");
   builder.training.precision = Precision::Bf16;

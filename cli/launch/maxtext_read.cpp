@@ -9,6 +9,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -219,13 +220,14 @@ void read_recompute(JobBuilder& builder) {
   if (word == "minimal_with_context")
     return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}, "layernorm");
   if (word.ends_with("_offloaded"))
-    builder.note("offload_not_modelled",
-                 fmt::format("{}: `{}` leaves on the GPU what `full` does and fetches the rest from the host; it is "
-                             "counted as full recomputation",
-                             builder.settings.where(kKey), word));
+    builder.unmodelled(
+        "offload_not_modelled",
+        fmt::format("{}: `{}` leaves on the GPU what `full` does and fetches the rest from the host; it is "
+                    "counted as full recomputation",
+                    builder.settings.where(kKey), word));
   else if (word != "full")
-    builder.note("recompute_unknown", fmt::format("{}: the policy `{}` is counted as full recomputation",
-                                                  builder.settings.where(kKey), word));
+    builder.unmodelled("recompute_unknown", fmt::format("{}: the policy `{}` is counted as full recomputation",
+                                                        builder.settings.where(kKey), word));
   fix({.kind = RecomputeKind::Full}, "full");
 }
 
@@ -238,11 +240,11 @@ void read_precision(JobBuilder& builder) {
     if (row.name == quantization) precision = row.precision, known = true;
   if (!known && quantization.find("fp8") != std::string::npos) {
     precision = Precision::Fp8Tensorwise;
-    builder.note("precision_counted",
-                 fmt::format("{}: `{}` is counted as fp8", settings.where("quantization"), quantization));
+    builder.unmodelled("precision_counted",
+                       fmt::format("{}: `{}` is counted as fp8", settings.where("quantization"), quantization));
   } else if (!known) {
-    builder.note("precision_unknown", fmt::format("{}: the quantization `{}` is not modelled",
-                                                  settings.where("quantization"), quantization));
+    builder.unmodelled("precision_unknown", fmt::format("{}: the quantization `{}` is not modelled",
+                                                        settings.where("quantization"), quantization));
   }
   builder.precision(precision, quantization.empty() ? "dtype" : "quantization");
   const std::string optimizer = settings.text("opt_type").value_or("adamw");
@@ -259,7 +261,7 @@ void read_precision(JobBuilder& builder) {
                    states ? "optimizer_memory_host_offload" : "parameter_memory_host_offload");
 }
 
-/// base.yml has some 1,400 names, so only near misses of those read here are reported.
+/// base.yml has some 1,400 names: near misses of those read here are reported, and names that sound as if they weighed.
 void read_unknown(JobBuilder& builder) {
   std::vector<std::string> known{"remat_policy",
                                  "per_device_batch_size",
@@ -275,14 +277,21 @@ void read_unknown(JobBuilder& builder) {
                                  "parameter_memory_host_offload",
                                  "model_name"};
   for (const std::string_view axis : kAxes) known.push_back(key_of("ici", axis)), known.push_back(key_of("dcn", axis));
+  std::string weighty, where;
   for (const Setting& setting : builder.settings.all()) {
     if (builder.settings.asked(setting) || std::find(known.begin(), known.end(), setting.key) != known.end()) continue;
     const std::string near = nearest_name(setting.key, known);
     if (!near.empty() && edit_distance(setting.key, near) <= 2)
-      builder.note("unknown_key",
-                   fmt::format("{}: `{}` is unknown to MaxText, which stops there; the nearest name is `{}`",
-                               setting.where(), yaml::printable(setting.key), near));
+      builder.unmodelled("unknown_key",
+                         fmt::format("{}: `{}` is unknown to MaxText, which stops there; the nearest name is `{}`",
+                                     setting.where(), yaml::printable(setting.key), near));
+    else if (sounds_weighty(setting.key) && !switched_off(setting.value)) {
+      if (where.empty()) where = setting.where();
+      weighty += fmt::format("{}`{}`", weighty.empty() ? "" : ", ", yaml::printable(setting.key));
+    }
   }
+  if (!weighty.empty())
+    builder.unmodelled("not_used", fmt::format("{}: what these keys change is not known: {}", where, weighty));
 }
 
 bool is_training(const ShellCommand& command) {

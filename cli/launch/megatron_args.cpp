@@ -106,12 +106,21 @@ void take_values(std::span<const ShellWord> words, std::size_t& at, int wanted, 
     value.values.push_back(words[at++].text);
 }
 
-void stray_word(const ShellWord& word, const std::string& where, std::vector<Note>& notes) {
-  if (word.text.starts_with('$'))
-    notes.push_back({"unknown_arguments", fmt::format("{}: what `{}` holds is not in the file", where, word.text)});
-  else if (!word.text.empty() && word.text != "-")
-    notes.push_back({"unexpected_word", fmt::format("{}: `{}` belongs to no flag", where, word.text)});
-}
+/// Words that follow no flag, which argparse dies on: all in one line.
+struct Stray {
+  std::string words{}, where{};
+
+  void judge(const ShellWord& word, const std::string& at, MegatronArgs& args, std::vector<Note>& notes) {
+    if (word.text.starts_with('$')) {
+      const std::string text = fmt::format("{}: what `{}` holds is not in the file", at, word.text);
+      notes.push_back({"unknown_arguments", text});
+      if (word.text != "$@") args.unused.push_back({"unknown_arguments", text});
+    } else if (!word.text.empty() && word.text != "-") {
+      if (words.empty()) where = at;
+      words += fmt::format("{}`{}`", words.empty() ? "" : ", ", word.text);
+    }
+  }
+};
 
 bool has_fork_flags(std::span<const ShellWord> words) {
   return std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
@@ -126,14 +135,13 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
   MegatronArgs args;
   args.fork = fork || has_fork_flags(words);
   Unknown unknown{.fork = args.fork, .count = 0, .harmless = {}, .open = {}, .where = {}};
+  Stray stray;
+  std::size_t words_told = 0;
   for (std::size_t i = 0; i < words.size();) {
     const ShellWord& word = words[i++];
     const std::string where = fmt::format("{}:{}", file, word.line);
     if (!is_flag(word.text)) {
-      stray_word(word, where, notes);
-      if (word.text.starts_with("$") && word.text != "$@")
-        args.unused.push_back(
-            {"unknown_arguments", fmt::format("{}: what `{}` holds is not in the file", where, word.text)});
+      if (++words_told <= kMostTold) stray.judge(word, where, args, notes);
       continue;
     }
     const std::size_t equals = word.text.find('=');
@@ -176,6 +184,8 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
   if (!unknown.open.empty())
     args.unused.push_back({"unknown_flag", fmt::format("{}: what these flags of a fork change is not known: {}",
                                                        unknown.where, unknown.open)});
+  if (!stray.words.empty())
+    args.unused.push_back({"unexpected_word", fmt::format("{}: no flag takes {}", stray.where, stray.words)});
   if (unknown.count > kMostTold)
     notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
                                                  unknown.count - kMostTold)});

@@ -115,8 +115,8 @@ void training(Builder& builder) {
   else if (optimizer.find("muon") != std::string::npos)
     training.optimizer = Optimizer::Muon;
   else if (!optimizer.empty() && optimizer != "adam")
-    job.notes.push_back({"optimizer_not_modelled",
-                         fmt::format("{}: optimizer `{}` is counted as adam", args.where("optimizer"), optimizer)});
+    job.unused.push_back({"optimizer_not_modelled",
+                          fmt::format("{}: optimizer `{}` is counted as adam", args.where("optimizer"), optimizer)});
   training.grad_bytes = args.has("grad-reduce-in-bf16") || (training.precision == Precision::Fp16 &&
                                                             !args.has("accumulate-allreduce-grads-in-fp32"))
                             ? 2
@@ -241,8 +241,8 @@ void recompute(Builder& builder) {
             module && !(*module & (kRecomputeOps | kRecomputeMlpActivation)))
           out.modules = static_cast<std::uint16_t>(out.modules | *module);
         else
-          builder.job.notes.push_back({"recompute_not_modelled", fmt::format("{}: recomputing `{}` is not modelled",
-                                                                             modules->second.where, word)});
+          builder.job.unused.push_back({"recompute_not_modelled", fmt::format("{}: recomputing `{}` is not modelled",
+                                                                              modules->second.where, word)});
       }
   } else if (!granularity.empty()) {
     builder.wrong("recompute-granularity", fmt::format("takes full or selective, not `{}`", granularity));

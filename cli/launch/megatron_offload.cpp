@@ -20,8 +20,8 @@ std::uint16_t offloaded_modules(const MegatronArgs& args, LaunchJob& job) {
     if (const std::optional<OffloadModule> module = parse(kOffloadModuleNames, word))
       modules = static_cast<std::uint16_t>(modules | *module);
     else
-      job.notes.push_back({"offload_not_modelled",
-                           fmt::format("{}: what `{}` offloads is counted on the GPU", given->second.where, word)});
+      job.unused.push_back({"offload_not_modelled",
+                            fmt::format("{}: what `{}` offloads is counted on the GPU", given->second.where, word)});
   }
   return modules;
 }
@@ -41,8 +41,8 @@ Offload megatron_offload(const MegatronArgs& args, LaunchJob& job) {
   }
   if (const std::string share = args.text("activation-offload-fraction");
       !share.empty() && offload.modules != 0 && parse_number(share).value_or(1) < 1)
-    job.notes.push_back({"offload_not_modelled", fmt::format("{}: modules are counted as offloaded as a whole",
-                                                             args.where("activation-offload-fraction"))});
+    job.unused.push_back({"offload_not_modelled", fmt::format("{}: modules are counted as offloaded as a whole",
+                                                              args.where("activation-offload-fraction"))});
   if (offload.any()) state(job, "offload", offload_text(offload), args.where(stated));
   return offload;
 }

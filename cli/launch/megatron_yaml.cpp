@@ -49,7 +49,9 @@ std::vector<ShellWord> words_of(const DialectKeys& keys) {
     words.push_back({"--" + flag, line});
     const MegatronFlag* known = find_megatron_flag(flag);
     const int wanted = known != nullptr ? known->values : own != nullptr ? own->values : -1;
-    if (wanted == 0 || (word == "true" && known == nullptr)) continue;
+    if ((wanted == 0 && (word == "true" || word == "1" || value.values.empty())) ||
+        (word == "true" && known == nullptr))
+      continue;
     for (const std::string& item : value.values) words.push_back({item, line});
   }
   return words;

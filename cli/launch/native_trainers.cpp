@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/launch/weighty_names.hpp"
 #include "presets/config_json.hpp"
 #include "presets/yaml.hpp"
 
@@ -65,16 +66,22 @@ void pure_bf16(Training& training) {
 }
 
 void tell_the_rest(JobBuilder& builder, std::span<const std::string_view> irrelevant, std::string_view tool) {
+  const std::vector<std::string_view> asked = builder.settings.asked_keys();
   for (const Setting& setting : builder.settings.all()) {
     const bool empty = setting.value.empty() && setting.items.empty();
     if (empty || builder.settings.asked(setting)) continue;
-    if (std::any_of(irrelevant.begin(), irrelevant.end(), [&](std::string_view section) {
-          return setting.key == section ||
-                 ((section.ends_with('.') || section.ends_with('[')) && setting.key.starts_with(section));
-        }))
-      continue;
-    builder.unknown_key(setting, std::string_view(setting.key).substr(0, setting.key.find('[')), {},
-                        fmt::format("of {} has no meaning here", tool));
+    const std::string_view key = std::string_view(setting.key).substr(0, setting.key.find('['));
+    const auto passed = std::find_if(irrelevant.begin(), irrelevant.end(), [&](std::string_view section) {
+      return setting.key == section || ((section.ends_with('.') || section.ends_with('[') || section.ends_with('_')) &&
+                                        setting.key.starts_with(section));
+    });
+    if (passed != irrelevant.end()) {
+      // A section that says nothing may yet hold a slip of a key that does, or what sounds as if it weighed.
+      const bool inner = passed->starts_with("model.") || passed->starts_with("train_module.");
+      const bool weighs = inner && setting.key != *passed && sounds_weighty(key) && !switched_off(setting.value);
+      if (!weighs && (setting.key == *passed || !is_slip(key, asked))) continue;
+    }
+    builder.unknown_key(setting, key, asked, fmt::format("of {} has no meaning here", tool));
   }
 }
 

@@ -134,6 +134,10 @@ void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   const bool replicated = lowered(settings.text(kDistributed).value_or("fsdp")) == "ddp";
   const std::string word = settings.text(kStrategy).value_or("FULL_SHARD");
+  constexpr std::string_view kKnown[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                                         "_HYBRID_SHARD_ZERO2"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), word) == std::end(kKnown))
+    settings.refuse(*settings.get(kStrategy), "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD");
   const bool half = word.find("GRAD_OP") != std::string::npos || word.find("ZERO2") != std::string::npos;
   const bool none = replicated || word == "NO_SHARD" || builder.job.gpus == 1;
   builder.fix("zero", &Fixed::zero, none ? 0 : half ? 2 : 3, replicated ? kDistributed : kStrategy);

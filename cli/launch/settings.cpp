@@ -107,6 +107,17 @@ const Setting* Settings::get(std::string_view key) {
   return find(key);
 }
 
+bool Settings::states(std::string_view key) const {
+  looked_for_.emplace(key);
+  return find(key) != nullptr;
+}
+
+std::vector<std::string_view> Settings::asked_keys() const {
+  std::vector<std::string_view> out{asked_.begin(), asked_.end()};
+  out.insert(out.end(), looked_for_.begin(), looked_for_.end());
+  return out;
+}
+
 bool Settings::has_section(std::string_view prefix) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Setting& s) { return s.key.rfind(prefix, 0) == 0; });
 }

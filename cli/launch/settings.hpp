@@ -48,10 +48,13 @@ class Settings {
   [[nodiscard]] std::string where(std::string_view key) const;
   /// `file:line` where a key that no file states would be written: in front of its section, else of its file.
   [[nodiscard]] std::string home(std::string_view key) const;
-  [[nodiscard]] bool states(std::string_view key) const { return find(key) != nullptr; }
+  [[nodiscard]] bool states(std::string_view key) const;
   /// Does any key start so?
   [[nodiscard]] bool has_section(std::string_view prefix) const;
   [[nodiscard]] bool asked(const Setting& setting) const { return asked_.count(setting.key) > 0; }
+
+  /// The keys that were asked for, whether a file states them or not.
+  [[nodiscard]] std::vector<std::string_view> asked_keys() const;
 
   /// A value that its framework would refuse, too.
   void refuse(const Setting& setting, std::string_view wanted);
@@ -64,6 +67,7 @@ class Settings {
   std::map<std::string, Place, std::less<>> sections_{};
   std::vector<LaunchSource> sources_{};
   std::set<std::string, std::less<>> asked_{};
+  mutable std::set<std::string, std::less<>> looked_for_{};  ///< by states()
   Errors errors_{};
 };
 

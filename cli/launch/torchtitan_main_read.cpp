@@ -54,8 +54,8 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   if (micro % seq == 0 && micro / seq <= (1 << 24))
     builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(micro / seq), kMicro);
   else
-    builder.note("partial_sequences", fmt::format("{}: {} tokens are no whole number of sequences of {}",
-                                                  settings.where(kMicro), micro, seq));
+    builder.unmodelled("partial_sequences", fmt::format("{}: {} tokens are no whole number of sequences of {}",
+                                                        settings.where(kMicro), micro, seq));
   const int passes = d.pp > 1 ? builder.degree("parallelism.num_pp_microbatches", 1) : 1;
   const std::optional<std::int64_t> step = settings.integer(kStep);
   if (step && *step > 0)
@@ -75,7 +75,7 @@ void read_recompute(JobBuilder& builder) {
   if (word == "none") return fix({}, "none");
   if (word == "FullAC.Config") return fix({.kind = RecomputeKind::Full}, "full");
   if (word == "SelectiveAC.Config") return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeOps}, "op");
-  builder.note("recompute_unknown", fmt::format("{}: `{}` is not modelled", builder.settings.where(kKey), word));
+  builder.unmodelled("recompute_unknown", fmt::format("{}: `{}` is not modelled", builder.settings.where(kKey), word));
 }
 
 void read_precision(JobBuilder& builder) {

@@ -107,8 +107,9 @@ void read_recompute(JobBuilder& builder) {
   if (mode == "full") return fix({.kind = RecomputeKind::Full}, "full");
   if (mode == "memory_budget") {
     settings.number("activation_checkpoint.memory_budget");
-    return builder.note("recompute_unknown", fmt::format("{}: what a memory budget recomputes is up to the compiler",
-                                                         settings.where(kMode)));
+    return builder.unmodelled(
+        "recompute_unknown",
+        fmt::format("{}: what a memory budget recomputes is up to the compiler", settings.where(kMode)));
   }
   if (mode != "selective") return settings.refuse(*settings.get(kMode), "none, selective, full or memory_budget");
   if (option == "op") return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeOps}, "op");
@@ -149,8 +150,8 @@ void read_precision(JobBuilder& builder) {
     }
   builder.precision(precision, key);
   if (settings.text("training.dtype").value_or("float32") == "bfloat16")
-    builder.note("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
-                                               settings.where("training.dtype")));
+    builder.unmodelled("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
+                                                     settings.where("training.dtype")));
   builder.offload_switch("training.enable_cpu_offload");
 }
 
@@ -170,9 +171,9 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
         {"does_not_divide", fmt::format("{}: {} sequences of a rank are no whole micro-batches of {}",
                                         builder.settings.where("training.local_batch_size"), local, micro)});
   if (d.pp > 1 && global && *global > 0 && d.dp && *global != static_cast<std::int64_t>(local) * *d.dp)
-    builder.note("pipeline_passes",
-                 fmt::format("{}: a step runs the pipeline several times over; its bubble is counted once",
-                             builder.settings.where("training.local_batch_size")));
+    builder.unmodelled("pipeline_passes",
+                       fmt::format("{}: a step runs the pipeline several times over; its bubble is counted once",
+                                   builder.settings.where("training.local_batch_size")));
 }
 
 }  // namespace
@@ -212,8 +213,8 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
   const std::string word = settings.text(kSchedule).value_or("1F1B");
   if (const std::optional<std::string> csv = settings.text("parallelism.pipeline_parallel_schedule_csv");
       csv && !csv->empty())
-    builder.note("schedule_unknown", fmt::format("{}: a schedule in a CSV file is not read",
-                                                 settings.where("parallelism.pipeline_parallel_schedule_csv")));
+    builder.unmodelled("schedule_unknown", fmt::format("{}: a schedule in a CSV file is not read",
+                                                       settings.where("parallelism.pipeline_parallel_schedule_csv")));
   if (d.pp == 1) {
     builder.fix("vp", &Fixed::vp, 1, "");
     return;
@@ -222,8 +223,8 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
   if (known != nullptr)
     builder.fix("schedule", &Fixed::schedule, known->schedule, name(known->schedule), kSchedule);
   else
-    builder.note("schedule_unknown",
-                 fmt::format("{}: the schedule `{}` is not modelled", settings.where(kSchedule), word));
+    builder.unmodelled("schedule_unknown",
+                       fmt::format("{}: the schedule `{}` is not modelled", settings.where(kSchedule), word));
   read_stages(builder, d, known == nullptr || known->several);
 }
 

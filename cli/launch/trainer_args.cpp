@@ -87,8 +87,8 @@ void read_trainer(JobBuilder& builder) {
       builder.training.optimizer = row.optimizer;
       return builder.origin("optimizer", name(row.optimizer), "args.optim");
     }
-  builder.note("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
-                                                settings.where("args.optim"), *word));
+  builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
+                                                      settings.where("args.optim"), *word));
 }
 
 void read_precision(JobBuilder& builder, bool deepspeed) {
@@ -138,8 +138,11 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
       }
       return builder.precision(Precision::Bf16, key);
     }
-  if (tool_of(settings).pure && lowered(settings.text("args.dtype").value_or("")) == "fp32")
-    return builder.precision(Precision::Fp32, "args.dtype");
+  if (tool_of(settings).pure && settings.states("args.dtype")) {
+    if (lowered(settings.text("args.dtype").value_or("")) == "fp32")
+      return builder.precision(Precision::Fp32, "args.dtype");
+    return settings.refuse(*settings.get("args.dtype"), "bf16 or fp32");
+  }
   builder.training.precision = Precision::Bf16;
   if (tool_of(settings).bf16) return builder.precision(Precision::Bf16, "");
   if (arguments || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");

@@ -89,6 +89,16 @@ std::pair<std::string, std::string> torchtune_model(std::string name) {
 
 }  // namespace
 
+std::vector<std::string_view> own_names(std::string_view tool) {
+  std::vector<std::string_view> out;
+  const auto take = [&](const auto& rows) {
+    for (const Renamed& row : rows) out.push_back(row.from);
+  };
+  if (tool == "axolotl") take(kAxolotl);
+  if (tool == "torchtune") take(kTorchtune);
+  return out;
+}
+
 /// axolotl's `fsdp:` and `fsdp_config:` as accelerate's; names may lack the `fsdp_` that accelerate has.
 void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   constexpr std::string_view kFsdp = "fsdp_config.";
@@ -205,6 +215,8 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
     } else if (key.starts_with("teacher_model.") || key.starts_with("ref_") || key.starts_with("reward_and_value") ||
                key.starts_with("policy_model.")) {
       set(all, "args.stage", "another model beside the trained one", setting);
+    } else if (key.starts_with("tensor_parallel_plan.")) {
+      continue;  // which linears are split goes without saying
     } else if (one_device && key.find("parallel_dim") != std::string_view::npos) {
       continue;
     } else {

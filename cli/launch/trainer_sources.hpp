@@ -19,6 +19,8 @@ struct Renamed {
 void set(Settings& all, std::string key, const Setting& from);
 void set(Settings& all, std::string key, std::string value, const Setting& from);
 /// The Trainer's key for a tool's own; `args.` and the same word where the table has none.
+/// The names that a tool has for keys which are read under others: `optimizer` of axolotl's, which is `optim`.
+[[nodiscard]] std::vector<std::string_view> own_names(std::string_view tool);
 [[nodiscard]] std::string renamed(std::span<const Renamed> table, std::string_view key);
 /// `deepspeed: path`, `deepspeed_config_file: path`: the file's keys as DeepSpeed's, or an error that names it.
 void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all);

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/trainer_sources.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 
@@ -189,25 +191,14 @@ void read_tuning(JobBuilder& builder) {
 }
 
 void name_unread(JobBuilder& builder) {
-  // Parts of names that say memory, time or the model, and of those that say something else after all.
-  constexpr std::string_view kWeighty[] = {"lora",     "peft",     "checkpointing", "seq_len",   "max_len",
-                                           "_length",  "parallel", "quantiz",       "freeze",    "offload",
-                                           "zero_",    "fsdp",     "precision",     "num_layer", "hidden_size",
-                                           "num_head", "expert",   "micro_batch",   "batch_size"};
-  constexpr std::string_view kOther[] = {
-      "alpha",  "dropout", "kwargs", "path",     "group_by",   "eval",   "generat", "penalty", "save",     "bias",
-      "name",   "dir",     "lr",     "reward",   "vllm",       "prompt", "sglang",  "rollout", "launched", "init",
-      "weight", "merge",   "target", "response", "completion", "plugin", "rslora",  "debug",   "dtype"};
+  const std::vector<std::string_view> asked = builder.settings.asked_keys();
+  const std::vector<std::string_view> own = own_names(builder.settings.text("tool").value_or(""));
   std::string open, where;
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
-    const auto in_key = [&](std::string_view part) { return key.find(part) != std::string_view::npos; };
-    const std::string value = lowered(setting.value);
-    const bool off = !setting.list && (value == "false" || value == "none" || value == "null" || value == "0");
-    if (off || !std::any_of(std::begin(kWeighty), std::end(kWeighty), in_key) ||
-        std::any_of(std::begin(kOther), std::end(kOther), in_key))
-      continue;
+    if (!setting.list && switched_off(setting.value)) continue;
+    if (!sounds_weighty(key) && !is_slip(key, asked) && !is_slip(key.substr(5), own)) continue;
     if (where.empty()) where = setting.where();
     open += fmt::format("{}`{}`", open.empty() ? "" : ", ", shown_key(key));
   }

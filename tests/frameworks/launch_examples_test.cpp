@@ -35,12 +35,13 @@ Result<LaunchJob> read(std::string_view format, const std::string& path, const s
   return LaunchJob{};
 }
 
-/// The one note with the code, or nothing.
+/// The notes with the code, of both kinds, or nothing.
 std::string note(const Result<LaunchJob>& job, std::string_view code) {
   REQUIRE(job);
   std::string found;
-  for (const Note& one : job->notes)
-    if (one.code == code) found += (found.empty() ? "" : "\n") + one.text;
+  for (const std::vector<Note>* notes : {&job->notes, &job->unused})
+    for (const Note& one : *notes)
+      if (one.code == code) found += (found.empty() ? "" : "\n") + one.text;
   return found;
 }
 

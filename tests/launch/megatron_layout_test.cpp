@@ -53,7 +53,8 @@ TEST_CASE("what a script says that the estimate cannot follow is noted") {
     const Result<LaunchJob> job = read_launch_files({file.path()});
     REQUIRE(job);
     std::string codes;
-    for (const Note& note : job->notes) codes += note.code + " ";
+    for (const std::vector<Note>* told : {&job->notes, &job->unused})
+      for (const Note& note : *told) codes += note.code + " ";
     return codes;
   };
   CHECK(notes("").empty());

@@ -1,0 +1,127 @@
+// What names of keys and flags say where no reader knows them: parts of words, gathered from the configurations of the
+// tools that are read here. Tested by tests/launch/strict_test.cpp.
+#include "cli/launch/weighty_names.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+/// Parts of names that say memory, time or the model, and of those that say something else after all.
+constexpr std::string_view kWeighty[] = {
+    "lora",   "peft",    "checkpointing", "seq_len", "max_len",    "_length",   "parallel",    "quantiz",
+    "freeze", "offload", "zero_",         "fsdp",    "precision",  "num_layer", "hidden_size", "num_head",
+    "expert", "moe_",    "micro_batch",   "microb",  "batch_size", "recompute", "fp8",         "grad_accum"};
+constexpr std::string_view kOther[] = {
+    "alpha",
+    "dropout",
+    "kwargs",
+    "path",
+    "group_by",
+    "eval",
+    "generat",
+    "penalty",
+    "save",
+    "bias",
+    "name",
+    "dir",
+    "lr",
+    "reward",
+    "vllm",
+    "prompt",
+    "sglang",
+    "rollout",
+    "launched",
+    "init",
+    "weight",
+    "merge",
+    "target",
+    "response",
+    "completion",
+    "plugin",
+    "rslora",
+    "debug",
+    "dtype",
+    "loss",
+    "coeff",
+    "log_prob",
+    "logprob",
+    "router",
+    "dataset",
+    "valid",
+    "ckpt",
+    "tokenizer",
+    "fusion",
+    "val_",
+    "_val",
+    "divisible",
+    // what verl clears off the GPU between updates, when it trains nothing
+    "param_offload",
+    "grad_offload",
+    "optimizer_offload",
+};
+/// Parts of the sections of other jobs: what generates, judges or checks beside the training.
+constexpr std::string_view kElsewhere[] = {"eval",   "rollout.", ".ref.",   "critic",   "vllm", "generation",
+                                           "reward", "valid",    "dataset", "callback", "logg"};
+
+bool holds_any(const std::string& key, const auto& parts) {
+  return std::any_of(std::begin(parts), std::end(parts),
+                     [&](std::string_view part) { return key.find(part) != std::string::npos; });
+}
+
+std::string_view last_part(std::string_view key) {
+  return key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+}
+
+/// The first parts between dots in which two keys differ.
+std::pair<std::string_view, std::string_view> first_difference(std::string_view a, std::string_view b) {
+  const auto part = [](std::string_view key) { return key.substr(0, key.find('.')); };
+  while (part(a) == part(b) && part(a).size() < a.size() && part(b).size() < b.size())
+    a.remove_prefix(part(a).size() + 1), b.remove_prefix(part(b).size() + 1);
+  return {part(a), part(b)};
+}
+
+/// Words of a pair: `min_seq_length` is no slip of `max_seq_length`, and of two that differ in a digit both are meant.
+bool both_are_words(std::string_view a, std::string_view b) {
+  constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {"min", "max"}, {"in", "out"}, {"pre", "post"}, {"up", "down"}, {"start", "stop"}, {"no", "use"}};
+  for (const auto& [one, other] : kPairs)
+    for (const auto& [x, y] : {std::pair{one, other}, std::pair{other, one}})
+      if (const std::size_t at = a.find(x);
+          at != std::string_view::npos && b.substr(std::min(at, b.size())).starts_with(y))
+        return true;
+  const auto without_digits = [](std::string_view text) {
+    std::string out(text);
+    std::erase_if(out, [](char c) { return c >= '0' && c <= '9'; });
+    return out;
+  };
+  return without_digits(a) == without_digits(b);
+}
+
+}  // namespace
+
+bool is_slip(std::string_view key, std::span<const std::string_view> known) {
+  const std::string near = key.size() < 5 ? std::string() : nearest_name(key, known);
+  if (near.empty() || near == key) return false;
+  const auto [part, meant] = first_difference(key, near);
+  const std::size_t most = part.size() >= 8 ? 2 : part.size() >= 5 ? 1 : 0;
+  return edit_distance(near, key) <= most && !both_are_words(part, meant);
+}
+
+bool sounds_weighty(std::string_view key) {
+  std::string name = lowered(std::string(key));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string last(last_part(name));
+  return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+}
+
+bool switched_off(std::string_view value) {
+  const std::string word = lowered(std::string(value));
+  return word.empty() || word == "false" || word == "none" || word == "null" || word == "0" || word == "~";
+}
+
+}  // namespace plan

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace plan {
+
+/// Whether a key that no reader knows says, by its name, memory, time or the model: `moe_offload_ratio` does,
+/// `logging_steps` does not. What sounds so and is not read is named in the first lines of an answer.
+[[nodiscard]] bool sounds_weighty(std::string_view key);
+
+/// Whether a key is one of `known` misspelt: a letter or two away, and no word of its own that happens to be near, as
+/// `min_length` is to `max_length` and `fp16` to `bf16`.
+[[nodiscard]] bool is_slip(std::string_view key, std::span<const std::string_view> known);
+
+/// Whether a value says that its key is switched off or not stated: false, none, null, 0, or nothing.
+[[nodiscard]] bool switched_off(std::string_view value);
+
+}  // namespace plan
