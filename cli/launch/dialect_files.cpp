@@ -117,6 +117,16 @@ void add_verl_batches(const Plan& plan, std::vector<DialectSetting>& settings) {
 
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
 
+/// The file of `megatron sft x.yaml`: the flags of ms-swift as keys.
+bool is_swift_yaml(const LaunchSource& source) {
+  const auto key = [&](const std::string& name) {
+    return source.text.starts_with(name + ":") || has(source, "\n" + name + ":");
+  };
+  return !is_shell(source) && !source.path.ends_with(".json") && key("model") && key("micro_batch_size") &&
+         key("global_batch_size") && !key("model_class") && !key("dist_config") &&
+         (key("dataset") || key("cached_dataset") || key("tuner_type") || key("train_type"));
+}
+
 /// Keys of every file of the dialect together.
 template <class Read>
 Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource> files, const LaunchFacts& facts,
@@ -174,7 +184,7 @@ Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions
 
 bool is_bridge(const LaunchSource& source) {
   if (has(source, "run_recipe.py")) return true;
-  return !is_shell(source) && !source.path.ends_with(".json") && has(source, "model:") &&
+  return !is_shell(source) && !source.path.ends_with(".json") && !is_swift_yaml(source) && has(source, "model:") &&
          has(source, "tensor_model_parallel_size:") && !has(source, "megatron_cfg:") &&
          !has(source, "actor_rollout_ref") &&
          (has(source, "\ntrain:") || has(source, "\nddp:") || has(source, "\ndataset:"));
@@ -318,12 +328,14 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_swift(const LaunchSource& source) {
+  if (is_swift_yaml(source)) return true;
   return is_shell(source) &&
          (has(source, "megatron sft") || has(source, "megatron pt") || has(source, "megatron rlhf"));
 }
 Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  return read_all(swift_dialect(), files, facts,
-                  [](const LaunchSource& source) -> Result<DialectKeys> { return keys_of_flags(source, "megatron"); });
+  return read_all(swift_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
+    return is_shell(source) ? keys_of_flags(source, "megatron") : keys_of_yaml(source);
+  });
 }
 
 Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const EmitOptions& options) {

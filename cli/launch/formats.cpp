@@ -63,6 +63,7 @@ constexpr LaunchFormat kFormats[] = {
      read_galvatron},
     {"nanotron", "nanotron: its YAML file", Framework::Any, nullptr, is_nanotron, read_nanotron},
     {"litgpt", "litgpt: its YAML file", Framework::Any, nullptr, is_litgpt, read_litgpt},
+    {"llm-foundry", "llm-foundry: its YAML file for Composer", Framework::Any, nullptr, is_foundry, read_foundry},
     {"olmo", "OLMo before OLMo-core: its YAML file", Framework::Any, nullptr, is_olmo, read_olmo},
     {"aws-fsdp", "AWS's FSDP example: the flags of its train.py", Framework::Any, nullptr, is_aws_fsdp, read_aws_fsdp},
     {"olmo-core", "OLMo-core: the configuration that a run saves", Framework::Any, nullptr, is_olmo_core,

@@ -9,7 +9,7 @@
 #include "cli/launch/job_builder.hpp"
 
 /// Trainers with a configuration of their own that describes the whole job: nanotron, litgpt, OLMo, OLMo-core,
-/// AWS's FSDP example.
+/// llm-foundry, AWS's FSDP example.
 namespace plan {
 
 [[nodiscard]] bool is_nanotron(const LaunchSource& source);
@@ -18,6 +18,8 @@ namespace plan {
 [[nodiscard]] Result<LaunchJob> read_litgpt(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_olmo(const LaunchSource& source);
 [[nodiscard]] Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFacts& facts);
+[[nodiscard]] bool is_foundry(const LaunchSource& source);
+[[nodiscard]] Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_aws_fsdp(const LaunchSource& source);
 [[nodiscard]] Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts);
 [[nodiscard]] bool is_olmo_core(const LaunchSource& source);

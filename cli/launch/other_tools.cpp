@@ -19,7 +19,6 @@ constexpr std::string_view kState =
 constexpr OtherTool kTools[] = {
     {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
     {"a part of an OLMo-core configuration", kState, {"_CLASS_", "olmo_core"}, {}},
-    {"an llm-foundry configuration", kState, {"device_train_microbatch_size", "max_duration", "^train_loader:"}, {}},
     {"a levanter configuration", kState, {"^trainer:", "^model:"}, {"per_device_parallelism:", "num_train_steps:"}},
     {"an InternEvo configuration", kState, {"gradient_checkpointing", "HIDDEN_SIZE"}, {}},
     {"a part of a verl configuration whose actor runs under FSDP",
@@ -33,7 +32,7 @@ constexpr OtherTool kTools[] = {
      {"task:"}},
     {"a ColossalAI plugin configuration", kState, {}, {"HybridParallelPlugin", "GeminiPlugin", "LowLevelZeroPlugin"}},
     {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
-    {"a Composer configuration", kState, {"^max_duration:", "^train_loader:"}, {}},
+    {"a Composer configuration without batches", kState, {"^max_duration:", "^train_loader:"}, {}},
 };
 
 /// Python programs that make their job themselves: the first of their names that is imported.
@@ -98,7 +97,7 @@ const OtherTool* other_tool(const LaunchSource& source) {
     for (const auto& [module, tool] : kPrograms)
       if (imports(source.text, module)) return &tool;
   if (is_shell(source) || source.path.ends_with(".py") || is_verl_fsdp(source)) return nullptr;
-  if (is_olmo_core(source)) return nullptr;
+  if (is_olmo_core(source) || is_foundry(source)) return nullptr;
   if (stands(source.text, "^work_group:") && stands(source.text, "^modules:"))
     return stands(source.text, "framework: megatron\n") || is_primus_torchtitan(source) || is_primus_maxtext(source) ||
                    is_primus_bridge(source)

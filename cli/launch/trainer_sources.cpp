@@ -92,13 +92,18 @@ void follow_accelerate(const LaunchSource& source, const Setting& named, Setting
 }
 
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
+  // ms-swift names the model by `model:`, and how it is tuned by words of its own.
+  const bool swift = has_key(source.text, "model:") && !has_key(source.text, "model_name_or_path:") &&
+                     (has_key(source.text, "tuner_type:") || has_key(source.text, "train_type:"));
   for (const Setting& setting : keys.all()) {
-    set(all, "args." + setting.key, setting);
+    set(all, swift ? renamed(kSwift, setting.key) : "args." + setting.key, setting);
     if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
   }
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
   if (has_key(source.text, "finetuning_type:") || has_key(source.text, "cutoff_len:"))
     set(all, "tool", "llama-factory", none);
+  else if (swift)
+    set(all, "tool", "ms-swift", none);
 }
 
 bool trains(const ShellCommand& command) {
@@ -160,6 +165,26 @@ Setting flag_at(const ShellCommand& command, std::size_t& i, const std::string& 
   return setting;
 }
 
+/// `swift sft x.yaml`: the flags of ms-swift as keys of a file; flags behind it go before them.
+void take_swift_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all) {
+  for (const ShellWord& word : command.words) {
+    if (word.text.starts_with("--")) return;
+    if (!word.text.ends_with(".yaml") && !word.text.ends_with(".yml")) continue;
+    const std::optional<LaunchSource> file = beside(source, word.text);
+    const Result<Settings> keys = file ? settings_of_yaml(*file) : Result<Settings>(Settings{});
+    if (!file)
+      all.errors().push_back({"missing_file",
+                              fmt::format("{}:{}: there is no file `{}` beside it, and the job stands there",
+                                          source.path, word.line, word.text),
+                              {},
+                              {"give it with a `--from` of its own"}});
+    if (!keys) all.errors().insert(all.errors().end(), keys.error().begin(), keys.error().end());
+    if (!file || !keys) return;
+    all.remember(*file);
+    for (const Setting& setting : keys->all()) flags.add(setting);
+  }
+}
+
 /// The Trainer's flags of a command, and the files that it names.
 void take_command(const LaunchSource& source, const ShellCommand& command, Settings& all, bool follow) {
   const Setting none{
@@ -168,6 +193,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     return word.text == "swift" || word.text.ends_with("/swift") || word.text.ends_with("swift/cli/sft.py");
   });
   Settings flags;
+  if (swift) take_swift_file(source, command, flags, all);
   for (std::size_t i = 0; i < command.words.size(); ++i)
     if (command.words[i].text.starts_with("--")) flags.add(flag_at(command, i, source.path));
   if (const std::string_view stage = open_rlhf_stage(command); !stage.empty())

@@ -266,7 +266,6 @@ TEST_CASE("GPT-NeoX, NeMo and Megatron-LM's arguments as YAML are read by their 
 TEST_CASE("files of tools without a reader are named by their own keys") {
   const std::pair<const char*, const char*> files[] = {
       {"tune.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\nbatch_size: 2\n"},
-      {"foundry.yaml", "max_duration: 1ba\ndevice_train_microbatch_size: 2\ntrain_loader:\n  name: text\n"},
       {"primus.yaml",
        "work_group: x\nmodules:\n  pre_trainer:\n    framework: nemo_automodel\n    overrides:\n"
        "      local_batch_size: 2\n"},
@@ -280,16 +279,6 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
     REQUIRE_FALSE(job);
     CHECK(job.error().front().message.find("which plan does not read") != std::string::npos);
   }
-}
-
-TEST_CASE("nothing that a file says is run") {
-  const Files files;
-  const std::string mark = files.folder.at("mark");
-  const std::string text = "#!/bin/bash\nX=$(touch " + mark + ")\nY=`touch " + mark + "`\neval \"touch " + mark +
-                           "\"\nsource <(touch " + mark + ")\n" + kMegatron.substr(kMegatron.find('\n') + 1) +
-                           "--vocab-size 32000 --tensor-model-parallel-size $(expr 1 + $(touch " + mark + "))\n";
-  (void)files.read("run.sh", text);
-  CHECK_FALSE(std::filesystem::exists(mark));
 }
 
 TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {

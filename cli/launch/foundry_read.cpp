@@ -1,0 +1,251 @@
+// llm-foundry's YAML for Composer (`composer train.py x.yaml`, or `parameters:` of a cloud job): MPT by its sizes or a
+// model of the hub, a micro-batch a device, FSDP or replication. Keys and defaults: llm-foundry 0.21
+// llmfoundry/utils/config_utils.py, models/mpt/configuration_mpt.py. Tested by tests/launch/foundry_test.cpp.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/launch/dialect.hpp"
+#include "cli/launch/native_trainers.hpp"
+#include "formulas/names.hpp"
+#include "presets/config_json.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using namespace native_trainers;
+
+constexpr std::string_view kSharding = "fsdp_config.sharding_strategy", kMicro = "device_train_microbatch_size";
+constexpr std::string_view kCheckpointing = "fsdp_config.activation_checkpointing", kModel = "model.d_model";
+constexpr std::string_view kCloud = "parameters.";
+constexpr std::string_view kIrrelevant[] = {"variables.",
+                                            "global_seed",
+                                            "seed",
+                                            "run_name",
+                                            "name",
+                                            "image",
+                                            "command",
+                                            "integrations",
+                                            "integrations[",
+                                            "compute.",
+                                            "tokenizer.",
+                                            "train_loader.",
+                                            "eval_loader.",
+                                            "eval_loader[",
+                                            "scheduler.",
+                                            "algorithms.",
+                                            "callbacks.",
+                                            "loggers.",
+                                            "max_duration",
+                                            "eval_interval",
+                                            "eval_first",
+                                            "eval_subset_num_batches",
+                                            "device_eval_batch_size",
+                                            "progress_bar",
+                                            "log_to_console",
+                                            "console_log_interval",
+                                            "python_log_level",
+                                            "dist_timeout",
+                                            "save_folder",
+                                            "save_interval",
+                                            "save_num_checkpoints_to_keep",
+                                            "save_overwrite",
+                                            "save_filename",
+                                            "load_path",
+                                            "load_weights_only",
+                                            "autoresume",
+                                            "max_split_size_mb",
+                                            "icl_tasks",
+                                            "icl_tasks[",
+                                            "icl_seq_len",
+                                            "expandable_segments",
+                                            "data_local",
+                                            "data_remote",
+                                            "tokenizer_name",
+                                            "eval_gauntlet.",
+                                            "run_event_loop",
+                                            "model.name",
+                                            "model.init_device",
+                                            "model.pretrained",
+                                            "model.use_auth_token",
+                                            "model.trust_remote_code",
+                                            "model.init_config.",
+                                            "model.verbose",
+                                            "model.loss_fn",
+                                            "model.emb_pdrop",
+                                            "model.resid_pdrop",
+                                            "model.logit_scale",
+                                            "model.embedding_fraction",
+                                            "model.norm_type",
+                                            "model.norm_eps",
+                                            "model.use_flash_attention_2",
+                                            "model.max_seq_len",
+                                            "optimizer.lr",
+                                            "optimizer.betas",
+                                            "optimizer.betas[",
+                                            "optimizer.eps",
+                                            "optimizer.weight_decay",
+                                            "fsdp_config.limit_all_gathers",
+                                            "fsdp_config.backward_prefetch",
+                                            "fsdp_config.forward_prefetch",
+                                            "fsdp_config.verbose",
+                                            "fsdp_config.state_dict_type",
+                                            "fsdp_config.use_orig_params",
+                                            "fsdp_config.sync_module_states",
+                                            "fsdp_config.activation_checkpointing_reentrant"};
+
+/// The keys of all files, those of a cloud job as the trainer gets them, with what `${...}` comes to.
+Result<Settings> foundry_settings(std::span<const LaunchSource> files) {
+  DialectKeys keys;
+  for (const LaunchSource& file : files) {
+    Result<DialectKeys> own = keys_of_yaml(file);
+    if (!own) return fail(own.error());
+    for (auto& [key, value] : *own)
+      keys.insert_or_assign(key.starts_with(kCloud) ? key.substr(kCloud.size()) : key, std::move(value));
+  }
+  interpolate(keys);
+  Settings settings = settings_of_keys(keys);
+  for (const LaunchSource& file : files) settings.remember(file);
+  return settings;
+}
+
+/// MPT's own names are the names of its config.json.
+void read_sizes(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  nlohmann::json config{{"model_type", "mpt"}}, attention = nlohmann::json::object();
+  const auto size = [&](nlohmann::json& into, std::string_view name, std::string_view key, int otherwise) {
+    into[std::string(name)] = builder.degree(key, otherwise);
+  };
+  size(config, "d_model", kModel, 2048);
+  size(config, "n_heads", "model.n_heads", 16);
+  size(config, "n_layers", "model.n_layers", 24);
+  size(config, "expansion_ratio", "model.expansion_ratio", 4);
+  size(config, "vocab_size", "model.vocab_size", 50368);
+  size(config, "max_seq_len", settings.states("model.max_seq_len") ? "model.max_seq_len" : "max_seq_len", 2048);
+  config["no_bias"] = settings.boolean("model.no_bias").value_or(false);
+  config["tie_word_embeddings"] = settings.boolean("model.tie_word_embeddings").value_or(true);
+  config["learned_pos_emb"] = settings.boolean("model.learned_pos_emb").value_or(true);
+  const std::string kind = settings.text("model.attn_config.attn_type").value_or("multihead_attention");
+  if (kind == "grouped_query_attention") size(attention, "kv_n_heads", "model.attn_config.kv_n_heads", 1);
+  if (kind == "multiquery_attention") attention["kv_n_heads"] = 1;
+  attention["alibi"] = settings.boolean("model.attn_config.alibi").value_or(false) ||
+                       settings.boolean("model.attn_config.rope").value_or(false);
+  (void)settings.text("model.attn_config.attn_impl"), (void)settings.text("model.attn_config.attn_uses_sequence_id");
+  for (const char* key : {"model.attn_config.qk_ln", "model.attn_config.clip_qkv", "model.attn_config.rope_theta"})
+    (void)settings.text(key);
+  if (const std::string ffn = settings.text("model.ffn_config.ffn_type").value_or("mptmlp"); ffn != "mptmlp")
+    return builder.errors.push_back(
+        {"unknown_model",
+         fmt::format("{}: MPT with the feed-forward layer `{}` is not modelled: name the model with `--model`",
+                     settings.where("model.ffn_config.ffn_type"), ffn)});
+  config["attn_config"] = std::move(attention);
+  const std::string where = settings.where(kModel);
+  Result<Model> model = read_config_json(config.dump(), where.substr(0, where.rfind(':')));
+  if (!model) return builder.errors.insert(builder.errors.end(), model.error().begin(), model.error().end()), void();
+  builder.job.model = std::move(*model);
+  state(builder.job, "model", builder.job.model->name, where);
+}
+
+void read_model(JobBuilder& builder) {
+  constexpr std::string_view kHub = "model.pretrained_model_name_or_path";
+  if (builder.settings.states(kModel)) return read_sizes(builder);
+  if (const std::optional<std::string> word = builder.settings.text(kHub)) builder.model(*word, *word, kHub);
+  if (builder.settings.has_section("model.config_overrides."))
+    builder.unused(kHub, "sizes that `config_overrides` changes are counted as the model's own");
+}
+
+void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
+  Settings& settings = builder.settings;
+  const bool sharded = settings.has_section("fsdp_config.") && builder.job.gpus != 1;
+  const std::string word = settings.text(kSharding).value_or("FULL_SHARD");
+  constexpr std::string_view kKnown[] = {"FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2",
+                                         "NO_SHARD"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), word) == std::end(kKnown))
+    settings.refuse(*settings.get(kSharding), "FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD or NO_SHARD");
+  const bool half = word == "SHARD_GRAD_OP" || word.ends_with("ZERO2");
+  builder.fix("zero", &Fixed::zero, !sharded || word == "NO_SHARD" ? 0 : half ? 2 : 3, kSharding);
+  const int nodes = std::max(1, facts.nodes), gpus = builder.job.gpus;
+  const bool hybrid = sharded && word.find("HYBRID") != std::string::npos && nodes > 1 && gpus % nodes == 0;
+  builder.fix("shard", &Fixed::shard, hybrid ? gpus / nodes : 0, kSharding);
+  const bool rebuilt = sharded && settings.boolean(kCheckpointing).value_or(false);
+  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
+              rebuilt ? "full" : "none", kCheckpointing);
+  constexpr std::string_view kOffload = "fsdp_config.activation_cpu_offload", kMixed = "fsdp_config.mixed_precision";
+  if (settings.boolean(kOffload).value_or(false))
+    builder.unused(kOffload, "activations that go to the host are counted on the GPU");
+  const std::string mixed = settings.text(kMixed).value_or("DEFAULT");
+  if (mixed == "PURE")
+    builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
+  else if (mixed != "DEFAULT")
+    builder.unused(kMixed, fmt::format("`{}` is counted as DEFAULT", mixed));
+}
+
+void read_training(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kPrecision = "precision", kOptimizer = "optimizer.name", kPeft = "model.peft_config.r";
+  const std::string word = lowered(settings.text(kPrecision).value_or("fp32"));
+  constexpr std::pair<std::string_view, Precision> kFormats[] = {{"amp_bf16", Precision::Bf16},
+                                                                 {"amp_fp16", Precision::Fp16},
+                                                                 {"amp_fp8", Precision::Fp8Tensorwise},
+                                                                 {"fp32", Precision::Fp32}};
+  bool known = false;
+  for (const auto& [format, precision] : kFormats)
+    if (word == format) builder.precision(precision, kPrecision), known = true;
+  if (!known) settings.refuse(*settings.get(kPrecision), "amp_bf16, amp_fp16, amp_fp8 or fp32");
+  const std::string optimizer = lowered(settings.text(kOptimizer).value_or("decoupled_adamw"));
+  if (optimizer.find("lion") != std::string::npos)  // one moment, as SGD's momentum
+    builder.training.optimizer = Optimizer::SgdMomentum;
+  else if (optimizer.find("adam") == std::string::npos)
+    builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
+                                                        settings.where(kOptimizer), optimizer));
+  builder.origin("optimizer", name(builder.training.optimizer), kOptimizer);
+  const bool tuned = settings.text("train_loader.name").value_or("text") == "finetuning";
+  builder.training.task = settings.has_section("model.peft_config.") ? Task::Lora
+                          : tuned                                    ? Task::FullFinetune
+                                                                     : Task::Pretrain;
+  builder.origin("task", name(builder.training.task),
+                 builder.training.adapters() ? "model.peft_config.peft_type" : "train_loader.name");
+  if (!builder.training.adapters()) return;
+  builder.training.lora.rank = builder.degree(kPeft, 8);
+  builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), kPeft);
+}
+
+}  // namespace
+
+bool is_foundry(const LaunchSource& source) {
+  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  return has("device_train_microbatch_size:") && has("global_train_batch_size:") && has("train_loader:") &&
+         has("max_duration:");
+}
+
+Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  Result<Settings> settings = foundry_settings(files);
+  if (!settings) return tl::unexpected(settings.error());
+  JobBuilder builder(*settings, "llm-foundry", Framework::Any);
+  builder.launcher(facts);
+  if (const int gpus = builder.degree("compute.gpus", 0, 0); gpus > 0 && facts.total == 0) {
+    builder.job.gpus = gpus;
+    builder.origin("gpus", fmt::format("{}", gpus), "compute.gpus");
+  }
+  if (!facts.asked) {
+    builder.job.model.reset();
+    read_model(builder);
+  }
+  fix_unsplit(builder);
+  read_sharding(builder, facts);
+  read_training(builder);
+  if (settings->text(kMicro).value_or("auto") == "auto") {
+    builder.job.fixed.micro_batch = 1;
+    builder.guess("micro_batch", "1", "Composer takes the largest that fits");
+  } else {
+    builder.fix("micro_batch", &Fixed::micro_batch, builder.degree(kMicro, 1), kMicro);
+  }
+  builder.global_batch(builder.degree("global_train_batch_size", 1), "global_train_batch_size");
+  builder.sequence(builder.degree("max_seq_len", 2048), "max_seq_len");
+  tell_the_rest(builder, kIrrelevant, "llm-foundry");
+  return builder.finish();
+}
+
+}  // namespace plan
