@@ -2,7 +2,8 @@
 // to. Programs of hydra's print their whole configuration, defaults and interpolations done, and end, when they are
 // given `--cfg job --resolve` (hydra 1.3, "Hydra's command line flags"). Programs of transformers' HfArgumentParser run
 // up to its parser; what that takes from defaults, configuration files and words goes behind the recorded words, as
-// flags. Tested by tests/launch/capture_test.cpp.
+// flags. torchtitan's ConfigManager (0.2) is asked without its program: the TOML file that the words come to stands in
+// their place. Tested by tests/launch/capture_test.cpp.
 #include "cli/launch/capture_stand_in.hpp"
 
 namespace plan {
@@ -32,6 +33,26 @@ else:
     sys.argv = program
     runpy.run_path(program[0], run_name='__main__')
 """
+# Sections of torchtitan's configuration as TOML, as far as its words, file and defaults set them.
+TITAN = """
+import dataclasses, json, os, sys
+sys.path.insert(0, os.getcwd())
+from torchtitan.config import ConfigManager
+config = ConfigManager().parse_args(sys.argv[2:])
+config.model.flavor
+def tables(name, values):
+    rows = [(key, value) for key, value in values.items()
+            if isinstance(value, (bool, int, float, str, list)) and value != '']
+    yield '[' + name + ']'
+    yield from (key + ' = ' + json.dumps(value) for key, value in rows)
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from tables(name + '.' + key, value)
+kept = ('model', 'training', 'parallelism', 'activation_checkpoint', 'optimizer', 'compile', 'quantize')
+lines = [line for name, section in dataclasses.asdict(config).items() if name in kept for line in tables(name, section)]
+with open(sys.argv[1], 'w') as file:
+    file.write('\\n'.join(lines) + '\\n')
+"""
 out, words = sys.argv[1], sys.argv[2:]
 sys.path.insert(0, os.getcwd())
 program, rest = [], []
@@ -50,6 +71,18 @@ try:
     text = open(path, errors="replace").read()
 except Exception as error:
     print(f"--resolve: `{name}` cannot be found here: {error}")
+    sys.exit(0)
+if "ConfigManager" in text and "torchtitan" in text:
+    toml = f"resolved-{os.path.basename(os.path.dirname(out))}.toml"
+    done = subprocess.run([sys.executable, "-c", TITAN, toml, *rest], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, errors="replace")
+    if not os.path.exists(toml):
+        last = (done.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
+        print(f"--resolve: `{name}` did not parse its words: {last}")
+        sys.exit(0)
+    kept = words[:len(words) - len(rest)] + ["--job.config_file", toml]
+    with open(os.path.join(os.path.dirname(out), "words"), "wb") as words_file:
+        words_file.write(b"".join(word.encode(errors="surrogateescape") + b"\0" for word in kept))
     sys.exit(0)
 if any(parser in text for parser in ("HfArgumentParser", "TrlParser", "H4ArgumentParser")):
     started = os.path.join(os.path.dirname(out), "words")

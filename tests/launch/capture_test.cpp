@@ -276,4 +276,47 @@ TEST_CASE("a program of transformers' ends at its parser, and what that came to 
   CHECK(missing->notes.size() == 1);
 }
 
+TEST_CASE("torchtitan's own parser says what file, words and defaults come to") {
+  const WorkIn here;
+  // A manager as torchtitan has it, in a package of our own: words over a file over defaults.
+  here.folder.write("torchtitan/__init__.py", "");
+  here.folder.write("torchtitan/train.py",
+                    "from torchtitan.config import ConfigManager\nopen('trained', 'w')\nraise SystemExit('trained')\n");
+  here.folder.write("torchtitan/config.py",
+                    "import tomllib\nfrom dataclasses import dataclass, field\n@dataclass\nclass Model:\n"
+                    "  name: str = 'llama3'\n  flavor: str = 'debugmodel'\n  converters: list = field(default_factory="
+                    "list)\n@dataclass\nclass Training:\n  local_batch_size: int = 3\n  seq_len: int = 1024\n"
+                    "@dataclass\nclass Parallelism:\n  tensor_parallel_degree: int = 1\n@dataclass\nclass Config:\n"
+                    "  model: Model = field(default_factory=Model)\n"
+                    "  training: Training = field(default_factory=Training)\n"
+                    "  parallelism: Parallelism = field(default_factory=Parallelism)\nclass ConfigManager:\n"
+                    "  def parse_args(self, words):\n    config = Config()\n"
+                    "    read = tomllib.load(open(words[words.index('--job.config_file') + 1], 'rb'))\n"
+                    "    for name, section in read.items():\n"
+                    "      for key, value in section.items(): setattr(getattr(config, name), key, value)\n"
+                    "    config.parallelism.tensor_parallel_degree = int(words[-1].split('=')[1])\n"
+                    "    return config\n");
+  here.folder.write("run.toml", "[model]\nflavor = \"8B\"\n[training]\nseq_len = 4096\n");
+  const std::vector<std::string> command = {
+      "torchrun",         "--nnodes=2",        "--nproc_per_node=8", "-m",
+      "torchtitan.train", "--job.config_file", "run.toml",           "--parallelism.tensor_parallel_degree=4"};
+  const Result<Capture> done = capture_command(command, 30, true);
+  REQUIRE(done);
+  REQUIRE(done->calls.size() == 1);
+  CHECK(done->notes.empty());
+  CHECK_FALSE(fs::exists("trained"));
+  const Result<LaunchJob> job = read_launch_files({here.folder.write("job.json", capture_json(*done))});
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->gpus == 16);
+  CHECK(job->fixed.tp == 4);
+  CHECK(job->fixed.micro_batch == 3);
+  CHECK(job->training->seq == 4096);
+  CHECK(job->unused.empty());
+  here.folder.write("torchtitan/config.py", "raise ImportError('none')\n");
+  const Result<Capture> missing = capture_command(command, 30, true);
+  REQUIRE(missing);
+  CHECK(missing->calls.front().words.size() == command.size());
+  CHECK(missing->notes.size() == 1);
+}
+
 }  // namespace plan
