@@ -72,23 +72,24 @@ LaunchFile slurm(const LaunchCommand& command, const Nodes& nodes, const Plan& p
                .nodes = nodes.count,
                .gpus = nodes.gpus,
                .segment = nodes.segment,
-               .per_rank = options.site.has_value(),
+               .per_rank = options.site.has_value() && command.starter == "torchrun",
                .header = header(command),
                .before = exports(command),
                .command = {}};
   job.before += "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
   job.before += "MASTER_PORT=${MASTER_PORT:-29500}\n";
   if (job.per_rank) job.before += "export MASTER_ADDR MASTER_PORT\n";
+  if (options.site && !job.per_rank) job.before += "export LOGS\n";
   job.before += "\n" + arrays(command) + "\n";
   if (job.per_rank)
     job.command = fmt::format("bash -c '{}python3 -u \"$@\"' rank \\\n    {} \\\n   {}", rank_start(options),
                               command.program, all_arrays(command));
   else
     job.command = fmt::format(
-        "bash -c 'exec torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank \"$SLURM_NODEID\" "
+        "bash -c 'exec {} {}--nnodes \"$SLURM_NNODES\" --nproc-per-node {} --node-rank \"$SLURM_NODEID\" "
         "--master-addr \"$0\" --master-port \"$1\" \"${{@:2}}\"' \\\n    \"$MASTER_ADDR\" \"$MASTER_PORT\" {} \\\n   "
         "{}",
-        nodes.gpus, command.program, all_arrays(command));
+        command.starter, torchrun_words(options), nodes.gpus, command.program, all_arrays(command));
   return {command.stem + ".sbatch", batch_script(job, plan, options), true};
 }
 
@@ -100,7 +101,7 @@ LaunchFile torchrun(const LaunchCommand& command, const Nodes& nodes, const Plan
   text += "set -euo pipefail\n\n" + site_opening(plan, options) + site_preflight(options) + exports(command);
   text += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\nMASTER_PORT=${MASTER_PORT:-29500}\n\n";
   text += arrays(command) + "\n";
-  text += fmt::format("exec torchrun {}--nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n",
+  text += fmt::format("exec {} {}--nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\" \\\n", command.starter,
                       torchrun_words(options), nodes.count, nodes.gpus);
   text += fmt::format("    --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \\\n    {} \\\n   {}\n",
                       command.program, all_arrays(command));
@@ -142,7 +143,9 @@ LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std
   text += fmt::format("      requests:\n        nvidia.com/gpu: {0}\n      limits:\n        nvidia.com/gpu: {0}\n",
                       nodes.gpus);
   // The controller tells torchrun nodes, ranks and address in PET_* variables; flags of its own would be refused.
-  text += "    command:\n      - torchrun\n    args:\n";
+  text += "    command:\n";
+  for (const std::string& word : split_words(command.starter)) text += fmt::format("      - {}\n", word);
+  text += "    args:\n";
   for (const std::string& word : split_words(command.plain_program))
     text += fmt::format("      - {}\n", string_quoted(word));
   for (const ArgumentGroup& group : command.groups)
@@ -175,7 +178,7 @@ LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std:
                       sky_gpu(plan), nodes.gpus,
                       image.empty() ? "" : fmt::format("  image_id: {}\n", string_quoted("docker:" + image)));
   std::string script = "set -euo pipefail\n" + site_opening(plan, options) + site_preflight(options);
-  script += exports(command) + arrays(command) + "torchrun " + torchrun_words(options);
+  script += exports(command) + arrays(command) + command.starter + " " + torchrun_words(options);
   script +=
       "--nnodes \"$SKYPILOT_NUM_NODES\" --nproc-per-node \"$SKYPILOT_NUM_GPUS_PER_NODE\" \\\n"
       "    --node-rank \"$SKYPILOT_NODE_RANK\" --master-addr \"$(echo \"$SKYPILOT_NODE_IPS\" | head -n 1)\" \\\n";

@@ -16,6 +16,7 @@ struct ArgumentGroup {
 
 /// What runs on each GPU: torchrun [-m module] program arguments.
 struct LaunchCommand {
+  std::string starter = "torchrun";     ///< what starts the ranks of a node; another one takes torchrun's flags
   std::string title{};                  ///< "Llama-3.1-405B on 16384 GPUs"
   std::vector<std::string> comments{};  ///< lines of the header
   std::vector<std::pair<std::string, std::string>> environment{};

@@ -13,23 +13,23 @@
 namespace plan {
 namespace {
 
-/// The script that starts `program` on every node under torchrun's flags.
-LaunchFile start_script(const Plan& plan, const std::string& name, std::string_view starter, std::string_view program) {
-  const int gpus = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
-  const int nodes = std::max(1, plan.problem.gpus / gpus);
-  std::string text = fmt::format("#!/bin/bash\n# {}\n", plan_line(plan));
-  if (nodes > 1)
-    text += fmt::format("# On every node: NODE_RANK=0..{} MASTER_ADDR=<node 0> ./{}.sh\n", nodes - 1, name);
-  text += "set -euo pipefail\n\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
-  text += "NODE_RANK=${NODE_RANK:-0}\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\nMASTER_PORT=${MASTER_PORT:-29500}\n\n";
-  text += fmt::format("exec {} --nnodes {} --nproc_per_node {} --node_rank \"$NODE_RANK\" \\\n", starter, nodes, gpus);
-  text += fmt::format("    --master_addr \"$MASTER_ADDR\" --master_port \"$MASTER_PORT\" {}\n", program);
-  return {name + ".sh", text, true};
+/// The configuration, and the files that start `program` with it on every node under torchrun's flags.
+Result<std::vector<LaunchFile>> with_launcher(const Plan& plan, const EmitOptions& options, LaunchFile config,
+                                              const std::string& starter, const std::string& program,
+                                              const std::string& words) {
+  LaunchCommand command;
+  command.starter = starter, command.program = command.plain_program = program;
+  command.groups = {{"TRAIN_ARGS", {words}}};
+  command.title = plan_line(plan);
+  command.environment = {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  command.stem = job_name(plan, options);
+  Result<std::vector<LaunchFile>> files = write_launcher(command, plan, options);
+  if (files) files->insert(files->begin(), std::move(config));
+  return files;
 }
 
 /// What neither tool has words for, or the first thing in the way.
 Result<bool> tuned_as_planned(const Plan& plan, const EmitOptions& options, std::string_view tool) {
-  if (Errors errors = beyond_itself(tool, options); !errors.empty()) return fail(std::move(errors));
   if (Result<bool> fits = expressible(plan, Framework::Accelerate, tool); !fits) return fits;
   const Training& training = plan.problem.training;
   if (!options.tokenizer.empty()) return cannot(tool, "takes the model's own tokenizer", "leave `--tokenizer` out");
@@ -102,6 +102,8 @@ Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOption
     return cannot("axolotl", "is written for bf16 and fp16", "add `--precision bf16`");
   if (l.cp > 1 && (l.cp_kind != CpKind::AllGather || l.zero < 2))
     return cannot("axolotl", "gathers keys and values of sharded ranks", "add `--layout cp-kind=all-gather,zero3`");
+  if (l.cp > 1 && l.micro_batch > 1)  // ring-flash-attn of packed samples
+    return cannot("axolotl", "takes one sequence at a time where sequences are split", "add `--layout mb1`");
   const Offload& offload = training.offload;
   if (offload.any() && (offload.optimizer < 1 || !offload.parameters || l.zero < 2))
     return cannot("axolotl", "offloads weights, gradients and all states together, and sharded ones only",
@@ -112,18 +114,20 @@ Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOption
                                 plan_line(plan), quoted(hub_name(plan)));
   const std::string data = quoted(options.data_path.empty() ? "tatsu-lab/alpaca" : options.data_path);
   if (training.task == Task::Pretrain)
-    out +=
-        fmt::format("reinit_weights: true\nmax_steps: 1000\npretraining_dataset:\n  - path: {}\n    type: pretrain\n",
-                    options.data_path.empty() ? quoted("allenai/c4") + "\n    name: en" : data);
+    out += fmt::format(
+        "reinit_weights: true\nmax_steps: 1000\nstreaming: true\npretraining_dataset:\n  - path: {}\n    type: "
+        "pretrain\n",
+        options.data_path.empty() ? quoted("allenai/c4") + "\n    name: en" : data);
   else
     out += fmt::format("datasets:\n  - path: {}\n    type: alpaca\n", data);
   out += fmt::format("output_dir: {}\n", quoted(folder.empty() ? "output" : folder));
   out += fmt::format("save_strategy: {}\n", folder.empty() ? "\"no\"" : "steps");
   if (!folder.empty()) out += fmt::format("save_steps: {}\n", upkeep_of(plan, options).every);
+  if (options.site) out += "auto_resume_from_checkpoints: true\n";
   out += fmt::format("sequence_len: {}\nsample_packing: true\npad_to_sequence_len: true\n", training.seq);
   out += fmt::format("micro_batch_size: {}\ngradient_accumulation_steps: {}\n", l.micro_batch,
                      micro_batches(training.global_batch, l.dp, l.micro_batch));
-  out += fmt::format("{}: true\ngradient_checkpointing: {}\nattn_implementation: flash_attention_2\n",
+  out += fmt::format("{}: true\ngradient_checkpointing: {}\nflash_attention: true\n",
                      training.precision == Precision::Bf16 ? "bf16" : "fp16", l.recompute.kind == RecomputeKind::Full);
   out += fmt::format("optimizer: {}\nlearning_rate: 1e-5\n", hugging_face::optimizer_word(training.optimizer));
   if (training.adapters()) {
@@ -136,9 +140,7 @@ Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOption
   }
   out += axolotl_sharding(plan);
   const std::string stem = job_name(plan, options);
-  return std::vector<LaunchFile>{
-      {stem + ".yaml", out, false},
-      start_script(plan, stem, "torchrun", fmt::format("-m axolotl.cli.train {}.yaml", stem))};
+  return with_launcher(plan, options, {stem + ".yaml", out, false}, "torchrun", "-m axolotl.cli.train", stem + ".yaml");
 }
 
 Result<std::vector<LaunchFile>> write_torchtune(const Plan& plan, const EmitOptions& options) {
@@ -154,10 +156,16 @@ Result<std::vector<LaunchFile>> write_torchtune(const Plan& plan, const EmitOpti
     return cannot("torchtune", fmt::format("has no builder here for {}", plan.problem.model.name));
   if (training.precision != Precision::Bf16)
     return cannot("torchtune", "is written for bf16", "add `--precision bf16`");
-  if (training.offload.any() || l.zero < 2 || l.cp > 1 || training.optimizer != Optimizer::Adam)
+  if (training.offload.any() || l.zero < 2 || l.cp > 1 || training.optimizer != Optimizer::Adam ||
+      l.shard_group() != l.dp)
     return cannot("torchtune", "is written with adam, FSDP2 of every rank and no offload", "add `--layout cp1,zero3`");
-  const int shard = l.shard_group();
-  const std::string folder = options.checkpoint_dir.empty() ? "output" : options.checkpoint_dir;
+  if (l.tp > 1 && !builder->module.starts_with("llama3"))
+    return cannot("torchtune", fmt::format("has no plan of tensor parallelism for {}", plan.problem.model.name),
+                  "add `--layout tp1`");
+  if (options.site && options.site->requeue > 0)
+    return cannot("torchtune", "saves at the end of an epoch and does not go on by itself where it stopped",
+                  "write `slurm: {requeue: 0}` into the site file");
+  const std::string saved = checkpoint_folder(plan, options), folder = saved.empty() ? "output" : saved;
   const std::string weights = "models/" + hub_name(plan);
   std::string out = fmt::format(
       "# {}\n# Not the plan's: learning rate, steps, data and the list of weight files. `tune download {} --output-dir "
@@ -177,20 +185,19 @@ Result<std::vector<LaunchFile>> write_torchtune(const Plan& plan, const EmitOpti
                      options.data_path.empty() ? "" : fmt::format("  source: {}\n", string_quoted(options.data_path)));
   out += fmt::format("batch_size: {}\ngradient_accumulation_steps: {}\nepochs: 1\nshuffle: true\nseed: 1\n",
                      l.micro_batch, micro_batches(training.global_batch, l.dp, l.micro_batch));
-  out += "optimizer:\n  _component_: torch.optim.AdamW\n  fused: true\n  lr: 1e-5\n";
-  out += "loss:\n  _component_: torchtune.modules.loss.LinearCrossEntropyLoss\n";
+  // Tensor parallelism does not go with the fused optimizer.
+  out += fmt::format("optimizer:\n  _component_: torch.optim.AdamW\n  fused: {}\n  lr: 1e-5\n", l.tp == 1);
+  out += "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n";
   out += fmt::format(
       "device: cuda\ndtype: bf16\nenable_activation_checkpointing: {}\n"
       "enable_activation_offloading: false\nfsdp_cpu_offload: false\nfsdp_reshard_after_forward: {}\n",
       l.recompute.kind == RecomputeKind::Full, l.zero == 3);
-  out += fmt::format("data_parallel_replicate_dim: {}\ndata_parallel_shard_dim: {}\ntensor_parallel_dim: {}\n",
-                     l.dp / shard, shard, l.tp);
+  out += fmt::format("data_parallel_shard_dim: {}\ntensor_parallel_dim: {}\n", l.dp, l.tp);
+  if (l.tp > 1) out += "tensor_parallel_plan:\n  _component_: torchtune.models.llama3.base_llama_tp_plan\n";
   out += "metric_logger:\n  _component_: torchtune.training.metric_logging.DiskLogger\n  log_dir: logs\n";
   const std::string stem = job_name(plan, options);
-  const std::string_view recipe = training.adapters() ? "lora_finetune_distributed" : "full_finetune_distributed";
-  return std::vector<LaunchFile>{
-      {stem + ".yaml", out, false},
-      start_script(plan, stem, "tune run", fmt::format("{} --config {}.yaml", recipe, stem))};
+  const std::string recipe = training.adapters() ? "lora_finetune_distributed" : "full_finetune_distributed";
+  return with_launcher(plan, options, {stem + ".yaml", out, false}, "tune run", recipe, "--config " + stem + ".yaml");
 }
 
 }  // namespace plan

@@ -181,7 +181,7 @@ TEST_CASE("a job of a site goes on after a failure and a time limit, and nowhere
   const Node node;
   node.folder.write("site.yaml", "work_dir: " + node.here.string() + "\npreflight: check plan\nslurm: {requeue: 2}\n");
   for (const std::string framework :
-       {"megatron-lm", "torchtitan", "deepspeed", "accelerate", "maxtext", "megatron-bridge"}) {
+       {"megatron-lm", "torchtitan", "deepspeed", "accelerate", "maxtext", "megatron-bridge", "axolotl"}) {
     CAPTURE(framework);
     fs::remove_all("run");
     const Ran ran = emit(framework, "slurm");
@@ -233,7 +233,7 @@ TEST_CASE("no word of a site file is passed over, whatever the launcher") {
                                "failures: {gpu_mtbf: 100 h}",
                                "failures: {storage: 100 MB/s}"};
   int written = 0, refused = 0;
-  for (const std::string framework : {"megatron-lm", "torchtitan", "deepspeed", "accelerate", "maxtext"})
+  for (const std::string framework : {"megatron-lm", "torchtitan", "deepspeed", "accelerate", "maxtext", "axolotl"})
     for (const std::string launcher : {"slurm", "torchrun", "k8s", "skypilot", "hostfile"}) {
       const std::string base = launcher == "k8s" ? "checkpoints: /c\n" : "work_dir: /w\n";
       folder.write("site.yaml", base);
@@ -291,7 +291,7 @@ TEST_CASE("a site file is refused by the word that is wrong") {
     CHECK_FALSE(fs::exists("run"));
   }
   folder.write("site.yaml", "work_dir: /w\n");
-  for (const char* framework : {"verl", "nemo-rl", "ms-swift", "llama-factory", "axolotl"}) {
+  for (const char* framework : {"verl", "nemo-rl", "ms-swift", "llama-factory"}) {
     const Ran ran = emit(framework, "");
     CHECK(ran.status == 2);
     CHECK_MESSAGE(ran.err.find("--site") != std::string::npos, ran.err);

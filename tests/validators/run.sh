@@ -26,6 +26,7 @@ fi
 
 $here/megatron.sh "$torch" "$samples" "$seed" || failed=1
 $here/dialects.sh "$torch" "$samples" "$seed" || failed=1
+$here/tuning.sh "$torch" || failed=1
 
 # pyenv's shim is no Python 3.12 where another version is chosen: take the version itself.
 python312=$(ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.12*/bin/python3.12 2> /dev/null | tail -n 1)
