@@ -22,18 +22,25 @@ std::string pool_text(const Problem& problem, int pool) {
 std::vector<Note> pooled_notes(const PoolModels& models, const Estimate& estimate, bool runs) {
   const Problem& problem = models.whole();
   std::vector<Note> notes;
+  const std::vector<Layout> layouts = layouts_of(pooled_layout(estimate));
   if (!runs)
     notes.push_back({"no_framework",
-                     "no framework of the list runs this: it takes pools whose strategies differ in more than their "
-                     "layers, or libraries that do not talk to each other; FlagScale's heterogeneous mode has meshes "
-                     "of their own for each kind of GPU"});
+                     std::string("no framework of the list runs this: it takes pools whose strategies "
+                                 "differ in more than their layers, or libraries that do not talk to "
+                                 "each other") +
+                         (suits_meshes(layouts) ? "; FlagScale's process meshes, one for each kind of GPU, are what "
+                                                  "`plan emit flagscale` writes"
+                                                : "")});
+  if (runs && problem.mesh_per_pool)
+    notes.push_back({"flagscale", "FlagScale runs it, with a process mesh for each kind of GPU"});
   std::string order;
   int first = 0;
   for (const PoolRun& run : estimate.runs) {
     order += fmt::format("{}{}-{} on {}", order.empty() ? "" : ", ", first, first + run.gpus - 1, run.gpu);
     first += run.gpus;
   }
-  if (runs) notes.push_back({"pool_order", "rank order decides which stage stands where: start ranks " + order});
+  if (runs && !problem.mesh_per_pool)
+    notes.push_back({"pool_order", "rank order decides which stage stands where: start ranks " + order});
   for (std::size_t pool = 0; pool < problem.pools.size(); ++pool) {
     const bool at_risk = pool == 0 && estimate.fits == Fits::AtRisk;
     for (Note& note : hardware_notes(models.problem(static_cast<int>(pool)), at_risk))

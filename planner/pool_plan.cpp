@@ -141,7 +141,11 @@ Result<PooledLayout> complete_pooled(const Problem& problem) {
     Problem alone = pool_alone(problem, pool);
     alone.fixed = overlaid(alone.fixed, axes_of(problem, pool));
     if (problem.fixed.chunk_layers) alone.fixed.chunk_layers.reset();
-    if (problem.fixed.pp && !axes_of(problem, pool).pp) alone.fixed.pp.reset();
+    if (problem.fixed.pp && !axes_of(problem, pool).pp) {  // counts all stages: those of a pool follow from its GPUs
+      const Fixed& fixed = alone.fixed;
+      const int grid = fixed.tp.value_or(1) * fixed.cp.value_or(1) * fixed.dp.value_or(0);
+      alone.fixed.pp = grid > 0 && alone.gpus % grid == 0 ? std::optional<int>(alone.gpus / grid) : std::nullopt;
+    }
     PooledRun run{pool, complete_layout(alone)};
     run.layout.chunk_layers.clear();
     layout.runs.push_back(std::move(run));

@@ -23,6 +23,7 @@ struct ResolvedJob {
   const BudgetJob* budget = nullptr;
   Problem problem{};
   std::optional<Layout> layout{};  ///< empty: the best one is searched
+  bool pooled = false;             ///< several kinds of GPU, whose layout the problem's axes say
   RunLength run{};
   std::vector<Note> notes{};
   std::vector<std::string> logs{}, smi{};                   ///< of the job's run; empty: nothing was measured

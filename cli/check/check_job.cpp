@@ -6,6 +6,7 @@
 
 #include "cli/check/check.hpp"
 #include "planner/claims.hpp"
+#include "planner/pools.hpp"
 
 namespace plan {
 namespace {
@@ -64,6 +65,7 @@ Note notes_of_run(const MeasuredJob& measured, const std::vector<Finding>& findi
 
 Result<Plan> estimated(const ResolvedJob& job) {
   if (job.layout) return plan_layout(job.problem, *job.layout);
+  if (job.pooled) return plan_pooled(job.problem);
   Problem problem = job.problem;
   problem.top = 1;
   return search(problem);
@@ -80,7 +82,7 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   const Result<Plan> now = estimated(job);
   std::vector<Restoration> restored;
   std::optional<Layout> layout = job.layout;
-  if (now && !layout) layout = now->best.layout;
+  if (now && !layout && job.problem.pools.empty()) layout = now->best.layout;
   if (layout && !job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
   if (baseline != nullptr && layout) restored = restorations(job.problem, *layout, earlier_job(*baseline));
   if (now) {

@@ -45,8 +45,18 @@ std::string moved_text(const Verdict& v, MetricUnit unit, bool relative) {
   return fmt::format("{:+.1f} %", 100 * (v.now.value - *v.before) / *v.before);
 }
 
+/// The kind of GPU that the fullest stage stands on.
+std::string fullest_gpu(const Plan& now) {
+  std::string gpu = now.problem.cluster.gpu.name;
+  for (const PoolRun& run : now.best.runs)
+    if (run.first_stage <= now.best.peak_stage) gpu = run.gpu;
+  return gpu;
+}
+
 std::string limit_text(const Verdict& v, const Problem& problem) {
-  if (v.limit.metric == Metric::MemoryFit) return fmt::format("GPU has {}", memory_text(problem.cluster.gpu.memory));
+  if (v.limit.metric == Metric::MemoryFit)
+    return fmt::format("GPU has {}",
+                       memory_text(problem.pools.empty() ? problem.cluster.gpu.memory : round_bytes(v.bound.value)));
   return v.bound.text;
 }
 
@@ -81,7 +91,7 @@ std::string message(const Verdict& v, const MetricRow& row, const Plan& now, con
   const bool rounded_away = !v.limit.since_baseline && texts.a != figure_text(row.unit, v.counted);
   if (v.limit.metric == Metric::MemoryFit)
     return fmt::format("{}; {} has {}", rounded_away ? "the job needs " + texts.a : subject(v, row, now),
-                       now.problem.cluster.gpu.name, rounded_away ? texts.b : memory_text(now.best.capacity));
+                       fullest_gpu(now), rounded_away ? texts.b : memory_text(now.best.capacity));
   if (rounded_away) return fmt::format("{} is {}, the budget allows {} ({})", row.name, texts.a, v.bound.text, texts.b);
   if (!v.limit.since_baseline) return fmt::format("{}, the budget allows {}", subject(v, row, now), v.bound.text);
   const Texts moved = distinct_texts(row.unit, v.before.value_or(0), v.now.value);

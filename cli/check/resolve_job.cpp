@@ -30,6 +30,7 @@ void split_gpus(Asked& asked) {
 /// The words of a budget's job; of those that were typed, the ones that go with `plan check`.
 Asked asked_of_job(const BudgetJob& job, const Args& typed) {
   Asked asked;
+  asked.takes_pools = true;
   for (const std::string_view key : job_words())
     if (const auto found = job.words.find(key); found != job.words.end()) asked.words.insert(*found);
   split_gpus(asked);
@@ -90,7 +91,9 @@ Result<ResolvedJob> resolve_job(const BudgetJob& job, const Args& typed) {
     return fail(std::move(errors));
   }
   ResolvedJob out{.budget = &job, .problem = std::move(*problem), .run = job.budget.run};
-  if (job.words.contains("layout") || !job.from.empty()) out.layout = complete_layout(out.problem);
+  const bool one = job.words.contains("layout") || !job.from.empty();
+  out.pooled = one && !out.problem.pools.empty();
+  if (one && !out.pooled) out.layout = complete_layout(out.problem);
   for (const std::string& line : unstated_lines(out.problem)) out.notes.push_back({"not_stated", line});
   out.notes.insert(out.notes.end(), out.problem.notes.begin(), out.problem.notes.end());
   std::erase_if(out.notes, [](const Note& note) { return note.code == "defaults_taken"; });

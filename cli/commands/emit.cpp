@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/commands/commands.hpp"
@@ -19,6 +20,7 @@
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
+#include "planner/pools.hpp"
 #include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -116,6 +118,7 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
     with.megatron_version.reset();  // files may be another framework's
   Result<Problem> problem = resolve_problem(with);
   if (problem) settle_training(format, problem->training);
+  if (problem && !problem->pools.empty()) problem->mesh_per_pool = format == "flagscale";
   if (!problem || args.from.empty()) return problem;
   if (problem->framework != framework) {
     problem->framework = framework;
@@ -129,9 +132,16 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   return problem;
 }
 
+/// The layout as `--layout` takes it; of each kind of GPU, where there are several.
+std::string layout_words(const Estimate& estimate) {
+  std::string out;
+  for (const PoolRun& run : estimate.runs) out += (out.empty() ? "" : "/") + layout_flag(run.layout);
+  return estimate.runs.empty() ? layout_flag(estimate.layout) : out;
+}
+
 std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files, const Terminal& terminal) {
   if (wants_json(args)) {
-    Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_flag(plan.best.layout)}};
+    Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_words(plan.best)}};
     json["files"] = Json::array();
     for (const LaunchFile& file : files) json["files"].push_back(file.name);
     json["unstated"] = unstated_json(plan.problem.inputs);
@@ -142,6 +152,14 @@ std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchF
   for (const LaunchFile& file : files)
     out += fmt::format("wrote {}\n", (std::filesystem::path(*args.output) / file.name).string());
   return out;
+}
+
+/// Strategies of single stages, and layers of every pool, leave nothing to search.
+Result<Plan> plan_to_write(const Problem& problem, Streams& streams) {
+  if (problem.fixed.stages) return plan_layout(problem, complete_layout(problem));
+  const bool placed = std::any_of(problem.pool_fixed.begin(), problem.pool_fixed.end(),
+                                  [](const Fixed& fixed) { return fixed.chunk_layers.has_value(); });
+  return placed ? plan_pooled(problem) : search_with_progress(problem, streams);
 }
 
 /// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.
@@ -192,11 +210,10 @@ int run_emit(const Args& args, Streams& streams) {
   if (!problem) return report_errors(problem.error(), streams);
   const Result<EmitOptions> options = emit_options(args, *problem);
   if (!options) return report_errors(options.error(), streams);
-  // Strategies of single stages leave nothing to search.
-  Result<Plan> plan = problem->fixed.stages ? plan_layout(*problem, complete_layout(*problem))
-                                            : search_with_progress(*problem, streams);
+  Result<Plan> plan = plan_to_write(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
-  plan->notes.clear();  // the files hold no estimate, so only what --from left open or misspelt is of interest
+  // The files hold no estimate, so only what --from left open or misspelt is of interest, and where ranks must stand.
+  std::erase_if(plan->notes, [](const Note& note) { return note.code != "pool_order"; });
   add_launch_notes(*plan);
   const Result<std::vector<LaunchFile>> files = write_best(args, *options, *plan, streams);
   if (!files) return report_errors(files.error(), streams);

@@ -64,7 +64,19 @@ Result<Shown> show_gpu(const std::string& name) {
   return Shown{json, title(found->value.name, facts, found->origin) + write_gpu(found->value)};
 }
 
+/// A cluster of several kinds of GPU.
+Shown show_pools(const Found<PooledCluster>& found) {
+  Json json = head("cluster", found.value.name);
+  json["digest"] = "sha256:" + found.digest;
+  json["preset"] = write_pooled_cluster(found.value);
+  return {json, title(found.value.name, fmt::format("{} GPUs", found.value.gpus()), found.origin) +
+                    write_pooled_cluster(found.value)};
+}
+
 Result<Shown> show_cluster(const std::string& name) {
+  const Result<std::optional<Found<PooledCluster>>> pools = load_pools(name, StoreOptions::from_environment());
+  if (!pools) return fail(pools.error());
+  if (*pools) return show_pools(**pools);
   const Result<Found<Cluster>> found = load_cluster(name, StoreOptions::from_environment());
   if (!found) return fail(found.error());
   Json json = head("cluster", found->value.name);

@@ -49,6 +49,9 @@ struct Dialect {
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 
+/// The job of Megatron-LM's arguments as keys: underscores for dashes, `true` for a switch. The file is a fork's.
+[[nodiscard]] Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file,
+                                                   const LaunchFacts& facts);
 /// All keys of a YAML file, or the KEY=VALUE or --key value words of a script's command that starts `program`.
 [[nodiscard]] Result<DialectKeys> keys_of_yaml(const LaunchSource& source);
 /// The key under which a file is named that another lies over and that could not be opened.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/launch/dialect_files.hpp"
+#include "cli/launch/flagscale.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/galvatron.hpp"
@@ -23,6 +24,8 @@ constexpr LaunchFormat kFormats[] = {
      read_megatron_log},
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
+    {"flagscale", "FlagScale: its experiment in YAML, a process mesh for each kind of GPU", Framework::Megatron,
+     write_flagscale, is_flagscale, read_flagscale},
     {"megatron-yaml", "Megatron-LM's arguments as YAML: MODEL_ARGS, Primus's experiments", Framework::Megatron, nullptr,
      is_megatron_yaml, read_megatron_yaml},
     {"primus-torchtitan", "Primus's experiments on torchtitan", Framework::Torchtitan, nullptr, is_primus_torchtitan,

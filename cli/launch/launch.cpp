@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "cli/launch/flagscale.hpp"
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/other_tools.hpp"
+#include "cli/launch/pooled_write.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
 #include "planner/problem/axes.hpp"
@@ -54,6 +56,7 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
     into.states_seq = true;
   }
   if (into.gpus == 0) into.gpus = from.gpus;
+  if (into.meshes.empty()) into.meshes = from.meshes, into.meshes_where = from.meshes_where;
   if (into.slice_gpus == 0) into.slice_gpus = from.slice_gpus;
   if (!into.rank_batch) into.rank_batch = from.rank_batch;
   into.unused.insert(into.unused.end(), from.unused.begin(), from.unused.end());
@@ -315,7 +318,10 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
 Result<std::vector<LaunchFile>> write_launch(std::string_view name, const Plan& plan, const EmitOptions& options) {
   for (const LaunchFormat& format : launch_formats())
     if (format.name == name && format.write != nullptr) {
-      Result<std::vector<LaunchFile>> files = format.write(plan, options);
+      const bool by_kind = plan.best.runs.empty() || format.write == write_flagscale;
+      Result<Plan> held = by_kind ? Result<Plan>(plan) : as_one_kind(name, format.framework, plan, options);
+      if (!held) return fail(held.error());
+      Result<std::vector<LaunchFile>> files = format.write(*held, options);
       if (files && !holds_image(*files, options.image))
         return fail({"not_expressible",
                      fmt::format("{}'s files start processes on the node itself: no place for `--image`", name),

@@ -37,6 +37,13 @@ struct LaunchContext {
 /// The words of `--args`, cut at blanks.
 [[nodiscard]] std::vector<std::string> script_arguments(std::string_view typed);
 
+/// Neighbouring stages on GPUs of their own, in files that say of each what it runs (FlagScale's process meshes).
+struct LaunchMesh {
+  std::string device{};  ///< as the file names it
+  int gpus = 0;
+  Fixed fixed{};  ///< axes of these stages alone
+};
+
 /// What launch files state, in plan's own terms. A field that no file states is empty, or its framework's default
 /// and then listed in `inputs` with Origin::Default.
 struct LaunchJob {
@@ -53,6 +60,8 @@ struct LaunchJob {
   std::string gpu{};                      ///< preset name, if a launcher names one
   std::string hardware{};                 ///< what the files are for, where no preset has it: it must be named
   Fixed fixed{};                          ///< every axis that the files state or their framework defaults
+  std::vector<LaunchMesh> meshes{};       ///< front to back; none: all stages run what `fixed` says
+  std::string meshes_where{};             ///< "train.yaml:12"
   std::vector<Input> inputs{};
   std::vector<Note> notes{};   ///< unknown flags, defaults taken: nothing is passed over in silence
   std::vector<Note> unused{};  ///< stated, would change model, layout, memory or time, and has no meaning here

@@ -70,23 +70,6 @@ Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const
   return job;
 }
 
-/// FlagScale's file under `train/`: Megatron-LM's arguments by subject, some of them in subjects of a subject.
-bool is_flagscale(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return (source.text.starts_with("system:") || has("\nsystem:")) && has("\nmodel:") && has("  num_layers:") &&
-         has("  hidden_size:") && (has("_model_parallel_size:") || has("micro_batch_size:"));
-}
-
-/// The last part of every key of FlagScale's three subjects.
-DialectKeys flat_flagscale(const DialectKeys& keys) {
-  DialectKeys flat;
-  for (const auto& [key, value] : keys)
-    for (const std::string_view subject :
-         {"system.", "model.", "data.", "train.system.", "train.model.", "train.data."})
-      if (key.starts_with(subject)) flat.emplace(key.substr(key.rfind('.') + 1), value);
-  return flat;
-}
-
 bool is_of_other_models(std::string_view key) {
   for (const std::string_view part : {"encoder_", "decoder_seq", "decoder_num_layers", "bert_", "patch_dim", "img_"})
     if (key.starts_with(part)) return true;
@@ -98,8 +81,12 @@ bool is_of_other_models(std::string_view key) {
 bool is_megatron_yaml(const LaunchSource& source) {
   const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   if (is_shell(source)) return false;
-  if ((has("MODEL_ARGS:") && has("--")) || is_flagscale(source)) return true;
+  if (has("MODEL_ARGS:") && has("--")) return true;
   return has("pre_trainer:") && has("framework: megatron\n") && has("modules:");
+}
+
+Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file, const LaunchFacts& facts) {
+  return job_of(keys, file, facts, true);
 }
 
 /// The file's sections are those of Megatron core's two configurations; everything else is outside them.
@@ -122,7 +109,6 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
   if (!keys) return fail(keys.error());
   if (source.text.find("MODEL_ARGS:") != std::string::npos)
     return job_of(keys_under(*keys, "MODEL_ARGS."), source.path, facts, true);
-  if (is_flagscale(source)) return job_of(flat_flagscale(*keys), source.path, facts, true);
   Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "megatron");
   if (!experiment) return fail(experiment.error());
   DialectKeys& all = experiment->keys;

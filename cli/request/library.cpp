@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/request/pool_words.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/in_parallel.hpp"
+#include "presets/reader.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
@@ -69,6 +71,12 @@ std::vector<Listed> list_gpus() {
   return rows(
       PresetKind::Gpu, [](const PresetEntry& e, const StoreOptions&) { return parse_gpu(e); }, about_gpu);
 }
-std::vector<Listed> list_clusters() { return rows(PresetKind::Cluster, parse_cluster, about_cluster); }
+std::vector<Listed> list_clusters() {
+  const auto about = [](const PresetEntry& entry, const StoreOptions& options) -> Result<std::string> {
+    if (describes_pools(entry.text)) return parse_pools(entry, options).map(pools_text);
+    return parse_cluster(entry, options).map(about_cluster);
+  };
+  return rows(PresetKind::Cluster, about, [](const std::string& text) { return text; });
+}
 
 }  // namespace plan

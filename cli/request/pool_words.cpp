@@ -5,18 +5,16 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
+#include "presets/reader.hpp"
 
 namespace plan {
 namespace {
-
-constexpr std::size_t kMostPools = 4;
 
 Error bad_pool(std::string_view item, std::string_view why) {
   return {"bad_value",
@@ -58,17 +56,23 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
 
 }  // namespace
 
-int PoolWords::gpus() const {
-  return std::accumulate(pools.begin(), pools.end(), 0, [](int sum, const Pool& pool) { return sum + pool.gpus; });
-}
-
 bool names_pools(std::string_view text) {
   return text.find(',') != std::string_view::npos ||
          (text.find('x') != std::string_view::npos && std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
 
-Result<PoolWords> read_pools(std::string_view text, const StoreOptions& store) {
-  PoolWords words;
+std::string pools_text(const PooledCluster& cluster) {
+  std::string out;
+  for (const Pool& pool : cluster.pools)
+    out += fmt::format("{}{}x{}", out.empty() ? "" : ",", pool.gpus, pool.cluster.gpu.name);
+  if (!cluster.link) return out;
+  std::string rate = format_quantity(cluster.link->bandwidth.value, Dimension::ByteRate);
+  std::erase(rate, ' ');
+  return out + ",link=" + rate;
+}
+
+Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store) {
+  PooledCluster words;
   Errors errors;
   std::vector<Pool> named;
   for (const std::string_view item : split(text, ",")) {

@@ -89,7 +89,7 @@ struct Request {
   std::optional<Stated<int>> spares{};  ///< of `gpus`, held back
 
   /// Several kinds of GPU, which `gpus` counts together, and the axes of each.
-  std::optional<Stated<PoolWords>> pools{};
+  std::optional<Stated<PooledCluster>> pools{};
   std::optional<Stated<std::vector<Fixed>>> pool_layouts{};
 
   /// The GPU of the cluster as reports print it.

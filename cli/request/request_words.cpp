@@ -135,6 +135,40 @@ void read_model(Reading& reading, const StoreOptions& store) {
   reading.request.model = {std::move(found->value), std::move(input), true};
 }
 
+/// Several kinds of GPU that a cluster's file describes, with their numbers; false if it is of one.
+bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
+  Result<std::optional<Found<PooledCluster>>> found = load_pools(word.text, store);
+  if (found && !*found) return false;
+  if (!found) {
+    add_errors(found.error(), word, reading.errors);
+    return true;
+  }
+  PooledCluster& pools = (*found)->value;
+  Request& request = reading.request;
+  const int gpus = pools.gpus();
+  if (request.gpus && request.gpus->value != gpus)
+    add_errors({{"conflicting_flags",
+                 fmt::format("`--gpus {}` is not what the pools of {} have together: {}", request.gpus->value,
+                             pools.name, gpus),
+                 {},
+                 {"leave `--gpus` out: the file says how many GPUs each kind has"}}},
+               *reading.asked.find("gpus"), reading.errors);
+  const auto input = [&](const char* key, std::string value) {
+    return Input{key, std::move(value), Origin::Preset, (*found)->origin};
+  };
+  if (!request.gpus) request.gpus = {gpus, input("gpus", fmt::format("{}", gpus)), true};
+  Cluster cluster = joined(pools.pools, pools.link);
+  request.gpu = input("gpu", cluster.gpu.name);
+  cluster.name = pools.name;
+  Input named = input_of("cluster", word, pools.name);
+  if (named.origin == Origin::Flag) named.where = (*found)->origin;
+  named.digest = (*found)->digest;
+  request.cluster = {std::move(cluster), std::move(named), true};
+  Input words = input("pools", pools_text(pools));
+  request.pools = {std::move(pools), std::move(words), true};
+  return true;
+}
+
 /// --profile, --cluster or --gpu: at most one of them.
 void read_hardware(Reading& reading, const StoreOptions& store) {
   const Word *profile = reading.asked.find("profile"), *cluster = reading.asked.find("cluster"),
@@ -146,7 +180,7 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
                         {"a cluster file says which GPU it has; give one of the three"}}},
                       gpu != nullptr ? *gpu : *cluster, reading.errors);
   const Word* word = profile != nullptr ? profile : cluster != nullptr ? cluster : gpu;
-  if (word == nullptr) return;
+  if (word == nullptr || (word == cluster && take_pools(reading, *word, store))) return;
   Result<Found<Cluster>> found =
       gpu != nullptr ? load_cluster_of_gpu(word->text, store) : load_cluster(word->text, store);
   if (!found) return add_errors(found.error(), *word, reading.errors);
@@ -177,7 +211,7 @@ void read_gpus(Reading& reading, const StoreOptions& store) {
                           {},
                           {fmt::format("leave `--{}` out, or give `--gpus` a number", key)}}},
                         *word, reading.errors);
-  Result<PoolWords> read = read_pools(word->text, store);
+  Result<PooledCluster> read = read_pools(word->text, store);
   if (!read) return add_errors(read.error(), *word, reading.errors);
   Request& request = reading.request;
   request.gpus = {read->gpus(), input_of("gpus", *word, fmt::format("{}", read->gpus())), true};
@@ -231,7 +265,7 @@ Asked asked_of(const Args& args) {
     if (const Args::Text& typed = args.*row.flag) asked.words[std::string(row.key)] = {*typed, {}};
   asked.from = args.from;
   asked.arguments = args.arguments.value_or("");
-  asked.takes_pools = args.verb.empty() || args.verb == "plan" || args.verb == "estimate";
+  asked.takes_pools = args.verb.empty() || args.verb == "plan" || args.verb == "estimate" || args.verb == "emit";
   asked.accept_risk = args.accept_risk, asked.pareto = args.pareto, asked.per_stage = args.per_stage;
   asked.strict = args.strict;
   return asked;
@@ -275,7 +309,9 @@ Request overlaid(Request base, const Request& over) {
   each_field([&](const auto& field) {
     if (over.*field.value) base.*field.value = over.*field.value;
   });
-  if (over.cluster) base.gpu = over.gpu, base.pools = over.pools;
+  const bool meshes = base.files && !base.files->meshes.empty();  // they lie on the pools that the words name
+  if (over.cluster) base.gpu = over.gpu;
+  if (over.cluster && !meshes) base.pools = over.pools;
   if (over.pool_layouts) base.pool_layouts = over.pool_layouts;
   if (over.files) base.files = over.files;
   return base;

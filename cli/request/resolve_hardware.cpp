@@ -2,9 +2,12 @@
 // tests/cli/pools_test.cpp, of slices by tests/cli/slices_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/request/draft.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/torus.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
 
@@ -131,14 +134,19 @@ void resolve_pools(Draft& draft) {
     draft.refuse({"conflicting_flags", std::move(text), {}, {std::move(help)}}, {key});
   };
   if (request.pools) {
+    const char* word = draft.asked.find("cluster") != nullptr ? "cluster" : "gpus";
+    const bool in_words = request.pools->by_person, in_file = word == std::string_view("cluster");
     draft.problem.pools = request.pools->value.pools;
+    draft.problem.pool_links = request.pools->value.links;
     draft.problem.inputs.push_back(request.pools->input);
-    if (!request.pools->value.link)
+    if (!request.pools->value.joined())
       draft.assume("link", format_quantity(draft.problem.cluster.tiers.back().bandwidth.value, Dimension::ByteRate),
                    Origin::Default);
     if (!draft.asked.takes_pools)
-      refuse("`--gpus` names several kinds of GPU, which `plan` and `plan estimate` alone take",
-             "name one kind: `--gpus 64xh100-sxm`", "gpus");
+      refuse(
+          fmt::format("{} several kinds of GPU, which `plan`, `plan estimate`, `plan emit` and `plan check` alone take",
+                      in_words ? fmt::format("`--{}` names", word) : "the launch files are for"),
+          in_file ? "name a cluster of one kind" : "name one kind: `--gpus 64xh100-sxm`", word);
     if (request.spares) refuse("`--spares` does not say of which kind of GPU", "leave `--spares` out", "spares");
     if (draft.asked.pareto) refuse("`--pareto` has no front for several kinds of GPU", "leave `--pareto` out", "gpus");
     if (draft.asked.per_stage)
@@ -146,6 +154,15 @@ void resolve_pools(Draft& draft) {
   }
   if (!request.pool_layouts) return;
   draft.problem.pool_fixed = request.pool_layouts->value;
+  draft.problem.mesh_per_pool = request.files && !request.files->meshes.empty();
+  if (request.layout)
+    each_axis([&](const auto& axis) {
+      const auto states = [&](const Fixed& own) { return (own.*axis.fixed).has_value(); };
+      if (states(request.layout->value) &&
+          std::any_of(draft.problem.pool_fixed.begin(), draft.problem.pool_fixed.end(), states))
+        refuse(fmt::format("`--layout` states {} for all, and the files state it for each process mesh", axis.key),
+               "leave it out, or change the files", "layout");
+    });
   draft.problem.inputs.push_back(request.pool_layouts->input);
   const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
   if (pools == 0)
