@@ -42,7 +42,7 @@ std::int64_t lost_gpus(const std::string& nodes, const Cluster& cluster) {
 /// A point where nothing is possible is an answer.
 SweptPlan plan_at(const SweepQuestion& point, Problem problem, const RunOptions& run) {
   problem.top = 1;
-  SweptPlan out{.at = point.at};
+  SweptPlan out{.at = point.at, .inputs = problem.inputs};
   if (point.args.lose) {
     const std::int64_t left = problem.gpus - lost_gpus(*point.args.lose, problem.cluster);
     if (left <= 0) {

@@ -247,12 +247,14 @@ Json inputs_json(const std::vector<Input>& inputs) {
   return json;
 }
 
-Json unstated_json(const std::vector<Input>& inputs) {
+Json unstated_json(const std::vector<Unstated>& facts) {
   Json json = Json::array();
-  for (const Unstated& fact : unstated(inputs))
+  for (const Unstated& fact : facts)
     json.push_back({{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}});
   return json;
 }
+
+Json unstated_json(const std::vector<Input>& inputs) { return unstated_json(unstated(inputs)); }
 
 Json notes_json(const std::vector<Note>& notes) {
   Json json = Json::array();

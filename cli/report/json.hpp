@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cli/report/report.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/json_text.hpp"
 #include "planner/plan.hpp"
 
@@ -14,6 +15,7 @@ namespace plan {
 [[nodiscard]] Json plan_json(const Plan& plan, const RunOptions& options);
 [[nodiscard]] Json inputs_json(const std::vector<Input>& inputs);
 /// What nobody stated: `[{field, value, origin, guessed}]`.
+[[nodiscard]] Json unstated_json(const std::vector<Unstated>& facts);
 [[nodiscard]] Json unstated_json(const std::vector<Input>& inputs);
 /// What files state and is not used: `[{code, text}]`; the form of every list of notes.
 [[nodiscard]] Json notes_json(const std::vector<Note>& notes);

@@ -12,6 +12,7 @@
 #include "cli/report/csv.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
+#include "cli/report/sweep_inputs.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
@@ -109,35 +110,16 @@ std::vector<std::string> sentences(const PlanSweep& sweep) {
   return out;
 }
 
-/// Inputs that are the same at every point, and what files state in vain; empty where no point has a plan.
-std::pair<std::vector<Input>, std::vector<Note>> common_inputs(const PlanSweep& sweep) {
-  std::pair<std::vector<Input>, std::vector<Note>> out;
-  const auto first = std::find_if(sweep.points.begin(), sweep.points.end(), [](const SweptPlan& p) { return p.plan; });
-  if (first == sweep.points.end()) return out;
-  out.second = first->plan->problem.unused;
-  for (const Input& input : first->plan->problem.inputs) {
-    const bool same = std::all_of(sweep.points.begin(), sweep.points.end(), [&](const SweptPlan& p) {
-      if (!p.plan) return true;
-      const std::vector<Input>& others = p.plan->problem.inputs;
-      return std::any_of(others.begin(), others.end(),
-                         [&](const Input& other) { return other.key == input.key && other.value == input.value; });
-    });
-    const bool swept =
-        std::any_of(sweep.axes.begin(), sweep.axes.end(), [&](const SweepAxis& a) { return a.key == input.key; });
-    if (same && !swept) out.first.push_back(input);
-  }
-  return out;
-}
-
 std::string title(const PlanSweep& sweep) {
-  const std::vector<Input> inputs = common_inputs(sweep).first;
+  const std::vector<Input> inputs = common_inputs(sweep);
   return inputs.empty() ? "sweep over " + axes_title(sweep) : job_text(inputs);
 }
 
-/// What nobody stated of every point.
+/// What nobody stated: of every point, then what is not the same at all of them.
 std::vector<std::string> not_stated(const PlanSweep& sweep) {
-  const auto [inputs, unused] = common_inputs(sweep);
-  return unstated_lines(inputs, unused);
+  std::vector<std::string> lines = unstated_lines(common_inputs(sweep), unused(sweep));
+  if (const std::string text = differing_text(sweep); !text.empty()) lines.push_back(text);
+  return lines;
 }
 
 Json loss_json(const Loss& loss) {
@@ -221,9 +203,13 @@ std::string sweep_csv(const PlanSweep& sweep) {
   const auto commas = static_cast<std::size_t>(std::count(head.begin(), head.end(), ','));
   std::string out;
   for (const SweepAxis& axis : sweep.axes) out += "swept_" + axis.key + ",";
+  const std::vector<DifferingInput> differing = differing_inputs(sweep);
+  for (const DifferingInput& input : differing) out += "default_" + input.field + ",";
   out += "pareto,days," + head + "\n";
-  for (const SweptPlan& point : sweep.points) {
+  for (std::size_t at = 0; at < sweep.points.size(); ++at) {
+    const SweptPlan& point = sweep.points[at];
     for (std::size_t i = 0; i < sweep.axes.size(); ++i) out += csv_cell(sweep.axes[i].values[point.at[i]].text) + ",";
+    for (const DifferingInput& input : differing) out += csv_cell(input.facts[at].value) + ",";
     out +=
         fmt::format("{},{},", point.pareto ? 1 : 0, point.run ? fmt::format("{}", point.run->time.value / 86400) : "");
     if (point.plan)
@@ -305,11 +291,17 @@ std::string sweep_html(const PlanSweep& sweep) {
 
 std::string sweep_json(const PlanSweep& sweep) {
   Json points = Json::array();
-  const auto point_json = [&](const SweptPlan& p) {
+  const std::vector<DifferingInput> differing = differing_inputs(sweep);
+  const auto point_json = [&](std::size_t index) {
+    const SweptPlan& p = sweep.points[index];
     Json json = Json::object();
     Json at = Json::object();
     for (std::size_t i = 0; i < sweep.axes.size(); ++i) at[sweep.axes[i].key] = sweep.axes[i].values[p.at[i]].text;
     json["at"] = std::move(at);
+    std::vector<Unstated> own;
+    for (const DifferingInput& input : differing)
+      if (!input.facts[index].field.empty()) own.push_back(input.facts[index]);
+    json["unstated"] = unstated_json(own);
     if (p.plan) {
       json["gpus"] = p.plan->problem.gpus;
       json["best"] = estimate_json(p.plan->best);
@@ -323,16 +315,15 @@ std::string sweep_json(const PlanSweep& sweep) {
     }
     return json;
   };
-  for (const SweptPlan& point : sweep.points) points.push_back(point_json(point));
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) points.push_back(point_json(i));
   Json changes = Json::array();
   for (const LayoutChange& c : sweep.changes) changes.push_back({{"from", c.from}, {"to", c.to}, {"text", c.text}});
   Json json = {{"schema", "plan-sweep/1"},
                {"points", std::move(points)},
                {"changes", std::move(changes)},
                {"sensitivity", sweep.sensitivity}};
-  const auto [inputs, unused] = common_inputs(sweep);
-  json["unstated"] = unstated_json(inputs);
-  json["unused"] = notes_json(unused);
+  json["unstated"] = unstated_json(common_inputs(sweep));
+  json["unused"] = notes_json(unused(sweep));
   if (!sweep.losses.empty()) {
     json["losses"] = Json::array();
     for (const Loss& loss : sweep.losses) json["losses"].push_back(loss_json(loss));

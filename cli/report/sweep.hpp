@@ -11,6 +11,7 @@ namespace plan {
 /// A point with its own best layout, or why there is none.
 struct SweptPlan {
   std::vector<std::size_t> at{};
+  std::vector<Input> inputs{};  ///< what was asked there
   std::optional<Plan> plan{};
   Errors errors{};
   std::optional<RunCost> run{};  ///< with --tokens

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "check_files.hpp"
 #include "cli/report/csv.hpp"
 #include "cli/report/sweep.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/plan.hpp"
 
@@ -120,6 +122,44 @@ TEST_CASE("a factor of one changes no cluster") {
   CHECK(same.gpu.memory == problem.cluster.gpu.memory);
   for (std::size_t i = 0; i < same.tiers.size(); ++i)
     CHECK(same.tiers[i].bandwidth == problem.cluster.tiers[i].bandwidth);
+}
+
+TEST_CASE("what nobody stated is said of every point, also where it is not the same at all of them") {
+  Args args = args_of("8");
+  args.global_batch.reset();
+  std::size_t apart = 0;
+  for (const auto& [swept_flag, swept_words] :
+       {std::pair{&Args::task, "pretrain,finetune,lora"}, std::pair{&Args::model, "llama3.2-1b,gpt2,mixtral-8x7b"},
+        std::pair{&Args::gpu, "h100-sxm,v100-sxm2-32gb"}, std::pair{&Args::framework, "megatron,deepspeed"},
+        std::pair{&Args::optimizer, "adam,muon"}, std::pair{&Args::precision, "bf16,fp8"}}) {
+    const auto flag = swept_flag;
+    const std::string words = swept_words;
+    Args swept = args;
+    swept.*flag = words;
+    CAPTURE(words);
+    const PlanSweep sweep = sweep_of(swept);
+    const json all = json::parse(sweep_json(sweep));
+    const std::string text = sweep_text(sweep, Terminal{}), table = sweep_csv(sweep);
+    for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+      Args alone = args;
+      alone.*flag = sweep.axes[0].values[i].text;
+      for (const Unstated& fact : unstated(resolve_problem(alone).value())) {
+        CAPTURE(fact.field);
+        const auto said = [&](const json& facts) {
+          return std::any_of(facts.begin(), facts.end(),
+                             [&](const json& one) { return one["field"] == fact.field && one["value"] == fact.value; });
+        };
+        const bool own = said(all["points"][i]["unstated"]);
+        CHECK((own || said(all["unstated"])));
+        CHECK(text.find(fact.field) != std::string::npos);
+        if (!own) continue;
+        ++apart;
+        CHECK(text.find("not the same at every point") != std::string::npos);
+        CHECK(table.find("default_" + fact.field) != std::string::npos);
+      }
+    }
+  }
+  CHECK(apart >= 8);
 }
 
 TEST_CASE("words are swept as numbers are, and a wrong one among them is named") {
