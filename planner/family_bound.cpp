@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "planner/family_search.hpp"
@@ -185,10 +186,10 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
   return least;
 }
 
-ActivityMemory least_activity(const LeastActivity& under, const Layout& run, int fewest, double flights) {
+ActivityMemory least_activity(const LeastActivity& under, int vp, int fewest, double flights) {
   ActivityMemory activity;
   activity.activations = under.held * flights;
-  const int together = rebuilt_together({.kind = RecomputeKind::Full, .uniform = under.together}, run.vp, fewest);
+  const int together = rebuilt_together({.kind = RecomputeKind::Full, .uniform = under.together}, vp, fewest);
   activity.backward = under.transient + (together - 1) * under.layer;
   return activity;
 }
@@ -235,16 +236,57 @@ double LeastTime::of_run(const Layout& run, std::int64_t micro_batches, double s
   return std::max({any, steps * work, pairs ? 0 : static_cast<double>(micro_batches) * longest});
 }
 
-/// By what no order of the axes changes: the family's least time and the least memory.
+FamilySearch::LeastOfRun FamilySearch::least_of(const Layout& run) const {
+  const Pipeline pipeline = pipeline_of(problem_, run);
+  // No earlier rank holds fewer micro-batches than the last.
+  return {pipeline.micro_batches, run.vp, least_steps(run, pipeline.micro_batches), held(pipeline, run.pp - 1)};
+}
+
+void FamilySearch::start_group(const Layout& family, const std::vector<Pipelining>& runs, std::size_t first) {
+  group_ = Group{.schedule = runs[first].schedule};
+  int before = 0;
+  for (std::size_t i = first; i < runs.size() && runs[i].schedule == group_->schedule; ++i) {
+    if (runs[i].vp == before) continue;  // another order of its axes
+    before = runs[i].vp;
+    const LeastOfRun least = least_of(run_of(problem_, family, runs[i]));
+    if (group_->chunks++ == 0) group_->least = least;
+    group_->least.vp = std::max(group_->least.vp, least.vp);
+    group_->least.steps = std::min(group_->least.steps, least.steps);
+    group_->least.flights = std::min(group_->least.flights, least.flights);
+  }
+}
+
+/// By what no order of the axes changes: the family's least time and the least memory. Memory takes longer to bound
+/// than time, so that all chunks of a schedule are tried together first.
 FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
                                            double& least) {
-  const std::int64_t m = pipeline_of(problem_, run).micro_batches;
-  const double steps = least_steps(run, m), time = family.bound.of_run(run, m, steps, 0);
+  const LeastOfRun of = least_of(run);
+  const double time = family.bound.of_run(run, of.micro_batches, of.steps, 0);
   if (costs_ != nullptr && hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
-  least = least_memory(run, shardings, family, steps);
+  if (group_->chunks > 1) {
+    if (group_->shardings == nullptr) group_->shardings = &shardings;
+    if (group_->shardings == &shardings || group_->shardings->all == shardings.all) {
+      if (!group_->fate) {
+        // What some chunks have found already, and who runs them, says nothing of the others.
+        const int vp = std::exchange(vp_, 0);
+        const FrameworkMask runs_on = std::exchange(run_runs_on_, family_runs_on_);
+        Layout any = run;
+        any.vp = 1, any.order = Layout{}.order;
+        group_->fate = judge_least(any, shardings, family, group_->least, least);
+        vp_ = vp, run_runs_on_ = runs_on;
+      }
+      if (*group_->fate != Fate::Searched) return *group_->fate;
+    }
+  }
+  return judge_least(run, shardings, family, of, least);
+}
+
+FamilySearch::Fate FamilySearch::judge_least(const Layout& run, const ShardingList& shardings, const Costed& family,
+                                             const LeastOfRun& of, double& least) {
+  least = least_memory(run, shardings, family, of);
   if (bounds_ && least > capacity_) return Fate::TooBig;
   if (costs_ == nullptr) return Fate::Searched;
-  if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
+  if (hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, 0), least, run_runs_on_)) return Fate::Pruned;
   // What takes the least memory is not what takes the least time.
   const auto beaten = [&](const Score& floor) {
     return floor.peak > capacity_ || hopeless(run, floor.step_time, floor.peak, run_runs_on_);
@@ -275,7 +317,7 @@ const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& ru
 
 /// The fullest rank holds at least the mean of what all hold.
 double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings, const Costed& family,
-                                  double steps) {
+                                  const LeastOfRun& of) {
   floors_.clear();
   if (!bounds_) return 0;
   const MemoryModel& memory = memory_of(run);
@@ -289,14 +331,11 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
   if (least_activities_.empty())
     least_activities_ =
         least_activities(problem_, run, recomputing_of(run).all, fewest_layers_, kept_of(run), memory, family.costs);
-  const Pipeline pipeline = pipeline_of(problem_, run);
-  const double flights = held(pipeline, run.pp - 1);  // no earlier rank holds fewer micro-batches
   double least = std::numeric_limits<double>::infinity();
   for (const LeastActivity& under : least_activities_) {
-    const double peak = least_with(least_activity(under, run, fewest_layers_, flights));
+    const double peak = least_with(least_activity(under, of.vp, fewest_layers_, of.flights));
     least = std::min(least, peak);
-    if (problem_.pareto)
-      floors_.push_back({family.bound.of_run(run, pipeline.micro_batches, steps, under.again), peak});
+    if (problem_.pareto) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
   }
   return least;
 }

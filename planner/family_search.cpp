@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/plain_layers.hpp"
+
 namespace plan {
 namespace {
 
@@ -41,7 +43,11 @@ void FamilySearch::search_family(const Costed& family) {
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
   std::optional<Pipelining> before;  // the run whose other order comes next, and its fate
   Fate fate = Fate::Searched;
-  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
+  const std::vector<Pipelining> runs = enumerate_runs(problem_, family.layout, outcome_->tally, inner_);
+  group_.reset();
+  for (std::size_t at = 0; at < runs.size(); ++at) {
+    const Pipelining& run = runs[at];
+    if (!group_ || group_->schedule != run.schedule) start_group(family.layout, runs, at);
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
     const ShardingList& shardings = lists_.of(layout, inner_);
@@ -250,9 +256,10 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
 
 void FamilySearch::offer(const Candidate& candidate) {
   if (plainest_) {
-    const bool good = candidate.runs_on != 0 && candidate.score.step_time <= plainest_->slowest;
     std::optional<Candidate>& best = plainest_->best;
-    if (good && (!best || plainer(problem_, candidate, *best))) best = candidate;
+    if (never_plainest(candidate.layout, candidate.score.step_time, candidate.runs_on)) return;
+    const Candidate laid = plainly_laid(problem_, *costs_, candidate, plainest_->slowest, capacity_);
+    if (!best || plainer(problem_, laid, *best)) best = laid;
     return;
   }
   if (candidate.runs_on != 0) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <tuple>
 
 namespace plan {
@@ -11,13 +12,18 @@ namespace {
 
 int axes(const Layout& l) { return int(l.tp > 1) + int(l.cp > 1) + int(l.pp > 1) + int(l.ep > 1); }
 
-/// How many scale-up domains a context group and an expert group reach into beyond their own.
-int domains_reached(const Problem& problem, const Layout& l) {
+/// How often `parts` have to be halved to be one.
+int halvings(std::int64_t parts) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1) - 1)));
+}
+
+/// How often the model is halved over what is slower than a scale-up domain: into stages, and into the domains that
+/// tensor and context groups and those of experts reach into. What leaves a domain is what waits, breaks and has to be
+/// placed by hand.
+int spread(const Problem& problem, const Layout& l) {
   const std::int64_t domain = std::max<std::int64_t>(problem.cluster.scale_up_size(), 1);
-  const auto beyond = [&](int degree, int inside) {
-    return degree > 1 ? static_cast<int>((std::int64_t{degree} * inside - 1) / domain) : 0;
-  };
-  return beyond(l.cp, l.tp) + beyond(l.ep, l.etp);
+  const auto domains = [&](int degree, int inside) { return (std::int64_t{degree} * inside + domain - 1) / domain; };
+  return halvings(l.pp) + halvings(domains(l.cp, l.tp)) + halvings(domains(l.ep, l.etp));
 }
 
 /// Layers divide, or they do with the embedding and the head counted as one layer each.
@@ -42,11 +48,13 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const Layout& l = candidate.layout;
   const int layers = problem.model.depth();
   const bool pipeline = l.pp > 1;
-  return {{int(l.order != Layout{}.order), axes(l), domains_reached(problem, l), int(pipeline && !even(layers, l.pp)),
-           int(pipeline && !even(layers, l.pp * l.vp)), int(pipeline && !common(l.schedule)),
-           int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
-           recomputing(l.recompute), sharding(l), l.pp * l.vp},
-          candidate.score};
+  return {
+      {int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
+       int(pipeline && !even(layers, l.pp * l.vp)), int(candidate.by_hand),
+       int(l.recompute.kind == RecomputeKind::Full), spread(problem, l), axes(l), int(pipeline && !common(l.schedule)),
+       int(l.tp > 1 && !l.sequence_parallel), int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))),
+       int(l.cp_kind == CpKind::Hybrid), recomputing(l.recompute), sharding(l), l.pp * l.vp},
+      candidate.score};
 }
 
 bool plainer(const Problem& problem, const Candidate& a, const Candidate& b) {

@@ -15,12 +15,14 @@ inline constexpr double kPriceOfPlainness = 0.03;
 /// How plain a layout is, for choosing among those that are as good as equally fast. The first count that differs
 /// decides: less is plainer. plan(1) documents the order.
 struct Plainness {
-  /// An order of axes that not every framework has; of tp, cp, pp and ep those over 1; scale-up domains that cp and ep
-  /// reach into; stages that are not even; chunks that do not divide the layers; a schedule other than 1F1B and
-  /// interleaved; a micro-batch that is no power of two; context split in two ways at once; how much is recomputed
-  /// (nothing, modules, all layers, some of them or several at once); how states are sharded (optimizer, weights too,
-  /// in groups); pieces that the model is cut into, over all stages.
-  std::array<int, 11> counts{};
+  /// An order of axes that not every framework has; stages that are not even; chunks that do not divide the layers;
+  /// layers laid by hand; whole layers that are recomputed; halvings of the model over what is slower than a scale-up
+  /// domain (stages, and the domains that tensor and context groups and expert groups reach into); of tp, cp, pp and ep
+  /// those over 1; a schedule other than 1F1B and interleaved; tensor ranks that each hold the whole sequence; a
+  /// micro-batch that is no power of two; context split in two ways at once; how much is recomputed (nothing, modules,
+  /// all layers, some of them or several at once); how states are sharded (optimizer, weights too, in groups); pieces
+  /// that the model is cut into, over all stages.
+  std::array<int, 14> counts{};
   Score score{};  ///< then the least memory, then the shortest step
 
   friend bool operator<(const Plainness& a, const Plainness& b);

@@ -20,6 +20,7 @@ struct Candidate {
   Layout layout{};
   Score score{};
   FrameworkMask runs_on = kAllFrameworks;  ///< of those that the problem wants; 0: none runs it
+  bool by_hand = false;                    ///< a launch has to say which layers stand where (plain_layers.hpp)
 };
 
 /// Strict order of candidates under an objective: the objective first, then step time, peak memory and

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -109,6 +110,15 @@ std::string judged(const Plan& plan) {
   const bool dense = !plan.problem.model.moe();
   if (dense && plan.problem.gpus <= node && best.layout.pp > 1 && plan.fastest->layout.pp == 1)
     return "a pipeline inside a node where none is needed";
+  const Layout &plain = best.layout, &fast = plan.fastest->layout;
+  std::vector<int> layers = fast.chunk_layers;  // embedding and head may count as a layer each
+  if (layers.size() > 2 && layers.front() + 1 == layers[1]) ++layers.front(), ++layers.back();
+  const bool equal = std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) == layers.end();
+  const bool no_further = fast.tp * fast.cp <= std::max(plan.problem.cluster.scale_up_size(), plain.tp * plain.cp) &&
+                          fast.etp * fast.ep <= plain.etp * plain.ep;
+  const bool rebuilds = fast.recompute.kind == RecomputeKind::Full && plain.recompute.kind != RecomputeKind::Full;
+  if (equal && no_further && !rebuilds && fast.order == plain.order && plain.pp >= 2 * fast.pp)
+    return "a deeper pipeline than the fastest needs";
   const std::string text = human_report(plan, {}, Terminal{});
   for (const char* line : {"\n  runs on ", "\n  fastest ", "\n  how sure "})
     if (!has(text, line)) return std::string("no line") + line;

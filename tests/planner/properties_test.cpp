@@ -71,7 +71,7 @@ struct PartialLayouts {
         least_states(problem, layout, enumerate_shardings(problem, layout, tally), fewest, plain);
     bool covered = false;
     for (const LeastActivity& under : least_activities(problem, layout, recomputes, fewest, kept, plain, &costs)) {
-      const ActivityMemory activity = least_activity(under, layout, fewest, held(pipeline, layout.pp - 1));
+      const ActivityMemory activity = least_activity(under, layout.vp, fewest, held(pipeline, layout.pp - 1));
       for (const ShardedMemory& one : states)
         covered = covered || (plain.least_total(one, activity) <= peak &&
                               bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);

@@ -2,12 +2,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 
 #include "formulas/schedule.hpp"
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
+#include "planner/estimate.hpp"
+#include "planner/evaluate.hpp"
 #include "planner/memory_front.hpp"
 #include "planner/plainness.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -59,6 +62,53 @@ void check_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b
   }
 }
 
+/// Equal stages of equal chunks, embedding and head counted as a layer each or not.
+bool equal_parts(const Problem& problem, const Layout& l) {
+  const int depth = problem.model.depth(), chunks = l.pp * l.vp;
+  return l.pp == 1 || depth % chunks == 0 || (depth + 2) % chunks == 0;
+}
+
+/// Has `b` half the stages of `a` or fewer, no worse cut, and reaches no further with any group?
+bool shallower(const Problem& problem, const Layout& b, const Layout& a) {
+  const int domain = problem.cluster.scale_up_size();
+  const auto reach = [&](int ranks) { return (ranks + domain - 1) / domain; };
+  const bool rebuilds = b.recompute.kind == RecomputeKind::Full && a.recompute.kind != RecomputeKind::Full;
+  return !rebuilds && 2 * b.pp <= a.pp && equal_parts(problem, b) && b.order == AxisOrder::PipelineOutermost &&
+         reach(b.tp * b.cp) <= reach(a.tp * a.cp) && reach(b.etp * b.ep) <= reach(a.etp * a.ep);
+}
+
+/// With as many layers on every chunk, the ends counted as a layer each or not, if that keeps within both limits.
+Candidate laid(const Problem& problem, Candidate candidate, double slowest, double capacity) {
+  const int depth = problem.model.depth(), chunks = candidate.layout.pp * candidate.layout.vp;
+  if (candidate.layout.pp == 1 || problem.fixed.chunk_layers) return candidate;
+  candidate.by_hand = true;
+  Candidate equal = candidate;
+  equal.by_hand = false;
+  std::vector<int>& layers = equal.layout.chunk_layers;
+  if (depth % chunks == 0) {
+    layers.assign(static_cast<std::size_t>(chunks), depth / chunks);
+  } else if ((depth + 2) % chunks == 0) {
+    layers.assign(static_cast<std::size_t>(chunks), (depth + 2) / chunks);
+    --layers.front(), --layers.back();
+  } else {
+    return candidate;
+  }
+  if (estimate(problem, candidate.layout).layout.chunk_layers == layers) {
+    candidate.by_hand = false;
+    return candidate;
+  }
+  if (broken_rule(problem, equal.layout) >= 0) return candidate;
+  const CostModel costs(problem, split_of(equal.layout));
+  Evaluator evaluator(problem, costs);
+  evaluator.place(equal.layout);
+  std::vector<DataParallel> prices;
+  const MemoryModel memory(problem, equal.layout);
+  evaluator.price_sharding(equal.layout, memory, prices);
+  evaluator.recompute(equal.layout.recompute);
+  equal.score = {evaluator.step_time(equal.layout, prices), evaluator.peak_memory(equal.layout, memory)};
+  return equal.score.step_time <= slowest && equal.score.peak <= capacity ? equal : candidate;
+}
+
 /// The choice by its definition: of all that run and are at most 3 % slower than the fastest that does, the plainest.
 void check_choice(const Problem& problem, const SearchResult& found, const std::vector<Candidate>& all) {
   const std::vector<Candidate> some = running(all);
@@ -78,8 +128,21 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
   }
   if (problem.objective == Objective::Memory) return check_same({*found.recommended}, {found.ranking.best().front()});
   const auto plain = [&](const Candidate& a, const Candidate& b) { return plainer(problem, a, b); };
-  check_same({*found.recommended}, {*std::min_element(good.begin(), good.end(), plain)});
+  const auto counts = [&](const Candidate& candidate) { return plainness(problem, candidate).counts; };
+  std::sort(good.begin(), good.end(), plain);
+  std::optional<Candidate> plainest;
+  for (const Candidate& candidate : good) {
+    if (plainest && counts(candidate) > counts(*plainest)) break;  // laid by hand it is no plainer
+    const Candidate one = laid(problem, candidate, 1.03 * fastest, usable_memory(problem, found.at_risk));
+    if (!plainest || plain(one, *plainest)) plainest = one;
+  }
+  check_same({*found.recommended}, {*plainest});
   CHECK(found.recommended->runs_on != 0);
+  CHECK(std::none_of(good.begin(), good.end(), [&](const Candidate& other) {
+    if (!shallower(problem, other.layout, found.recommended->layout)) return false;
+    return found.recommended->by_hand ||
+           !laid(problem, other, 1.03 * fastest, usable_memory(problem, found.at_risk)).by_hand;
+  }));
   std::sort(near.begin(), near.end(), faster);
   std::vector<Candidate> apart;
   for (const Candidate& candidate : near)

@@ -1,0 +1,39 @@
+// Layers laid as an operator leaves them, where that costs little: a split that balances embedding and head to the last
+// layer has to be spelled out, checked and carried along. Tested by tests/planner/search_test.cpp.
+#include "planner/plain_layers.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "formulas/partition.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/memory.hpp"
+
+namespace plan {
+
+Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate, double slowest,
+                       double capacity) {
+  if (candidate.layout.pp == 1 || !candidate.layout.chunk_layers.empty()) return candidate;
+  Candidate plain = candidate;
+  candidate.by_hand = true;
+  Layout& layout = plain.layout;
+  layout.chunk_layers = plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks()));
+  if (layout.chunk_layers.empty()) return candidate;
+  Evaluator evaluator(problem, costs);
+  evaluator.place(candidate.layout);
+  if (evaluator.stages().chunk_layers == layout.chunk_layers) {
+    candidate.by_hand = false;
+    return candidate;
+  }
+  plain.runs_on = accepting(problem, layout, candidate.runs_on);
+  if (plain.runs_on == 0 || broken_rule(problem, layout) >= 0) return candidate;
+  evaluator.place(layout);
+  const MemoryModel memory(problem, layout);
+  std::vector<DataParallel> prices;
+  evaluator.price_sharding(layout, memory, prices);
+  evaluator.recompute(layout.recompute);
+  plain.score = {evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
+  return plain.score.step_time <= slowest && plain.score.peak <= capacity ? plain : candidate;
+}
+
+}  // namespace plan
