@@ -12,7 +12,7 @@
 namespace plan {
 namespace {
 
-constexpr int kRatioColumns = 21;  // of the interval and the memory, with what is printed around them
+constexpr int kMemoryColumns = 12;  // of the memory, with the blanks around it and the interval
 
 constexpr int kColumns = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
@@ -74,23 +74,25 @@ std::string step_text(const Plan& plan, Seconds step) {
 std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   if (plan.runners_up.empty()) return "";
   std::vector<const Layout*> layouts;
-  std::size_t step_width = 4;
+  std::size_t step_width = 4, interval_width = 9;
   for (const RunnerUp& runner : plan.runners_up) {
     layouts.push_back(&runner.estimate.layout);
+    interval_width = std::max(interval_width, difference_text(runner.difference).size());
     step_width = std::max(step_width, step_text(plan, runner.estimate.step_time).size());
   }
   const std::vector<std::string> axes = axis_columns(layouts, plan.problem.model.moe());
   const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
   const std::size_t lead = 2 + rank_width + 2 + axes[0].size() + 2 + step_width;
-  const int room = terminal.width - static_cast<int>(lead) - kRatioColumns;
+  const int ratios = static_cast<int>(interval_width) + kMemoryColumns;
+  const int room = terminal.width - static_cast<int>(lead) - ratios;
   const char* against = room >= 16 ? "  against the best" : room >= 7 ? "  against" : "";
   std::string out = fmt::format("{}{:>{}}{:>{}}{}\n", paint(terminal, Style::Bold, "Other ideas"), "step", lead - 11,
-                                "memory", kRatioColumns - 2, against);
+                                "memory", ratios - 2, against);
   for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
     const RunnerUp& runner = plan.runners_up[i];
-    std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>9}  {:>6}  ", i + 2, rank_width, axes[i],
+    std::string row = fmt::format("  {:>{}}  {}  {:>{}}  {:>{}}  {:>6}  ", i + 2, rank_width, axes[i],
                                   step_text(plan, runner.estimate.step_time), step_width,
-                                  difference_text(runner.difference), gib(runner.estimate.peak));
+                                  difference_text(runner.difference), interval_width, gib(runner.estimate.peak));
     row += against_text(plan, runner, room);
     while (!row.empty() && row.back() == ' ') row.pop_back();
     out += row + "\n";
