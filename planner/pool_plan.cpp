@@ -143,7 +143,8 @@ Result<PooledLayout> complete_pooled(const Problem& problem) {
     if (problem.fixed.chunk_layers) alone.fixed.chunk_layers.reset();
     if (problem.fixed.pp && !axes_of(problem, pool).pp) {  // counts all stages: those of a pool follow from its GPUs
       const Fixed& fixed = alone.fixed;
-      const int grid = fixed.tp.value_or(1) * fixed.cp.value_or(1) * fixed.dp.value_or(0);
+      const int model = fixed.tp.value_or(1) * fixed.cp.value_or(1);
+      const int grid = model * fixed.dp.value_or(problem.gpus / (model * *problem.fixed.pp));
       alone.fixed.pp = grid > 0 && alone.gpus % grid == 0 ? std::optional<int>(alone.gpus / grid) : std::nullopt;
     }
     PooledRun run{pool, complete_layout(alone)};
