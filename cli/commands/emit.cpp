@@ -132,6 +132,13 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   return problem;
 }
 
+/// The kinds of GPU as `--gpus` takes them, in the order of the layouts in layout_words().
+std::string gpus_words(const Estimate& estimate) {
+  std::string out;
+  for (const PoolRun& run : estimate.runs) out += fmt::format("{}{}x{}", out.empty() ? "" : ",", run.gpus, run.gpu);
+  return out;
+}
+
 /// The layout as `--layout` takes it; of each kind of GPU, where there are several.
 std::string layout_words(const Estimate& estimate) {
   std::string out;
@@ -142,6 +149,7 @@ std::string layout_words(const Estimate& estimate) {
 std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files, const Terminal& terminal) {
   if (wants_json(args)) {
     Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_words(plan.best)}};
+    if (!plan.best.runs.empty()) json["gpus"] = gpus_words(plan.best);
     json["files"] = Json::array();
     for (const LaunchFile& file : files) json["files"].push_back(file.name);
     json["unstated"] = unstated_json(plan.problem.inputs);
