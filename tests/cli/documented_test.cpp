@@ -174,6 +174,11 @@ void furnish(const Folder& folder) {
   const std::string manual = contents_of(kSource + "/man/plan-emit.1");
   const std::size_t site = manual.find("work_dir: ");
   folder.write("site.yaml", manual.substr(site, manual.find(".Ed", site) - site));
+  const std::string presets = contents_of(kSource + "/man/plan-preset.5");
+  for (const char* file : {"name: ours", "name: both"}) {
+    const std::size_t begin = presets.rfind("preset: ", presets.find(file));
+    folder.write(std::string(file + 6) + ".yaml", presets.substr(begin, presets.find(".Ed", begin) - begin));
+  }
   folder.write("config.json", contents_of(kSource + "/tests/presets/configs/llama3-8b.json"));
   folder.write("budgets/405b.yaml", readme_budget());
   const std::string runs = contents_of(kSource + "/tests/published/runs/megatron-readme.csv");

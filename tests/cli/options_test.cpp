@@ -123,7 +123,7 @@ TEST_CASE("a name without its kind, and a framework for its files, are told what
            {{"show", "h200"}, "help: write `plan show gpu h200`"},
            {{"show", "dgx-b200"}, "help: write `plan show cluster dgx-b200`"},
            {{"show", "bubble-ratio"}, "help: write `plan show formula bubble-ratio`"},
-           {{"emit", "nemo", "-o", "x"}, "of that framework are megatron-lm, megatron-bridge,"},
+           {{"emit", "nemo", "-o", "x"}, "of that framework are megatron-lm, flagscale, megatron-bridge,"},
            {{"emit", "torchtitann", "-o", "x"}, "the nearest is `torchtitan`"}}) {
     const plan::checks::Ran ran = run(words);
     CAPTURE(ran.err);

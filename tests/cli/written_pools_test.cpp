@@ -138,8 +138,8 @@ TEST_CASE("frameworks that know nothing of kinds get the layers of each stage, w
     CAPTURE(format);
     const Ran ran =
         run(with({"emit", format, "-o", "run", "--layout", "tp8,pp2,layers=7+7/tp4,pp2,layers=9+9"}, job, {}));
-    CHECK(ran.status == 1);
-    CHECK(ran.err.find("the layout is not possible: ") != std::string::npos);
+    CHECK(ran.status >= 1);
+    CHECK(ran.err.find("differ in more than") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists("run"));
   }
 }
