@@ -1,9 +1,11 @@
 // Steps that Alpa's own logs print, beside what plan predicts: the rows of plan-strategies(7). XLA runs them, which no
-// fit saw, on 16 GPUs of 32 GB in one host, taken for the V100s of a DGX-2.
+// fit saw, on 16 GPUs of 32 GB in one host, taken for the V100s of a DGX-2. The page has the figures of today.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <string>
 
+#include "contents.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -79,16 +81,23 @@ double pipeline(const char* model, const std::vector<Stage>& stages, int sequenc
   return estimate(models, layout).step_time.value;
 }
 
+/// Is the figure beside the printed one, in the table of the page, the one that is predicted?
+bool page_says(double printed, double predicted, int decimals = 1) {
+  const std::string page = contents_of(PLAN_SOURCE_DIR "/man/plan-strategies.7");
+  return page.find(fmt::format("Ta {:.{}f} s Ta {:.{}f} s\n", printed, printed < 10 ? 3 : 1, predicted, decimals)) !=
+         std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("Alpa's uniform runs, printed and predicted") {
   // alpa-projects/alpa, benchmark/alpa: 11-10.txt and grid_2d_.txt (b719786), grid_16_2d.txt (637a71a).
-  const Row rows[] = {{"gpt3-760m", 16, 1, 2, 1, 16, 59.206},  {"gpt3-760m", 16, 2, 1, 1, 32, 73.257},
-                      {"gpt3-760m", 16, 2, 1, 1, 16, 73.583},  {"gpt3-760m", 16, 2, 1, 1, 8, 77.240},
-                      {"gpt3-760m", 16, 2, 1, 1, 4, 78.999},   {"gpt3-1.3b", 32, 1, 1, 4, 8, 49.219},
-                      {"gpt3-1.3b", 32, 4, 1, 1, 32, 62.287},  {"gpt3-2.7b", 32, 8, 1, 1, 32, 67.496},
-                      {"gpt3-6.7b", 32, 16, 1, 1, 32, 84.162}, {"gpt3-6.7b", 32, 16, 1, 1, 16, 86.141},
-                      {"gpt3-6.7b", 32, 16, 1, 1, 8, 89.976},  {"gpt3-6.7b", 32, 16, 1, 1, 2, 109.599}};
+  const Row rows[] = {{"gpt3-760m", 16, 1, 2, 1, 16, 59.2},  {"gpt3-760m", 16, 2, 1, 1, 32, 73.3},
+                      {"gpt3-760m", 16, 2, 1, 1, 16, 73.6},  {"gpt3-760m", 16, 2, 1, 1, 8, 77.2},
+                      {"gpt3-760m", 16, 2, 1, 1, 4, 79.0},   {"gpt3-1.3b", 32, 1, 1, 4, 8, 49.2},
+                      {"gpt3-1.3b", 32, 4, 1, 1, 32, 62.3},  {"gpt3-2.7b", 32, 8, 1, 1, 32, 67.5},
+                      {"gpt3-6.7b", 32, 16, 1, 1, 32, 84.2}, {"gpt3-6.7b", 32, 16, 1, 1, 16, 86.1},
+                      {"gpt3-6.7b", 32, 16, 1, 1, 8, 90.0},  {"gpt3-6.7b", 32, 16, 1, 1, 2, 109.6}};
   for (const Row& row : rows) {
     const Problem problem = with_heads(job(row.model, row.tp * row.pp * row.dp), row.heads);
     const double step = estimate(problem, alike(row.tp, row.pp, row.dp, row.micro_batch)).step_time.value;
@@ -96,13 +105,27 @@ TEST_CASE("Alpa's uniform runs, printed and predicted") {
     CAPTURE(row.tp);
     CAPTURE(row.micro_batch);
     CHECK(step == doctest::Approx(row.printed).epsilon(0.2));
+    CHECK(page_says(row.printed, step));
   }
+  // One GPU alone is where XLA's kernels are furthest from those assumed: said on the page, not held to.
+  CHECK(page_says(75.3, estimate(job("gpt3-350m", 1), alike(1, 1, 1, 32)).step_time.value));
+}
+
+TEST_CASE("the expected output of Alpa's benchmark, printed and predicted") {
+  Problem problem = job("gpt3-2.7b", 8);
+  problem.cluster = load_cluster_of_gpu("v100-sxm2-16gb", {})->value;
+  problem.training.global_batch = 32;
+  const double step = estimate(problem, alike(2, 2, 2, 4)).step_time.value;
+  CHECK(step == doctest::Approx(2.425).epsilon(0.2));
+  CHECK(page_says(2.425, step, 2));
 }
 
 TEST_CASE("Alpa's stages of different numbers of GPUs, printed and predicted") {
   // Its searches' results: grid_16.txt (637a71a), grid_log/grid_8.txt (e27112e). Layers come in blocks of four and two.
   const double sixteen = pipeline("gpt3-6.7b", {{4, 8}, {2, 4}, {4, 8}, {4, 8}, {2, 4}}, 4);
-  CHECK(sixteen == doctest::Approx(77.133).epsilon(0.3));
+  CHECK(sixteen == doctest::Approx(77.1).epsilon(0.3));
+  CHECK(page_says(77.1, sixteen));
   const double eight = pipeline("gpt3-2.7b", {{1, 4}, {1, 4}, {1, 4}, {4, 16}, {1, 4}}, 8);
-  CHECK(eight == doctest::Approx(50.576).epsilon(0.2));
+  CHECK(eight == doctest::Approx(50.6).epsilon(0.2));
+  CHECK(page_says(50.6, eight));
 }
