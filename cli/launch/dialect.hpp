@@ -87,6 +87,11 @@ void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts& facts, MegatronA
 void derive_swift(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 
+/// ms-swift's keys with those of the role that is trained in the place of what all roles share.
+[[nodiscard]] Result<DialectKeys> keys_of_role(Result<DialectKeys> keys);
+/// The GPUs of that role, where it states them and nothing else does.
+void take_gpus_of_role(const DialectKeys& keys, LaunchFacts& facts);
+
 /// The job that keys of a dialect describe.
 [[nodiscard]] Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts);
 

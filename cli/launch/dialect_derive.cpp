@@ -78,6 +78,26 @@ void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& a
   args.given["recompute-num-layers"] = {{"1"}, switched->second.where};
 }
 
+// With Ray each of ms-swift's roles has a section of its own over what all share; `train:` is the one that is trained.
+constexpr std::string_view kRole = "train.", kGpusOfRole = "train.gpus";
+
+Result<DialectKeys> keys_of_role(Result<DialectKeys> keys) {
+  if (!keys) return keys;
+  DialectKeys own;
+  for (const auto& [key, value] : *keys)
+    if (key.starts_with(kRole) && key != kGpusOfRole) own[key.substr(kRole.size())] = value;
+  std::erase_if(*keys, [](const auto& row) { return row.first.starts_with(kRole); });
+  own.merge(*keys);  // keeps the role's own word where both have one
+  return own;
+}
+
+void take_gpus_of_role(const DialectKeys& keys, LaunchFacts& facts) {
+  const int gpus = number_of(keys, kGpusOfRole);
+  if (gpus == 0 || facts.total > 0) return;
+  facts.nodes = 1, facts.gpus_per_node = gpus;
+  facts.gpus_where = where_of(keys, kGpusOfRole);
+}
+
 void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.given.try_emplace("expert-tensor-parallel-size", MegatronValue{{"1"}, ""});  // its own default, not tp
   if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "verb");

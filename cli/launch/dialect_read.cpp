@@ -99,12 +99,15 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     const std::string near = nearest_name(key, known);
     const bool slip = is_slip(key, known) && !names_a_flag(key);
     const bool off = value.values.size() == 1 && switched_off(value.values.front());
+    // One that the tool knows outside of sections says something here, too.
+    const bool displaced =
+        !section.empty() && std::find(known.begin(), known.end(), key.substr(section.size())) != known.end();
     if (slip && inside) {
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
                         {fmt::format("the nearest is `{}`", near)}});
-    } else if (slip || (stands_with(known, section) && sounds_weighty(key) && !off)) {
+    } else if (slip || displaced || (stands_with(known, section) && sounds_weighty(key) && !off)) {
       if (where.empty()) where = value.where;
       weighty += (weighty.empty() ? "" : ", ") + key;
     } else if (inside) {

@@ -1,6 +1,8 @@
 // llm-foundry's YAML and ms-swift's, read to what their own programs make of them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "formulas/parameters.hpp"
 #include "small_files.hpp"
 
@@ -108,6 +110,25 @@ TEST_CASE("ms-swift's flags may stand in a YAML file, for Megatron and for the T
     CHECK(job.training->seq == 2048);
   }
   CHECK(error_of("no.sh", "#!/bin/bash\nNPROC_PER_NODE=8 swift sft gone.yaml\n", on(8)) == "missing_file");
+}
+
+TEST_CASE("of ms-swift's roles the one that is trained counts, and what another section says is named") {
+  const std::string shared =
+      "rlhf_type: gkd\nmodel: Qwen/Qwen3-8B\ndataset: x\nmax_length: 2048\nmicro_batch_size: 2\nglobal_batch_size: "
+      "16\n";
+  const LaunchJob job =
+      job_of("ray.yaml", shared +
+                             "train:\n  gpus: 4\n  tuner_type: lora\n  lora_rank: 8\n  micro_batch_size: 1\n"
+                             "  tensor_model_parallel_size: 2\nrollout:\n  gpus: 4\n"
+                             "  vllm_tensor_parallel_size: 1\n");
+  CHECK(job.gpus == 4);
+  CHECK(job.fixed.tp == 2);
+  CHECK(job.fixed.micro_batch == 1);
+  CHECK(job.training->lora.rank == 8);
+  const LaunchJob other = job_of("other.yaml", shared + "model_args:\n  tensor_model_parallel_size: 2\n", on(8));
+  CHECK(std::any_of(other.unused.begin(), other.unused.end(), [](const Note& note) {
+    return note.text.find("model_args.tensor_model_parallel_size") != std::string::npos;
+  }));
 }
 
 }  // namespace plan
