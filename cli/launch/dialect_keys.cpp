@@ -331,12 +331,15 @@ constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length",
                                              "actor_rollout_ref.model.lora.rank",
                                              "actor_rollout_ref.model.lora_rank",
                                              "actor_rollout_ref.actor.use_dynamic_bsz"};
-constexpr std::string_view kNemoRlDerived[] = {
-    "policy.megatron_cfg.activation_checkpointing", "policy.megatron_cfg.enabled", "policy.megatron_cfg.peft.enabled",
-    "policy.megatron_cfg.peft.dim", "policy.dynamic_batching.enabled", "policy.sequence_packing.enabled",
-    // of an FSDP that use_custom_fsdp turns on
-    "policy.megatron_cfg.distributed_data_parallel_config."
-    "data_parallel_sharding_strategy"};
+constexpr std::string_view kNemoRlSharding =  // of an FSDP that use_custom_fsdp turns on
+    "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy";
+constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
+                                               "policy.megatron_cfg.enabled",
+                                               "policy.megatron_cfg.peft.enabled",
+                                               "policy.megatron_cfg.peft.dim",
+                                               "policy.dynamic_batching.enabled",
+                                               "policy.sequence_packing.enabled",
+                                               kNemoRlSharding};
 constexpr std::string_view kSwiftDerived[] = {"verb",      "task_type",  "tuner_type", "train_type",
                                               "lora_rank", "quant_bits", "rlhf_type",  "ref_model"};
 constexpr std::string_view kLlamaFactoryDerived[] = {"gradient_accumulation_steps", "finetuning_type", "lora_rank",

@@ -61,7 +61,7 @@ std::string axolotl_sharding(const Plan& plan) {
   return out;
 }
 
-/// torchtune's builder of a model: `llama3_1_8b` of the module `llama3_1`.
+/// torchtune's builder of a model: `llama3_1_8b` of the module `llama3_1`. Its last release, 0.6.1, has no Qwen3.
 struct Builder {
   std::string_view preset, module, name;
 };
@@ -70,7 +70,7 @@ constexpr Builder kBuilders[] = {
     {"llama2-70b", "llama2", "llama2_70b"},       {"llama3-8b", "llama3", "llama3_8b"},
     {"llama3-70b", "llama3", "llama3_70b"},       {"llama3.2-1b", "llama3_2", "llama3_2_1b"},
     {"llama3.2-3b", "llama3_2", "llama3_2_3b"},   {"mistral-7b", "mistral", "mistral_7b"},
-    {"qwen2.5-7b", "qwen2_5", "qwen2_5_7b_base"}, {"qwen3-32b", "qwen3", "qwen3_32b"},
+    {"qwen2.5-7b", "qwen2_5", "qwen2_5_7b_base"},
 };
 
 std::string torchtune_model(const Plan& plan, const Builder& builder) {

@@ -28,7 +28,7 @@ def check(folder, expected):
     read = open(os.path.join(PACKAGE, "recipes", recipe.file_path)).read()
     for key in ("data_parallel_shard_dim", "tensor_parallel_dim"):  # what a recipe leaves alone must be its own way
         assert key in read or cfg[key] in (1, expected["dp"]), f"{recipe.name} does not read {key}"
-    tp, dp = cfg.tensor_parallel_dim, cfg.data_parallel_replicate_dim * cfg.data_parallel_shard_dim
+    tp, dp = cfg.tensor_parallel_dim, cfg.data_parallel_shard_dim
     return {"seq": cfg.tokenizer.max_seq_len, "micro_batch": cfg.batch_size, "tp": tp, "dp": dp, "gpus": tp * dp, "cp": 1,
             "micro_batches": cfg.gradient_accumulation_steps,
             "global_batch": cfg.batch_size * cfg.gradient_accumulation_steps * dp,

@@ -26,16 +26,16 @@ written() {
   done << 'END'
 llama3-8b 16 32 finetune tp1,cp1,mb2,zero3,recompute=full
 llama3-8b 16 32 finetune tp1,cp1,mb1,zero2,recompute=none
-llama3-8b 16 32 finetune tp2,cp1,mb2,zero3,recompute=full
+llama3-8b 16 32 finetune tp2,cp1,mb2,zero3,recompute=full,sp=off
 llama3-8b 16 32 finetune tp1,cp1,mb2,zero3,shard8,recompute=full
 llama3-8b 16 32 lora tp1,cp1,mb4,zero3,recompute=full
 llama3-8b 16 32 qlora tp1,cp1,mb4,zero3,recompute=full
 llama3-8b 16 32 pretrain tp1,cp1,mb1,zero3,recompute=full
-llama3-8b 16 32 pretrain tp1,cp1,mb1,zero0,recompute=full
+llama3.2-1b 16 16 pretrain tp1,cp1,mb1,zero0,recompute=full
 llama3-8b 16 32 finetune tp1,cp4,cp-kind=all-gather,mb1,zero3,recompute=full
 llama3-8b 16 32 lora tp1,cp4,cp-kind=all-gather,mb1,zero3,recompute=full
 llama3-70b 64 80 lora tp1,cp1,mb1,zero3,recompute=full
-llama3-70b 64 80 finetune tp8,cp1,mb1,zero3,recompute=full
+llama3-70b 64 80 finetune tp8,cp1,mb1,zero3,recompute=full,sp=off
 llama3.2-3b 8 28 lora tp1,cp1,mb2,zero2,recompute=none
 qwen3-32b 32 64 qlora tp1,cp1,mb1,zero3,recompute=full
 mistral-7b 8 32 finetune tp1,cp1,mb1,zero3,recompute=full
