@@ -133,7 +133,7 @@ TEST_CASE("a key that nobody knows and that sounds as if it weighed is named as 
     const std::vector<std::string> lines = lines_of(sample.text);
     for (const std::size_t i : weighing_lines(sample, lines)) {
       std::vector<std::string> edited = lines;
-      const std::size_t indent = lines[i].find_first_not_of(" ");
+      const std::size_t indent = lines[i].find_first_not_of(' ');
       // Sections of data, and what stands outside the only section that is read.
       const bool section = indent == 0 && lines[i].ends_with(":");
       if (lines[i].find("data_loader") != std::string::npos || section) continue;
