@@ -333,12 +333,12 @@ bool is_swift(const LaunchSource& source) {
          (has(source, "megatron sft") || has(source, "megatron pt") || has(source, "megatron rlhf"));
 }
 Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  LaunchFacts stated = facts;
-  for (const LaunchSource& source : files)
-    if (!is_shell(source))
-      if (const Result<DialectKeys> keys = keys_of_yaml(source)) take_gpus_of_role(*keys, stated);
-  return read_all(swift_dialect(), files, stated, [](const LaunchSource& source) -> Result<DialectKeys> {
-    return is_shell(source) ? keys_of_flags(source, "megatron") : keys_of_role(keys_of_yaml(source));
+  LaunchFacts stated = facts;  // looked at when all files are read, which may state more
+  return read_all(swift_dialect(), files, stated, [&stated](const LaunchSource& source) -> Result<DialectKeys> {
+    if (is_shell(source)) return keys_of_flags(source, "megatron");
+    Result<DialectKeys> keys = keys_of_yaml(source);
+    if (keys) take_gpus_of_role(*keys, stated);
+    return keys_of_role(std::move(keys));
   });
 }
 
