@@ -13,6 +13,7 @@
 #include "cli/launch/upkeep.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/options.hpp"
+#include "cli/request/pool_words.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_cost.hpp"
@@ -135,7 +136,7 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
 /// The kinds of GPU as `--gpus` takes them, in the order of the layouts in layout_words().
 std::string gpus_words(const Estimate& estimate) {
   std::string out;
-  for (const PoolRun& run : estimate.runs) out += fmt::format("{}{}x{}", out.empty() ? "" : ",", run.gpus, run.gpu);
+  for (const PoolRun& run : estimate.runs) add_pool(out, run.gpus, run.gpu);
   return out;
 }
 

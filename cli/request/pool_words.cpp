@@ -61,10 +61,13 @@ bool names_pools(std::string_view text) {
          (text.find('x') != std::string_view::npos && std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
 
+void add_pool(std::string& words, int gpus, std::string_view kind) {
+  words += fmt::format("{}{}x{}", words.empty() ? "" : ",", gpus, kind);
+}
+
 std::string pools_text(const PooledCluster& cluster) {
   std::string out;
-  for (const Pool& pool : cluster.pools)
-    out += fmt::format("{}{}x{}", out.empty() ? "" : ",", pool.gpus, pool.cluster.gpu.name);
+  for (const Pool& pool : cluster.pools) add_pool(out, pool.gpus, pool.cluster.gpu.name);
   if (!cluster.link) return out;
   std::string rate = format_quantity(cluster.link->bandwidth.value, Dimension::ByteRate);
   std::erase(rate, ' ');

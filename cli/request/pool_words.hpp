@@ -17,6 +17,9 @@ namespace plan {
 /// file; `link` is the rate at which one GPU reaches another pool. Pools of the same cluster are one.
 [[nodiscard]] Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store);
 
+/// Adds so many GPUs of a kind to such words.
+void add_pool(std::string& words, int gpus, std::string_view kind);
+
 /// The same words for pools that a file describes; networks between two of them alone have none.
 [[nodiscard]] std::string pools_text(const PooledCluster& cluster);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/request/pool_words.hpp"
 #include "cli/request/request.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "planner/pools.hpp"
@@ -96,8 +97,7 @@ Result<PooledCluster> meshes_on(const LaunchJob& job, const PooledCluster& named
           out.links.push_back({static_cast<int>(before), static_cast<int>(i), link.tier});
   }
   std::string wanted;
-  for (const LaunchMesh& mesh : job.meshes)
-    wanted += fmt::format("{}{}x{}", wanted.empty() ? "" : ",", mesh.gpus, mesh.device);
+  for (const LaunchMesh& mesh : job.meshes) add_pool(wanted, mesh.gpus, mesh.device);
   bool all = !out.pools.empty();
   for (std::size_t pool = 0; pool < taken.size(); ++pool) all = all && taken[pool] == named.pools[pool].gpus;
   if (all) return out;
