@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "cli/request/layout_flag.hpp"
@@ -109,7 +110,13 @@ constexpr std::string_view kEndings[] = {"-model-parallel-size",
                                          "-degree",
                                          "-stage"};
 constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
-constexpr std::int64_t kUsualNode = 8;  // GPUs
+constexpr std::string_view kOfNode[] = {"nproc-per-node", "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
+                                        "ntasks-per-node"};
+constexpr std::string_view kUsualNode = "8";  // GPUs
+
+bool holds(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 bool cut(std::string_view& word, std::string_view ending) {
   if (word.size() <= ending.size() || !word.ends_with(ending)) return false;
@@ -150,10 +157,18 @@ std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view valu
   for (const Row& row : kRows)
     if (row.word == word && (!row.value.empty() || !value.empty()))
       return MeantFlag{row.flag, std::string(row.value.empty() ? value : row.value)};
-  if (std::find(std::begin(kNodes), std::end(kNodes), word) != std::end(kNodes))
-    if (const Result<std::int64_t> nodes = read_count("--gpus", value, 1, kMostRanks / kUsualNode))
-      return MeantFlag{"--gpus", std::to_string(*nodes * kUsualNode)};
   return std::nullopt;
+}
+
+bool counts_nodes(std::string_view name) { return holds(kNodes, folded(name)); }
+
+bool counts_gpus_of_node(std::string_view name) { return holds(kOfNode, folded(name)); }
+
+std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node) {
+  const Result<std::int64_t> each = read_count("--gpus", of_node.empty() ? kUsualNode : of_node, 1, kMostRanks);
+  const Result<std::int64_t> count = each ? read_count("--gpus", nodes, 1, kMostRanks / *each) : each;
+  if (!count) return std::nullopt;
+  return MeantFlag{"--gpus", std::to_string(*count * *each)};
 }
 
 std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value) {

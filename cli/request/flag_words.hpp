@@ -12,9 +12,16 @@ struct MeantFlag {
   std::string value{};
 };
 
-/// What a word of the field means, without dashes in front, that `plan` calls otherwise: `nnodes` with 8 is `--gpus
-/// 64`, `bf16` is `--precision bf16`. `value`: what was given with it; empty: nothing. None if it is no such word.
+/// What a word of the field means, without dashes in front, that `plan` calls otherwise: `bf16` is `--precision bf16`.
+/// `value`: what was given with it; empty: nothing. None if it is no such word.
 [[nodiscard]] std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value);
+
+/// Do launchers count nodes by this name, or the GPUs of a node?
+[[nodiscard]] bool counts_nodes(std::string_view name);
+[[nodiscard]] bool counts_gpus_of_node(std::string_view name);
+
+/// `--gpus` of so many nodes, of 8 GPUs where `of_node` is empty. None if either is no number.
+[[nodiscard]] std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node);
 
 /// The same, and axes under any of their names: `tensor-parallel-size` with 8 is `--layout tp8`.
 [[nodiscard]] std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value);

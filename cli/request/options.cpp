@@ -61,44 +61,62 @@ Words join_values(const Words& words, Errors& errors) {
   return joined;
 }
 
-/// What unknown flags mean in other tools' words: axes together, since --layout is given once.
+/// What flags that go with no verb or another one mean in other tools' words.
 class Meanings {
  public:
-  Meanings(const Words& flags, const Words& words) {
-    for (const std::string& word : flags)
-      if (const std::optional<MeantFlag> meant = meaning(word, words); meant && meant->flag == kLayout)
-        layout_ += (layout_.empty() ? "" : ",") + meant->value;
+  /// `layout`: what --layout was given, which axes that are flags here are added to.
+  Meanings(const Words& flags, const Words& words, std::string layout) : layout_(std::move(layout)) {
+    std::string nodes, of_node;
+    for (const std::string& flag : flags) {
+      const auto [name, value] = split_flag(flag, words);
+      if (counts_nodes(name)) nodes = value;
+      if (counts_gpus_of_node(name)) of_node = value;
+    }
+    for (const std::string& flag : flags) {
+      const auto [name, value] = split_flag(flag, words);
+      const bool counts = counts_nodes(name) || counts_gpus_of_node(name);
+      std::optional<MeantFlag> meant = counts ? meant_gpus(nodes, of_node) : meant_flag_or_axis(name, value);
+      if (!meant) continue;
+      if (meant->flag == kLayout) layout_ += (layout_.empty() ? "" : ",") + meant->value;
+      if (counts && of_node.empty()) guessed_ = flag_name(flag);
+      meant_.emplace(flag_name(flag), *std::move(meant));
+    }
   }
 
-  /// `write ...` for a flag; empty: it is no word of another tool.
-  std::string of(const std::string& word, const Words& words) const {
-    const std::optional<MeantFlag> meant = meaning(word, words);
-    if (!meant) return "";
-    return fmt::format("write `{} {}`", meant->flag, meant->flag == kLayout ? layout_ : meant->value);
+  /// What to write for a flag; nothing: it is no word of another tool.
+  Words of(const std::string& flag) const {
+    const auto found = meant_.find(flag_name(flag));
+    if (found == meant_.end()) return {};
+    const auto& [meant, value] = found->second;
+    Words help{fmt::format("write `{} {}`", meant, meant == kLayout ? layout_ : value)};
+    if (found->first == guessed_) help.emplace_back("for nodes of 8 GPUs");
+    return help;
   }
 
  private:
   static constexpr std::string_view kLayout = "--layout";
 
-  static std::optional<MeantFlag> meaning(std::string_view word, const Words& words) {
-    const auto at = std::find(words.begin(), words.end(), word);
-    word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
-    const std::size_t equals = word.find('=');
-    if (equals != std::string_view::npos) return meant_flag_or_axis(word.substr(0, equals), word.substr(equals + 1));
-    const bool last = at == words.end() || at + 1 == words.end() || is_flag(*(at + 1));
-    return meant_flag_or_axis(word, last ? "" : *(at + 1));
+  /// A flag's name without dashes, and the value behind `=` or the next word; empty: it has none.
+  static std::pair<std::string, std::string> split_flag(const std::string& flag, const Words& words) {
+    const std::string bare = flag_name(flag);
+    const auto at =
+        std::find_if(words.begin(), words.end(), [&](const std::string& word) { return flag_name(word) == bare; });
+    const std::string name = bare.substr(std::min(bare.find_first_not_of('-'), bare.size()));
+    if (at == words.end()) return {name, ""};
+    if (const std::size_t equals = at->find('='); equals != std::string::npos) return {name, at->substr(equals + 1)};
+    return {name, at + 1 == words.end() || is_flag(*(at + 1)) ? "" : *(at + 1)};
   }
 
-  std::string layout_{};
+  std::string layout_{}, guessed_{};
+  std::map<std::string, MeantFlag> meant_{};
 };
 
-Error unknown_flag(const std::string& word, const std::string& meant) {
+Error unknown_flag(const std::string& word, Words meant) {
   Words known;
   for (const Option& option : options()) known.emplace_back(option.flag);
   const std::string flag = flag_name(word);
-  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, {}};
   const std::string near = meant.empty() ? nearest_name(flag, known) : "";
-  if (!meant.empty()) error.help.push_back(meant);
+  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, std::move(meant)};
   if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
   error.help.push_back("list all with `plan --help`");
   return error;
@@ -134,7 +152,7 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
                      Errors& errors) {
   for (const std::string& word : leftovers) {
     if (is_flag(word))
-      errors.push_back(unknown_flag(word, meanings.of(word, words)));
+      errors.push_back(unknown_flag(word, meanings.of(word)));
     else if (!follows_stranger(word, leftovers, words))
       errors.push_back(unknown_word(word, args));
   }
@@ -142,14 +160,14 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
 
 std::string verb_text(std::string_view verb) { return verb.empty() ? "plan" : fmt::format("plan {}", verb); }
 
-Error wrong_verb(const Option& option, const Command& command, const std::string& meant) {
+Error wrong_verb(const Option& option, const Command& command, Words meant) {
   std::string owners;
   for (const Command& other : kCommands)
     if ((option.verbs & other.bit) != 0) owners += (owners.empty() ? "`" : ", `") + verb_text(other.name) + "`";
   return {"wrong_command",
           fmt::format("`{}` does not go with `{}`", option.flag, verb_text(command.name)),
           {},
-          {meant.empty() ? fmt::format("it belongs to {}", owners) : meant}};
+          meant.empty() ? Words{fmt::format("it belongs to {}", owners)} : std::move(meant)};
 }
 
 /// What others call the same thing, in small letters with hyphens.
@@ -343,7 +361,8 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
     return fail(std::move(errors));
   }
   const Words leftovers = app.remaining(true);
-  const Meanings meanings(strangers(leftovers, slots, args), words);
+  const Words& layout = slots["--layout"];
+  const Meanings meanings(strangers(leftovers, slots, args), words, layout.empty() ? "" : layout.front());
   judge_leftovers(leftovers, words, args, meanings, errors);
   for (const Option& option : options())
     if (option.on == nullptr) fill(option, slots[option.flag], args, errors);
@@ -368,7 +387,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   for (const Option& option : options()) {
     const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
     if (given && option.flag != "--list" && (option.verbs & command->bit) == 0)
-      errors.push_back(wrong_verb(option, *command, meanings.of(std::string(option.flag), words)));
+      errors.push_back(wrong_verb(option, *command, meanings.of(std::string(option.flag))));
   }
   if (!errors.empty()) return fail(std::move(errors));
   return args;

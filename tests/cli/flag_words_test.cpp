@@ -115,6 +115,19 @@ TEST_CASE("axes that are given as flags are one word of --layout") {
   CHECK(std::count(all.begin(), all.end(), "write `--layout pp4,zero1,tp8`") == 3);
 }
 
+TEST_CASE("axes beside a layout are added to it") {
+  CHECK(says(helps({"estimate", "--layout", "tp8", "--pp", "4"}, 1), "write `--layout tp8,pp4`"));
+  CHECK(says(helps({"estimate", "--layout=tp8", "--pp=4"}, 1), "write `--layout tp8,pp4`"));
+  CHECK(says(helps({"estimate", "--tp=8"}, 1), "write `--layout tp8`"));  // a flag of another verb
+}
+
+TEST_CASE("nodes are counted by what is said of a node, and else a node of 8 is named") {
+  const std::vector<std::string> both = helps({"--model", "8b", "--nnodes", "2", "--nproc_per_node=4"}, 2);
+  CHECK(std::count(both.begin(), both.end(), "write `--gpus 8`") == 2);
+  CHECK_FALSE(says(both, "for nodes of 8 GPUs"));
+  CHECK(says(helps({"--model", "8b", "--nnodes", "2"}, 1), "for nodes of 8 GPUs"));
+}
+
 TEST_CASE("a flag is not taken for an axis") {
   CHECK(read_layout("tp8,gbs=512").error()[0].help[0] == "it is no axis but a flag: `--global-batch 512`");
   CHECK(read_layout("tp8,seq_length=8192").error()[0].help[0] == "it is no axis but a flag: `--seq 8192`");
