@@ -3,19 +3,12 @@
 #include <regex>
 
 #include "check_files.hpp"
+#include "pool_job.hpp"
 
 using namespace plan;
 using namespace plan::checks;
 
 namespace {
-
-const std::vector<std::string> kJob = {"--model", "8b", "--seq", "4096", "--global-batch", "64"};
-
-std::vector<std::string> words(std::vector<std::string> first, const std::vector<std::string>& more) {
-  first.insert(first.end(), kJob.begin(), kJob.end());
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
 
 const std::string kPools =
     "preset: cluster/1\nname: mixed\npools:\n"
@@ -56,19 +49,20 @@ TEST_CASE("a file with two pools is the same words on the command line, byte for
   for (const std::vector<std::string>& layout : layouts) {
     std::vector<std::string> file = {"--cluster", "./mixed.yaml"}, typed = {"--gpus", kWords};
     file.insert(file.end(), layout.begin(), layout.end()), typed.insert(typed.end(), layout.begin(), layout.end());
-    const Json from_file = run_json(words({"estimate"}, file)), from_words = run_json(words({"estimate"}, typed));
+    const Json from_file = run_json(pool_job({"estimate"}, file)), from_words = run_json(pool_job({"estimate"}, typed));
     CHECK(answer(from_file) == answer(from_words));
     CHECK(from_file["inputs"]["pools"]["value"] == kWords);
     CHECK(from_file["inputs"]["gpus"]["value"] == from_words["inputs"]["gpus"]["value"]);
     CHECK(from_file["inputs"]["cluster"]["value"] == "mixed");
   }
-  CHECK(answer(run_json(words({}, {"--cluster", "./mixed.yaml"}))) == answer(run_json(words({}, {"--gpus", kWords}))));
+  CHECK(answer(run_json(pool_job({}, {"--cluster", "./mixed.yaml"}))) ==
+        answer(run_json(pool_job({}, {"--gpus", kWords}))));
 }
 
 TEST_CASE("a pools' file without a link says so among what nobody stated") {
   const Folder folder;
   folder.write("mixed.yaml", kPools);
-  const Json json = run_json(words({"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp4,pp2/tp4,pp2"}));
+  const Json json = run_json(pool_job({"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp4,pp2/tp4,pp2"}));
   bool said = false;
   for (const Json& fact : json["unstated"]) said = said || (fact["field"] == "link" && fact["guessed"] == true);
   CHECK(said);
@@ -78,8 +72,8 @@ TEST_CASE("a number that is edited in a pools' file changes the step in its dire
   const Folder folder;
   const auto step = [&](const std::string& text) {
     folder.write("mixed.yaml", text);
-    const Json json = run_json(
-        words({"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp8,pp1,layers=12/tp4,pp2,dp1,layers=10+10"}));
+    const Json json = run_json(pool_job(
+        {"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp8,pp1,layers=12/tp4,pp2,dp1,layers=10+10"}));
     return json["best"]["step_time_s"].get<double>();
   };
   const double usual = step(kSpelt);
@@ -99,7 +93,7 @@ TEST_CASE("of three pools each pair has its own link") {
   const auto step = [&](const std::string& links) {
     folder.write("three.yaml", pools + links);
     const Json json =
-        run_json(words({"estimate"}, {"--cluster", "./three.yaml", "--layout", "tp8,pp2/tp8,pp2/tp8,pp2"}));
+        run_json(pool_job({"estimate"}, {"--cluster", "./three.yaml", "--layout", "tp8,pp2/tp8,pp2/tp8,pp2"}));
     return json["best"]["step_time_s"].get<double>();
   };
   const std::string fast = "{bandwidth: 50 GB/s}\n", slow = "bandwidth: 0.2 GB/s}\n";
@@ -126,7 +120,7 @@ TEST_CASE("pools' files are shown, listed, and refused where one kind is asked f
   CHECK(shown["name"] == "mixed");
   folder.write("again.yaml", shown["preset"].get<std::string>());
   const auto estimate = [&](const char* file) {
-    return answer(run_json(words({"estimate"}, {"--cluster", file, "--layout", "tp8,pp2/tp4,pp2"})));
+    return answer(run_json(pool_job({"estimate"}, {"--cluster", file, "--layout", "tp8,pp2/tp4,pp2"})));
   };
   CHECK(estimate("./again.yaml") == estimate("./mixed.yaml"));
   const auto refused = [](const std::vector<std::string>& asked, const char* part) {
@@ -136,16 +130,16 @@ TEST_CASE("pools' files are shown, listed, and refused where one kind is asked f
     CHECK(ran.out.empty());
     CHECK(ran.err.find(part) != std::string::npos);
   };
-  refused(words({}, {"--cluster", "./mixed.yaml", "--gpus", "16"}), "32");
-  refused(words({}, {"--cluster", "./mixed.yaml", "--pareto"}), "--pareto");
-  refused(words({"sweep"}, {"--cluster", "./mixed.yaml"}), "--gpus");
-  refused(words({"explain", "activations"}, {"--cluster", "./mixed.yaml", "--layout", "tp4"}), "--cluster");
-  refused(words({}, {"--profile", "./mixed.yaml", "--gpus", "32"}), "several kinds");
-  refused(words({}, {"--gpus", "8x./mixed.yaml,8xh100-sxm"}), "");
+  refused(pool_job({}, {"--cluster", "./mixed.yaml", "--gpus", "16"}), "32");
+  refused(pool_job({}, {"--cluster", "./mixed.yaml", "--pareto"}), "--pareto");
+  refused(pool_job({"sweep"}, {"--cluster", "./mixed.yaml"}), "--gpus");
+  refused(pool_job({"explain", "activations"}, {"--cluster", "./mixed.yaml", "--layout", "tp4"}), "--cluster");
+  refused(pool_job({}, {"--profile", "./mixed.yaml", "--gpus", "32"}), "several kinds");
+  refused(pool_job({}, {"--gpus", "8x./mixed.yaml,8xh100-sxm"}), "");
   folder.write("bad.yaml", kPools + "link:\n  bandwith: 3 GB/s\n");
-  refused(words({}, {"--cluster", "./bad.yaml"}), "bandwith");
-  CHECK(run(words({"estimate"}, {"--cluster", "./mixed.yaml", "--gpus", "32", "--layout", "tp4,pp2/tp4,pp2"})).status !=
-        2);
+  refused(pool_job({}, {"--cluster", "./bad.yaml"}), "bandwith");
+  CHECK(run(pool_job({"estimate"}, {"--cluster", "./mixed.yaml", "--gpus", "32", "--layout", "tp4,pp2/tp4,pp2"}))
+            .status != 2);
 }
 
 TEST_CASE("a budget holds a job on several kinds of GPU to its limits") {
@@ -153,7 +147,7 @@ TEST_CASE("a budget holds a job on several kinds of GPU to its limits") {
   folder.write("mixed.yaml", kPools + kLink);
   const std::string job =
       "budget: 1\nmodel: 8b\nseq: 4096\nglobal_batch: 64\ncluster: ./mixed.yaml\nlayout: tp4,pp2/tp4,pp2\nlimits:\n";
-  const Json estimate = run_json(words({"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp4,pp2/tp4,pp2"}));
+  const Json estimate = run_json(pool_job({"estimate"}, {"--cluster", "./mixed.yaml", "--layout", "tp4,pp2/tp4,pp2"}));
   folder.write("budget.yaml", job + "  step_time: at most 1000 s\n");
   const Ran good = run({"check", "--budget", "budget.yaml", "--json"});
   CAPTURE(good.err);

@@ -1,18 +1,11 @@
 // Several kinds of GPU on the command line: words honoured or refused, the report's figures, its JSON.
 #include "check_files.hpp"
+#include "pool_job.hpp"
 
 using namespace plan;
 using namespace plan::checks;
 
 namespace {
-
-const std::vector<std::string> kJob = {"--model", "8b", "--seq", "4096", "--global-batch", "64"};
-
-std::vector<std::string> words(std::vector<std::string> first, const std::vector<std::string>& more) {
-  first.insert(first.end(), kJob.begin(), kJob.end());
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
 
 const char* const kMixed = "16xa100-sxm-80gb,16xh100-sxm,link=12.5GB/s";
 
@@ -20,7 +13,7 @@ const char* const kMixed = "16xa100-sxm-80gb,16xh100-sxm,link=12.5GB/s";
 
 TEST_CASE("estimate: each kind of GPU has its own stages, memory and share of the layers") {
   const Json json =
-      run_json(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,layers=7+7/tp4,pp2,layers=9+9"}));
+      run_json(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,layers=7+7/tp4,pp2,layers=9+9"}));
   CHECK(json["inputs"]["gpus"]["value"] == 32);
   CHECK(json["inputs"]["pools"]["value"] == kMixed);
   const Json& best = json["best"];
@@ -38,7 +31,7 @@ TEST_CASE("estimate: each kind of GPU has its own stages, memory and share of th
 }
 
 TEST_CASE("estimate: layers that nobody placed go to the faster kind, and differing degrees are null in the whole") {
-  const Json json = run_json(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp8,pp2/tp4,pp2"}));
+  const Json json = run_json(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp8,pp2/tp4,pp2"}));
   const Json& best = json["best"];
   CHECK(best["layout"]["tp"].is_null());
   CHECK(best["layout"]["dp"].is_null());
@@ -53,19 +46,19 @@ TEST_CASE("estimate: layers that nobody placed go to the faster kind, and differ
 
 TEST_CASE("a link of ten times less bandwidth makes a step longer, and an unstated one is said") {
   const auto step = [](const char* gpus) {
-    return run_json(words({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2/tp4,pp2"}))["best"]["step_time_s"]
+    return run_json(pool_job({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2/tp4,pp2"}))["best"]["step_time_s"]
         .get<double>();
   };
   CHECK(step("16xa100-sxm-80gb,16xh100-sxm,link=0.5GB/s") > step("16xa100-sxm-80gb,16xh100-sxm,link=50GB/s"));
   const Json open =
-      run_json(words({"estimate"}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm", "--layout", "tp4,pp2/tp4,pp2"}));
+      run_json(pool_job({"estimate"}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm", "--layout", "tp4,pp2/tp4,pp2"}));
   bool said = false;
   for (const Json& fact : open["unstated"]) said = said || (fact["field"] == "link" && fact["guessed"] == true);
   CHECK(said);
 }
 
 TEST_CASE("plan: what all kinds run together stands beside each alone") {
-  const Json json = run_json(words({}, {"--gpus", "8xa100-sxm-80gb,8xh100-sxm,link=25GB/s"}));
+  const Json json = run_json(pool_job({}, {"--gpus", "8xa100-sxm-80gb,8xh100-sxm,link=25GB/s"}));
   REQUIRE(json.contains("alone"));
   REQUIRE(json["alone"].size() == 2);
   CHECK(json["alone"][1]["gpu"] == "h100-sxm");
@@ -75,9 +68,9 @@ TEST_CASE("plan: what all kinds run together stands beside each alone") {
 }
 
 TEST_CASE("one kind of GPU in the words of several is the usual job") {
-  const Json one = run_json(words({"estimate"}, {"--gpus", "16", "--gpu", "h100-sxm", "--layout", "tp4,pp2"}));
+  const Json one = run_json(pool_job({"estimate"}, {"--gpus", "16", "--gpu", "h100-sxm", "--layout", "tp4,pp2"}));
   for (const char* gpus : {"16xh100-sxm", "8xh100-sxm,8xh100-sxm"}) {
-    const Json other = run_json(words({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2"}));
+    const Json other = run_json(pool_job({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2"}));
     CHECK(other["best"] == one["best"]);
   }
 }
@@ -90,19 +83,19 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
     CHECK(ran.out.empty());
     CHECK(ran.err.find(part) != std::string::npos);
   };
-  refused(words({"explain", "activations"}, {"--gpus", kMixed}), "several kinds");
-  refused(words({"sweep"}, {"--gpus", kMixed}), "--gpus");
-  refused(words({}, {"--gpus", kMixed, "--gpu", "h100-sxm"}), "--gpu");
-  refused(words({}, {"--gpus", kMixed, "--pareto"}), "--pareto");
-  refused(words({}, {"--gpus", kMixed, "--spares", "8"}), "--spares");
-  refused(words({}, {"--gpus", kMixed, "--layout", "vp2"}), "1f1b, gpipe");
-  refused(words({}, {"--gpus", kMixed, "--layout", "tp4/tp4/tp4"}), "3 kinds");
-  refused(words({}, {"--gpus", "16", "--layout", "tp4/tp4"}), "there is one");
-  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh1000"}), "h1000");
-  refused(words({}, {"--gpus", "16xa100-sxm-80gb,h100-sxm"}), "h100-sxm");
-  refused(words({}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm,link=fast"}), "link");
-  refused(words({}, {"--gpus", "0xa100-sxm-80gb,16xh100-sxm"}), "at least 1");
-  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2,layers=9+9"}), "layers=");
-  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2", "--format", "html"}), "--json");
-  refused(words({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
+  refused(pool_job({"explain", "activations"}, {"--gpus", kMixed}), "several kinds");
+  refused(pool_job({"sweep"}, {"--gpus", kMixed}), "--gpus");
+  refused(pool_job({}, {"--gpus", kMixed, "--gpu", "h100-sxm"}), "--gpu");
+  refused(pool_job({}, {"--gpus", kMixed, "--pareto"}), "--pareto");
+  refused(pool_job({}, {"--gpus", kMixed, "--spares", "8"}), "--spares");
+  refused(pool_job({}, {"--gpus", kMixed, "--layout", "vp2"}), "1f1b, gpipe");
+  refused(pool_job({}, {"--gpus", kMixed, "--layout", "tp4/tp4/tp4"}), "3 kinds");
+  refused(pool_job({}, {"--gpus", "16", "--layout", "tp4/tp4"}), "there is one");
+  refused(pool_job({}, {"--gpus", "16xa100-sxm-80gb,16xh1000"}), "h1000");
+  refused(pool_job({}, {"--gpus", "16xa100-sxm-80gb,h100-sxm"}), "h100-sxm");
+  refused(pool_job({}, {"--gpus", "16xa100-sxm-80gb,16xh100-sxm,link=fast"}), "link");
+  refused(pool_job({}, {"--gpus", "0xa100-sxm-80gb,16xh100-sxm"}), "at least 1");
+  refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2,layers=9+9"}), "layers=");
+  refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2", "--format", "html"}), "--json");
+  refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
 }

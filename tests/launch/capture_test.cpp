@@ -30,14 +30,24 @@ class WorkIn {
     REQUIRE_MESSAGE(done, (done ? "" : done.error().front().message));
     return *done;
   }
-  LaunchJob job(const std::vector<std::string>& command) const {
-    const std::string path = folder.write("job.json", capture_json(capture(command)));
-    const Result<LaunchJob> read = read_launch_files({path});
-    REQUIRE_MESSAGE(read, (read ? "" : read.error().front().message));
-    return *read;
+  LaunchJob job(const std::vector<std::string>& command) const { return read(capture(command)); }
+  /// What a framework's own parser made of the words, which starts no training.
+  LaunchJob resolved(const std::vector<std::string>& command) const {
+    const Result<Capture> done = capture_command(command, 30, true);
+    REQUIRE(done);
+    REQUIRE(done->calls.size() == 1);
+    CHECK(done->notes.empty());
+    CHECK_FALSE(fs::exists("trained"));
+    return read(*done);
   }
 
  private:
+  LaunchJob read(const Capture& done) const {
+    const Result<LaunchJob> job = read_launch_files({folder.write("job.json", capture_json(done))});
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *job;
+  }
+
   fs::path before_;
 };
 
@@ -256,18 +266,12 @@ TEST_CASE("a program of transformers' ends at its parser, and what that came to 
                                             "--model_name_or_path",
                                             "meta-llama/Meta-Llama-3-8B",
                                             "--per_device_train_batch_size=2"};
-  const Result<Capture> done = capture_command(command, 30, true);
-  REQUIRE(done);
-  REQUIRE(done->calls.size() == 1);
-  CHECK(done->notes.empty());
-  CHECK_FALSE(fs::exists("trained"));
-  const Result<LaunchJob> job = read_launch_files({here.folder.write("job.json", capture_json(*done))});
-  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
-  CHECK(job->gpus == 8);
-  CHECK(job->fixed.micro_batch == 2);
-  CHECK(job->training->global_batch == 2 * 3 * 8);
-  CHECK(job->training->seq == 1536);
-  CHECK(job->training->precision == Precision::Bf16);
+  const LaunchJob job = here.resolved(command);
+  CHECK(job.gpus == 8);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.training->global_batch == 2 * 3 * 8);
+  CHECK(job.training->seq == 1536);
+  CHECK(job.training->precision == Precision::Bf16);
   CHECK(here.capture(command).calls.front().words.size() == command.size());
   here.folder.write("transformers.py", "raise ImportError('none')\n");
   const Result<Capture> missing = capture_command(command, 30, true);
@@ -300,18 +304,12 @@ TEST_CASE("torchtitan's own parser says what file, words and defaults come to") 
   const std::vector<std::string> command = {
       "torchrun",         "--nnodes=2",        "--nproc_per_node=8", "-m",
       "torchtitan.train", "--job.config_file", "run.toml",           "--parallelism.tensor_parallel_degree=4"};
-  const Result<Capture> done = capture_command(command, 30, true);
-  REQUIRE(done);
-  REQUIRE(done->calls.size() == 1);
-  CHECK(done->notes.empty());
-  CHECK_FALSE(fs::exists("trained"));
-  const Result<LaunchJob> job = read_launch_files({here.folder.write("job.json", capture_json(*done))});
-  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
-  CHECK(job->gpus == 16);
-  CHECK(job->fixed.tp == 4);
-  CHECK(job->fixed.micro_batch == 3);
-  CHECK(job->training->seq == 4096);
-  CHECK(job->unused.empty());
+  const LaunchJob job = here.resolved(command);
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.micro_batch == 3);
+  CHECK(job.training->seq == 4096);
+  CHECK(job.unused.empty());
   here.folder.write("torchtitan/config.py", "raise ImportError('none')\n");
   const Result<Capture> missing = capture_command(command, 30, true);
   REQUIRE(missing);
