@@ -44,8 +44,10 @@ StateBytes fsdp2(Moments m) { return {4, 4, 0, m.hidden, m.ends, 0, 0}; }
 
 /// DeepSpeed: 16-bit gradients, and fp32 ones in the optimizer's partition. Its bf16 optimizer at stage 0
 /// and 1 accumulates whole fp32 gradients beside the 16-bit ones, in one flat buffer that is cast to 16 bits to be
-/// reduced (runtime/engine.py, allreduce_bucket); stage 3 keeps the fp32 partition only. Without stages its fp16
-/// optimizer makes fp32 gradients for the step alone (runtime/fp16/fused_optimizer.py).
+/// reduced (runtime/engine.py, allreduce_bucket); stage 3 keeps the fp32 partition only, and flattens it into a copy
+/// for the step, or 16-bit gradients into one and that into an fp32 one (runtime/zero/stage3.py,
+/// _prepare_fp32_grad_for_sub_group). Without stages its fp16 optimizer makes fp32 gradients for the step alone
+/// (runtime/fp16/fused_optimizer.py).
 StateBytes deepspeed(const Training& training, int zero, Moments m) {
   const bool whole_fp32 = zero < 2 && training.grad_bytes == 4;
   const double grads = whole_fp32 ? 6 : zero == 3 ? 4 : 2;
@@ -55,7 +57,7 @@ StateBytes deepspeed(const Training& training, int zero, Moments m) {
           .moments = m.hidden,
           .ends = m.ends,
           .optimizer_grads = grads > 2 || zero == 0 ? 0.0 : 4.0,
-          .step = grads > 2 || zero > 0 ? 0.0 : 4.0,
+          .step = zero == 3 || (zero == 0 && !whole_fp32) ? 4.0 : 0.0,
           .reduction = whole_fp32 ? 2.0 : 0.0};
 }
 

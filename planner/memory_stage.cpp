@@ -13,6 +13,8 @@ Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
 
 /// DeepSpeed's default buckets, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
 constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kMostLive = 1e9;
+/// And parameters of a rank that its stage 3 steps at once (sub_group_size).
+constexpr double kSubGroup = 1e9;
 
 }  // namespace
 
@@ -79,6 +81,11 @@ void MemoryModel::fill_step(ShardedMemory& memory, const Layout& layout, const S
   const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
   memory.step = std::max(bytes.step * parameters, muon_);  // muon_: Newton-Schulz iterations
   if (training.stack.states != StateLayout::DeepSpeed) return;
+  if (layout.zero == 3) {  // no weights are gathered
+    const double together = std::min(parameters * (1 - training.offload.optimizer), kSubGroup);
+    memory.flat = memory.step = std::max(bytes.step * together, muon_);
+    return;
+  }
   memory.flat = std::max(memory.step, bytes.reduction * whole);
   if (layout.zero == 0) return;
   const double gathered = 2 * std::min(kGatherBucket, whole);

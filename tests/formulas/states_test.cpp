@@ -53,6 +53,8 @@ TEST_CASE("DeepSpeed's own estimator: 2 + 18/N, 18/N") {
   CHECK(resident_bytes(training, 2, 64) * 70e9 == doctest::Approx(160.95e9).epsilon(0.02));
   CHECK(resident_bytes(training, 0, 64) == 16);  // fp32 gradients only while it steps
   CHECK(state_bytes(training, 0).step == 4);
+  CHECK(state_bytes(training, 2).step == 0);  // its partition's gradients are fp32 already
+  CHECK(state_bytes(training, 3).step == 4);
   // The bf16 optimizer accumulates whole fp32 gradients: BLOOM.
   CHECK(resident_bytes(with(StateLayout::DeepSpeed), 1, 8) == 8 + 12.0 / 8);
 }

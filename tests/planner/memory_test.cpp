@@ -304,6 +304,23 @@ TEST_CASE("large flat buffers of the step have segments of their own, unless pag
   CHECK(run(false).cached == Bytes{0});
 }
 
+TEST_CASE("DeepSpeed's stage 3 flattens a rank's gradients into a copy for the step, a sub-group at a time") {
+  Problem problem;
+  problem.model = fixture::llama3_8b();
+  problem.cluster = platform(CiPlatform::A100);
+  Training& training = problem.training;
+  training.stack.states = StateLayout::DeepSpeed;
+  const auto cached = [&](int layers, int dp) {
+    const StageContent middle{.layers_of_kind = {layers}};
+    const Layout layout{.dp = dp, .zero = 3};
+    return static_cast<double>(MemoryModel(problem, layout).stage(layout, 0, middle, 1).cached.value);
+  };
+  CHECK(cached(8, 8) == doctest::Approx(4 * 218112000.0));
+  CHECK(cached(16, 2) == doctest::Approx(4e9));  // sub_group_size
+  training.offload.optimizer = 1;                // is stepped in host memory
+  CHECK(cached(8, 8) == 0);
+}
+
 TEST_CASE("a CUDA graph keeps what it runs in to itself") {
   Problem problem;
   problem.model = fixture::llama3_8b();
