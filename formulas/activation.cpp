@@ -3,6 +3,7 @@
 // byte counts, and reported to the reader of `plan explain` by the same lines.
 #include "formulas/activation.hpp"
 
+#include <array>
 #include <bit>
 
 #include "formulas/layer_trail.hpp"
@@ -135,7 +136,9 @@ LayerLedger left_on_gpu(const LayerLedger& ledger, const Layer& layer, const Mod
   return ledger_without(training.offload.modules, model, layer, training, layout);
 }
 
-Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
+namespace {
+
+constexpr Fates dropped_by(unsigned modules) {
   struct Drop {
     RecomputeModule module;
     Fates fates;
@@ -152,6 +155,20 @@ Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
   Fates out = 0;
   for (const Drop& drop : kDrops)
     if (modules & drop.module) out |= drop.fates;
+  return out;
+}
+
+/// For every set of modules: a search asks millions of times.
+constexpr auto kDropped = [] {
+  std::array<Fates, kRecomputeOps> all{};
+  for (unsigned modules = 0; modules < all.size(); ++modules) all[modules] = dropped_by(modules);
+  return all;
+}();
+
+}  // namespace
+
+Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
+  Fates out = kDropped[modules % kDropped.size()];
   if ((modules & kRecomputeNorm) && !fused_norms) {
     out |= bit_of(Fate::MixerNorm);
     if (!(modules & kRecomputeMlp)) out |= bit_of(Fate::FfnNorm);
