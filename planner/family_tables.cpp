@@ -8,7 +8,7 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostFamilies = 512;  // whose lists are kept
+constexpr std::size_t kMostFamilies = 8192;  // whose lists are kept
 
 void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.weights = std::min(least.weights, other.weights);
