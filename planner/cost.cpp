@@ -9,12 +9,32 @@ namespace plan {
 
 namespace {
 
+/// Work of a builder that no degree of the experts changes: done, or taken from a split that differs in them alone.
+template <class Work>
+void until_experts(LayerBuilder& builder, CommonCosts* known, const Work& work) {
+  if (known != nullptr && known->resumes(builder)) return;
+  work();
+  if (known != nullptr) known->keep(builder);
+}
+
 /// The output projection and its loss, once more with the layers of every prediction module.
-void build_head(const Model& model, LayerBuilder& builder) {
-  builder.head();
-  for (int run = 0; run < model.mtp.runs(); ++run) {
+void build_head(const Model& model, LayerBuilder& builder, CommonCosts* known = nullptr) {
+  const auto layer_of = [&](int kind) -> const Layer& { return model.kinds[static_cast<std::size_t>(kind)]; };
+  const bool experts = model.mtp.runs() > 0 && !model.mtp.kinds.empty();
+  until_experts(builder, known, [&] {
+    builder.head();
+    if (!experts) return;
     builder.mtp_projection();
-    for (const int kind : model.mtp.kinds) builder.layer(model.kinds[static_cast<std::size_t>(kind)]);
+    builder.mixer(layer_of(model.mtp.kinds.front()));
+  });
+  bool mixed = experts;  // the layer at hand has its mixer already
+  for (int run = 0; run < model.mtp.runs(); ++run) {
+    if (!mixed) builder.mtp_projection();
+    for (const int kind : model.mtp.kinds) {
+      if (!mixed) builder.mixer(layer_of(kind));
+      builder.feed_forward(layer_of(kind));
+      mixed = false;
+    }
     builder.head();
   }
 }
@@ -25,11 +45,11 @@ Split split_of(const Layout& layout) {
   return {.tp = layout.tp,
           .cp = layout.cp,
           .cp_ulysses = layout.cp_kind == CpKind::Hybrid ? layout.cp_ulysses : 1,
-          .ep = layout.ep,
-          .etp = layout.etp,
           .micro_batch = layout.micro_batch,
           .cp_kind = layout.cp > 1 ? layout.cp_kind : CpKind::Ring,
-          .sequence_parallel = layout.sequence_parallel && layout.tp > 1};
+          .sequence_parallel = layout.sequence_parallel && layout.tp > 1,
+          .ep = layout.ep,
+          .etp = layout.etp};
 }
 
 std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind) {
@@ -66,21 +86,23 @@ double offloaded_bytes(const Problem& problem, const Split& split, const Layer& 
 
 }  // namespace
 
-CostModel::CostModel(const Problem& problem, const Split& split, LinearTimes* known)
+CostModel::CostModel(const Problem& problem, const Split& split, CommonCosts* known)
     : prunes_(problem.training.stack.prunes_recompute) {
+  if (known != nullptr) known->turn_to(split);
   for (const Layer& kind : problem.model.kinds) {
     LayerBuilder builder(problem, split, nullptr, known);
-    builder.layer(kind);
+    until_experts(builder, known, [&] { builder.mixer(kind); });
+    builder.feed_forward(kind);
     layers_.push_back(builder.cost());
     if (problem.training.offload.activations()) layers_.back().offloaded = offloaded_bytes(problem, split, kind);
     module_forward_.push_back(builder.modules());
   }
   LayerBuilder embedding(problem, split, nullptr, known);
-  embedding.embedding();
+  until_experts(embedding, known, [&] { embedding.embedding(); });
   embedding_ = embedding.cost();
 
   LayerBuilder head(problem, split, nullptr, known);
-  build_head(problem.model, head);
+  build_head(problem.model, head, known);
   head_ = head.cost();
 }
 

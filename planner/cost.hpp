@@ -48,9 +48,10 @@ struct LayerCost {
 
 /// How a layer is split: what LayerCost depends on. Layouts that agree here share their layer costs.
 struct Split {
-  int tp = 1, cp = 1, cp_ulysses = 1, ep = 1, etp = 1, micro_batch = 1;
+  int tp = 1, cp = 1, cp_ulysses = 1, micro_batch = 1;
   CpKind cp_kind = CpKind::Ring;
   bool sequence_parallel = false;
+  int ep = 1, etp = 1;  ///< last: what the splits before and behind one have in common is computed once
   auto operator<=>(const Split&) const = default;
 };
 [[nodiscard]] Split split_of(const Layout& layout);
@@ -58,13 +59,13 @@ struct Split {
 /// Modules whose recomputation can be chosen, in the order of the RecomputeModule bits.
 inline constexpr int kRecomputeModules = 8;
 
-class LinearTimes;
+class CommonCosts;
 
 /// Costs of every layer kind and of the pipeline's ends under one split.
 class CostModel {
  public:
-  /// `known` may hold what other splits of the problem have in common with this one.
-  CostModel(const Problem& problem, const Split& split, LinearTimes* known = nullptr);
+  /// `known` may hold what other splits of the problem have in common with this one; with it, no messages are listed.
+  CostModel(const Problem& problem, const Split& split, CommonCosts* known = nullptr);
 
   int kinds() const { return static_cast<int>(layers_.size()); }
   const LayerCost& layer(int kind) const { return layers_[static_cast<std::size_t>(kind)]; }

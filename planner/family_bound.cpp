@@ -72,20 +72,24 @@ double least_work(const LayerCost& cost) {
   return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
 }
 
+LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_itself) {
+  const auto seconds = by_itself ? work_alone : least_work;
+  for (int kind = 0; kind < costs.kinds(); ++kind) layers.push_back(seconds(costs.layer(kind)));
+  head = seconds(costs.head()), ends = seconds(costs.embedding()) + head;
+  sum = ends;
+  for (const int kind : problem.model.layers) sum += layers[static_cast<std::size_t>(kind)];
+}
+
 /// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
 /// of the ranks behind it each may hold one too many of those that were left.
-int fewest_layers(const Problem& problem, const CostModel* costs, const Layout& family) {
+int fewest_layers(const Problem& problem, const SplitWork* work, const Layout& family) {
   const int depth = problem.model.depth();
   if (family.pp == 1) return depth;
-  if (costs == nullptr || depth == 0 || problem.fixed.chunk_layers) return 0;
-  const double ends = work_alone(costs->embedding()) + work_alone(costs->head());
-  double sum = ends, dearest = 0;
-  for (const int kind : problem.model.layers) {
-    const double work = work_alone(costs->layer(kind));
-    sum += work, dearest = std::max(dearest, work);
-  }
+  if (work == nullptr || depth == 0 || problem.fixed.chunk_layers) return 0;
+  const LeastWork& alone = work->alone;
+  const double dearest = *std::max_element(alone.layers.begin(), alone.layers.end());
   if (dearest <= 0) return 0;
-  const double fewest = (sum / family.pp - ends) / dearest - 2 - std::log(family.pp);
+  const double fewest = (alone.sum / family.pp - alone.ends) / dearest - 2 - std::log(family.pp);
   return std::max(0, static_cast<int>(std::min<double>(fewest, depth)));
 }
 
@@ -126,6 +130,12 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
 }
 
 double LeastStates::of(const Layout& family) {
+  // States do not depend on how context is exchanged, nor on the micro-batch where there are several.
+  Layout like = family;
+  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1;
+  if (micro_batches(problem_.training.global_batch, family.dp, family.micro_batch) > 1) like.micro_batch = 1;
+  if (least_ >= 0 && like == last_) return least_;
+  last_ = std::move(like);
   // No group takes less than all ranks do.
   static const std::vector<Sharding> widest = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
   const std::tuple key(family.tp, family.ep, family.etp, family.pp);
@@ -134,7 +144,7 @@ double LeastStates::of(const Layout& family) {
   double least = std::numeric_limits<double>::infinity();
   for (const ShardedMemory& states : least_states(problem_, family, widest, 0, found->second))
     least = std::min(least, found->second.least_total(states, {}));
-  return least;
+  return least_ = least;
 }
 
 std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
@@ -194,26 +204,33 @@ ActivityMemory least_activity(const LeastActivity& under, int vp, int fewest, do
   return activity;
 }
 
-LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family) {
-  double sum = least_work(costs.embedding()) + least_work(costs.head());
-  double alone = work_alone(costs.embedding()) + work_alone(costs.head());
-  double cheapest = std::numeric_limits<double>::infinity(), cheapest_alone = cheapest;
-  for (const int kind : problem.model.layers) {
-    const double work = least_work(costs.layer(kind)), by_itself = work_alone(costs.layer(kind));
-    sum += work, cheapest = std::min(cheapest, work);
-    alone += by_itself, cheapest_alone = std::min(cheapest_alone, by_itself);
+LeastTimes::LeastTimes(const Problem& problem)
+    : problem_(problem), layers_(problem.model.kinds.size()), slowest_(slowest_of(problem.gpus)) {
+  for (const int kind : problem.model.layers) ++layers_[static_cast<std::size_t>(kind)];
+}
+
+/// Layers do not divide: of those that take as long as one kind or longer, some rank holds a whole number, no less than
+/// the mean. Some rank holds the head, where not all share it.
+double LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
+  double most = problem_.training.stack.vocab_barriers > 0 ? 0 : work.head / parts;
+  for (const double each : work.layers) {
+    int pieces = 0;
+    for (std::size_t kind = 0; kind < layers_.size(); ++kind)
+      if (work.layers[kind] >= each) pieces += parts * layers_[kind];
+    most = std::max(most, each * ((pieces + pp - 1) / pp) / parts);
   }
-  const int depth = problem.model.depth();
-  if (depth == 0) cheapest = cheapest_alone = 0;
-  if (problem.training.stack.ep_overlap) alone = sum, cheapest_alone = cheapest;
-  const double m = static_cast<double>(micro_batches(problem.training.global_batch, family.dp, family.micro_batch));
-  // Layers do not divide: a rank of half-stages (DualPipe) holds at least this many halves.
-  const int halves = (2 * depth + family.pp - 1) / family.pp, most = (depth + family.pp - 1) / family.pp;
-  const double busy = m * std::max(sum / family.pp, 0.5 * halves * cheapest);
-  const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(family.world());
+  return most;
+}
+
+LeastTime LeastTimes::of(const SplitWork& work, const Layout& family) const {
+  const LeastWork& alone = problem_.training.stack.ep_overlap ? work.least : work.alone;
+  const double m = static_cast<double>(micro_batches(problem_.training.global_batch, family.dp, family.micro_batch));
+  // A rank of DualPipe holds halves of two stages.
+  const double busy = m * std::max(work.least.sum / family.pp, fullest(work.least, family.pp, 2));
+  const double slowest = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
   // A shade below, so that rounding never puts the bound above the value it bounds.
-  const double waits = 0.999999 * straggler;
-  return {waits * busy, waits * sum, waits * alone, waits * most * cheapest_alone, waits};
+  const double waits = 0.999999 * (1 + problem_.cluster.calibration.jitter * slowest);
+  return {waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits};
 }
 
 /// Rank r of a pipeline whose backward stays in one piece begins when a chunk of every rank before it is through, both
@@ -308,10 +325,11 @@ const KeptLayers& FamilySearch::kept_of(const Layout& run) {
   return *kept_layers_;
 }
 
-const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings) {
+const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings,
+                                                                int fewest) {
   for (const StatesUnder& known : states_)
     if (known.shardings == &shardings || known.shardings->all == shardings.all) return known.memory;
-  std::vector<ShardedMemory> least = least_states(problem_, run, shardings.all, fewest_layers_, memory_of(run));
+  std::vector<ShardedMemory> least = least_states(problem_, run, shardings.all, fewest, memory_of(run));
   return states_.emplace_back(StatesUnder{&shardings, std::move(least)}).memory;
 }
 
@@ -321,21 +339,23 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
   floors_.clear();
   if (!bounds_) return 0;
   const MemoryModel& memory = memory_of(run);
-  const std::vector<ShardedMemory>& states = least_states_of(run, shardings);
+  const std::vector<ShardedMemory>& states = least_states_of(run, shardings, family.fewest_layers);
   const auto least_with = [&](const ActivityMemory& activity) {
     double least = std::numeric_limits<double>::infinity();
     for (const ShardedMemory& one : states) least = std::min(least, memory.least_total(one, activity));
     return least;
   };
-  if (const double least = least_with({}); least > capacity_) return least;
+  // The states alone may say enough.
+  const double bare = least_with({});
+  if (bare > capacity_ || (costs_ != nullptr && hopeless(run, family.bound.any, bare, run_runs_on_))) return bare;
   if (least_activities_.empty())
-    least_activities_ =
-        least_activities(problem_, run, recomputing_of(run).all, fewest_layers_, kept_of(run), memory, family.costs);
+    least_activities_ = least_activities(problem_, run, recomputing_of(run).all, family.fewest_layers, kept_of(run),
+                                         memory, family.costs);
   double least = std::numeric_limits<double>::infinity();
   for (const LeastActivity& under : least_activities_) {
-    const double peak = least_with(least_activity(under, of.vp, fewest_layers_, of.flights));
+    const double peak = least_with(least_activity(under, of.vp, family.fewest_layers, of.flights));
     least = std::min(least, peak);
-    if (problem_.pareto) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
+    floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
   }
   return least;
 }

@@ -19,7 +19,8 @@ constexpr double kShade = 1 - 1e-9;
 FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
   FamilyOutcome outcome{Kept(problem_)};
   kept_ = &kept, plainest_.reset(), outcome_ = &outcome;
-  search_family(family);
+  // Where the best alone is asked for nobody counts what is not looked at.
+  if (!extent_.best_alone || !hopeless(family.layout, family.bound.any, 0, wanted_)) search_family(family);
   return outcome;
 }
 
@@ -37,7 +38,6 @@ void FamilySearch::search_family(const Costed& family) {
   lists_.turn_to(family.layout);
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
   least_activities_.clear(), kept_layers_.reset();
-  fewest_layers_ = fewest_layers(problem_, costs_, family.layout);
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
@@ -131,11 +131,24 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
   start_activities(table, ways);
   if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
   if (hopeless(layout, evaluator_->least_time_of_any(), least_peak_, run_runs_on_)) return prune(layouts);
+  if (drop_beaten(layout, shardings) == 0)
+    return prune(ways.all.size() * beaten_), too_big(layouts - ways.all.size() * beaten_);
   exposed_.assign(shardings.all.size(), 0), knows_exposed_ = false;
   first_fit_.assign(shardings.all.size(), 0);
   search_each(layout, table, ways, 0, module_choices(ways.all));
   search_blocks(layout, table, ways);
   search_each(layout, table, ways, block_choices(ways.all), ways.all.size());
+}
+
+/// Leaves out of the alive shardings those that are beaten whatever is recomputed: most often because nothing runs
+/// them, and something that nothing runs is faster. The number that is left.
+std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& shardings) {
+  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, layout, wanted_);
+  const double least = evaluator_->least_time_of_any();
+  beaten_ = std::erase_if(alive_, [&](std::size_t i) {
+    return hopeless(layout, least, least_peak_, static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]));
+  });
+  return alive_.size();
 }
 
 /// What of the states' traffic stays exposed under the most work that there is to hide it, the least of all ways to
@@ -183,7 +196,8 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
          !hopeless(layout, kShade * (fewest + exposed_[alive_[live]]), least_peak_, run_runs_on_))
     ++live;
   const std::size_t first = find_first_fits(layout, table, recomputes.all, live);
-  too_big((first - begin) * (shardings - alive_.size() + live)), prune((first - begin) * (alive_.size() - live));
+  const std::size_t slow = beaten_ + alive_.size() - live;
+  too_big((first - begin) * (shardings - slow)), prune((first - begin) * slow);
   for (std::size_t i = first; i < end; ++i) {
     layout.recompute = last, layout.zero = 1, layout.shard = 0;
     const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
@@ -225,7 +239,7 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
   const std::vector<FrameworkMask>& runs_on = table.shardings->runs_on(problem_, layout, wanted_);
   const double base = evaluator_->least_time();
-  too_big(shardings.size() - alive_.size());
+  too_big(shardings.size() - alive_.size() - beaten_), prune(beaten_);
   for (std::size_t done = 0; done < alive_.size(); ++done) {
     const std::size_t i = alive_[done];
     layout.zero = 1, layout.shard = 0;

@@ -41,6 +41,23 @@ struct Costed {
   Layout layout{};
   const CostModel* costs = nullptr;  ///< none if nothing of it can fit
   LeastTime bound{};
+  int fewest_layers = 0;  ///< that every rank of every layout has
+};
+
+/// Seconds of one micro-batch under a split, with least_work() of each layer, or with nothing beside it.
+struct LeastWork {
+  LeastWork(const Problem& problem, const CostModel& costs, bool by_itself);
+  std::vector<double> layers{};  ///< by kind
+  double head = 0;
+  double ends = 0;  ///< embedding and head
+  double sum = 0;   ///< with all layers
+};
+
+/// Both of a split.
+struct SplitWork {
+  SplitWork(const Problem& problem, const CostModel& costs)
+      : least(problem, costs, false), alone(problem, costs, true) {}
+  LeastWork least, alone;
 };
 
 /// Bytes that some rank of every layout of a family has at least in states, before anything is known of its time.
@@ -52,13 +69,28 @@ class LeastStates {
  private:
   const Problem& problem_;
   std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
+  Layout last_{};  ///< that was asked for, as far as states depend on it
+  double least_ = -1;
 };
 
-/// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
-[[nodiscard]] LeastTime least_family_time(const Problem& problem, const CostModel& costs, const Layout& family);
+/// Times that no layout of a family beats.
+class LeastTimes {
+ public:
+  explicit LeastTimes(const Problem& problem);
+  /// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
+  [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family) const;
 
-/// Layers that every rank of every layout of a family has at least.
-[[nodiscard]] int fewest_layers(const Problem& problem, const CostModel* costs, const Layout& family);
+ private:
+  /// Seconds of a micro-batch on the rank with the most at least, if layers come in `parts` pieces.
+  double fullest(const LeastWork& work, int pp, int parts) const;
+
+  const Problem& problem_;
+  std::vector<int> layers_{};  ///< by kind
+  double slowest_ = 0;         ///< of all ranks
+};
+
+/// Layers that every rank of every layout of a family has at least. No work: nothing is known of it.
+[[nodiscard]] int fewest_layers(const Problem& problem, const SplitWork* work, const Layout& family);
 
 /// States of the mean rank, apart from what appears after the peak, and what is gathered beside them: what the fullest
 /// rank has at least, under each sharding that no other one leaves less of everything than. The rest of the memory is
@@ -179,7 +211,7 @@ class FamilySearch {
   LeastOfRun least_of(const Layout& run) const;
   /// Makes the runs from `first` on that share its schedule the group at hand.
   void start_group(const Layout& family, const std::vector<Pipelining>& runs, std::size_t first);
-  const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings);
+  const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
   /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
   const KeptLayers& kept_of(const Layout& run);
@@ -192,6 +224,7 @@ class FamilySearch {
   void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  std::size_t drop_beaten(const Layout& layout, const ShardingList& shardings);
   /// Finds what each alive sharding exposes, if that is not known. Leaves no recomputation started.
   void find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes);
   /// Seconds that the alive sharding with the least exposed traffic adds.
@@ -236,7 +269,6 @@ class FamilySearch {
   Holdings holdings_{};
   std::vector<StatesUnder> states_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
-  int fewest_layers_ = 0;
   std::optional<KeptLayers> kept_layers_{};
   std::vector<Score> floors_{};  ///< of the run that was judged: each of its layouts is beaten by one
   std::vector<Score> twins_{};   ///< best of each vp that runs: another layout with the same degrees must beat it
@@ -250,6 +282,7 @@ class FamilySearch {
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
   double least_peak_ = 0;                     ///< bytes: no sharding and no recomputation takes less
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
+  std::size_t beaten_ = 0;                    ///< shardings that would fit, and are beaten under any recomputation
   /// By sharding: seconds that its traffic adds to the step at least. Nothing while it is not known.
   std::vector<double> exposed_{};
   bool knows_exposed_ = false;

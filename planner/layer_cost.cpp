@@ -19,7 +19,7 @@ double as_double(std::int64_t n) { return static_cast<double>(n); }
 }  // namespace
 
 LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told,
-                           LinearTimes* known)
+                           CommonCosts* known)
     : problem_(problem),
       model_(problem.model),
       training_(problem.training),
@@ -35,7 +35,27 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       told_(told),
       known_(known) {}
 
-void LayerBuilder::layer(const Layer& layer) {
+void CommonCosts::turn_to(const Split& split) {
+  Split same = split;
+  if (split_) same.ep = split_->ep, same.etp = split_->etp;
+  if (split_ != same) parts_.clear();
+  split_ = split, next_ = 0;
+}
+
+bool CommonCosts::resumes(LayerBuilder& builder) {
+  if (next_ == parts_.size()) return false;
+  builder.resume(parts_[next_++]);
+  return true;
+}
+
+void CommonCosts::keep(const LayerBuilder& builder) { parts_.push_back(builder.so_far()), next_ = parts_.size(); }
+
+void LayerBuilder::resume(const PartOfLayer& part) {
+  cost_ = part.cost, modules_ = part.modules, graphed_ = part.graphed;
+  forward_kernels_ = part.forward_kernels, backward_kernels_ = part.backward_kernels;
+}
+
+void LayerBuilder::mixer(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.attention;
   const std::uint16_t mixer = layer.mixer == Mixer::Mamba2 ? kGraphMamba : kGraphAttention;
   if (layer.mixer != Mixer::None) enter(mixer);
@@ -46,6 +66,9 @@ void LayerBuilder::layer(const Layer& layer) {
     case Mixer::Mamba2: mamba(layer.mamba); break;
     case Mixer::DeltaNet: delta_net(layer.delta); break;
   }
+}
+
+void LayerBuilder::feed_forward(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.ffn;
   switch (layer.ffn) {
     case Ffn::None: break;
@@ -305,6 +328,7 @@ void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {
 
 void LayerBuilder::add_message(Axis axis, Collective op, Group group, double size, double count, double time,
                                double exposed) {
+  if (known_ != nullptr) return;
   for (Message& message : cost_.messages)
     if (message.axis == axis && message.op == op && message.size == size && message.group.size == group.size &&
         message.group.stride == group.stride) {

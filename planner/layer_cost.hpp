@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "formulas/efficiency.hpp"
 #include "planner/cost.hpp"
@@ -19,10 +21,26 @@ struct LinearTime {
   double forward = 0, data = 0, weight = 0;
 };
 
-/// Those of the linears of one problem, each computed once, and times of its messages: most splits share most of them.
-class LinearTimes {
+/// What a LayerBuilder has added up.
+struct PartOfLayer {
+  LayerCost cost{};
+  std::array<Phase, kRecomputeModules> modules{};
+  double forward_kernels = 0, backward_kernels = 0;
+  bool graphed = false;
+};
+
+class LayerBuilder;
+
+/// What splits of one problem have in common, each computed once: times of linears and of messages, and all but the
+/// feed-forward layers of splits that differ in their experts alone.
+class CommonCosts {
  public:
   MessageTimes messages{};
+
+  void turn_to(const Split& split);
+  /// Puts a builder where the one before it of the same layer was kept, if one was.
+  bool resumes(LayerBuilder& builder);
+  void keep(const LayerBuilder& builder);
 
   template <class Time>
   const LinearTime& of(double m, double n, double k, DType dtype, const Time& time) {
@@ -33,21 +51,31 @@ class LinearTimes {
 
  private:
   std::map<std::tuple<double, double, double, DType>, LinearTime> known_{};
+  std::optional<Split> split_{};      ///< at hand
+  std::vector<PartOfLayer> parts_{};  ///< of it and of those that differ in their experts alone
+  std::size_t next_ = 0;              ///< of them that is asked for next
 };
 
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
 class LayerBuilder {
  public:
-  /// Every kernel is reported to `told`, and every linear kept in `known`, where there is one.
+  /// Every kernel is reported to `told`, and every linear kept in `known`, where there is one. With the latter,
+  /// messages are priced and not listed.
   LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr,
-               LinearTimes* known = nullptr);
+               CommonCosts* known = nullptr);
 
-  /// Whole layer: mixer, norms, feed-forward.
-  void layer(const Layer& layer);
+  /// Whole layer: mixer, feed-forward, norms.
+  void layer(const Layer& layer) { mixer(layer), feed_forward(layer); }
+  /// The same in two halves. No degree of the experts changes the first.
+  void mixer(const Layer& layer);
+  void feed_forward(const Layer& layer);
   void embedding();
   void head();
   /// Projection that joins the hidden state with the next token's embedding.
   void mtp_projection();
+
+  PartOfLayer so_far() const { return {cost_, modules_, forward_kernels_, backward_kernels_, graphed_}; }
+  void resume(const PartOfLayer& part);
 
   const LayerCost& cost() const { return cost_; }
   const std::array<Phase, kRecomputeModules>& modules() const { return modules_; }
@@ -193,7 +221,7 @@ class LayerBuilder {
   double forward_kernels_ = 0, backward_kernels_ = 0;
   bool graphed_ = false;  ///< what is added now is launched by a graph of its part of the layer
   std::vector<KernelTime>* told_;
-  LinearTimes* known_;
+  CommonCosts* known_;
 };
 
 }  // namespace plan

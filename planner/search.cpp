@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "planner/family_search.hpp"
 #include "planner/in_parallel.hpp"
@@ -27,33 +28,41 @@ unsigned thread_count(const Problem& problem) {
                              : std::max(1u, std::thread::hardware_concurrency());
 }
 
-/// Costs of every split of which something may fit into `capacity`, and the families in the order of their bounds: of
-/// what is best.
-std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families, double capacity,
-                                  std::map<Split, CostModel>& costs) {
-  std::vector<double> states;
-  LeastStates least(problem);
-  for (const Family& family : families) states.push_back(least.of(family.layout));
-  std::vector<const Split*> splits;
-  std::map<Split, std::unique_ptr<CostModel>> built;
-  for (std::size_t i = 0; i < families.size(); ++i)
-    if (states[i] <= capacity) built.try_emplace(split_of(families[i].layout));
-  for (auto& [split, model] : built) splits.push_back(&split);
-  std::vector<LinearTimes> linears(thread_count(problem));
-  in_parallel(splits.size(), thread_count(problem), [&](std::size_t i, unsigned thread) {
-    built.at(*splits[i]) = std::make_unique<CostModel>(problem, *splits[i], &linears[thread]);
-  });
-  for (auto& [split, model] : built) costs.emplace(split, std::move(*model));
+/// A split's costs, and what of them bounds its families.
+struct Priced {
+  std::optional<CostModel> costs{};
+  std::optional<SplitWork> work{};
+};
 
+/// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
+/// of what is best.
+std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families, double capacity,
+                                  std::map<Split, Priced>& splits) {
+  std::vector<double> states;
+  std::vector<Priced*> priced;  // by family; none if nothing of it can fit
+  LeastStates least(problem);
+  for (const Family& family : families) {
+    states.push_back(least.of(family.layout));
+    priced.push_back(states.back() <= capacity ? &splits.try_emplace(split_of(family.layout)).first->second : nullptr);
+  }
+  std::vector<std::pair<const Split*, Priced*>> each;
+  for (auto& [split, costs] : splits) each.emplace_back(&split, &costs);
+  std::vector<CommonCosts> known(thread_count(problem));
+  in_parallel(each.size(), thread_count(problem), [&](std::size_t i, unsigned thread) {
+    const auto& [split, costs] = each[i];
+    costs->work.emplace(problem, costs->costs.emplace(problem, *split, &known[thread]));
+  });
+
+  const LeastTimes times(problem);
   std::vector<Costed> costed;
   costed.reserve(families.size());
   for (std::size_t i = 0; i < families.size(); ++i) {
-    const CostModel* model = states[i] <= capacity ? &costs.at(split_of(families[i].layout)) : nullptr;
-    costed.push_back({families[i].layout, model, {std::numeric_limits<double>::infinity(), 0}});
+    const Layout& layout = families[i].layout;
+    const SplitWork* work = priced[i] ? &*priced[i]->work : nullptr;
+    costed.push_back({layout, priced[i] ? &*priced[i]->costs : nullptr,
+                      work ? times.of(*work, layout) : LeastTime{std::numeric_limits<double>::infinity()},
+                      fewest_layers(problem, work, layout)});
   }
-  in_parallel(costed.size(), thread_count(problem), [&](std::size_t i, unsigned) {
-    if (costed[i].costs != nullptr) costed[i].bound = least_family_time(problem, *costed[i].costs, costed[i].layout);
-  });
   std::vector<std::size_t> order(costed.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool memory = problem.objective == Objective::Memory;
@@ -76,9 +85,11 @@ std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool
   return searches;
 }
 
-/// Is nothing left in this family and in those behind it that the caller asked for?
-bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept) {
-  if (!extent.best_alone || problem.objective == Objective::Memory) return false;
+/// Is nothing left in this family and in those behind it that the caller asked for? `divides`: some layout is legal.
+bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept, bool divides) {
+  if (!extent.best_alone) return false;
+  if (family.costs == nullptr && divides) return true;  // nothing of them fits
+  if (problem.objective == Objective::Memory) return false;
   const Ranking& ranking = kept.ranking;
   return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
 }
@@ -88,7 +99,7 @@ bool anything_fits(const Problem& problem, const std::vector<Costed>& families) 
   std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
   const Kept none(problem);
   constexpr std::size_t kAtOnce = 32;
-  for (std::size_t start = 0; start < families.size(); start += kAtOnce) {
+  for (std::size_t start = 0; start < families.size() && families[start].costs != nullptr; start += kAtOnce) {
     std::vector<char> fits(std::min(kAtOnce, families.size() - start));
     in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
       fits[i] = !searches[thread].run(families[start + i], none).kept.ranking.best().empty();
@@ -107,13 +118,15 @@ std::vector<Candidate> near_of(const Ranking& near) {
 
 /// The plainest of the layouts that are as good as the fastest. Families are taken in the order of how plain they are
 /// at best, so that most are never looked at.
-std::optional<Candidate> plainest(const Problem& problem, std::vector<Costed> families, const SearchResult& found,
+std::optional<Candidate> plainest(const Problem& problem, const std::vector<Costed>& all, const SearchResult& found,
                                   bool bounds) {
   if (found.ranking.best().empty()) return std::nullopt;
   const Candidate& fastest = found.ranking.best().front();
   if (problem.objective == Objective::Memory) return fastest;
   const double slowest = (1 + kPriceOfPlainness) * fastest.score.step_time;
-  if (bounds) std::erase_if(families, [&](const Costed& family) { return family.bound.any > slowest; });
+  std::vector<Costed> families;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(families),
+               [&](const Costed& family) { return !bounds || family.bound.any <= slowest; });
   std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
     return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
   });
@@ -142,7 +155,8 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
   std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
   for (std::size_t start = 0; start < families.size() && found.judged < extent.families;) {
-    if (all_behind(problem, extent, families[start], kept)) break;
+    const bool divides = found.stats.fit + found.stats.pruned + too_big > 0;
+    if (all_behind(problem, extent, families[start], kept, divides)) break;
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     in_parallel(count, threads,
@@ -198,9 +212,9 @@ namespace {
 SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   Tally outer;
   const std::vector<Family> families = enumerate_families(problem, outer);
-  std::map<Split, CostModel> costs;
+  std::map<Split, Priced> splits;
   const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
-  const std::vector<Costed> costed = cost_families(problem, families, most_memory, costs);
+  const std::vector<Costed> costed = cost_families(problem, families, most_memory, splits);
   SearchResult found = search_all(problem, costed, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
   const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;

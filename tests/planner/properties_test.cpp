@@ -31,7 +31,7 @@ struct PartialLayouts {
 
   void family(const Layout& family) {
     const CostModel costs(problem, split_of(family));
-    const LeastTime bound = least_family_time(problem, costs, family);
+    const LeastTime bound = LeastTimes(problem).of(SplitWork(problem, costs), family);
     Tally tally;
     const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
@@ -59,10 +59,11 @@ struct PartialLayouts {
   void floors(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory, double time) {
     const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
     const CostModel costs(problem, split_of(layout));
-    const LeastTime bound = least_family_time(problem, costs, layout);
+    const SplitWork work(problem, costs);
+    const LeastTime bound = LeastTimes(problem).of(work, layout);
     MemoryModel plain(problem, layout);
     const KeptLayers kept(problem.model, std::span(recomputes).first(module_choices(recomputes)), plain);
-    const int fewest = fewest_layers(problem, &costs, layout);
+    const int fewest = fewest_layers(problem, &work, layout);
     for (const int layers : evaluator.stages().stage_layers) REQUIRE(layers >= fewest);
     const Pipeline pipeline = pipeline_of(problem, layout);
     const double steps = least_steps(layout, pipeline.micro_batches), peak = evaluator.peak_memory(layout, memory);
