@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "planner/family_search.hpp"
@@ -259,51 +258,16 @@ FamilySearch::LeastOfRun FamilySearch::least_of(const Layout& run) const {
   return {pipeline.micro_batches, run.vp, least_steps(run, pipeline.micro_batches), held(pipeline, run.pp - 1)};
 }
 
-void FamilySearch::start_group(const Layout& family, const std::vector<Pipelining>& runs, std::size_t first) {
-  group_ = Group{.schedule = runs[first].schedule};
-  int before = 0;
-  for (std::size_t i = first; i < runs.size() && runs[i].schedule == group_->schedule; ++i) {
-    if (runs[i].vp == before) continue;  // another order of its axes
-    before = runs[i].vp;
-    const LeastOfRun least = least_of(run_of(problem_, family, runs[i]));
-    if (group_->chunks++ == 0) group_->least = least;
-    group_->least.vp = std::max(group_->least.vp, least.vp);
-    group_->least.steps = std::min(group_->least.steps, least.steps);
-    group_->least.flights = std::min(group_->least.flights, least.flights);
-  }
-}
-
-/// By what no order of the axes changes: the family's least time and the least memory. Memory takes longer to bound
-/// than time, so that all chunks of a schedule are tried together first.
+/// By what no order of the axes changes: the family's least time and the least memory, which takes longer to bound.
 FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
                                            double& least) {
   const LeastOfRun of = least_of(run);
   const double time = family.bound.of_run(run, of.micro_batches, of.steps, 0);
   if (costs_ != nullptr && hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
-  if (group_->chunks > 1) {
-    if (group_->shardings == nullptr) group_->shardings = &shardings;
-    if (group_->shardings == &shardings || group_->shardings->all == shardings.all) {
-      if (!group_->fate) {
-        // What some chunks have found already, and who runs them, says nothing of the others.
-        const int vp = std::exchange(vp_, 0);
-        const FrameworkMask runs_on = std::exchange(run_runs_on_, family_runs_on_);
-        Layout any = run;
-        any.vp = 1, any.order = Layout{}.order;
-        group_->fate = judge_least(any, shardings, family, group_->least, least);
-        vp_ = vp, run_runs_on_ = runs_on;
-      }
-      if (*group_->fate != Fate::Searched) return *group_->fate;
-    }
-  }
-  return judge_least(run, shardings, family, of, least);
-}
-
-FamilySearch::Fate FamilySearch::judge_least(const Layout& run, const ShardingList& shardings, const Costed& family,
-                                             const LeastOfRun& of, double& least) {
   least = least_memory(run, shardings, family, of);
   if (bounds_ && least > capacity_) return Fate::TooBig;
   if (costs_ == nullptr) return Fate::Searched;
-  if (hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, 0), least, run_runs_on_)) return Fate::Pruned;
+  if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
   // What takes the least memory is not what takes the least time.
   const auto beaten = [&](const Score& floor) {
     return floor.peak > capacity_ || hopeless(run, floor.step_time, floor.peak, run_runs_on_);

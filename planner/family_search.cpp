@@ -43,11 +43,7 @@ void FamilySearch::search_family(const Costed& family) {
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
   std::optional<Pipelining> before;  // the run whose other order comes next, and its fate
   Fate fate = Fate::Searched;
-  const std::vector<Pipelining> runs = enumerate_runs(problem_, family.layout, outcome_->tally, inner_);
-  group_.reset();
-  for (std::size_t at = 0; at < runs.size(); ++at) {
-    const Pipelining& run = runs[at];
-    if (!group_ || group_->schedule != run.schedule) start_group(family.layout, runs, at);
+  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
     const ShardingList& shardings = lists_.of(layout, inner_);

@@ -182,25 +182,14 @@ class FamilySearch {
   /// What the chunks of a run change of its bounds.
   struct LeastOfRun {
     std::int64_t micro_batches = 1;
-    int vp = 1;          ///< at most: the more chunks, the fewer layers are rebuilt together
+    int vp = 1;
     double steps = 0;    ///< least_steps()
     double flights = 0;  ///< micro-batches that a rank holds at least
-  };
-  /// Runs under one schedule, and what became of all of them together.
-  struct Group {
-    Schedule schedule = Schedule::OneFOneB;
-    LeastOfRun least{};
-    int chunks = 0;  ///< numbers of chunks a rank among them
-    const ShardingList* shardings = nullptr;
-    std::optional<Fate> fate{};
   };
 
   /// All runs of the family at hand.
   void search_family(const Costed& family);
   Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, double& least_memory);
-  /// The same by the least that the chunks of a run make of its time and of its memory.
-  Fate judge_least(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of,
-                   double& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
   void narrow_to(const Recomputes& ways, std::size_t choice) {
@@ -209,8 +198,6 @@ class FamilySearch {
   /// Bytes that some rank of every layout of a run takes at least, without placing layers. Finds the floors.
   double least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
   LeastOfRun least_of(const Layout& run) const;
-  /// Makes the runs from `first` on that share its schedule the group at hand.
-  void start_group(const Layout& family, const std::vector<Pipelining>& runs, std::size_t first);
   const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
   /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
@@ -273,7 +260,6 @@ class FamilySearch {
   std::vector<Score> floors_{};  ///< of the run that was judged: each of its layouts is beaten by one
   std::vector<Score> twins_{};   ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
-  std::optional<Group> group_{};
 
   // Of the run at hand.
   std::vector<double> flights_{};             ///< micro-batches that each holder holds
