@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdio>
 
+#include "formulas/layer_weights.hpp"
+
 namespace plan {
 
 std::string absurdity(const Model& m) {
@@ -16,16 +18,8 @@ std::string absurdity(const Model& m) {
     const double count = d(std::count(m.layers.begin(), m.layers.end(), static_cast<int>(&k - m.kinds.data())) +
                            m.mtp.depth * static_cast<std::int64_t>(m.mtp.kinds.size()));
     const AttentionShape& a = k.attention;
-    const LatentShape& l = k.latent;
-    const double widths = 3 * d(a.heads) * d(a.head_dim) + 2 * d(a.kv_heads) * d(a.head_dim) + d(l.q_rank) +
-                          d(l.kv_rank) + d(l.rope_dim) + d(l.heads) * d(l.value_dim) + 3 * d(k.dense.width) +
-                          3 * d(k.moe.experts + 1) * d(k.moe.expert_width) + 3 * d(k.moe.shared_width) +
-                          3 * d(k.mamba.heads) * d(k.mamba.head_dim) + 2 * d(k.mamba.groups) * d(k.mamba.state) +
-                          3 * d(k.delta.value_heads) * d(k.delta.value_dim) +
-                          2 * d(k.delta.key_heads) * d(k.delta.key_dim);
-    const double inner = (d(l.q_rank) + d(l.kv_rank)) * d(l.heads) * d(l.nope_dim + l.rope_dim + l.value_dim) +
-                         d(l.q_rank + m.hidden) * d(l.index_heads) * d(l.index_dim);
-    total += count * (widths * (d(m.hidden) + d(k.moe.latent) + 8) + inner);
+    for (const Weight& w : layer_weights(m, k))
+      total += count * (w.expert() ? d(k.moe.experts) : 1) * d(w.out + w.kv_out) * (w.matrix() ? d(w.in) : 1);
     if (k.ffn == Ffn::Moe && k.moe.top_k > k.moe.experts)
       return "a token cannot go to " + std::to_string(k.moe.top_k) + " of " + std::to_string(k.moe.experts) +
              " experts";

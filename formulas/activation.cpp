@@ -6,30 +6,11 @@
 #include <array>
 #include <bit>
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 
 namespace plan {
 namespace {
-
-template <class V>
-void keep_mixer(Keeper<V>& out, const LayerSizes<V>& n) {
-  switch (n.layer.mixer) {
-    case Mixer::None: return;
-    case Mixer::Attention: return keep_attention(out, n);
-    case Mixer::Latent: return keep_latent(out, n);
-    case Mixer::Mamba2: return keep_mamba(out, n);
-    case Mixer::DeltaNet: return keep_delta(out, n);
-  }
-}
-
-template <class V>
-void keep_ffn(Keeper<V>& out, const LayerSizes<V>& n) {
-  switch (n.layer.ffn) {
-    case Ffn::None: return;
-    case Ffn::Dense: return keep_dense(out, n);
-    case Ffn::Moe: return keep_moe(out, n);
-  }
-}
 
 /// A norm's input, and what it keeps beside it.
 struct NormTensors {
@@ -66,10 +47,10 @@ void keep_layer(Keeper<V>& out, const LayerSizes<V>& n) {
   const bool mixer = layer.mixer != Mixer::None, ffn = layer.ffn != Ffn::None;
   const bool parallel = mixer && ffn && layer.norms == 1;  // Falcon: one norm feeds both
   if (mixer) keep_norm(out, n, kMixerNorm, !training.adapters() || training.lora.attention);
-  keep_mixer(out, n);
+  mixer_row(layer.mixer).part.keep_of(out, n);
   if (ffn && !parallel)
     keep_norm(out, n, kFfnNorm, !training.adapters() || training.lora.ffn || layer.ffn != Ffn::Dense);
-  keep_ffn(out, n);
+  ffn_row(layer.ffn).part.keep_of(out, n);
   const V norms = symbol<V>("l_n", layer.norms, "norms of the layer", "model");
   out.keep({Fate::Statistics, "st", "statistics of norms: fp32"}, (n.model.norm == Norm::Layer ? 8 : 4) * norms / n.r);
   if (training.dropout > 0)

@@ -2,6 +2,7 @@
 // A fused activation keeps its input only; an unfused gate also SiLU's output. Inputs of frozen linears are not kept:
 // only an adapter on them makes a weight gradient. Source: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors
 // that TransformerEngine saves. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
@@ -21,8 +22,10 @@ void add_dense_weights(LayerWeights& out, std::int64_t h, const DenseShape& shap
   out.add({.what = "bias of the down projection", .part = LayerPart::Dense, .spread = Spread::Whole, .out = h});
 }
 
+namespace {
+
 template <class V>
-void keep_dense(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const DenseShape& shape = n.layer.dense;
   const V width = symbol<V>("f", shape.width, "width of the FFN", "model") / n.t;
   out.keep({Fate::Mlp, "ml",
@@ -34,7 +37,22 @@ void keep_dense(Keeper<V>& out, const LayerSizes<V>& n) {
     out.keep({Fate::MlpActivation, "mg", "SiLU's output, which an unfused gate multiplies"}, n.element * width);
 }
 
-template void keep_dense(Keeper<double>&, const LayerSizes<double>&);
-template void keep_dense(Keeper<Traced>&, const LayerSizes<Traced>&);
+constexpr ShapeField kFields[] = {
+    {"width", [](Layer& l) -> std::int64_t& { return l.dense.width; }, 1, kMostWidth, ShapeField::Need::Required},
+    {"gated", [](Layer& l) -> bool& { return l.dense.gated; }},
+    {"bias", [](Layer& l) -> bool& { return l.dense.bias; }},
+};
+
+}  // namespace
+
+constinit const FfnRow kDenseFfn{
+    .ffn = Ffn::Dense,
+    .part = {.name = "dense",
+             .fields = kFields,
+             .put = [](Layer& to, const Layer& from) { to.ffn = Ffn::Dense, to.dense = from.dense; },
+             .weights = [](LayerWeights& out, std::int64_t h,
+                           const Layer& layer) { add_dense_weights(out, h, layer.dense); },
+             .keep = keep<double>,
+             .traced_keep = keep<Traced>}};
 
 }  // namespace plan

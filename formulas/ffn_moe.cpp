@@ -2,10 +2,51 @@
 // Routed tokens come in copies, one an expert; the most loaded rank holds `routing_imbalance` times the mean. SwiGLU is
 // fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too. Source: the tensors
 // that Megatron-LM and TransformerEngine save. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
 namespace plan {
+
+/// Routed experts (on a narrower width when latent), shared experts, router and gates. Experts stand here once.
+void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
+  constexpr LayerPart kExperts = LayerPart::Experts, kShared = LayerPart::Shared;
+  constexpr Spread kWhole = Spread::Whole;
+  const std::int64_t gates = shape.gated ? 2 : 1, width = shape.latent > 0 ? shape.latent : h;
+  const std::int64_t f = shape.expert_width, s = shape.shared_width;
+  out.add({.what = "experts: before the activation",
+           .part = kExperts,
+           .spread = Spread::Expert,
+           .out = gates * f,
+           .in = width});
+  if (f > 0)
+    out.add({.what = "experts: behind the activation",
+             .part = kExperts,
+             .spread = Spread::Expert,
+             .out = width,
+             .in = f,
+             .second = true});
+  out.add({.what = "shared experts: before the activation", .part = kShared, .out = gates * s, .in = h});
+  if (s > 0)
+    out.add({.what = "shared experts: behind the activation", .part = kShared, .out = h, .in = s, .second = true});
+  if (shape.latent > 0) {
+    out.add({.what = "into the experts' width", .part = kShared, .spread = kWhole, .out = shape.latent, .in = h});
+    out.add({.what = "out of the experts' width", .part = kShared, .spread = kWhole, .out = h, .in = shape.latent});
+  }
+  out.add(
+      {.what = "router", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts, .in = h, .linear = false});
+  if (shape.router_bias)
+    out.add({.what = "router's bias", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts});
+  if (shape.shared_gate)
+    out.add(
+        {.what = "gate of the shared experts", .part = kShared, .spread = kWhole, .out = 1, .in = h, .linear = false});
+  if (!shape.expert_bias) return;
+  out.add(
+      {.what = "experts: biases before the activation", .part = kExperts, .spread = Spread::Expert, .out = gates * f});
+  out.add(
+      {.what = "experts: biases behind the activation", .part = kExperts, .spread = Spread::ExpertWhole, .out = width});
+}
+
 namespace {
 
 /// SiLU's output, which an unfused gate multiplies and keeps.
@@ -58,55 +99,38 @@ void keep_shared(Keeper<V>& out, const LayerSizes<V>& n) {
              n.element * width);
 }
 
-}  // namespace
-
-/// Routed experts (on a narrower width when latent), shared experts, router and gates. Experts stand here once.
-void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
-  constexpr LayerPart kExperts = LayerPart::Experts, kShared = LayerPart::Shared;
-  constexpr Spread kWhole = Spread::Whole;
-  const std::int64_t gates = shape.gated ? 2 : 1, width = shape.latent > 0 ? shape.latent : h;
-  const std::int64_t f = shape.expert_width, s = shape.shared_width;
-  out.add({.what = "experts: before the activation",
-           .part = kExperts,
-           .spread = Spread::Expert,
-           .out = gates * f,
-           .in = width});
-  if (f > 0)
-    out.add({.what = "experts: behind the activation",
-             .part = kExperts,
-             .spread = Spread::Expert,
-             .out = width,
-             .in = f,
-             .second = true});
-  out.add({.what = "shared experts: before the activation", .part = kShared, .out = gates * s, .in = h});
-  if (s > 0)
-    out.add({.what = "shared experts: behind the activation", .part = kShared, .out = h, .in = s, .second = true});
-  if (shape.latent > 0) {
-    out.add({.what = "into the experts' width", .part = kShared, .spread = kWhole, .out = shape.latent, .in = h});
-    out.add({.what = "out of the experts' width", .part = kShared, .spread = kWhole, .out = h, .in = shape.latent});
-  }
-  out.add(
-      {.what = "router", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts, .in = h, .linear = false});
-  if (shape.router_bias)
-    out.add({.what = "router's bias", .part = LayerPart::Router, .spread = kWhole, .out = shape.experts});
-  if (shape.shared_gate)
-    out.add(
-        {.what = "gate of the shared experts", .part = kShared, .spread = kWhole, .out = 1, .in = h, .linear = false});
-  if (!shape.expert_bias) return;
-  out.add(
-      {.what = "experts: biases before the activation", .part = kExperts, .spread = Spread::Expert, .out = gates * f});
-  out.add(
-      {.what = "experts: biases behind the activation", .part = kExperts, .spread = Spread::ExpertWhole, .out = width});
-}
-
 template <class V>
-void keep_moe(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   keep_router(out, n);
   keep_routed(out, n);
   keep_shared(out, n);
 }
 
-template void keep_moe(Keeper<double>&, const LayerSizes<double>&);
-template void keep_moe(Keeper<Traced>&, const LayerSizes<Traced>&);
+constexpr auto kRequired = ShapeField::Need::Required;
+constexpr double kMostExperts = 1e5;
+constexpr ShapeField kFields[] = {
+    {"experts", [](Layer& l) -> std::int64_t& { return l.moe.experts; }, 1, kMostExperts, kRequired},
+    {"top_k", [](Layer& l) -> std::int64_t& { return l.moe.top_k; }, 1, kMostExperts, kRequired},
+    {"expert_width", [](Layer& l) -> std::int64_t& { return l.moe.expert_width; }, 1, kMostWidth, kRequired},
+    {"shared_width", [](Layer& l) -> std::int64_t& { return l.moe.shared_width; }, 0, kMostWidth},
+    {"gated", [](Layer& l) -> bool& { return l.moe.gated; }},
+    {"expert_bias", [](Layer& l) -> bool& { return l.moe.expert_bias; }},
+    {"router_bias", [](Layer& l) -> bool& { return l.moe.router_bias; }},
+    {"score_bias", [](Layer& l) -> bool& { return l.moe.score_bias; }},
+    {"shared_gate", [](Layer& l) -> bool& { return l.moe.shared_gate; }},
+    {"latent", [](Layer& l) -> std::int64_t& { return l.moe.latent; }, 0, kMostRank},
+};
+
+}  // namespace
+
+constinit const FfnRow kMoeFfn{
+    .ffn = Ffn::Moe,
+    .part = {
+        .name = "moe",
+        .fields = kFields,
+        .put = [](Layer& to, const Layer& from) { to.ffn = Ffn::Moe, to.moe = from.moe; },
+        .weights = [](LayerWeights& out, std::int64_t h, const Layer& layer) { add_moe_weights(out, h, layer.moe); },
+        .keep = keep<double>,
+        .traced_keep = keep<Traced>}};
 
 }  // namespace plan

@@ -1,6 +1,7 @@
 // What each paper and framework calls model FLOPs (plan-formulas(7) B2).
 // Tested by tests/formulas/conventions_test.cpp.
 #include "formulas/flops.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
 
 namespace plan {
@@ -36,11 +37,10 @@ double megatron_flops(const Model& model, double seq, int tp) {
 double full_attention(const Model& model, double seq) {
   double sum = 0;
   for (const int kind : model.layers) {
-    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
-    if (layer.mixer == Mixer::Attention)
-      sum += 4 * real(layer.attention.q()) * seq;
-    else if (layer.mixer == Mixer::Latent)
-      sum += 2 * real(layer.latent.heads * (layer.latent.qk_dim() + layer.latent.value_dim)) * seq;
+    Layer layer = without_window(model.kinds[static_cast<std::size_t>(kind)]);
+    layer.latent.index_heads = layer.latent.index_top_k = 0;
+    const MixerRow& mixer = mixer_row(layer.mixer);
+    if (mixer.core == MixerCore::Attention) sum += mixer.core_flops(layer, seq, Mask::Full);
   }
   return sum;
 }

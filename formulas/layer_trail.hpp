@@ -6,7 +6,7 @@
 #include "formulas/activation.hpp"
 
 /// The inside of a layer: each mixer and each FFN tells, in a file of its own, which tensors it keeps, once for all who
-/// ask. A new one is such a file and a line in the switches of activation.cpp. V is double or Traced (traced.hpp).
+/// ask (layer_rows.hpp). V is double or Traced (traced.hpp).
 namespace plan {
 
 /// What every line is made of, per rank.
@@ -87,21 +87,6 @@ class Keeper<Traced> {
   Traced tokens_;
   std::vector<KeptTensor> tensors_{};
 };
-
-// One mixer or FFN each; what it keeps beside the norms in front of it.
-
-template <class V>
-void keep_attention(Keeper<V>& out, const LayerSizes<V>& n);
-template <class V>
-void keep_latent(Keeper<V>& out, const LayerSizes<V>& n);
-template <class V>
-void keep_mamba(Keeper<V>& out, const LayerSizes<V>& n);
-template <class V>
-void keep_delta(Keeper<V>& out, const LayerSizes<V>& n);
-template <class V>
-void keep_dense(Keeper<V>& out, const LayerSizes<V>& n);
-template <class V>
-void keep_moe(Keeper<V>& out, const LayerSizes<V>& n);
 
 /// All-to-all and all-gather context parallelism keep the kernel's output beside its reordered copy [TE].
 [[nodiscard]] bool keeps_output_twice(const Training& training, const Layout& layout);

@@ -4,31 +4,10 @@
 
 #include <algorithm>
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/transient.hpp"
 
 namespace plan {
-namespace {
-
-void add_mixer(LayerWeights& out, std::int64_t h, const Layer& layer) {
-  switch (layer.mixer) {
-    case Mixer::None: return;
-    case Mixer::Attention: return add_attention_weights(out, h, layer.attention);
-    case Mixer::Latent: return add_latent_weights(out, h, layer.latent);
-    case Mixer::Mamba2: return add_mamba_weights(out, h, layer.mamba);
-    case Mixer::DeltaNet: return add_delta_weights(out, h, layer.delta);
-  }
-}
-
-void add_ffn(LayerWeights& out, std::int64_t h, const Layer& layer) {
-  switch (layer.ffn) {
-    case Ffn::None: return;
-    case Ffn::Dense: return add_dense_weights(out, h, layer.dense);
-    case Ffn::Moe: return add_moe_weights(out, h, layer.moe);
-  }
-}
-
-}  // namespace
-
 /// Ranks that share the weight's split side.
 double Weight::shared_by(int tp, int etp) const {
   switch (spread) {
@@ -54,8 +33,8 @@ double Weight::columns_on_rank(int tp, int etp) const {
 
 LayerWeights layer_weights(const Model& model, const Layer& layer) {
   LayerWeights out;
-  add_mixer(out, model.hidden, layer);
-  add_ffn(out, model.hidden, layer);
+  mixer_row(layer.mixer).part.weights(out, model.hidden, layer);
+  ffn_row(layer.ffn).part.weights(out, model.hidden, layer);
   out.add({.what = "norms of the layer",
            .spread = Spread::Whole,
            .out = layer.norms * model.norm_vectors() * model.hidden,

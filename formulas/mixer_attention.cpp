@@ -1,7 +1,11 @@
-// Multi-head, grouped-query and multi-query attention: what its projections and its kernel keep for backward.
+// Multi-head, grouped-query and multi-query attention: its weights, what its projections and its kernel keep for
+// backward, what it computes and what a model file says of it.
 // Assumes RoPE in place; a fused kernel keeps one fp32 number a head and token. Sources: Korthikanti et al. 2022,
 // arXiv:2205.05198, for the scores; the tensors that TransformerEngine saves. Tested by
 // tests/formulas/activation_test.cpp.
+#include <algorithm>
+
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
@@ -24,6 +28,7 @@ void add_attention_weights(LayerWeights& out, std::int64_t h, const AttentionSha
   if (shape.qk_norm == QkNorm::Full)
     out.add({.what = "norms of queries and keys", .spread = Spread::Whole, .out = q + shape.kv()});
 }
+namespace {}  // namespace
 
 bool keeps_output_twice(const Training& training, const Layout& layout) {
   const bool reordered = layout.cp > 1 && layout.cp_kind != CpKind::Ring;
@@ -41,8 +46,10 @@ void keep_core(Keeper<V>& out, const LayerSizes<V>& n, const V& heads) {
     out.keep({Fate::Core, "cd", "mask and output of the scores' dropout"}, heads * keys * (1 + n.element));
 }
 
+namespace {
+
 template <class V>
-void keep_attention(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const AttentionShape& shape = n.layer.attention;
   const V heads = symbol<V>("a", shape.heads, "attention heads", "model");
   const V q = q_on_rank(shape, n.t), kv = kv_on_rank(shape, n.t);
@@ -66,9 +73,90 @@ void keep_attention(Keeper<V>& out, const LayerSizes<V>& n) {
   keep_core(out, n, heads / n.t);
 }
 
+/// Scores over a head's queries and keys, and weighted values, for each head and attended key.
+template <class V>
+V core_flops(const Layer& layer, double seq, Mask mask) {
+  const AttentionShape& shape = layer.attention;
+  return 4 * symbol<V>("H", shape.heads, "attention heads", "model") *
+         symbol<V>("d", shape.head_dim, "width of a head", "model") * attended<V>("x", seq, shape.window, mask);
+}
+
+template <class V>
+AttentionWidths<V> widths(const Layer& layer, const V& t) {
+  const AttentionShape& shape = layer.attention;
+  const V kv = kv_on_rank(shape, t);
+  return {true,
+          shape.kv_heads < shape.heads,
+          symbol<V>("a", shape.heads, "attention heads", "model") / t,
+          q_on_rank(shape, t),
+          kv,
+          kv};
+}
+
+void compute(LayerOperators& out, const LayerOnRank& on) {
+  const AttentionShape& shape = on.layer.attention;
+  const Stack& stack = on.training.stack;
+  const double heads = static_cast<double>(shape.heads) / on.t, width = static_cast<double>(shape.head_dim);
+  const double q = static_cast<double>(shape.q()) / on.t;
+  const double kv = kv_on_rank<double>(shape, on.t);
+  const LinearTime in = out.products(on.tokens, {q + (shape.output_gate ? q : 0), kv, kv}, on.hidden, stack.fused_qkv);
+  if (on.model.positions == 0) out.pointwise({"rotary embedding", on.tokens, q + kv, 4, 4, 2, 0, kRotaryChain});
+  out.attention({.heads = heads,
+                 .kv_heads = kv / width,
+                 .qk_dim = width,
+                 .v_dim = width,
+                 .window = shape.window,
+                 .fused = !shape.sinks || stack.fused_sinks});
+  out.product(on.tokens, on.hidden, q);
+  out.messages(on.hidden, on.hidden, in);
+}
+
+AttentionShape& shape_of(Layer& layer) { return layer.attention; }
+
+constexpr ShapeField kFields[] = {
+    {"heads", [](Layer& l) -> std::int64_t& { return shape_of(l).heads; }, 1, kMostHeads, ShapeField::Need::Required},
+    {"kv_heads", [](Layer& l) -> std::int64_t& { return shape_of(l).kv_heads; }, 1, kMostHeads,
+     ShapeField::Need::AsBefore},
+    {"head_dim", [](Layer& l) -> std::int64_t& { return shape_of(l).head_dim; }, 1, kMostHeads,
+     ShapeField::Need::Required},
+    {"qkv_bias", [](Layer& l) -> bool& { return shape_of(l).qkv_bias; }},
+    {"out_bias", [](Layer& l) -> bool& { return shape_of(l).out_bias; }},
+    {"qk_norm", [](Layer& l) -> QkNorm& { return shape_of(l).qk_norm; }},
+    {"sinks", [](Layer& l) -> bool& { return shape_of(l).sinks; }},
+    {"output_gate", [](Layer& l) -> bool& { return shape_of(l).output_gate; }},
+    {.key = "window",
+     .of = [](Layer& l) -> std::int64_t& { return shape_of(l).window; },
+     .most = kMostWindow,
+     .tokens = true},
+};
+
+}  // namespace
+
+constinit const MixerRow kAttentionMixer{
+    .mixer = Mixer::Attention,
+    .part = {.name = "attention",
+             .fields = kFields,
+             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Attention, to.attention = from.attention; },
+             .weights = [](LayerWeights& out, std::int64_t h,
+                           const Layer& layer) { add_attention_weights(out, h, layer.attention); },
+             .keep = keep<double>,
+             .traced_keep = keep<Traced>},
+    .core = MixerCore::Attention,
+    .graph = kGraphAttention,
+    .rebuilt = kRecomputeCoreAttention,
+    .heads =
+        [](const Layer& layer) {
+          return std::array<std::int64_t, 2>{layer.attention.heads, 0};
+        },
+    .kv_heads = [](const Layer& layer) { return layer.attention.kv_heads; },
+    .core_flops = core_flops<double>,
+    .traced_core_flops = core_flops<Traced>,
+    .widths = widths<double>,
+    .traced_widths = widths<Traced>,
+    .compute = compute,
+};
+
 template void keep_core(Keeper<double>&, const LayerSizes<double>&, const double&);
 template void keep_core(Keeper<Traced>&, const LayerSizes<Traced>&, const Traced&);
-template void keep_attention(Keeper<double>&, const LayerSizes<double>&);
-template void keep_attention(Keeper<Traced>&, const LayerSizes<Traced>&);
 
 }  // namespace plan

@@ -1,7 +1,9 @@
-// Gated DeltaNet (arXiv:2412.06464, as in Qwen3-Next): what its chunked kernel keeps for backward.
+// Gated DeltaNet (arXiv:2412.06464, as in Qwen3-Next): its weights, what its chunked kernel keeps for backward, what it
+// computes and what a model file says of it.
 // Inputs and outputs of the short convolutions, keys repeated to the value heads, decay and write gates in fp32, the
 // triangular blocks of the chunked rule, output gate and output. Source: arguments that the kernels save
 // (flash-linear-attention). Tested by tests/formulas/activation_test.cpp.
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
@@ -19,8 +21,10 @@ void add_delta_weights(LayerWeights& out, std::int64_t h, const DeltaNetShape& s
   out.add({.what = "norm of a head", .spread = Spread::Whole, .out = shape.value_dim});
 }
 
+namespace {
+
 template <class V>
-void keep_delta(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const DeltaNetShape& shape = n.layer.delta;
   constexpr double kChunk = 64;  // tokens of a block
   const V heads = symbol<V>("a", shape.value_heads, "value heads", "model") / n.t;
@@ -37,7 +41,60 @@ void keep_delta(Keeper<V>& out, const LayerSizes<V>& n) {
   out.keep({Fate::Mixer, "dg", "decay, its logarithm and the write gate: fp32"}, 12 * heads);
 }
 
-template void keep_delta(Keeper<double>&, const LayerSizes<double>&);
-template void keep_delta(Keeper<Traced>&, const LayerSizes<Traced>&);
+/// Convolution and chunked rule.
+template <class V>
+V core_flops(const Layer& layer, double, Mask) {
+  const DeltaNetShape& shape = layer.delta;
+  const V keys = symbol<V>("k", shape.key_heads * shape.key_dim, "width of all keys", "model");
+  const V values = symbol<V>("v", shape.value_heads * shape.value_dim, "width of all values", "model");
+  return 2 * (symbol<V>("c", shape.conv, "taps of the convolution", "model") * (2 * keys + values) +
+              4 * values * symbol<V>("d", shape.value_dim, "width of a head's values", "model"));
+}
+
+void compute(LayerOperators& out, const LayerOnRank& on) {
+  const DeltaNetShape& shape = on.layer.delta;
+  const double keys = static_cast<double>(shape.key_heads * shape.key_dim) / on.t;
+  const double values = static_cast<double>(shape.value_heads * shape.value_dim) / on.t;
+  const LinearTime in = out.product(on.tokens, 2 * keys + 2 * values, on.hidden);
+  out.scan(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
+               static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens,
+           2 * keys + values);
+  out.product(on.tokens, on.hidden, values);
+  out.messages(on.hidden, on.hidden, in);
+}
+
+constexpr auto kRequired = ShapeField::Need::Required;
+constexpr ShapeField kFields[] = {
+    {"key_heads", [](Layer& l) -> std::int64_t& { return l.delta.key_heads; }, 1, kMostHeads, kRequired},
+    {"value_heads", [](Layer& l) -> std::int64_t& { return l.delta.value_heads; }, 1, kMostHeads, kRequired},
+    {"key_dim", [](Layer& l) -> std::int64_t& { return l.delta.key_dim; }, 1, kMostHeads, kRequired},
+    {"value_dim", [](Layer& l) -> std::int64_t& { return l.delta.value_dim; }, 1, kMostHeads, kRequired},
+    {"conv", [](Layer& l) -> std::int64_t& { return l.delta.conv; }, 1, 1e3, kRequired},
+};
+
+}  // namespace
+
+constinit const MixerRow kDeltaNetMixer{
+    .mixer = Mixer::DeltaNet,
+    .part = {.name = "delta",
+             .fields = kFields,
+             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::DeltaNet, to.delta = from.delta; },
+             .weights = [](LayerWeights& out, std::int64_t h,
+                           const Layer& layer) { add_delta_weights(out, h, layer.delta); },
+             .keep = keep<double>,
+             .traced_keep = keep<Traced>},
+    .core = MixerCore::Scan,
+    .graph = kGraphAttention,
+    .heads =
+        [](const Layer& l) {
+          return std::array<std::int64_t, 2>{l.delta.key_heads, l.delta.value_heads};
+        },
+    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
+    .core_flops = core_flops<double>,
+    .traced_core_flops = core_flops<Traced>,
+    .widths = no_attention<double>,
+    .traced_widths = no_attention<Traced>,
+    .compute = compute,
+};
 
 }  // namespace plan

@@ -1,7 +1,11 @@
-// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434) and its sparse indexer (DeepSeek-V3.2): what it keeps.
+// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434) and its sparse indexer (DeepSeek-V3.2): its weights, what
+// it keeps, what it computes and what a model file says of it.
 // Assumes that latents are kept before and behind their norms and that heads are split by tensor parallelism, latents
 // with the sequence alone. Source: the tensors that TransformerEngine and Megatron-LM save. Tested by
 // tests/formulas/activation_test.cpp.
+#include <algorithm>
+
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
@@ -42,8 +46,10 @@ void add_latent_weights(LayerWeights& out, std::int64_t h, const LatentShape& sh
   out.add({.what = "norm of the indexer's key", .spread = kWhole, .out = 2 * shape.index_dim});
 }
 
+namespace {
+
 template <class V>
-void keep_latent(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const LatentShape& shape = n.layer.latent;
   const V heads = symbol<V>("a", shape.heads, "attention heads", "model") / n.t;
   const V ranks = symbol<V>("c", shape.q_rank + shape.kv_rank, "ranks of the compressed queries and keys", "model");
@@ -71,7 +77,109 @@ void keep_latent(Keeper<V>& out, const LayerSizes<V>& n) {
   out.keep({Fate::Statistics, "ls", "statistics of the latents' norms: fp32"}, (shape.q_rank > 0 ? 8 : 4) / n.r);
 }
 
-template void keep_latent(Keeper<double>&, const LayerSizes<double>&);
-template void keep_latent(Keeper<Traced>&, const LayerSizes<Traced>&);
+/// Sparse attention reads the top-k keys of each query; its indexer still scores all of them.
+template <class V>
+V core_flops(const Layer& layer, double seq, Mask mask) {
+  const LatentShape& shape = layer.latent;
+  const V widths = symbol<V>("d_k", shape.qk_dim(), "width of queries and keys of a head", "model") +
+                   symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
+  V core = 2 * symbol<V>("H", shape.heads, "attention heads", "model") * widths *
+           attended<V>("x", seq, shape.index_top_k, mask);
+  if (shape.index_heads == 0) return core;
+  return core + 2 * symbol<V>("H_i", shape.index_heads, "heads of the indexer", "model") *
+                    symbol<V>("d_i", shape.index_dim, "width of each", "model") * attended<V>("y", seq, 0, mask);
+}
+
+template <class V>
+AttentionWidths<V> widths(const Layer& layer, const V& t) {
+  const LatentShape& shape = layer.latent;
+  const V heads = symbol<V>("a", shape.heads, "attention heads", "model") / t;
+  const V qk = heads * symbol<V>("d_k", shape.qk_dim(), "width of a head's queries and keys", "model");
+  return {true, false, heads, qk, qk, heads * symbol<V>("d_v", shape.value_dim, "width of a head's values", "model")};
+}
+
+double real(std::int64_t n) { return static_cast<double>(n); }
+
+/// The down-projections are whole on every tensor rank and run on its shard of the sequence.
+LinearTime project(LayerOperators& out, const LayerOnRank& on) {
+  const LatentShape& shape = on.layer.latent;
+  const double heads = real(shape.heads) / on.t, qk = real(shape.qk_dim()), q_rank = real(shape.q_rank);
+  LinearTime up{};
+  if (shape.q_rank > 0) {
+    out.product(on.shard_tokens, q_rank, on.hidden);
+    up = out.product(on.tokens, heads * qk, q_rank, kRecomputeLatentUp);
+  } else {
+    up = out.product(on.tokens, heads * qk, on.hidden);
+  }
+  out.product(on.shard_tokens, real(shape.kv_rank + shape.rope_dim), on.hidden);
+  out.product(on.tokens, heads * real(shape.nope_dim + shape.value_dim), real(shape.kv_rank), kRecomputeLatentUp);
+  out.pointwise({"norms of the latents", on.shard_tokens, real(shape.q_rank + shape.kv_rank), 4, 6, 2, 0,
+                 norm_chain(on.model, on.training.stack)});
+  out.pointwise({"rotary embedding and concatenation", on.tokens, heads * qk, 8, 8, 3, 0, kRotaryChain});
+  return up;
+}
+
+void compute(LayerOperators& out, const LayerOnRank& on) {
+  const LatentShape& shape = on.layer.latent;
+  const double heads = real(shape.heads) / on.t, v = real(shape.value_dim);
+  const LinearTime up = project(out, on);
+  if (shape.index_heads > 0) {
+    const double ih = real(shape.index_heads), id = real(shape.index_dim);
+    out.product(on.shard_tokens, ih * id, real(std::max<std::int64_t>(shape.q_rank, 1)));
+    out.product(on.shard_tokens, id + ih, on.hidden);
+    out.attention({.heads = ih, .kv_heads = 1, .qk_dim = id, .v_dim = 0});
+  }
+  out.attention({.heads = heads,
+                 .kv_heads = heads,
+                 .qk_dim = real(shape.qk_dim()),
+                 .v_dim = v,
+                 .top_k = shape.index_heads > 0 ? shape.index_top_k : 0});
+  out.product(on.tokens, on.hidden, heads * v);
+  out.messages(real(shape.q_rank + shape.kv_rank + shape.rope_dim), on.hidden, up);
+}
+
+LatentShape& shape_of(Layer& layer) { return layer.latent; }
+
+constexpr auto kRequired = ShapeField::Need::Required;
+constexpr ShapeField kFields[] = {
+    {"heads", [](Layer& l) -> std::int64_t& { return shape_of(l).heads; }, 1, kMostHeads, kRequired},
+    {"q_rank", [](Layer& l) -> std::int64_t& { return shape_of(l).q_rank; }, 0, kMostRank},
+    {"kv_rank", [](Layer& l) -> std::int64_t& { return shape_of(l).kv_rank; }, 1, kMostRank, kRequired},
+    {"nope_dim", [](Layer& l) -> std::int64_t& { return shape_of(l).nope_dim; }, 0, kMostHeads, kRequired},
+    {"rope_dim", [](Layer& l) -> std::int64_t& { return shape_of(l).rope_dim; }, 0, kMostHeads, kRequired},
+    {"value_dim", [](Layer& l) -> std::int64_t& { return shape_of(l).value_dim; }, 1, kMostHeads, kRequired},
+    {"index_heads", [](Layer& l) -> std::int64_t& { return shape_of(l).index_heads; }, 0, kMostHeads},
+    {"index_dim", [](Layer& l) -> std::int64_t& { return shape_of(l).index_dim; }, 0, kMostHeads},
+    {.key = "index_top_k",
+     .of = [](Layer& l) -> std::int64_t& { return shape_of(l).index_top_k; },
+     .most = kMostWindow,
+     .tokens = true},
+};
+
+}  // namespace
+
+constinit const MixerRow kLatentMixer{
+    .mixer = Mixer::Latent,
+    .part = {.name = "latent",
+             .fields = kFields,
+             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Latent, to.latent = from.latent; },
+             .weights = [](LayerWeights& out, std::int64_t h,
+                           const Layer& layer) { add_latent_weights(out, h, layer.latent); },
+             .keep = keep<double>,
+             .traced_keep = keep<Traced>},
+    .core = MixerCore::Attention,
+    .graph = kGraphAttention,
+    .rebuilt = kRecomputeCoreAttention | kRecomputeLatentUp,
+    .heads =
+        [](const Layer& layer) {
+          return std::array<std::int64_t, 2>{layer.latent.heads, 0};
+        },
+    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
+    .core_flops = core_flops<double>,
+    .traced_core_flops = core_flops<Traced>,
+    .widths = widths<double>,
+    .traced_widths = widths<Traced>,
+    .compute = compute,
+};
 
 }  // namespace plan

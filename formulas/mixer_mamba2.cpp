@@ -1,7 +1,9 @@
-// Mamba-2 (arXiv:2405.21060): what its fused kernel keeps for backward.
+// Mamba-2 (arXiv:2405.21060): its weights, what its fused kernel keeps for backward, what it computes and what a model
+// file says of it.
 // mamba_split_conv1d_scan_combined keeps the projected input and the scan's output; the output projection its input;
 // the gated norm one number a group. Source: arguments that the kernel saves (state-spaces/mamba). Tested by
 // tests/formulas/activation_test.cpp.
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
 
@@ -18,8 +20,10 @@ void add_mamba_weights(LayerWeights& out, std::int64_t h, const Mamba2Shape& sha
   out.add({.what = "gated norm", .out = inner});
 }
 
+namespace {
+
 template <class V>
-void keep_mamba(Keeper<V>& out, const LayerSizes<V>& n) {
+void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const Mamba2Shape& shape = n.layer.mamba;
   const V heads = symbol<V>("a", shape.heads, "heads of the scan", "model");
   const V inner = heads * symbol<V>("d", shape.head_dim, "width of a head", "model");
@@ -32,7 +36,58 @@ void keep_mamba(Keeper<V>& out, const LayerSizes<V>& n) {
   out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"}, 4 * groups / n.t);
 }
 
-template void keep_mamba(Keeper<double>&, const LayerSizes<double>&);
-template void keep_mamba(Keeper<Traced>&, const LayerSizes<Traced>&);
+/// The chunked scan.
+template <class V>
+V core_flops(const Layer& layer, double, Mask) {
+  const Mamba2Shape& shape = layer.mamba;
+  return 7 * symbol<V>("H", shape.heads, "heads", "model") *
+         symbol<V>("d", shape.head_dim, "width of a head", "model") *
+         symbol<V>("n", shape.state, "states of a channel", "model");
+}
+
+/// Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
+void compute(LayerOperators& out, const LayerOnRank& on) {
+  const Mamba2Shape& shape = on.layer.mamba;
+  const double inner = static_cast<double>(shape.heads * shape.head_dim) / on.t;
+  const double states = 2 * static_cast<double>(shape.groups * shape.state) / on.t;
+  const LinearTime in = out.product(on.tokens, 2 * inner + states + static_cast<double>(shape.heads) / on.t, on.hidden);
+  out.scan(7 * inner * static_cast<double>(shape.state) * on.tokens, inner + states);
+  out.product(on.tokens, on.hidden, inner);
+  out.messages(on.hidden, on.hidden, in);
+}
+
+constexpr auto kRequired = ShapeField::Need::Required;
+constexpr ShapeField kFields[] = {
+    {"heads", [](Layer& l) -> std::int64_t& { return l.mamba.heads; }, 1, kMostHeads, kRequired},
+    {"head_dim", [](Layer& l) -> std::int64_t& { return l.mamba.head_dim; }, 1, kMostHeads, kRequired},
+    {"groups", [](Layer& l) -> std::int64_t& { return l.mamba.groups; }, 1, kMostHeads, kRequired},
+    {"state", [](Layer& l) -> std::int64_t& { return l.mamba.state; }, 1, kMostHeads, kRequired},
+    {"conv", [](Layer& l) -> std::int64_t& { return l.mamba.conv; }, 1, 1e3, kRequired},
+};
+
+}  // namespace
+
+constinit const MixerRow kMamba2Mixer{
+    .mixer = Mixer::Mamba2,
+    .part = {.name = "mamba",
+             .fields = kFields,
+             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Mamba2, to.mamba = from.mamba; },
+             .weights = [](LayerWeights& out, std::int64_t h,
+                           const Layer& layer) { add_mamba_weights(out, h, layer.mamba); },
+             .keep = keep<double>,
+             .traced_keep = keep<Traced>},
+    .core = MixerCore::Scan,
+    .graph = kGraphMamba,
+    .heads =
+        [](const Layer& layer) {
+          return std::array<std::int64_t, 2>{layer.mamba.heads, 0};
+        },
+    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
+    .core_flops = core_flops<double>,
+    .traced_core_flops = core_flops<Traced>,
+    .widths = no_attention<double>,
+    .traced_widths = no_attention<Traced>,
+    .compute = compute,
+};
 
 }  // namespace plan

@@ -2,6 +2,7 @@
 // `plan explain`: V is double or Traced. Tested by tests/formulas/activation_test.cpp, tests/planner/simumax_test.cpp.
 #include "formulas/transient.hpp"
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/parameters.hpp"
 
@@ -14,33 +15,13 @@ V shard(const RankSizes<V>& n) {
   return n.tokens * n.hidden / n.r;
 }
 
-/// Widths of queries, keys and values of one rank's attention; no attention: not `any`.
-template <class V>
-struct AttentionWidths {
-  bool any = false, grouped = false;
-  V heads = 0.0;
-  V q = 0.0, k = 0.0, v = 0.0;
-};
-
 template <class V>
 AttentionWidths<V> attention_widths(const Layer& layer, const V& t) {
-  if (layer.mixer == Mixer::Attention) {
-    const AttentionShape& shape = layer.attention;
-    const V kv = kv_on_rank(shape, t);
-    return {true,
-            shape.kv_heads < shape.heads,
-            symbol<V>("a", shape.heads, "attention heads", "model") / t,
-            q_on_rank(shape, t),
-            kv,
-            kv};
-  }
-  if (layer.mixer == Mixer::Latent) {
-    const V heads = symbol<V>("a", layer.latent.heads, "attention heads", "model") / t;
-    const V qk = heads * symbol<V>("d_k", layer.latent.qk_dim(), "width of a head's queries and keys", "model");
-    return {true, false, heads,
-            qk,   qk,    heads * symbol<V>("d_v", layer.latent.value_dim, "width of a head's values", "model")};
-  }
-  return {};
+  const MixerRow& mixer = mixer_row(layer.mixer);
+  if constexpr (std::is_same_v<V, double>)
+    return mixer.widths(layer, t);
+  else
+    return mixer.traced_widths(layer, t);
 }
 
 /// Keys and values of all cp ranks: ring attention in TE and all-gather keep every block in the forward

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "formulas/flops.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -19,9 +19,8 @@ bool gemm_measured(const Gpu& gpu, DType dtype) {
 }
 
 bool has_attention(const Model& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) {
-    return layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent;
-  });
+  return std::any_of(model.kinds.begin(), model.kinds.end(),
+                     [](const Layer& layer) { return core_of(layer) == MixerCore::Attention; });
 }
 
 /// Measured on a group of as many members, or on a smaller and a larger one.

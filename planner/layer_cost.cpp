@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "formulas/communication.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/transient.hpp"
@@ -57,15 +58,15 @@ void LayerBuilder::resume(const PartOfLayer& part) {
 
 void LayerBuilder::mixer(const Layer& layer) {
   adapted_ = training_.adapters() && training_.lora.attention;
-  const std::uint16_t mixer = layer.mixer == Mixer::Mamba2 ? kGraphMamba : kGraphAttention;
-  if (layer.mixer != Mixer::None) enter(mixer);
-  switch (layer.mixer) {
-    case Mixer::None: break;
-    case Mixer::Attention: attention(layer.attention); break;
-    case Mixer::Latent: latent(layer.latent); break;
-    case Mixer::Mamba2: mamba(layer.mamba); break;
-    case Mixer::DeltaNet: delta_net(layer.delta); break;
-  }
+  const MixerRow& row = mixer_row(layer.mixer);
+  enter(row.graph);
+  row.compute(*this, {.model = model_,
+                      .training = training_,
+                      .layer = layer,
+                      .hidden = as_double(model_.hidden),
+                      .t = static_cast<double>(split_.tp),
+                      .tokens = tokens_,
+                      .shard_tokens = shard_tokens_});
 }
 
 void LayerBuilder::feed_forward(const Layer& layer) {
@@ -99,56 +100,6 @@ void LayerBuilder::finish_layer() {
   cost_.paired_ep = std::max(busy + exposed, launch_time(forward_kernels_ + backward_kernels_)) - busy - idle;
 }
 
-void LayerBuilder::attention(const AttentionShape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp;
-  const double q = as_double(shape.q()) / t;
-  const double kv = as_double(std::max<std::int64_t>(shape.kv_heads, split_.tp) * shape.head_dim) / t;
-  const double gate = shape.output_gate ? q : 0;
-
-  const Linear in = add_linears(tokens_, {q + gate, kv, kv}, h, stack_.fused_qkv);
-  if (model_.positions == 0) add_pointwise({"rotary embedding", tokens_, q + kv, 4, 4, 2, 0, kRotaryChain});
-  const double heads = as_double(shape.heads) / t, width = as_double(shape.head_dim);
-  if (shape.sinks && !stack_.fused_sinks)
-    unfused_attention(heads, width, width);  // all scores, whatever the window
-  else
-    core_attention(heads, kv / width, width, width, average_context(shape.window));
-  add_linear(tokens_, h, q, dtype_);
-  tensor_messages(h, h, in);
-}
-
-void LayerBuilder::latent(const LatentShape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp, heads = as_double(shape.heads) / t;
-  const double qk = as_double(shape.qk_dim()), v = as_double(shape.value_dim);
-  const double kv_in = as_double(shape.kv_rank + shape.rope_dim);
-
-  // The down-projections are whole on every tp rank and run on its shard of the sequence.
-  Linear up{};
-  if (shape.q_rank > 0) {
-    add_linear(shard_tokens_, as_double(shape.q_rank), h, dtype_);
-    up = add_linear(tokens_, heads * qk, as_double(shape.q_rank), dtype_, kRecomputeLatentUp);
-  } else {
-    up = add_linear(tokens_, heads * qk, h, dtype_);
-  }
-  add_linear(shard_tokens_, kv_in, h, dtype_);
-  add_linear(tokens_, heads * as_double(shape.nope_dim + shape.value_dim), as_double(shape.kv_rank), dtype_,
-             kRecomputeLatentUp);
-  add_pointwise(
-      {"norms of the latents", shard_tokens_, as_double(shape.q_rank + shape.kv_rank), 4, 6, 2, 0, norm_chain()});
-  add_pointwise({"rotary embedding and concatenation", tokens_, heads * qk, 8, 8, 3, 0, kRotaryChain});
-
-  double context = average_context(0);
-  if (shape.index_heads > 0) {
-    const double ih = as_double(shape.index_heads), id = as_double(shape.index_dim);
-    add_linear(shard_tokens_, ih * id, as_double(std::max<std::int64_t>(shape.q_rank, 1)), dtype_);
-    add_linear(shard_tokens_, id + ih, h, dtype_);
-    core_attention(ih, 1, id, 0, context);
-    if (shape.index_top_k > 0) context = std::min(context, as_double(shape.index_top_k));
-  }
-  core_attention(heads, heads, qk, v, context);
-  add_linear(tokens_, h, heads * v, dtype_);
-  tensor_messages(as_double(shape.q_rank + shape.kv_rank + shape.rope_dim), h, up);
-}
-
 void LayerBuilder::dense(const DenseShape& shape) {
   const double h = as_double(model_.hidden), f = as_double(shape.width) / split_.tp;
   const Linear in = shape.gated ? add_linears(tokens_, {f, f}, h, stack_.fused_gate, kRecomputeMlp)
@@ -163,13 +114,9 @@ void LayerBuilder::norms(int count) {
   // Norms and residual additions run on the sequence shard.
   const double h = as_double(model_.hidden);
   const double n = count;
-  add_pointwise({"norms", n * shard_tokens_, h, 4, 6, n, kRecomputeNorm, norm_chain()});
+  add_pointwise({"norms", n * shard_tokens_, h, 4, 6, n, kRecomputeNorm, norm_chain(model_, stack_)});
   add_pointwise({"residual additions", 2 * shard_tokens_, h, 6, 6, 2});
   if (training_.dropout > 0) add_pointwise({"dropout", 2 * shard_tokens_, h, 5, 5, 2});
-}
-
-LayerBuilder::Chain LayerBuilder::norm_chain() const {
-  return model_.norm == Norm::Rms && !stack_.fused_norms ? kRmsNormChain : Chain{};
 }
 
 void LayerBuilder::embedding() {
@@ -194,7 +141,7 @@ void LayerBuilder::head() {
   const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
   const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
   add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2.});
-  add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain()});
+  add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain(model_, stack_)});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
   const double size = hidden_bytes(tokens_, model_.hidden);

@@ -9,17 +9,13 @@
 #include <vector>
 
 #include "formulas/efficiency.hpp"
+#include "formulas/layer_operators.hpp"
 #include "planner/cost.hpp"
 #include "planner/kernels.hpp"
 #include "planner/message_times.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
-
-/// Seconds of the three products of a linear.
-struct LinearTime {
-  double forward = 0, data = 0, weight = 0;
-};
 
 /// What a LayerBuilder has added up.
 struct PartOfLayer {
@@ -57,7 +53,7 @@ class CommonCosts {
 };
 
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
-class LayerBuilder {
+class LayerBuilder final : private LayerOperators {
  public:
   /// Every kernel is reported to `told`, and every linear kept in `known`, where there is one. With the latter,
   /// messages are priced and not listed.
@@ -82,31 +78,17 @@ class LayerBuilder {
 
  private:
   using Linear = LinearTime;
-  /// Bytes that PyTorch's chain of kernels reads and writes for one element where nothing fuses it, counted kernel by
-  /// kernel with 16-bit activations and fp32 inside norms; none: one kernel does it (LayerNorm, GELU).
-  struct Chain {
-    double forward = 0, backward = 0;
-  };
-  /// To fp32, square, mean, scale, back to 16 bits, weight.
-  static constexpr Chain kRmsNormChain{6 + 8 + 4 + 8 + 6 + 4, 4 + 8 + 6 + 8 + 16 + 16 + 12 + 6};
-  /// x cos + rotate_half(x) sin: two products, negation, concatenation, sum.
-  static constexpr Chain kRotaryChain{4 + 4 + 2 + 4 + 6, 4 + 4 + 2 + 4 + 6};
-  /// silu(a) b: activation and product; two products and the activation's own gradient.
-  static constexpr Chain kGatedChain{4 + 6, 6 + 6 + 6};
-  /// Memory-bound work on rows x width elements.
-  struct Pointwise {
-    const char* what;
-    double rows, width;
-    double forward, backward;  ///< bytes read and written of an element
-    double kernels;
-    std::uint16_t module = 0;
-    Chain chain{};
-  };
+  LinearTime product(double tokens, double out, double in, std::uint16_t module) override {
+    return add_linear(tokens, out, in, dtype_, module);
+  }
+  LinearTime products(double tokens, std::initializer_list<double> widths, double in, bool fused) override {
+    return add_linears(tokens, widths, in, fused);
+  }
+  void pointwise(const Pointwise& work) override { add_pointwise(work); }
+  void attention(const AttentionCore& core) override;
+  void scan(double flops, double width) override;
+  void messages(double in, double out, const LinearTime& first) override { tensor_messages(in, out, first); }
 
-  void attention(const AttentionShape& shape);
-  void latent(const LatentShape& shape);
-  void mamba(const Mamba2Shape& shape);
-  void delta_net(const DeltaNetShape& shape);
   void dense(const DenseShape& shape);
   void moe(const MoeShape& shape);
   /// Calls of a part of a routed layer, forward and twice as many backward.
@@ -114,7 +96,6 @@ class LayerBuilder {
   void routed_experts(const MoeShape& shape);
   void expert_messages(const MoeShape& shape, double width);
   void norms(int count);
-  Chain norm_chain() const;
 
   void core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context);
   double average_context(std::int64_t window) const;

@@ -167,16 +167,16 @@ void LayerBuilder::exchange_heads(Group group, double width_in, double width_out
   }
 }
 
-void LayerBuilder::mamba(const Mamba2Shape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp;
-  const double inner = as_double(shape.heads * shape.head_dim) / t;
-  const double states = 2 * as_double(shape.groups * shape.state) / t;
-  const Linear in = add_linear(tokens_, 2 * inner + states + as_double(shape.heads) / t, h, dtype_);
-  // Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
-  add_scan(7 * inner * as_double(shape.state) * tokens_);
-  add_pointwise({kAroundScan.what, tokens_, inner + states, kAroundScan.forward, kAroundScan.backward, 8});
-  add_linear(tokens_, h, inner, dtype_);
-  tensor_messages(h, h, in);
+void LayerBuilder::attention(const AttentionCore& core) {
+  if (!core.fused) return unfused_attention(core.heads, core.qk_dim, core.v_dim);  // all scores, whatever the window
+  double context = average_context(core.window);
+  if (core.top_k > 0) context = std::min(context, as_double(core.top_k));
+  core_attention(core.heads, core.kv_heads, core.qk_dim, core.v_dim, context);
+}
+
+void LayerBuilder::scan(double flops, double width) {
+  add_scan(flops);
+  add_pointwise({kAroundScan.what, tokens_, width, kAroundScan.forward, kAroundScan.backward, 8});
 }
 
 void LayerBuilder::add_scan(double flops) {
@@ -201,17 +201,6 @@ double LayerBuilder::scan_rate() const {
   double peak = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value;
   if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
   return peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan;
-}
-
-void LayerBuilder::delta_net(const DeltaNetShape& shape) {
-  const double h = as_double(model_.hidden), t = split_.tp;
-  const double keys = as_double(shape.key_heads * shape.key_dim) / t;
-  const double values = as_double(shape.value_heads * shape.value_dim) / t;
-  const Linear in = add_linear(tokens_, 2 * keys + 2 * values, h, dtype_);
-  add_scan(2 * 4 * as_double(shape.value_heads) / t * as_double(shape.value_dim * shape.value_dim) * tokens_);
-  add_pointwise({kAroundScan.what, tokens_, 2 * keys + values, kAroundScan.forward, kAroundScan.backward, 8});
-  add_linear(tokens_, h, values, dtype_);
-  tensor_messages(h, h, in);
 }
 
 void LayerBuilder::moe(const MoeShape& shape) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -127,8 +128,8 @@ std::vector<ChangedJob> graph_launches(const Problem& problem) {
     bool (*in)(const Layer&);
   };
   static constexpr Scope kScopes[] = {
-      {kGraphAttention, "attn", [](const Layer& l) { return l.mixer == Mixer::Attention || l.mixer == Mixer::Latent; }},
-      {kGraphMamba, "mamba", [](const Layer& l) { return l.mixer == Mixer::Mamba2; }},
+      {kGraphAttention, "attn", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphAttention; }},
+      {kGraphMamba, "mamba", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphMamba; }},
       {kGraphMlp, "mlp", [](const Layer& l) { return l.ffn == Ffn::Dense; }},
       {kGraphRouter | kGraphPreprocess, "moe_router+moe_preprocess", [](const Layer& l) { return l.ffn == Ffn::Moe; }}};
   std::uint16_t scopes = 0;

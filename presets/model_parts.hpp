@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formulas/model.hpp"
+#include "formulas/layer_rows.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -12,24 +12,20 @@ namespace plan {
 /// A named half of a layer: what mixes tokens, or what follows.
 struct ModelPart {
   std::string name{};
-  std::string of{};  ///< attention, latent, mamba, delta, dense or moe
-  Layer layer{};     ///< only the shape of `of` is set
+  const LayerPartRow* of = nullptr;
+  Layer layer{};  ///< only the shape of `of` is set
   bool used = false;
 };
 
-inline constexpr std::string_view kPartNames[] = {"attention", "latent", "mamba", "delta", "dense", "moe"};
+/// All that a layer can be made of: mixers, then feed-forwards.
+[[nodiscard]] std::vector<const LayerPartRow*> layer_parts();
 
 inline constexpr Named<QkNorm> kQkNormNames[] = {
     {QkNorm::None, "none"}, {QkNorm::PerHead, "head"}, {QkNorm::Full, "full"}};
 inline constexpr Named<Norm> kNormNames[] = {{Norm::Rms, "rms"}, {Norm::Layer, "layer"}};
 
-[[nodiscard]] bool is_mixer(std::string_view part);
-
-/// Reads the keys of part `of` over the values in `layer`. With `all`, those without a default are required.
-void read_part(yaml::Map& map, std::string_view of, Layer& layer, bool all);
-
-/// Sets mixer or ffn of `layer`, with its shape, from `part`.
-void put_part(const ModelPart& part, Layer& layer);
+/// Reads the keys of a part over the values in its layer. With `all`, those without a default are required.
+void read_part(yaml::Map& map, ModelPart& part, bool all);
 
 /// Front-to-back list of layers: `3 x latent+dense, 58 x latent+moe`, `13 x (local+dense, attention+dense)`. Empty with
 /// a `problem` if it is none.

@@ -24,14 +24,14 @@ ModelPart* find_part(std::vector<ModelPart>& parts, std::string_view name) {
 /// Sections named after their block, then `variants` of them.
 std::vector<ModelPart> read_parts(yaml::Map& root) {
   std::vector<ModelPart> parts;
-  for (const std::string_view of : kPartNames) {
-    if (!root.has(of)) {
-      root.get(of, kOptional);
+  for (const LayerPartRow* of : layer_parts()) {
+    if (!root.has(of->name)) {
+      root.get(of->name, kOptional);
       continue;
     }
-    yaml::Map map = root.map(of);
-    ModelPart part{std::string(of), std::string(of), {}, false};
-    read_part(map, of, part.layer, true);
+    yaml::Map map = root.map(of->name);
+    ModelPart part{std::string(of->name), of, {}, false};
+    read_part(map, part, true);
     map.finish();
     parts.push_back(std::move(part));
   }
@@ -41,15 +41,15 @@ std::vector<ModelPart> read_parts(yaml::Map& root) {
     std::string of;
     if (!map.text("of", of)) continue;
     ModelPart* base = find_part(parts, of);
-    if (base == nullptr || base->name != base->of || find_part(parts, key->text) != nullptr) {
+    if (base == nullptr || base->name != base->of->name || find_part(parts, key->text) != nullptr) {
       root.reader().error(base == nullptr ? *map.get("of") : *key, "bad_value",
                           base == nullptr ? fmt::format("no section `{}` above", yaml::printable(of))
                                           : fmt::format("`{}` names a section already", yaml::printable(key->text)));
       continue;
     }
     base->used = true;
-    ModelPart part{key->text, of, base->layer, false};
-    read_part(map, of, part.layer, false);
+    ModelPart part{key->text, base->of, base->layer, false};
+    read_part(map, part, false);
     map.finish();
     parts.push_back(std::move(part));
   }
@@ -78,7 +78,7 @@ int kind_of(const std::string& spelling, std::vector<ModelPart>& parts, int norm
       return -1;
     }
     part->used = true;
-    put_part(*part, layer);
+    part->of->put(layer, part->layer);
   }
   const bool whole = layer.mixer != Mixer::None && layer.ffn != Ffn::None;
   if (names.size() == 2 && !whole) {

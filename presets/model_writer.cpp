@@ -22,102 +22,44 @@ void tokens(Lines& out, int indent, std::string_view key, std::int64_t value, st
   if (value != assumed) out.data(indent, key, fmt::format("{} tokens", value));
 }
 
-void write_attention(Lines& out, int in, const AttentionShape& a, const AttentionShape& base, bool all) {
-  count(out, in, "heads", a.heads, base.heads, all);
-  count(out, in, "kv_heads", a.kv_heads, base.kv_heads, all);
-  count(out, in, "head_dim", a.head_dim, base.head_dim, all);
-  flag(out, in, "qkv_bias", a.qkv_bias, base.qkv_bias);
-  flag(out, in, "out_bias", a.out_bias, base.out_bias);
-  if (a.qk_norm != base.qk_norm) out.data(in, "qk_norm", detail::name_in(kQkNormNames, a.qk_norm));
-  flag(out, in, "sinks", a.sinks, base.sinks);
-  flag(out, in, "output_gate", a.output_gate, base.output_gate);
-  tokens(out, in, "window", a.window, base.window);
-}
+/// Writes one key if it differs from `base`; required ones too if `all`.
+struct FieldWriter {
+  Lines& out;
+  int indent;
+  const ShapeField& field;
+  Layer& layer;
+  Layer& base;
+  bool all;
 
-void write_latent(Lines& out, int in, const LatentShape& a, const LatentShape& base, bool all) {
-  count(out, in, "heads", a.heads, base.heads, all);
-  count(out, in, "q_rank", a.q_rank, base.q_rank);
-  count(out, in, "kv_rank", a.kv_rank, base.kv_rank, all);
-  count(out, in, "nope_dim", a.nope_dim, base.nope_dim, all);
-  count(out, in, "rope_dim", a.rope_dim, base.rope_dim, all);
-  count(out, in, "value_dim", a.value_dim, base.value_dim, all);
-  count(out, in, "index_heads", a.index_heads, base.index_heads);
-  count(out, in, "index_dim", a.index_dim, base.index_dim);
-  tokens(out, in, "index_top_k", a.index_top_k, base.index_top_k);
-}
-
-void write_mamba(Lines& out, int in, const Mamba2Shape& a, const Mamba2Shape& base, bool all) {
-  count(out, in, "heads", a.heads, base.heads, all);
-  count(out, in, "head_dim", a.head_dim, base.head_dim, all);
-  count(out, in, "groups", a.groups, base.groups, all);
-  count(out, in, "state", a.state, base.state, all);
-  count(out, in, "conv", a.conv, base.conv, all);
-}
-
-void write_delta(Lines& out, int in, const DeltaNetShape& a, const DeltaNetShape& base, bool all) {
-  count(out, in, "key_heads", a.key_heads, base.key_heads, all);
-  count(out, in, "value_heads", a.value_heads, base.value_heads, all);
-  count(out, in, "key_dim", a.key_dim, base.key_dim, all);
-  count(out, in, "value_dim", a.value_dim, base.value_dim, all);
-  count(out, in, "conv", a.conv, base.conv, all);
-}
-
-void write_dense(Lines& out, int in, const DenseShape& d, const DenseShape& base, bool all) {
-  count(out, in, "width", d.width, base.width, all);
-  flag(out, in, "gated", d.gated, base.gated);
-  flag(out, in, "bias", d.bias, base.bias);
-}
-
-void write_moe(Lines& out, int in, const MoeShape& e, const MoeShape& base, bool all) {
-  count(out, in, "experts", e.experts, base.experts, all);
-  count(out, in, "top_k", e.top_k, base.top_k, all);
-  count(out, in, "expert_width", e.expert_width, base.expert_width, all);
-  count(out, in, "shared_width", e.shared_width, base.shared_width);
-  flag(out, in, "gated", e.gated, base.gated);
-  flag(out, in, "expert_bias", e.expert_bias, base.expert_bias);
-  flag(out, in, "router_bias", e.router_bias, base.router_bias);
-  flag(out, in, "score_bias", e.score_bias, base.score_bias);
-  flag(out, in, "shared_gate", e.shared_gate, base.shared_gate);
-  count(out, in, "latent", e.latent, base.latent);
-}
+  void operator()(std::int64_t& (*of)(Layer&)) const {
+    if (field.tokens) return tokens(out, indent, field.key, of(layer), of(base));
+    count(out, indent, field.key, of(layer), of(base), all && field.need != ShapeField::Need::Optional);
+  }
+  void operator()(bool& (*of)(Layer&)) const { flag(out, indent, field.key, of(layer), of(base)); }
+  void operator()(QkNorm& (*of)(Layer&)) const {
+    if (of(layer) != of(base)) out.data(indent, field.key, detail::name_in(kQkNormNames, of(layer)));
+  }
+};
 
 /// The keys of `part` that differ from `base`; all required ones of a section of its own.
-void write_part(Lines& out, int indent, const ModelPart& part, const Layer& base, bool all) {
-  if (part.of == "attention") write_attention(out, indent, part.layer.attention, base.attention, all);
-  if (part.of == "latent") write_latent(out, indent, part.layer.latent, base.latent, all);
-  if (part.of == "mamba") write_mamba(out, indent, part.layer.mamba, base.mamba, all);
-  if (part.of == "delta") write_delta(out, indent, part.layer.delta, base.delta, all);
-  if (part.of == "dense") write_dense(out, indent, part.layer.dense, base.dense, all);
-  if (part.of == "moe") write_moe(out, indent, part.layer.moe, base.moe, all);
+void write_part(Lines& out, int indent, ModelPart part, Layer base, bool all) {
+  for (const ShapeField& field : part.of->fields)
+    std::visit(FieldWriter{out, indent, field, part.layer, base, all}, field.of);
 }
-
-std::string_view block_of(Mixer mixer) {
-  switch (mixer) {
-    case Mixer::None: return {};
-    case Mixer::Attention: return "attention";
-    case Mixer::Latent: return "latent";
-    case Mixer::Mamba2: return "mamba";
-    case Mixer::DeltaNet: return "delta";
-  }
-  return {};
-}
-std::string_view block_of(Ffn ffn) { return ffn == Ffn::None ? "" : ffn == Ffn::Dense ? "dense" : "moe"; }
 
 /// The part of `parts` with block `of` and the shape in `layer`, added under a new name if there is none.
-std::string part_name(std::vector<ModelPart>& parts, std::string_view of, const Layer& layer) {
-  if (of.empty()) return {};
-  ModelPart part{std::string(of), std::string(of), {}, false};
+std::string part_name(std::vector<ModelPart>& parts, const LayerPartRow& of, const Layer& layer) {
+  if (of.name.empty()) return {};
   Layer wanted;
-  part.layer = layer;
-  put_part(part, wanted);
-  part.layer = wanted;
+  of.put(wanted, layer);
+  ModelPart part{std::string(of.name), &of, wanted, false};
   int same_block = 0;
   for (const ModelPart& known : parts) {
-    if (known.of != of) continue;
+    if (known.of != &of) continue;
     ++same_block;
     if (known.layer == wanted) return known.name;
   }
-  if (same_block > 0) part.name = fmt::format("{}-{}", of, same_block + 1);
+  if (same_block > 0) part.name = fmt::format("{}-{}", of.name, same_block + 1);
   parts.push_back(part);
   return part.name;
 }
@@ -125,8 +67,8 @@ std::string part_name(std::vector<ModelPart>& parts, std::string_view of, const 
 std::string spelling(std::vector<ModelPart>& parts, const Layer& layer) {
   Layer shape = layer;
   shape.norms = Layer{}.norms;
-  const std::string mixer = part_name(parts, block_of(layer.mixer), shape);
-  const std::string ffn = part_name(parts, block_of(layer.ffn), shape);
+  const std::string mixer = part_name(parts, mixer_row(layer.mixer).part, shape);
+  const std::string ffn = part_name(parts, ffn_row(layer.ffn).part, shape);
   return mixer.empty() ? ffn : ffn.empty() ? mixer : fmt::format("{}+{}", mixer, ffn);
 }
 
@@ -156,12 +98,13 @@ void write_sizes(Lines& out, const Model& m) {
 void write_variants(Lines& out, const std::vector<ModelPart>& parts) {
   bool any = false;
   for (const ModelPart& part : parts) {
-    if (part.name == part.of) continue;
+    if (part.name == part.of->name) continue;
     if (!any) out.plain("variants:");
     any = true;
     out.plain(fmt::format("  {}:", part.name));
-    out.plain(fmt::format("    of: {}", part.of));
-    const auto base = std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return p.name == part.of; });
+    out.plain(fmt::format("    of: {}", part.of->name));
+    const auto base =
+        std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return p.name == part.of->name; });
     write_part(out, 4, part, base->layer, false);
   }
 }
@@ -182,7 +125,7 @@ std::string write_model(const Model& model, std::string_view source) {
   out.plain(fmt::format("name: {}", model.name));
   write_sizes(out, model);
   for (const ModelPart& part : parts) {
-    if (part.name != part.of) continue;
+    if (part.name != part.of->name) continue;
     out.plain(part.name + ":");
     write_part(out, 2, part, Layer{}, true);
   }

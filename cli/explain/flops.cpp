@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/explain/parts.hpp"
+#include "formulas/layer_rows.hpp"
 
 namespace plan {
 namespace {
@@ -64,7 +65,7 @@ Explanation layer_flops_of(const Model& model, int kind, double seq, Mask mask) 
     if (part.value != 0) sum.add("", title, std::move(part));
   };
   for (const PartWords& words : kParts) add(product_explanation(model, layer, words));
-  const bool scan = layer.mixer == Mixer::Mamba2 || layer.mixer == Mixer::DeltaNet;
+  const bool scan = core_of(layer) == MixerCore::Scan;
   add(named("a", explained(scan ? "FLOPs of the scan" : "FLOPs of attention over what the mask leaves",
                            traced_core_flops(layer, seq, mask), "", kSource)));
   return explained(fmt::format("forward FLOPs of one layer of kind {}", kind), sum.equation, flops.total(), "",

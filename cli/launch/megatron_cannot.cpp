@@ -6,6 +6,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -26,8 +27,7 @@ bool same_mixer(const Layer& a, const Layer& b) {
 
 void judge_model(const Model& model, Errors& errors) {
   for (const Layer& kind : model.kinds) {
-    if (kind.mixer == Mixer::Mamba2 || kind.mixer == Mixer::DeltaNet || kind.mixer == Mixer::None ||
-        kind.ffn == Ffn::None)
+    if (core_of(kind) != MixerCore::Attention || kind.ffn == Ffn::None)
       return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
     if (!same_mixer(kind, model.kinds.front()))
       return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));

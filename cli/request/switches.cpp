@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/terminal/numbers.hpp"
+#include "formulas/layer_rows.hpp"
 
 namespace plan {
 namespace {
@@ -21,9 +22,11 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
       errors.push_back(
           {"conflicting_flags", fmt::format("{} has no {}, which `--cuda-graphs` names", model.name, what), {}, {}});
   };
-  if (!has([](const Layer& layer) { return layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent; }))
-    lacks(kGraphAttention, "attention");
-  if (!has([](const Layer& layer) { return layer.mixer == Mixer::Mamba2; })) lacks(kGraphMamba, "Mamba layers");
+  const auto mixes = [&](std::uint16_t scope) {
+    return has([&](const Layer& layer) { return mixer_row(layer.mixer).graph == scope; });
+  };
+  if (!mixes(kGraphAttention)) lacks(kGraphAttention, "attention");
+  if (!mixes(kGraphMamba)) lacks(kGraphMamba, "Mamba layers");
   if (!has([](const Layer& layer) { return layer.ffn == Ffn::Dense; })) lacks(kGraphMlp, "dense FFN");
   if (!model.moe()) lacks(kGraphRouter | kGraphExperts, "experts");
   if (model.moe() && (graphs.iteration || (graphs.scopes & kGraphExperts)))

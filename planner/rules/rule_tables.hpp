@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "formulas/layer_rows.hpp"
 #include "planner/rules/rules.hpp"
 
 /// The rules of each framework, one table a file; planner/rules/rules.cpp joins them.
@@ -30,9 +31,7 @@ bool all_kinds(const Problem& problem, Check check) {
 
 /// Each rank of `tp` has whole KV heads, and as many as the others.
 inline bool whole_kv_heads(const Problem& problem, std::int64_t tp) {
-  return all_kinds(problem, [&](const Layer& kind) {
-    return kind.mixer != Mixer::Attention || divides(tp, kind.attention.kv_heads);
-  });
+  return all_kinds(problem, [&](const Layer& kind) { return divides(tp, mixer_row(kind.mixer).kv_heads(kind)); });
 }
 
 /// Whole-layer checkpointing, or none.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "formulas/layer_rows.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rule_tables.hpp"
 
@@ -20,20 +21,15 @@ constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::None) + 
 
 std::int64_t heads_of(const Model& model) {
   std::int64_t heads = 0;
-  for (const Layer& kind : model.kinds) {
-    if (kind.mixer == Mixer::Attention) heads = std::gcd(heads, kind.attention.heads);
-    if (kind.mixer == Mixer::Latent) heads = std::gcd(heads, kind.latent.heads);
-    if (kind.mixer == Mixer::Mamba2) heads = std::gcd(heads, kind.mamba.heads);
-    if (kind.mixer == Mixer::DeltaNet) heads = std::gcd(heads, std::gcd(kind.delta.key_heads, kind.delta.value_heads));
-  }
+  for (const Layer& kind : model.kinds)
+    for (const std::int64_t some : mixer_row(kind.mixer).heads(kind)) heads = std::gcd(heads, some);
   return heads;
 }
 
 std::uint16_t modules_of(const Model& model) {
   unsigned modules = kRecomputeNorm;
   for (const Layer& layer : model.kinds) {
-    if (layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent) modules |= kRecomputeCoreAttention;
-    if (layer.mixer == Mixer::Latent) modules |= kRecomputeLatentUp;
+    modules |= mixer_row(layer.mixer).rebuilt;
     if (layer.ffn == Ffn::Dense) modules |= kRecomputeMlp;
     if (layer.ffn == Ffn::Moe) modules |= kRecomputeMoe | kRecomputeMoeActivation;
     if (layer.ffn == Ffn::Moe && layer.moe.shared_width > 0) modules |= kRecomputeSharedExperts;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
@@ -21,14 +22,8 @@ using rule::all_kinds, rule::divides;
 
 bool heads_divide(const Problem& problem, std::int64_t ranks) {
   return all_kinds(problem, [&](const Layer& kind) {
-    switch (kind.mixer) {
-      case Mixer::None: return true;
-      case Mixer::Attention: return divides(ranks, kind.attention.heads);
-      case Mixer::Latent: return divides(ranks, kind.latent.heads);
-      case Mixer::Mamba2: return divides(ranks, kind.mamba.heads);
-      case Mixer::DeltaNet: return divides(ranks, kind.delta.key_heads) && divides(ranks, kind.delta.value_heads);
-    }
-    return true;
+    const auto heads = mixer_row(kind.mixer).heads(kind);
+    return std::all_of(heads.begin(), heads.end(), [&](std::int64_t some) { return divides(ranks, some); });
   });
 }
 
@@ -47,8 +42,8 @@ std::string slice_words(const Cluster& cluster) {
 
 bool kv_heads_fit(const Problem& problem, std::int64_t ranks) {
   return all_kinds(problem, [&](const Layer& kind) {
-    if (kind.mixer != Mixer::Attention) return true;
-    return divides(ranks, kind.attention.kv_heads) || divides(kind.attention.kv_heads, ranks);
+    const std::int64_t groups = mixer_row(kind.mixer).kv_heads(kind);
+    return groups == 0 || divides(ranks, groups) || divides(groups, ranks);
   });
 }
 
@@ -78,16 +73,16 @@ Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
 /// Kind of the first layer that would be alone on its head or its KV head under all-to-all.
 bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses) {
   return all_kinds(problem, [&](const Layer& kind) {
-    if (kind.mixer == Mixer::Attention)
-      return divides(tp * ulysses, kind.attention.heads) &&
-             divides(tp * ulysses, std::max(kind.attention.kv_heads, tp));
-    return kind.mixer != Mixer::Latent || divides(tp * ulysses, kind.latent.heads);
+    const MixerRow& mixer = mixer_row(kind.mixer);
+    if (mixer.core != MixerCore::Attention) return true;
+    const std::int64_t groups = mixer.kv_heads(kind);
+    return divides(tp * ulysses, mixer.heads(kind)[0]) && (groups == 0 || divides(tp * ulysses, std::max(groups, tp)));
   });
 }
 
 bool recurrent(const Model& model) {
   return std::any_of(model.kinds.begin(), model.kinds.end(),
-                     [](const Layer& k) { return k.mixer == Mixer::Mamba2 || k.mixer == Mixer::DeltaNet; });
+                     [](const Layer& kind) { return core_of(kind) == MixerCore::Scan; });
 }
 
 /// A number that layers have, in words: "8", "1536 and 18432"; a layer of which `number` is 0 has none.
@@ -100,9 +95,7 @@ std::string numbers_of(const Model& model, Number number) {
 }
 
 std::string kv_heads_of(const Model& model) {
-  return numbers_of(model, [](const Layer& kind) -> std::int64_t {
-    return kind.mixer == Mixer::Attention ? kind.attention.kv_heads : 0;
-  });
+  return numbers_of(model, [](const Layer& kind) { return mixer_row(kind.mixer).kv_heads(kind); });
 }
 
 std::string widths_of(const Model& model) {

@@ -112,12 +112,9 @@ class LayerMessages {
   }
 
   void layer(const Layer& layer) {
-    switch (layer.mixer) {
-      case Mixer::None: break;
-      case Mixer::Attention: attention(layer.attention); break;
-      case Mixer::Latent: latent(layer.latent); break;
-      default: block(hidden_, 1); break;
-    }
+    const MixerCount& mixer = mixer_count(layer.mixer);
+    if (mixer.read != nullptr) block(2 * tokens_ * mixer.read(layer, ints(job_.model.hidden)), 1);
+    if (mixer.context != nullptr) context(mixer.context(layer, l_.tp));
     if (layer.ffn == Ffn::Dense) block(hidden_, job_.training.stack.reduces_per_linear && layer.dense.gated ? 2 : 1);
     if (layer.ffn == Ffn::Moe) experts(layer.moe);
   }
@@ -169,21 +166,8 @@ class LayerMessages {
     }
   }
 
-  void attention(const AttentionShape& a) {
-    const double dim = ints(a.head_dim);
-    block(hidden_, 1);
-    context(ints(a.heads) / l_.tp * dim, std::max(1.0, ints(a.kv_heads) / l_.tp) * dim,
-            std::max(1.0, ints(a.kv_heads) / l_.tp) * dim, ints(a.heads) / l_.tp * dim);
-  }
-
-  void latent(const LatentShape& a) {
-    const double heads = ints(a.heads) / l_.tp, qk = ints(a.nope_dim + a.rope_dim), v = ints(a.value_dim);
-    block(2 * tokens_ * ints(a.q_rank + a.kv_rank + a.rope_dim), 1);
-    context(heads * qk, heads * qk, heads * v, heads * v);
-  }
-
-  /// Elements of a token's queries, keys, values and results on this rank.
-  void context(double q, double k, double v, double o) {
+  void context(const ContextTensors& tensors) {
+    const auto [q, k, v, o] = tensors;
     const int u = l_.cp_kind == CpKind::Ulysses ? l_.cp : l_.cp_kind == CpKind::Hybrid ? l_.cp_ulysses : 1;
     const int ring = l_.cp / u;
     const int block = per_data_block();

@@ -37,43 +37,6 @@ double micro_batches_of(const TrafficCase& job) {
 
 namespace {
 
-void attention_tensors(const AttentionShape& a, double h, int tp, Parameters& p) {
-  const double q = ints(a.heads) * ints(a.head_dim) / tp;
-  // A rank has whole KV heads, at least one.
-  const double kv = std::max(1.0, ints(a.kv_heads) / tp) * ints(a.head_dim);
-  p.dense += q * h + (a.output_gate ? q * h : 0) + kv * h + kv * h + h * q;
-  if (a.qkv_bias) p.dense += q + kv + kv;
-  if (a.out_bias) p.dense += h;
-  if (a.sinks) p.dense += ints(a.heads) / tp;
-  if (a.qk_norm == QkNorm::PerHead) p.dense += ints(a.head_dim) + ints(a.head_dim);
-  if (a.qk_norm == QkNorm::Full) p.dense += ints(a.heads + a.kv_heads) * ints(a.head_dim);
-}
-
-void latent_tensors(const LatentShape& a, double h, int tp, Parameters& p) {
-  const double heads = ints(a.heads) / tp, nope = ints(a.nope_dim), rope = ints(a.rope_dim), v = ints(a.value_dim);
-  const double q_rank = ints(a.q_rank), kv_rank = ints(a.kv_rank);
-  if (a.q_rank > 0)
-    p.dense += q_rank * h + q_rank + heads * (nope + rope) * q_rank;
-  else
-    p.dense += heads * (nope + rope) * h;
-  p.dense += (kv_rank + rope) * h + kv_rank + heads * nope * kv_rank + heads * v * kv_rank + h * heads * v;
-}
-
-void mamba_tensors(const Mamba2Shape& a, double h, int tp, Parameters& p) {
-  const double inner = ints(a.heads * a.head_dim) / tp, state = ints(a.groups * a.state) / tp,
-               heads = ints(a.heads) / tp;
-  p.dense += (inner + inner + state + state + heads) * h;             // z, x, B, C, dt
-  p.dense += (inner + 2 * state) * ints(a.conv) + inner + 2 * state;  // convolution and its bias
-  p.dense += heads + heads + heads + inner + h * inner;               // A, D, dt bias, norm, output
-}
-
-void delta_tensors(const DeltaNetShape& a, double h, int tp, Parameters& p) {
-  const double key = ints(a.key_heads * a.key_dim) / tp, value = ints(a.value_heads * a.value_dim) / tp,
-               heads = ints(a.value_heads) / tp;
-  p.dense += (key + key + value + value + heads + heads) * h;  // q, k, v, gate, beta, decay
-  p.dense += (key + key + value) * ints(a.conv) + heads + heads + ints(a.value_dim) + h * value;
-}
-
 void ffn_tensors(const Layer& layer, double h, const Layout& l, Parameters& p) {
   if (layer.ffn == Ffn::Dense) {
     const double f = ints(layer.dense.width) / l.tp;
@@ -96,13 +59,7 @@ Parameters parameters_of(const TrafficCase& job, int kind) {
   const double h = ints(job.model.hidden);
   const int tp = job.layout.tp;
   Parameters p;
-  switch (layer.mixer) {
-    case Mixer::None: break;
-    case Mixer::Attention: attention_tensors(layer.attention, h, tp, p); break;
-    case Mixer::Latent: latent_tensors(layer.latent, h, tp, p); break;
-    case Mixer::Mamba2: mamba_tensors(layer.mamba, h, tp, p); break;
-    case Mixer::DeltaNet: delta_tensors(layer.delta, h, tp, p); break;
-  }
+  p.dense += mixer_count(layer.mixer).tensors(layer, h, tp);
   ffn_tensors(layer, h, job.layout, p);
   p.dense += layer.norms * h * (job.model.norm == Norm::Layer && job.model.norm_bias ? 2 : 1);
   return p;

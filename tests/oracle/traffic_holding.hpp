@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,22 @@ inline double ints(std::int64_t n) { return static_cast<double>(n); }
 /// Kinds of the layers of a chunk.
 [[nodiscard]] std::vector<int> layers_of(const TrafficCase& job, int chunk);
 [[nodiscard]] double micro_batches_of(const TrafficCase& job);
+
+/// Elements of a token's queries, keys, values and results on one tensor rank.
+struct ContextTensors {
+  double queries, keys, values, results;
+};
+
+/// What is known of a mixer beside its row.
+struct MixerCount {
+  Mixer mixer;
+  void (*vary)(std::mt19937& random, Layer& layer);         ///< gives it a shape
+  double (*tensors)(const Layer& layer, double h, int tp);  ///< elements that one tensor rank holds
+  double (*core)(const Layer& layer, double seq);           ///< causal FLOPs of a token, without weights
+  double (*read)(const Layer& layer, double h) = nullptr;   ///< width of what tensor ranks gather in front of it
+  ContextTensors (*context)(const Layer& layer, int tp) = nullptr;  ///< of attention
+};
+[[nodiscard]] const MixerCount& mixer_count(Mixer mixer);
 
 /// A tensor of parameters as a checkpoint lists it: how many of its elements one rank holds.
 struct Parameters {

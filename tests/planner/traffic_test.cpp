@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <random>
 
+#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "oracle/traffic_count.hpp"
+#include "oracle/traffic_holding.hpp"
 #include "planner/estimate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/nearest.hpp"
@@ -25,20 +27,9 @@ bool chance(std::mt19937& random, int percent) { return static_cast<int>(random(
 
 Layer random_layer(std::mt19937& random, std::int64_t hidden, bool experts) {
   Layer layer;
-  layer.attention = {.heads = 16, .kv_heads = pick<std::int64_t>(random, {2, 4, 16}), .head_dim = 128};
-  layer.attention.qkv_bias = chance(random, 30), layer.attention.out_bias = chance(random, 20);
-  layer.attention.sinks = chance(random, 20), layer.attention.output_gate = chance(random, 20);
-  layer.attention.qk_norm = pick(random, {QkNorm::None, QkNorm::PerHead, QkNorm::Full});
-  layer.latent = {.heads = 16,
-                  .q_rank = pick<std::int64_t>(random, {0, 384}),
-                  .kv_rank = 128,
-                  .nope_dim = 64,
-                  .rope_dim = 32,
-                  .value_dim = 64};
-  layer.mamba = {.heads = 32, .head_dim = 64, .groups = 8, .state = 128, .conv = 4};
-  layer.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv = 4};
-  layer.mixer = pick(random, {Mixer::Attention, Mixer::Attention, Mixer::Attention, Mixer::Latent, Mixer::Mamba2,
-                              Mixer::DeltaNet, Mixer::None});
+  // Every second layer attends, the others mix in any of the ways there are.
+  layer.mixer = chance(random, 50) ? Mixer::Attention : static_cast<Mixer>(random() % std::size(kMixerRows));
+  oracle::mixer_count(layer.mixer).vary(random, layer);
   layer.dense = {.width = 4 * hidden, .gated = chance(random, 70), .bias = chance(random, 20)};
   layer.ffn = chance(random, 10) ? Ffn::None : Ffn::Dense;
   layer.norms = pick(random, {1, 2, 4});
@@ -167,6 +158,25 @@ std::string difference_from_stages(const std::vector<CountedRow>& told, int stag
 }
 
 }  // namespace
+
+TEST_CASE("a mixer's row stands at its place, and its core computes what is counted") {
+  std::mt19937 random(11);
+  for (std::size_t i = 0; i < std::size(kMixerRows); ++i) {
+    const MixerRow& row = *kMixerRows[i];
+    CAPTURE(row.part.name);
+    CHECK(static_cast<std::size_t>(row.mixer) == i);
+    const oracle::MixerCount& counted = oracle::mixer_count(row.mixer);
+    REQUIRE(counted.mixer == row.mixer);
+    Layer layer;
+    layer.mixer = row.mixer;
+    counted.vary(random, layer);
+    CHECK(layer_flops({.hidden = 1024}, layer, 4096).core == doctest::Approx(counted.core(layer, 4096)));
+    Layer copy;
+    row.part.put(copy, layer);
+    copy.ffn = layer.ffn;
+    CHECK(copy == layer);
+  }
+}
 
 TEST_CASE("every message is what an independent count finds") {
   std::mt19937 random(71);

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "formulas/flops.hpp"
+#include "formulas/layer_operators.hpp"
+#include "formulas/layer_weights.hpp"
+#include "formulas/layout.hpp"
+#include "formulas/model.hpp"
+#include "formulas/traced.hpp"
+
+/// All that is known of a mixer or a feed-forward, in one row each. The row and what it points to stand in the file of
+/// the mixer (mixer_*.cpp) or the feed-forward (ffn_*.cpp). Nothing else in the
+/// house asks which mixer a layer has, but for what one framework or one paper does with it.
+namespace plan {
+
+template <class V>
+class Keeper;  // formulas/layer_trail.hpp
+template <class V>
+struct LayerSizes;
+
+/// One key of a shape, as a model file states it.
+struct ShapeField {
+  enum class Need : std::uint8_t {
+    Required,
+    Optional,  ///< the shape's own default is what nobody states
+    AsBefore,  ///< without it as many as of the field before it
+  };
+  std::string_view key;
+  std::variant<std::int64_t& (*)(Layer&), bool& (*)(Layer&), QkNorm& (*)(Layer&)> of;
+  double least = 0, most = 0;  ///< of a number
+  Need need = Need::Optional;
+  bool tokens = false;  ///< a number of tokens, written with its unit
+};
+
+inline constexpr double kMostHeads = 1e5, kMostWidth = 1e7, kMostRank = 1e6, kMostWindow = 1e9;
+
+/// What mixers and feed-forwards have in common.
+struct LayerPartRow {
+  std::string_view name{};  ///< its section in a model file
+  std::span<const ShapeField> fields{};
+  void (*put)(Layer& to, const Layer& from) = nullptr;  ///< the part, with its shape
+  void (*weights)(LayerWeights& out, std::int64_t h, const Layer& layer) = nullptr;
+  void (*keep)(Keeper<double>& out, const LayerSizes<double>& n) = nullptr;  ///< beside the norms in front of it
+  void (*traced_keep)(Keeper<Traced>& out, const LayerSizes<Traced>& n) = nullptr;
+
+  template <class V>
+  void keep_of(Keeper<V>& out, const LayerSizes<V>& n) const {
+    if constexpr (std::is_same_v<V, double>)
+      keep(out, n);
+    else
+      traced_keep(out, n);
+  }
+};
+
+/// What a mixer computes without weights.
+enum class MixerCore : std::uint8_t {
+  None,
+  Attention,  ///< every query against the keys before it, which context parallelism splits
+  Scan,       ///< a state that passes from token to token, which it does not
+};
+
+/// Widths of queries, keys and values of one rank's attention; no attention: not `any`.
+template <class V>
+struct AttentionWidths {
+  bool any = false, grouped = false;
+  V heads = 0.0;
+  V q = 0.0, k = 0.0, v = 0.0;
+};
+
+/// Of a mixer without attention.
+template <class V>
+AttentionWidths<V> no_attention(const Layer&, const V&) {
+  return {};
+}
+
+struct MixerRow {
+  Mixer mixer;
+  LayerPartRow part;
+  MixerCore core;
+  std::uint16_t graph = 0;    ///< GraphScope bit of the CUDA graph that it belongs to
+  std::uint16_t rebuilt = 0;  ///< RecomputeModule bits that have something of it to rebuild
+  /// Numbers of heads that tensor ranks share evenly; 0: none.
+  std::array<std::int64_t, 2> (*heads)(const Layer&);
+  /// Heads of keys and values that groups of query heads share; 0: every head has its own.
+  std::int64_t (*kv_heads)(const Layer&);
+  /// Forward FLOPs of a token in the core.
+  double (*core_flops)(const Layer&, double seq, Mask);
+  Traced (*traced_core_flops)(const Layer&, double seq, Mask);
+  AttentionWidths<double> (*widths)(const Layer&, const double& t);
+  AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t);
+  void (*compute)(LayerOperators& out, const LayerOnRank& on);
+};
+
+struct FfnRow {
+  Ffn ffn;
+  LayerPartRow part;
+};
+
+/// One row a mixer, in the order of Mixer; each stands in a file of its own, mixer_*.cpp.
+extern const MixerRow kNoMixer, kAttentionMixer, kLatentMixer, kMamba2Mixer, kDeltaNetMixer;
+inline constexpr const MixerRow* kMixerRows[] = {&kNoMixer, &kAttentionMixer, &kLatentMixer, &kMamba2Mixer,
+                                                 &kDeltaNetMixer};
+
+/// Likewise one a feed-forward, ffn_*.cpp.
+extern const FfnRow kNoFfn, kDenseFfn, kMoeFfn;
+inline constexpr const FfnRow* kFfnRows[] = {&kNoFfn, &kDenseFfn, &kMoeFfn};
+
+[[nodiscard]] inline const MixerRow& mixer_row(Mixer mixer) { return *kMixerRows[static_cast<std::size_t>(mixer)]; }
+[[nodiscard]] inline const FfnRow& ffn_row(Ffn ffn) { return *kFfnRows[static_cast<std::size_t>(ffn)]; }
+[[nodiscard]] inline MixerCore core_of(const Layer& layer) { return mixer_row(layer.mixer).core; }
+
+/// Keys that an average query sees, under a window or the top-k of sparse attention (0 = none).
+template <class V>
+V attended(const char* name, double seq, std::int64_t reach, Mask mask) {
+  return symbol<V>(name, attended_tokens(seq, static_cast<double>(reach), mask),
+                   "keys that an average query sees: half the sequence under the causal mask", "seq");
+}
+
+}  // namespace plan
