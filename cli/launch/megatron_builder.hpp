@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/shell.hpp"
 
 /// A job under construction from Megatron-LM's arguments, shared by the files that read its parts.
 namespace plan::megatron {
@@ -35,10 +36,7 @@ struct Builder {
 
   void wrong(const char* flag, std::string why) {
     Error error{"bad_value", fmt::format("{}: `--{}` {}", args.where(flag), flag, why), {}, {}};
-    if (args.text(flag).find('$') != std::string::npos)
-      error.help.push_back(
-          "the script does not set it: write its value, a default as ${NAME:-8}, or give the script's "
-          "arguments with `--args`");
+    if (args.text(flag).find('$') != std::string::npos) error.help.emplace_back(kOpenValueHelp);
     errors.push_back(std::move(error));
   }
   /// A switch: stated where present, Megatron's `off` otherwise.

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
@@ -149,8 +150,11 @@ void Settings::refuse(const Setting& setting, std::string_view wanted) {
   Error error{"wrong_value",
               fmt::format("`{}` is {}, but must be {}", yaml::printable(shown_key(setting.key)), value, wanted)};
   error.place = setting.place;
-  for (const LaunchSource& source : sources_)
-    if (source.path == setting.place.file) error.place = place_in(source, setting.place.line, setting.place.column);
+  for (const LaunchSource& source : sources_) {
+    if (source.path != setting.place.file) continue;
+    error.place = place_in(source, setting.place.line, setting.place.column);
+    if (is_shell(source) && value.find('$') != std::string::npos) error.help.emplace_back(kOpenValueHelp);
+  }
   errors_.push_back(std::move(error));
 }
 

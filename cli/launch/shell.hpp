@@ -21,6 +21,11 @@ struct ShellCommand {
   std::map<std::string, std::string> environment{};  ///< exported or set before the command
 };
 
+/// What a person can do about a word with such a `$`.
+inline constexpr std::string_view kOpenValueHelp =
+    "the script does not set it, or a machine would: write its value, a default as ${NAME:-8}, give the script's "
+    "arguments with `--args`, or record the job with `plan capture`";
+
 /// `#SBATCH --nodes=2048`
 struct ShellDirective {
   std::string name{};  ///< "nodes"

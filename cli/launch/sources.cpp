@@ -61,13 +61,14 @@ std::optional<LaunchSource> look_for(const std::string& base, std::string_view n
     }
     if (found) return found;
   } else {
+    // Folders above a relative path end at the root of the disk, not where its own words end.
     std::error_code failed;
-    fs::path folder = fs::path(base).parent_path();
-    for (int above = 0; above <= kMostAbove && !found; ++above) {
-      found = opened(folder / wanted);
-      const fs::path next = folder.empty() ? fs::current_path(failed).parent_path() : folder.parent_path();
-      if (failed || next == folder || next.empty()) break;
-      folder = next;
+    const fs::path here = fs::path(base).is_absolute() ? fs::path() : fs::current_path(failed);
+    fs::path folder = (here / base).lexically_normal().parent_path();
+    for (int above = 0; above <= kMostAbove && !found && !failed; ++above) {
+      found = opened(here.empty() ? folder / wanted : (folder / wanted).lexically_proximate(here));
+      if (folder == folder.parent_path()) break;
+      folder = folder.parent_path();
     }
   }
   if (found) let_open(*found);

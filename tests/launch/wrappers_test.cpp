@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/launch.hpp"
@@ -181,6 +182,52 @@ TEST_CASE("one expert of Megatron-DeepSpeed's is a layer without experts") {
              "--eval-interval 10\n");
   REQUIRE(job.model);
   CHECK_FALSE(job.model->moe());
+}
+
+TEST_CASE("files that a script names are found from whatever folder plan is started in") {
+  namespace fs = std::filesystem;
+  const Files files;
+  const std::string trainer =
+      "train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --bf16 True --per_device_train_batch_size ";
+  files.folder.write("repo/conf/ds.json",
+                     "{\"zero_optimization\": {\"stage\": 3}, \"train_micro_batch_size_per_gpu\": 4}");
+  files.folder.write("repo/conf/fsdp.yaml",
+                     "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+                     "num_machines: 1\nnum_processes: 8\n");
+  files.folder.write("repo/conf/sizes.sh", "MBS=4\nGPUS=8\n");
+  const std::string scripts[] = {
+      files.folder.write("repo/jobs/llama/ds.sh", "deepspeed --num_gpus 8 " + trainer + "4 --deepspeed conf/ds.json\n"),
+      files.folder.write("repo/jobs/llama/fsdp.sh",
+                         "accelerate launch --config_file conf/fsdp.yaml " + trainer + "4\n"),
+      files.folder.write(
+          "repo/jobs/llama/sourced.sh",
+          "source conf/sizes.sh\naccelerate launch --num_processes $GPUS " + trainer + "$MBS --fsdp full_shard\n")};
+  const fs::path before = fs::current_path();
+  for (const std::string& script : scripts)
+    for (const char* folder : {".", "repo", "repo/jobs", "repo/jobs/llama", "repo/conf", "/"}) {
+      CAPTURE(script);
+      CAPTURE(folder);
+      fs::current_path(files.folder.path() / folder);
+      const Result<LaunchJob> job = read_launch_files({fs::proximate(script).string()});
+      fs::current_path(before);
+      REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+      CHECK(job->gpus == 8);
+      CHECK(job->fixed.zero == 3);
+      CHECK(job->fixed.micro_batch == 4);
+    }
+}
+
+TEST_CASE("a number that only the machine knows is refused with ways to state it") {
+  const std::string script =
+      "N=$(nvidia-smi -L | wc -l)\naccelerate launch --num_processes 8 train.py --model_name_or_path "
+      "meta-llama/Meta-Llama-3-8B --bf16 True --fsdp full_shard --per_device_train_batch_size 1 "
+      "--gradient_accumulation_steps $((64 / N))\n";
+  const Files files;
+  const Result<LaunchJob> job = files.read("s.sh", script);
+  REQUIRE_FALSE(job);
+  REQUIRE_FALSE(job.error().front().help.empty());
+  CHECK(job.error().front().help.front().find("plan capture") != std::string::npos);
+  CHECK(files.read("s.sh", replaced(script, "N=$(nvidia-smi -L | wc -l)", "N=${N:-8}"))->training->global_batch == 64);
 }
 
 }  // namespace plan
