@@ -102,10 +102,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   if (!builder.plausible({d.tp, d.cp, d.replicate, d.shard})) return {};
   builder.launcher(facts);
   const std::string_view key = settings.states(kProcessesFlag) ? kProcessesFlag : kProcesses;  // flags win
-  if (const int processes = builder.degree(key, 0); processes > 0 && facts.total == 0) {
-    builder.job.gpus = processes;
-    builder.origin("gpus", fmt::format("{}", processes), key);
-  }
+  if (const int processes = builder.degree(key, 0); processes > 0 && facts.total == 0) builder.gpus(processes, key);
   const bool grid = settings.has_section("acc.parallelism_config.");
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
   const std::string tool = settings.text("tool").value_or("");  // these shard over what the other degrees leave

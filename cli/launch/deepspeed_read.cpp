@@ -262,10 +262,7 @@ void read_batch(JobBuilder& builder, Degrees d) {
     micro = tool.micro_batch;
     builder.origin("micro_batch", fmt::format("{}", *micro), "");
   }
-  if (micro && !steps && !batch) {
-    steps = 1;
-    if (settings.has_section("args.")) builder.origin("micro_batches", "1", "");
-  }
+  if (micro && !steps && !batch) steps = 1;
   for (const auto& [value, key] : {std::pair{batch, kBatch}, std::pair{micro, kMicro}, std::pair{steps, kSteps}})
     if (value && *value < 1)
       return builder.errors.push_back(
@@ -276,10 +273,7 @@ void read_batch(JobBuilder& builder, Degrees d) {
   if (builder.job.gpus == 0 && batch && micro && steps) {
     // DeepSpeed's own equation counts every rank, those of AutoTP as well.
     const int ranks = world_of(*batch, *micro, *steps);
-    if (ranks > 0 && builder.plausible({ranks, d.cp})) {
-      builder.job.gpus = ranks * d.cp;
-      builder.origin("gpus", fmt::format("{}", builder.job.gpus), kBatch);
-    }
+    if (ranks > 0 && builder.plausible({ranks, d.cp})) builder.gpus(std::int64_t{ranks} * d.cp, kBatch);
   }
   if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = builder.job.gpus / inner;
@@ -347,10 +341,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
          {},
          {"give it with a `--from` of its own"}});
   if (builder.job.gpus == 0)
-    if (const int processes = builder.degree("acc.num_processes", 0)) {
-      builder.job.gpus = processes;
-      builder.origin("gpus", fmt::format("{}", processes), "acc.num_processes");
-    }
+    if (const int processes = builder.degree("acc.num_processes", 0)) builder.gpus(processes, "acc.num_processes");
   const Degrees degrees = read_degrees(builder);
   read_zero(builder);
   hugging_face::read_precision(builder, true);

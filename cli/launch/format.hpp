@@ -43,6 +43,7 @@ struct LaunchFacts {
   int gpus_per_node = 0;  ///< 0: not stated
   std::string gpu{};      ///< preset name
   std::string gpus_where{};
+  std::string one_node{};  ///< the launcher whose default is one node, where nobody states nodes; empty: none
   std::optional<Model> model{};
   std::string model_where{};
   bool asked = false;     ///< the model was asked for by name: it counts where a file describes another
@@ -95,6 +96,7 @@ struct LaunchFormat {
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 
 /// Notes one stated value for reports: "tp", "8", "run.sh:12".
+void state_gpus(LaunchJob& job, const LaunchFacts& facts);
 void state(LaunchJob& job, std::string key, std::string value, std::string where);
 /// Notes what a file states, what would change with it, and that nothing here comes of it.
 void unused(LaunchJob& job, std::string code, std::string text);

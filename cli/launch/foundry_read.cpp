@@ -225,10 +225,8 @@ Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const Launch
   if (!settings) return tl::unexpected(settings.error());
   JobBuilder builder(*settings, "llm-foundry", Framework::Any);
   builder.launcher(facts);
-  if (const int gpus = builder.degree("compute.gpus", 0, 0); gpus > 0 && facts.total == 0) {
-    builder.job.gpus = gpus;
-    builder.origin("gpus", fmt::format("{}", gpus), "compute.gpus");
-  }
+  if (const int gpus = builder.degree("compute.gpus", 0, 0); gpus > 0 && facts.total == 0)
+    builder.gpus(gpus, "compute.gpus");
   if (!facts.asked) {
     builder.job.model.reset();
     read_model(builder);

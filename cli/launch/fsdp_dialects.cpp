@@ -123,8 +123,7 @@ void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
   if (facts.gpus() > 0) return;
   const int nodes = builder.degree(dialect.nodes, 1), gpus = builder.degree(dialect.gpus, 0, 0);
   if (gpus < 1 || !builder.plausible({nodes, gpus})) return;
-  builder.job.gpus = nodes * gpus;
-  builder.origin("gpus", fmt::format("{}", nodes * gpus), dialect.gpus);
+  builder.gpus(std::int64_t{nodes} * gpus, dialect.gpus);
 }
 
 void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {

@@ -263,10 +263,8 @@ Result<LaunchJob> read_galvatron(std::span<const LaunchSource> files, const Laun
   if (!settings) return tl::unexpected(settings.error());
   JobBuilder builder(*settings, "galvatron", Framework::Any);
   builder.launcher(facts);
-  if (builder.job.gpus == 0) {
-    builder.job.gpus = gpus_of_name(files.front().path);
-    if (builder.job.gpus > 0) builder.origin("gpus", fmt::format("{}", builder.job.gpus), "pp_deg");
-  }
+  if (builder.job.gpus == 0)
+    if (const int gpus = gpus_of_name(files.front().path); gpus > 0) builder.gpus(gpus, "pp_deg");
   const int pp = builder.degree("pp_deg", 1);
   const Lists lists = read_lists(builder, pp);
   for (const std::string_view key : {"ep_sizes_enc", "tp_of_ep_sizes_enc"})

@@ -127,11 +127,13 @@ void JobBuilder::launcher(const LaunchFacts& facts) {
     job.model = facts.model;
     state(job, "model", facts.model->name, facts.model_where);
   }
-  job.gpu = facts.gpu;
-  if (facts.gpus() <= 0) return;
-  job.gpus = static_cast<int>(facts.gpus());
-  if (facts.total > 0) return;  // whoever states it says so
-  state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+  state_gpus(job, facts);
+}
+
+void JobBuilder::gpus(std::int64_t count, std::string_view key) {
+  job.gpus = static_cast<int>(count);
+  std::erase_if(job.inputs, [](const Input& input) { return input.key == "gpus"; });
+  origin("gpus", fmt::format("{}", count), key);
 }
 
 void JobBuilder::unknown(std::span<const std::string_view> known, std::string_view verdict) {

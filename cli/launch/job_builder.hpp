@@ -50,6 +50,8 @@ class JobBuilder {
   void offload_switch(std::string_view key);
   /// GPUs as the launchers around the file state them.
   void launcher(const LaunchFacts& facts);
+  /// GPUs as a key of the file states them, over what launchers do.
+  void gpus(std::int64_t count, std::string_view key);
   /// Keys that nobody asked for and that are not among `known`, one by one, with the nearest known name: as not used
   /// where the tool stops there, the name is a slip of a known one or sounds as if it weighed; else as a note.
   void unknown(std::span<const std::string_view> known, std::string_view verdict);

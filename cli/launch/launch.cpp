@@ -232,7 +232,46 @@ bool for_ascend(const std::vector<LaunchSource>& files) {
   return false;
 }
 
+/// Degrees that no such number of GPUs has.
+bool takes_more(const Fixed& fixed, const LaunchFacts& facts) {
+  return std::int64_t{fixed.tp.value_or(1)} * fixed.cp.value_or(1) * fixed.pp.value_or(1) * fixed.dp.value_or(1) >
+         facts.gpus();
+}
+
+Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
+                                 const std::vector<std::vector<LaunchSource>>& by_format, const LaunchFacts& facts) {
+  std::optional<LaunchJob> job;
+  Errors errors;
+  for (std::size_t i = 0; i < by_format.size(); ++i) {
+    if (by_format[i].empty()) continue;
+    Result<LaunchJob> read = launch_formats()[i].read(by_format[i], facts);
+    if (!read) {
+      errors.insert(errors.end(), read.error().begin(), read.error().end());
+    } else if (!job) {
+      job = std::move(*read);
+    } else if (!merge(*job, *read)) {
+      errors.push_back(
+          {"files_disagree", fmt::format("{} and {} files state different layouts", job->format, read->format)});
+    }
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  if (job) return *std::move(job);
+  if (std::optional<Error> error = not_understood(files)) return fail(std::move(*error));
+  job.emplace();
+  job->format = "launcher";
+  state_gpus(*job, facts);
+  return *std::move(job);
+}
+
 }  // namespace
+
+void state_gpus(LaunchJob& job, const LaunchFacts& facts) {
+  job.gpus = static_cast<int>(facts.gpus());
+  job.gpu = facts.gpu;
+  if (job.gpus == 0 || facts.total > 0) return;  // whoever states the total says so
+  if (facts.one_node.empty()) return state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+  assume(job, "gpus", fmt::format("{}", job.gpus), fmt::format("one node, default of {}", facts.one_node));
+}
 
 void state(LaunchJob& job, std::string key, std::string value, std::string where) {
   job.inputs.push_back({std::move(key), std::move(value), Origin::File, std::move(where), {}});
@@ -258,6 +297,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   facts.total = context.gpus;
   facts.megatron = context.megatron;
   if (facts.total > 0) {  // the files' nodes are another job's
+    facts.one_node.clear();
     facts.gpus_per_node =
         context.gpus_per_node > 0 ? std::min(context.gpus_per_node, facts.total) : facts.gpus_per_node;
     constexpr int kUsualNode = 8;
@@ -278,29 +318,14 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   }
   const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files);
   if (!by_format) return fail(by_format.error());
-  std::optional<LaunchJob> job;
-  Errors errors;
-  for (std::size_t i = 0; i < by_format->size(); ++i) {
-    if ((*by_format)[i].empty()) continue;
-    Result<LaunchJob> read = launch_formats()[i].read((*by_format)[i], facts);
-    if (!read) {
-      errors.insert(errors.end(), read.error().begin(), read.error().end());
-    } else if (!job) {
-      job = std::move(*read);
-    } else if (!merge(*job, *read)) {
-      errors.push_back(
-          {"files_disagree", fmt::format("{} and {} files state different layouts", job->format, read->format)});
-    }
+  Result<LaunchJob> job = read_by_format(files, *by_format, facts);
+  if (!job) return job;
+  if (job->gpus == 0 && !facts.one_node.empty()) {  // unless its degrees are those of several nodes
+    facts.nodes = 1;
+    if (Result<LaunchJob> there = read_by_format(files, *by_format, facts); there && !takes_more(there->fixed, facts))
+      job = std::move(there);
   }
-  if (!errors.empty()) return fail(std::move(errors));
-  if (!job) {
-    if (std::optional<Error> error = not_understood(files)) return fail(std::move(*error));
-    job.emplace();
-    job->format = "launcher";
-    job->gpus = static_cast<int>(facts.gpus());
-    job->gpu = facts.gpu;
-    if (job->gpus > 0 && facts.total == 0) state(*job, "gpus", fmt::format("{}", job->gpus), facts.gpus_where);
-  }
+  if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));

@@ -46,12 +46,59 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
   }
 }
 
+/// `--num_gpus` and `--num-gpus` alike.
+bool is(std::string_view word, std::string_view name) {
+  return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
+                                                  [](char a, char b) { return a == b || (a == '_' && b == '-'); });
+}
+
+/// The launcher of a command that starts on this one machine where no flag says otherwise: torch/distributed/run.py has
+/// 1:1 for --nnodes, DeepSpeed takes the local GPUs where there is no hostfile. Empty: what starts it on how many
+/// machines is another's decision.
+std::string_view starts_on_one_node(const ShellCommand& command) {
+  constexpr std::string_view kElsewhere[] = {"srun",  "mpirun",  "mpiexec",  "pdsh",  "ssh",   "clush",
+                                             "xargs", "kubectl", "parallel", "jsrun", "aprun", "docker"};
+  constexpr std::string_view kNodes[] = {"--nnodes", "--num-nodes", "--hostfile", "-H",         "--include",
+                                         "-i",       "--exclude",   "-e",         "--node-rank"};
+  std::string_view starter, before;
+  for (const ShellWord& word : command.words) {
+    const std::string_view text = std::string_view(word.text).substr(0, word.text.find('='));
+    const std::string_view program = text.substr(text.rfind('/') + 1);
+    if (starter.empty()) {
+      if (std::find(std::begin(kElsewhere), std::end(kElsewhere), program) != std::end(kElsewhere)) return {};
+      if (program == "torchrun" || text == "torch.distributed.run" || text == "torch.distributed.launch")
+        starter = "torchrun";
+      if (program == "deepspeed") starter = "deepspeed";
+    } else if (std::any_of(std::begin(kNodes), std::end(kNodes),
+                           [&](std::string_view flag) { return is(text, flag); })) {
+      return {};
+    }
+    const bool open = text.starts_with('$') && !before.starts_with('-');  // words that only the machine knows
+    if (open) return {};
+    if (text.ends_with(".py")) break;  // the program's own words follow
+    before = text;
+  }
+  return command.environment.contains("PET_NNODES") ? std::string_view() : starter;
+}
+
+/// DeepSpeed's `--include localhost:0,1@worker:0,1`, where all hosts have as many.
+void from_inclusion(std::string_view hosts, LaunchFacts& facts) {
+  int nodes = 0, each = 0;
+  while (!hosts.empty()) {
+    const std::string_view host = hosts.substr(0, hosts.find('@'));
+    const std::size_t colon = host.find(':');
+    if (colon == std::string_view::npos || host.find_first_not_of("0123456789,", colon + 1) != std::string_view::npos)
+      return;
+    const auto slots = static_cast<int>(std::count(host.begin(), host.end(), ',')) + 1;
+    if (each != 0 && slots != each) return;
+    each = slots, ++nodes;
+    hosts.remove_prefix(std::min(hosts.size(), host.size() + 1));
+  }
+  facts.nodes = nodes, facts.gpus_per_node = each;
+}
+
 /// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
 void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
-  const auto is = [](std::string_view word, std::string_view name) {
-    return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
-                                                    [](char a, char b) { return a == b || (a == '_' && b == '-'); });
-  };
   const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
     return word.text == "accelerate" || word.text.ends_with("/accelerate") ||
            word.text.starts_with("accelerate.commands");
@@ -68,15 +115,20 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
       line = command.words[i + 1].line;  // where it was assigned, not its use
     }
     const int count = number(value);
+    if (is(word, "--include") && facts.gpus() == 0) {
+      from_inclusion(value, facts);
+      if (facts.gpus() > 0) facts.gpus_where = fmt::format("{}:{}", file, line);
+    }
     if (count == 0) continue;
     const bool nodes = is(word, "--nnodes") || is(word, "--num-nodes");
     const bool each = is(word, "--nproc-per-node") || is(word, "--num-gpus");
     if (starts_accelerate && is(word, "--num-machines")) machines = count;
     if (starts_accelerate && is(word, "--num-processes")) processes = count, processes_line = line;
-    if (nodes && facts.nodes == 0) facts.nodes = count;
+    if (nodes && facts.nodes == 0) facts.nodes = count, facts.one_node.clear();
     if (each && facts.gpus_per_node == 0) facts.gpus_per_node = count;
     if ((nodes || each) && facts.gpus_where.empty()) facts.gpus_where = fmt::format("{}:{}", file, line);
   }
+  if (facts.nodes == 0 && facts.gpus_per_node > 0) { facts.one_node = starts_on_one_node(command); }
   if (processes == 0 || processes % machines != 0 || facts.gpus() > 0) return;
   facts.nodes = machines, facts.gpus_per_node = processes / machines;  // accelerate counts those of all machines
   facts.gpus_where = fmt::format("{}:{}", file, processes_line);
@@ -110,11 +162,12 @@ void from_visible_devices(const Script& script, const std::string& file, LaunchF
     const bool one_process = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
       return word.text == "swift" || word.text == "python" || word.text == "python3";
     });
-    const bool starter = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-      return word.text == "llamafactory-cli" || word.text == "accelerate" || word.text == "axolotl";
+    const bool starter = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+      return word.text == "llamafactory-cli" || word.text == "accelerate" || word.text == "axolotl" ||
+             (word.text == "deepspeed" && starts_on_one_node(command) == "deepspeed");
     });
     if (!(starter || (one_process && each == 1))) continue;
-    facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file;
+    facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
     return;
   }
 }
@@ -175,6 +228,7 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
   }
   facts.nodes = static_cast<int>(hosts);
   facts.gpus_where = source.path;
+  facts.one_node.clear();
 }
 
 }  // namespace

@@ -131,10 +131,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   if (!mesh.open) {
     d.dp = mesh.at("data") * mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence") * d.ep;
     d.devices = *d.dp * d.tp * d.cp * d.pp;
-    if (builder.job.gpus == 0) {
-      builder.job.gpus = *d.devices;
-      builder.origin("gpus", fmt::format("{}", *d.devices), stated(builder.settings, "fsdp", key));
-    }
+    if (builder.job.gpus == 0) builder.gpus(*d.devices, stated(builder.settings, "fsdp", key));
     builder.fix("dp", &Fixed::dp, *d.dp, stated(builder.settings, "fsdp", key));
   } else {
     builder.note("gpus_unknown", "an axis takes the devices that are left, and no file says of how many");

@@ -347,9 +347,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   LaunchJob& job = builder.job;
   job.format = args.format;
   job.framework = Framework::Megatron;
-  job.gpus = static_cast<int>(facts.gpus());
-  job.gpu = facts.gpu;
-  if (job.gpus > 0 && facts.total == 0) state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
+  state_gpus(job, facts);
   job.unused = args.unused;
   numbers(builder);
   if (!builder.errors.empty()) return fail(std::move(builder.errors));

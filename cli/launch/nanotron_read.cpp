@@ -118,10 +118,7 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
   const int dp = builder.degree(kDp, 1), pp = builder.degree(kPp, 1), cp = builder.degree(kCp, 1);
   if (!builder.plausible({dp, tp, pp, cp})) return;
   builder.launcher(facts);
-  if (facts.total == 0) {
-    builder.job.gpus = dp * tp * pp * cp;
-    builder.origin("gpus", fmt::format("{}", builder.job.gpus), kDp);
-  }
+  if (facts.total == 0) builder.gpus(std::int64_t{dp} * tp * pp * cp, kDp);
   builder.fix("tp", &Fixed::tp, tp, kTp);
   builder.fix("cp", &Fixed::cp, cp, kCp);
   if (cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ring, "ring", kCp);

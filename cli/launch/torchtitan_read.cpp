@@ -193,10 +193,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   if (d.shard > 0 && stated * inner <= (1 << 24)) {
     d.dp = static_cast<int>(stated);
     builder.fix("dp", &Fixed::dp, *d.dp, kShard);
-    if (builder.job.gpus == 0) {
-      builder.job.gpus = static_cast<int>(stated * inner);
-      builder.origin("gpus", fmt::format("{}", builder.job.gpus), kShard);
-    }
+    if (builder.job.gpus == 0) builder.gpus(stated * inner, kShard);
   } else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = static_cast<int>(builder.job.gpus / inner);
     builder.fix("dp", &Fixed::dp, *d.dp, "");  // -1: what the other axes leave

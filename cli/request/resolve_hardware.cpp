@@ -45,7 +45,14 @@ void missing(Draft& draft, std::string_view key, const char* example) {
 }
 
 void resolve_gpus(Draft& draft) {
-  if (!draft.request.gpus) return missing(draft, "gpus", "16384");
+  if (!draft.request.gpus) {
+    const int each = draft.request.files ? draft.request.files->gpus_per_node : 0;
+    missing(draft, "gpus", "16384");
+    if (each > 0 && draft.asked.find("gpus") == nullptr)
+      draft.errors.back().help = {fmt::format(
+          "the files start {} on each node, but not on how many: for one node write `--gpus {}`", each, each)};
+    return;
+  }
   draft.problem.gpus = draft.request.gpus->value;
   draft.problem.inputs.push_back(draft.request.gpus->input);
   if (!draft.request.spares) return;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,14 @@ struct Files {
   }
 };
 
+/// What a file states, of which each input is said once.
 inline LaunchJob job_of(const std::string& name, const std::string& text, const LaunchContext& context = {}) {
   const Files files;
   const Result<LaunchJob> job = files.read(name, text, context);
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  std::multiset<std::string> keys;
+  for (const Input& input : job->inputs) keys.insert(input.key);
+  for (const std::string& key : keys) CHECK_MESSAGE(keys.count(key) == 1, key);
   return *job;
 }
 

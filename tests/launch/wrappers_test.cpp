@@ -217,6 +217,55 @@ TEST_CASE("files that a script names are found from whatever folder plan is star
     }
 }
 
+TEST_CASE("a launcher's own default of one node counts where nobody states nodes, and is said to be one") {
+  const std::string trainer =
+      " train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --bf16 True --per_device_train_batch_size 4 "
+      "--fsdp full_shard\n";
+  const auto read = [&](const std::string& start) { return job_of("start.sh", start + trainer); };
+  const auto by_default = [](const LaunchJob& job) {
+    return std::any_of(job.inputs.begin(), job.inputs.end(), [](const Input& input) {
+      return input.key == "gpus" && input.origin == Origin::Default && input.where.find("one node") == 0;
+    });
+  };
+  for (const char* start :
+       {"torchrun --nproc_per_node 8", "torchrun --standalone --nproc-per-node=8", "deepspeed --num_gpus 8",
+        "python -m torch.distributed.launch --nproc_per_node=8", "nohup /opt/bin/torchrun --nproc_per_node 8",
+        "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 torchrun --nproc_per_node=8"}) {
+    CAPTURE(std::string(start));
+    const LaunchJob job = read(start);
+    CHECK(job.gpus == 8);
+    CHECK(by_default(job));
+  }
+  for (const char* start : {"torchrun --nnodes 2 --nproc_per_node 4", "deepspeed --include localhost:0,1,2,3,4,5,6,7",
+                            "deepspeed --include=a:0,1,2,3@b:0,1,2,3", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 deepspeed",
+                            "#SBATCH --nodes=2\nsrun torchrun --nproc_per_node 4",
+                            "NNODES=2 NPROC_PER_NODE=4 accelerate launch --num_processes 8"}) {
+    CAPTURE(std::string(start));
+    const LaunchJob job = read(start);
+    CHECK(job.gpus == 8);
+    CHECK_FALSE(by_default(job));
+  }
+  // How many nodes there are is decided elsewhere, or is a word that only the machine knows.
+  for (const char* start :
+       {"srun torchrun --nproc_per_node 8", "torchrun --nnodes $NODES --nproc_per_node 8",
+        "torchrun $MORE --nproc_per_node 8", "deepspeed --hostfile /job/hostfile --num_gpus 8",
+        "mpirun -np 4 python -m torch.distributed.run --nproc_per_node 8",
+        "torchrun --node_rank $RANK --nproc_per_node 8", "deepspeed --include a:0,1@b:0 --num_gpus 8"}) {
+    CAPTURE(std::string(start));
+    const LaunchJob job = read(start);
+    CHECK(job.gpus == 0);
+    CHECK(job.gpus_per_node == 8);
+  }
+  const std::string megatron =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+      "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 64 --eval-interval 10 "
+      "--bf16 --vocab-size 32000 --tokenizer-type NullTokenizer --tensor-model-parallel-size 4\n";
+  CHECK(job_of("m.sh", megatron).gpus == 8);
+  const LaunchJob wide = job_of("m.sh", replaced(megatron, "--bf16", "--bf16 --pipeline-model-parallel-size 8"));
+  CHECK(wide.gpus == 0);  // each of several nodes runs this script
+  CHECK(wide.gpus_per_node == 8);
+}
+
 TEST_CASE("a number that only the machine knows is refused with ways to state it") {
   const std::string script =
       "N=$(nvidia-smi -L | wc -l)\naccelerate launch --num_processes 8 train.py --model_name_or_path "
