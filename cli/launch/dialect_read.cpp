@@ -341,9 +341,9 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
     const auto degree = [&](std::string_view flag) {
       return std::clamp<std::int64_t>(args.integer(flag, 1), 1, 1 << 12);
     };
-    const bool fits = degree("tensor-model-parallel-size") * degree("pipeline-model-parallel-size") *
-                          degree("context-parallel-size") <=
-                      gpus;
+    const std::int64_t dense = degree("tensor-model-parallel-size") * degree("context-parallel-size");
+    const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
+    const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
     if (facts.nodes == 0 && fits) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     const auto stated = keys.find(dialect.nodes);

@@ -234,7 +234,12 @@ bool for_ascend(const std::vector<LaunchSource>& files) {
 
 /// Degrees that no such number of GPUs has.
 bool takes_more(const Fixed& fixed, const LaunchFacts& facts) {
-  return std::int64_t{fixed.tp.value_or(1)} * fixed.cp.value_or(1) * fixed.pp.value_or(1) * fixed.dp.value_or(1) >
+  const auto product = [](std::initializer_list<std::optional<int>> degrees) {
+    std::int64_t all = 1;
+    for (const std::optional<int>& degree : degrees) all *= std::clamp(degree.value_or(1), 1, 1 << 12);
+    return all;
+  };
+  return std::max(product({fixed.tp, fixed.cp, fixed.pp, fixed.dp}), product({fixed.ep, fixed.etp, fixed.pp})) >
          facts.gpus();
 }
 

@@ -171,6 +171,12 @@ TEST_CASE("GPUs of a node alone are no job's whose degrees take more") {
   CHECK(job_of("n.yaml", replaced(text, "pipeline_model_parallel_size: 4", "pipeline_model_parallel_size: 2"), llama)
             .gpus == 8);
   CHECK(job_of("n.yaml", replaced(text, "devices: 8", "devices: 8\n  num_nodes: 4"), llama).gpus == 32);
+  const std::string experts =
+      replaced(replaced(text, "tensor_model_parallel_size: 4", "tensor_model_parallel_size: 1"), "  mcore_gpt",
+               "  num_moe_experts: 8\n  expert_model_parallel_size: 8\n  mcore_gpt");
+  LaunchContext mixtral;
+  mixtral.model = model_named("mixtral-8x7b")->model;
+  CHECK(job_of("n.yaml", experts, mixtral).gpus == 0);
 }
 
 TEST_CASE("one expert of Megatron-DeepSpeed's is a layer without experts") {
@@ -264,6 +270,10 @@ TEST_CASE("a launcher's own default of one node counts where nobody states nodes
   const LaunchJob wide = job_of("m.sh", replaced(megatron, "--bf16", "--bf16 --pipeline-model-parallel-size 8"));
   CHECK(wide.gpus == 0);  // each of several nodes runs this script
   CHECK(wide.gpus_per_node == 8);
+  CHECK(job_of("m.sh", replaced(megatron, "--bf16",
+                                "--bf16 --num-experts 8 --moe-router-topk 2 --pipeline-model-parallel-size 2 "
+                                "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1"))
+            .gpus == 0);
 }
 
 TEST_CASE("a number that only the machine knows is refused with ways to state it") {
