@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "planner/enumerate.hpp"
 #include "planner/problem/complete_layout.hpp"
@@ -33,6 +34,7 @@ class Pipeliner {
         problem_(problem),
         base_(base),
         capacity_(capacity),
+        straggler_(1 + problem.cluster.calibration.jitter * slowest_of(base.world())),
         evaluator_(problem, models.costs(problem.training.offload.layers, base)) {
     evaluator_.place(base_);
     pipeline_ = pipeline_of(problem, base_);
@@ -41,6 +43,7 @@ class Pipeliner {
       up_to_.push_back(up_to_.back());
       ++up_to_.back().layers_of_kind[static_cast<std::size_t>(kind)];
     }
+    by_layers_.resize(static_cast<std::size_t>(base_.pp) * up_to_.size() * up_to_.size());
   }
 
   int depth() const { return problem_.model.depth(); }
@@ -52,9 +55,18 @@ class Pipeliner {
     evaluator_.recompute({});
     return evaluator_.least_time_of_any();
   }
-  double straggler() const { return 1 + problem_.cluster.calibration.jitter * slowest_of(base_.world()); }
+  double straggler() const { return straggler_; }
+  std::int64_t stages_priced() const { return static_cast<std::int64_t>(options_.size()); }
 
   const Option& option(int stage, int first, int last) {
+    const auto width = up_to_.size();
+    const Option*& known =
+        by_layers_[(static_cast<std::size_t>(stage) * width + static_cast<std::size_t>(first)) * width +
+                   static_cast<std::size_t>(last)];
+    if (known == nullptr) known = &option_of_layers(stage, first, last);
+    return *known;
+  }
+  const Option& option_of_layers(int stage, int first, int last) {
     StageContent content = up_to_[static_cast<std::size_t>(last)];
     const StageContent& before = up_to_[static_cast<std::size_t>(first)];
     for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
@@ -98,27 +110,37 @@ class Pipeliner {
   }
 
   Option fastest(int stage, const StageContent& content) {
-    const int layers = std::accumulate(content.layers_of_kind.begin(), content.layers_of_kind.end(), 0);
-    const auto [ways, fresh] = ways_.try_emplace(layers);
-    if (fresh) ways->second = enumerate_recomputes(problem_, std::max(1, layers));
-    Option best;
-    for (const Recompute& way : ways->second) {
-      const StageCost cost = evaluator_.content_cost(content, way);
-      const Option option{cost.forward.total(), cost.backward(), way, true};
-      if ((!best.fits || option.work() < best.work()) && fits(stage, content, way)) best = option;
+    for (Option option : ways_of(content)) {
+      option.fits = fits(stage, content, option.recompute);
+      if (option.fits) return option;
     }
-    return best;
+    return {};
+  }
+
+  /// Every recomputation of these layers, the fastest first: how many stages are in front counts for memory alone.
+  const std::vector<Option>& ways_of(const StageContent& content) {
+    const auto [known, fresh] = ways_.try_emplace({content.embedding, content.head, content.layers_of_kind});
+    if (!fresh) return known->second;
+    const int layers = std::accumulate(content.layers_of_kind.begin(), content.layers_of_kind.end(), 0);
+    for (const Recompute& way : enumerate_recomputes(problem_, std::max(1, layers))) {
+      const StageCost cost = evaluator_.content_cost(content, way);
+      known->second.push_back({cost.forward.total(), cost.backward(), way, false});
+    }
+    std::stable_sort(known->second.begin(), known->second.end(),
+                     [](const Option& a, const Option& b) { return a.work() < b.work(); });
+    return known->second;
   }
 
   StageModels& models_;
   const Problem& problem_;
   const Layout& base_;
-  double capacity_;
+  double capacity_, straggler_;
   Evaluator evaluator_;
   Pipeline pipeline_{};
-  std::vector<StageContent> up_to_{};  ///< of the first layers together
+  std::vector<StageContent> up_to_{};       ///< of the first layers together
+  std::vector<const Option*> by_layers_{};  ///< by stage, first layer and the one after the last
   std::map<std::pair<int, std::array<int, kMaxLayerKinds>>, Option> options_{};
-  std::map<int, std::vector<Recompute>> ways_{};
+  std::map<std::tuple<bool, bool, std::array<int, kMaxLayerKinds>>, std::vector<Option>> ways_{};
 };
 
 /// Stages from some stage to the last with their layers: one of the ways that no other beats in both its numbers.
@@ -154,6 +176,11 @@ class LayerSearch {
   double micro_batches() const { return static_cast<double>(pipeliner_.pipeline().micro_batches); }
   double beat() const { return best_ ? best_->score.step_time : beat_; }
 
+  /// More layers take more time and more memory, whatever is recomputed.
+  bool too_much(const Option& option) const {
+    return !option.fits || kBelow * micro_batches() * option.work() * pipeliner_.straggler() > beat();
+  }
+
   /// For the first stages with the first layers: the least that a micro-batch takes through them, and the least that
   /// the slowest of them takes.
   void find_front() {
@@ -165,8 +192,7 @@ class LayerSearch {
         const int behind = pp_ - stage - 1;
         for (int last = behind == 0 ? depth_ : first + 1; last + behind <= depth_; ++last) {
           const Option& option = pipeliner_.option(stage, first, last);
-          // More layers take more time and more memory, whatever is recomputed.
-          if (!option.fits || kBelow * micro_batches() * option.work() * pipeliner_.straggler() > beat_) break;
+          if (too_much(option)) break;
           double& sum = front_sum_[at(stage + 1, last)];
           double& most = front_most_[at(stage + 1, last)];
           sum = std::min(sum, front_sum_[at(stage, first)] + option.work());
@@ -261,7 +287,7 @@ class LayerSearch {
     for (int first = stage == 0 ? 0 : layers - 1; first >= stage; --first) {
       if (front_sum_[at(stage, first)] == kNever) continue;
       const Option& option = pipeliner_.option(stage, first, layers);
-      if (!option.fits) continue;
+      if (too_much(option)) break;
       const Label more = before(stage, option, label);
       if (least_step(stage, first, more) > beat() || left_ > 0) continue;
       behind.push_back(layers - first);
@@ -341,6 +367,7 @@ StageSearch best_stages(StageModels& models, const Problem& problem, const Layou
   const bool one = base.schedule == Schedule::OneFOneB && base.vp == 1 && base.chunk_layers.empty();
   StageSearch found = one ? LayerSearch(pipeliner, beat, most).run() : on_balanced_layers(pipeliner, beat);
   found.exact = found.exact && base.zero <= 1;
+  found.stages = pipeliner.stages_priced();
   return found;
 }
 
@@ -364,15 +391,19 @@ StageSearch find_stages(const Problem& problem, double capacity, double beat) {
   std::stable_sort(families.begin(), families.end(),
                    [](const Bounded& a, const Bounded& b) { return a.mean < b.mean; });
   double known = beat;
+  bool within = true;
   const auto look_into = [&](const Layout& base) {
     if (accepting(problem, base, wanted) == 0) return;  // but for its list of stages some framework runs it
+    within = found.stages < kMostStages;
+    if (!within) return;
     ++found.pipelines;
     StageSearch one = best_stages(models, problem, base, capacity, known);
     found.exact = found.exact && one.exact;
+    found.stages += one.stages;
     if (one.best) known = one.best->score.step_time, found.best = std::move(one.best);
   };
   for (const Bounded& entry : families) {
-    if (entry.mean > known) break;
+    if (entry.mean > known || !within) break;
     for (const Pipelining& run : enumerate_runs(problem, entry.family, tally)) {
       Layout base = run_of(problem, entry.family, run);
       if (least_step(entry.trip, problem, base) > known) continue;
@@ -382,6 +413,7 @@ StageSearch find_stages(const Problem& problem, double capacity, double beat) {
       }
     }
   }
+  found.exact = found.exact && within;
   return found;
 }
 

@@ -19,6 +19,8 @@ namespace plan {
 /// Pipelines whose step is weighed exactly, of one (degrees, schedule, sharding): of more the search takes the best of
 /// the pipeline's law.
 inline constexpr std::int64_t kMostWeighed = 200;
+/// Stages with layers whose memory is asked for, over all pipelines in the order of their bound: some three seconds.
+inline constexpr std::int64_t kMostStages = 400'000;
 
 /// The fastest way to give each stage layers and recomputation, of those that fit and are faster than what is known.
 struct FoundStages {
@@ -28,6 +30,7 @@ struct FoundStages {
 struct StageSearch {
   std::optional<FoundStages> best{};
   std::int64_t pipelines = 0;  ///< (degrees, schedule, sharding) looked into
+  std::int64_t stages = 0;     ///< with their layers, whose memory was asked for
   bool exact = true;           ///< nothing faster was left out
 };
 

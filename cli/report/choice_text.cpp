@@ -110,7 +110,9 @@ std::string other_text(const Plan& plan, const Estimate& other) {
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
 std::string per_stage_text(const Plan& plan, const PerStage& found) {
-  if (!found.best) return "no layers and recomputation of single stages are faster than stages that are alike";
+  const char* left = found.exact ? "" : "; not every such pipeline was weighed";
+  if (!found.best)
+    return fmt::format("no layers and recomputation of single stages are faster than stages that are alike{}", left);
   const Estimate& best = *found.best;
   std::string text = fmt::format("{} ({}; {:+.1f} %)  {}, {} GiB, layers {}", step_text(plan, best.step_time),
                                  difference_text(found.difference), 100 * (best.step_time / plan.best.step_time - 1),
@@ -123,7 +125,7 @@ std::string per_stage_text(const Plan& plan, const PerStage& found) {
   for (const RunsOn& each : found.runs_on) names.push_back(framework_row(each.framework).name);
   text += names.empty() ? "; on paper: no framework of the list takes it"
                         : fmt::format("; runs on {}", fmt::join(names, ", "));
-  return text + (found.exact ? "" : "; not every such pipeline was weighed");
+  return text + left;
 }
 
 }  // namespace
