@@ -35,7 +35,7 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slo
 void FamilySearch::search_family(const Costed& family) {
   costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
-  lists_.turn_to(family.layout);
+  lists_.turn_to(family.layout), prices_.turn_to(family.layout);
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
   least_activities_.clear(), kept_layers_.reset();
   family_runs_on_ = wanted_;
@@ -90,7 +90,7 @@ FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingLis
       return table;
   const Placement& placement = evaluator_->placement();
   Table table{.placement = evaluator_->placement_index(), .order = run.order, .shardings = &shardings};
-  table.holders = holdings_.of(placement, run, shardings, kept_of(run), memory_of(run));
+  table.holders = holdings_.of(placement, run, shardings, kept_of(run), memory_of(run), prices_);
   table.contents.resize(placement.stages.contents.size());
   for (std::size_t i = 0; i < table.holders.size(); ++i)
     table.contents[static_cast<std::size_t>(placement.holders[i].content)] = table.holders[i];
@@ -102,7 +102,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
   std::vector<DataParallel>& prices = table.prices[sharding];
   if (!prices.empty()) return prices;
   for (Holding* holding : table.contents) {
-    std::optional<DataParallel>& price = holding->prices[static_cast<std::size_t>(layout.order)][sharding];
+    std::optional<DataParallel>& price = (*holding->prices)[static_cast<std::size_t>(layout.order)][sharding];
     if (!price) price = evaluator_->price(layout, *memory_, holding->content);
     prices.push_back(*price);
   }

@@ -254,6 +254,7 @@ class FamilySearch {
   std::optional<MemoryModel> memory_{};
   std::vector<Table> tables_{};
   Holdings holdings_{};
+  PriceBook prices_{};
   std::vector<StatesUnder> states_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};

@@ -86,7 +86,7 @@ KeptLayer KeptLayers::sum(const StageContent& content, std::size_t choice) const
 }
 
 std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run, const ShardingList& shardings,
-                                   const KeptLayers& kept, const MemoryModel& memory) {
+                                   const KeptLayers& kept, const MemoryModel& memory, PriceBook& book) {
   std::vector<Holding*> holders;
   holders.reserve(placement.holders.size());
   for (const Segment& holder : placement.holders) {
@@ -96,14 +96,30 @@ std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run
     Holding* known = find(like);
     if (known == nullptr) {
       known = all_.emplace_back(std::make_unique<Holding>(std::move(like))).get();
-      fill(*known, run, kept, memory);
+      fill(*known, run, kept, memory, book);
     }
     holders.push_back(known);
   }
   return holders;
 }
 
-void Holdings::fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory) {
+void PriceBook::turn_to(const Layout& family) {
+  Layout like = family;
+  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
+  if (like == family_) return;
+  pages_.clear(), family_ = std::move(like);
+}
+
+Prices& PriceBook::of(const StageContent& content, bool both, const std::vector<Sharding>& shardings) {
+  for (const std::unique_ptr<Page>& page : pages_)
+    if (page->both == both && page->content == content && page->shardings == shardings) return page->prices;
+  Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{content, both, shardings}));
+  for (auto& prices : page.prices) prices.resize(shardings.size());
+  return page.prices;
+}
+
+void Holdings::fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory,
+                    PriceBook& book) {
   holding.sums = memory.sums(holding.content);
   holding.kept.reserve(kept.choices());
   for (std::size_t choice = 0; choice < kept.choices(); ++choice)
@@ -118,7 +134,7 @@ void Holdings::fill(Holding& holding, Layout layout, const KeptLayers& kept, con
     layout.zero = sharding.zero, layout.shard = sharding.shard;
     holding.memory.push_back(memory.sharded(layout, holding.later ? 1 : 0, holding.content, holding.sums));
   }
-  for (auto& prices : holding.prices) prices.resize(holding.memory.size());
+  holding.prices = &book.of(holding.content, holding.both, holding.shardings->all);
   holding.least = holding.memory.front();
   for (const ShardedMemory& memory_of_one : holding.memory) lower(holding.least, memory_of_one);
 }

@@ -68,6 +68,29 @@ class KeptLayers {
   std::vector<KeptLayer> layers_{};  ///< by choice, then kind
 };
 
+/// What of the work that states make, by order of axes and sharding; filled in when first asked for.
+using Prices = std::array<std::vector<std::optional<DataParallel>>, kAxisOrders>;
+
+/// Those of ranks that hold the same. The micro-batch and the kind of context change none, so that families which
+/// differ in those alone share them.
+class PriceBook {
+ public:
+  /// Turns to a family: prices of others may be forgotten.
+  void turn_to(const Layout& family);
+  /// Of a rank that holds `content`; `both`: of DualPipe.
+  Prices& of(const StageContent& content, bool both, const std::vector<Sharding>& shardings);
+
+ private:
+  struct Page {
+    StageContent content{};
+    bool both = false;
+    std::vector<Sharding> shardings{};
+    Prices prices{};
+  };
+  Layout family_{};  ///< at hand, as far as prices depend on it
+  std::vector<std::unique_ptr<Page>> pages_{};
+};
+
 /// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, and
 /// the order of axes nothing but the prices, so that the runs of a family share it.
 struct Holding {
@@ -80,8 +103,7 @@ struct Holding {
   KeptLayer least_kept{};               ///< no choice leaves less of either
   std::vector<ShardedMemory> memory{};  ///< by sharding
   ShardedMemory least{};                ///< no sharding takes less of anything
-  /// By order of axes and sharding; filled in when first asked for.
-  std::array<std::vector<std::optional<DataParallel>>, kAxisOrders> prices{};
+  Prices* prices = nullptr;
   /// Blocks of whole layers are counted from what is kept when nothing is recomputed.
   const StageSums& sums_of(std::size_t choice) { return sums_with(kept[std::min(choice, kept.size() - 1)]); }
   const StageSums& sums_with(const KeptLayer& layers) {
@@ -96,11 +118,11 @@ class Holdings {
   void clear() { all_.clear(); }
   /// That of each holder of a placement.
   std::vector<Holding*> of(const Placement& placement, const Layout& run, const ShardingList& shardings,
-                           const KeptLayers& kept, const MemoryModel& memory);
+                           const KeptLayers& kept, const MemoryModel& memory, PriceBook& book);
 
  private:
   Holding* find(const Holding& like) const;
-  static void fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory);
+  static void fill(Holding& holding, Layout layout, const KeptLayers& kept, const MemoryModel& memory, PriceBook& book);
 
   std::vector<std::unique_ptr<Holding>> all_{};
 };

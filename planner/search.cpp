@@ -11,7 +11,9 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "planner/family_search.hpp"
@@ -145,6 +147,18 @@ std::optional<Candidate> plainest(const Problem& problem, const std::vector<Cost
   return best;
 }
 
+/// An order of families in which those with the same degrees, which share most, are neighbours.
+std::vector<std::size_t> together(std::span<const Costed> families) {
+  const auto degrees = [&](std::size_t i) {
+    const Layout& l = families[i].layout;
+    return std::tuple(l.tp, l.cp, l.pp, l.dp, l.ep, l.etp);
+  };
+  std::vector<std::size_t> order(families.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return degrees(a) < degrees(b); });
+  return order;
+}
+
 SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds,
                         const Extent& extent) {
   SearchResult found;
@@ -159,8 +173,10 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
     if (all_behind(problem, extent, families[start], kept, divides)) break;
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
-    in_parallel(count, threads,
-                [&](std::size_t i, unsigned thread) { outcomes[i] = searches[thread].run(families[start + i], kept); });
+    const std::vector<std::size_t> order = together(std::span(families).subspan(start, count));
+    in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
+      outcomes[order[i]] = searches[thread].run(families[start + order[i]], kept);
+    });
     for (const auto& outcome : outcomes) {
       kept.merge(outcome->kept);
       tally.merge(outcome->tally);
