@@ -101,6 +101,7 @@ struct Stack {
   bool eager_launches = false;         ///< every operation launched alone from Python, through hooks and casts
   int vocab_barriers = 0;              ///< embedding and head spread over all stages, which meet so often; 0 = not
   int gathers_per_layer = 1;           ///< ZeRO-3: collectives that fetch one layer's parameters
+  bool shards_in_lists = false;        ///< ZeRO-3: collectives on lists of the ranks' shares, copied one by one
   bool reduces_once = false;           ///< ZeRO-2: gradients of all micro-batches are summed, then scattered once
   bool deterministic = false;          ///< CUBLAS_WORKSPACE_CONFIG=:4096:8, as deterministic modes demand
   bool grouped_gemm = true;            ///< experts of a rank in one kernel call, on several streams

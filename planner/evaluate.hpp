@@ -206,6 +206,7 @@ class Evaluator {
                         std::span<const DataParallel> prices) const;
 
   double pass_seconds(const ShardingMessage& message, const StageContent& content) const;
+  double list_copies(const ShardingMessage& message, const Cluster& cluster) const;
 
   const Problem& problem_;
   const CostModel& costs_;

@@ -119,6 +119,15 @@ int Evaluator::expert_layers(const StageContent& content) const {
   return layers;
 }
 
+/// PyTorch's collectives on lists of tensors go through a flat buffer, from or into which every rank's share is copied
+/// by a call of its own (ProcessGroupNCCL::allgather, reduce_scatter).
+double Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
+  if (!problem_.training.stack.shards_in_lists) return 0;
+  const Calibration& fit = cluster.calibration;
+  const double launches = message.parts * message.group.size * fit.kernel_gap_us * 1e-6;
+  return launches + memory_bound_time(cluster.gpu, 2 * message.bytes, 0).value / fit.memory_bound;
+}
+
 double Evaluator::pass_seconds(const ShardingMessage& message, const StageContent& content) const {
   // A table that both ends of the pipeline hold goes from the first cell to the last.
   const Cluster& cluster =
@@ -128,7 +137,8 @@ double Evaluator::pass_seconds(const ShardingMessage& message, const StageConten
     return collective_time(cluster, message.op, bytes, message.group).value /
            (inside ? cluster.calibration.scale_up : cluster.calibration.scale_out);
   };
-  return time(message.bytes) + (message.parts > 1 ? (message.parts - 1) * time(1) : 0);
+  if (message.parts <= 1) return time(message.bytes);
+  return time(message.bytes) + (message.parts - 1) * time(1) + list_copies(message, cluster);
 }
 
 DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {

@@ -41,7 +41,7 @@ Stack deepspeed_era() {
   stack.flash_attention = false;
   stack.gradient_fusion = false;
   stack.eager_launches = true;
-  stack.gathers_per_layer = 12;  // one per parameter tensor
+  stack.gathers_per_layer = 4;  // one per weight; smaller tensors stay whole (stage3_param_persistence_threshold)
   stack.overlap_grad_reduce = stack.overlap_param_gather = stack.p2p_overlap = stack.tp_async_reduce = false;
   return stack;
 }

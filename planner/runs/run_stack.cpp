@@ -118,6 +118,13 @@ void megatron_deepspeed(Problem& problem) {
   problem.training.grad_bytes = problem.training.precision == Precision::Bf16 ? 4 : 2;
 }
 
+/// DeepSpeed's stage 3 gathered and reduced lists of the ranks' shares (0.4.5, runtime/zero/partition_parameters.py)
+/// until it could gather into one tensor (its pull request 1188, of autumn 2021).
+void deepspeed_lists(const Run& run, Stack& stack) {
+  constexpr int kOneTensor = month_of(2021, 10);
+  stack.shards_in_lists = stack.states == StateLayout::DeepSpeed && software_month(run) < kOneTensor;
+}
+
 /// torchtitan: expandable segments, which its launch script sets. Its loss was eager, compiled from April 2025 on
 /// (commit bbb1b616e) and taken in chunks from May 2026 on (786e26f8e); keys and values were repeated for every query
 /// head until January 2026 (ff0829c10). Under pipelines weights stay gathered from forward to backward.
@@ -325,6 +332,7 @@ void apply_run_facts(const Run& run, Problem& problem, Layout& layout) {
   // "ZeRO-2" of stacks with Megatron's layout of states is its distributed optimizer, which sums the gradients of all
   // micro-batches in place (megatron/core/distributed, Llama 3 section 3.3.2).
   if (stack.states == StateLayout::Megatron) stack.reduces_once = true;
+  deepspeed_lists(run, stack);
   apply_memory_facts(run, problem);
 }
 

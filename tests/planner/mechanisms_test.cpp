@@ -196,6 +196,29 @@ TEST_CASE("large layers that DeepSpeed recomputes are fetched once more") {
   CHECK(dp_term(12288, RecomputeKind::Full) > 1.2 * dp_term(12288, RecomputeKind::None));
 }
 
+TEST_CASE("collectives on lists copy every rank's share by itself") {
+  Problem problem = small_job();
+  problem.training.stack.states = StateLayout::DeepSpeed;
+  problem.training.stack.overlap_param_gather = false;
+  problem.training.stack.gathers_per_layer = 4;
+  problem.cluster.calibration.memory_bound = 1e9;  // launches are all that they cost
+  const auto more = [&](int dp, int zero) {
+    problem.gpus = dp;
+    Layout layout = data_parallel(zero);
+    layout.dp = dp;
+    const auto dp_term = [&](bool lists) {
+      problem.training.stack.shards_in_lists = lists;
+      return estimate(problem, layout).terms.dp.value;
+    };
+    return dp_term(true) - dp_term(false);
+  };
+  // Two gathers and a reduction of four tensors in each of eight layers, a call a rank, for every micro-batch.
+  const double call = problem.cluster.calibration.kernel_gap_us * 1e-6;
+  CHECK(more(8, 3) == doctest::Approx(3 * 4 * 8 * 8 * call * (64.0 / 8)).epsilon(0.01));
+  CHECK(more(16, 3) == doctest::Approx(3 * 4 * 8 * 16 * call * (64.0 / 16)).epsilon(0.01));
+  CHECK(more(8, 1) == 0);
+}
+
 TEST_CASE("full recomputation that ends early costs less, and never less than nothing") {
   Problem problem = small_job();
   Layout layout = data_parallel();
