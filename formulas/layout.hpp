@@ -4,24 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "formulas/schedules.hpp"
+
 namespace plan {
 
 enum class CpKind : std::uint8_t { Ring, AllGather, Ulysses, Hybrid };
-
-enum class Schedule : std::uint8_t {
-  GPipe,
-  OneFOneB,
-  Interleaved,
-  BreadthFirst,
-  ZbH1,
-  ZbH2,
-  ZbV,
-  VHalf,
-  VMin,
-  DualPipe,
-  DualPipeV
-};
-inline constexpr int kSchedules = 11;
 
 /// Order in which the axes number the ranks, the fastest first: tp, cp (ep in the experts' grid), then dp and pp or pp
 /// and dp. What comes last stands outermost: its neighbours are the farthest apart.

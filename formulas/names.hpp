@@ -18,17 +18,17 @@ struct Named {
   std::string_view name;
 };
 
-inline constexpr Named<Schedule> kScheduleNames[] = {{Schedule::GPipe, "gpipe"},
-                                                     {Schedule::OneFOneB, "1f1b"},
-                                                     {Schedule::Interleaved, "interleaved"},
-                                                     {Schedule::BreadthFirst, "breadth-first"},
-                                                     {Schedule::ZbH1, "zb-h1"},
-                                                     {Schedule::ZbH2, "zb-h2"},
-                                                     {Schedule::ZbV, "zb-v"},
-                                                     {Schedule::VHalf, "v-half"},
-                                                     {Schedule::VMin, "v-min"},
-                                                     {Schedule::DualPipe, "dualpipe"},
-                                                     {Schedule::DualPipeV, "dualpipev"}};
+namespace detail {
+struct ScheduleNames {
+  Named<Schedule> rows[kSchedules] = {};
+};
+inline constexpr ScheduleNames kScheduleNames = [] {
+  ScheduleNames names;
+  for (int i = 0; i < kSchedules; ++i) names.rows[i] = {kScheduleRows[i].schedule, kScheduleRows[i].name};
+  return names;
+}();
+}  // namespace detail
+inline constexpr const Named<Schedule> (&kScheduleNames)[kSchedules] = detail::kScheduleNames.rows;
 
 /// As Megatron spells them.
 inline constexpr Named<AxisOrder> kAxisOrderNames[] = {{AxisOrder::PipelineOutermost, "tp-cp-ep-dp-pp"},
@@ -112,7 +112,7 @@ constexpr std::optional<E> find_in(const Named<E> (&table)[N], std::string_view 
 }
 }  // namespace detail
 
-constexpr std::string_view name(Schedule v) { return detail::name_in(kScheduleNames, v); }
+constexpr std::string_view name(Schedule v) { return schedule_row(v).name; }
 constexpr std::string_view name(AxisOrder v) { return detail::name_in(kAxisOrderNames, v); }
 constexpr std::string_view name(CpKind v) { return detail::name_in(kCpKindNames, v); }
 constexpr std::string_view name(Precision v) { return detail::name_in(kPrecisionNames, v); }

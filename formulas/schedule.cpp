@@ -27,7 +27,7 @@ struct Stage {
 double positive(double x) { return x > 0 ? x : 0; }
 
 double group_size(const Pipeline& pipe) {
-  if (pipe.schedule == Schedule::BreadthFirst) return static_cast<double>(pipe.micro_batches);
+  if (schedule_row(pipe.schedule).passes == Passes::Once) return static_cast<double>(pipe.micro_batches);
   return pipe.group > 0 ? pipe.group : pipe.pp;
 }
 
@@ -48,12 +48,6 @@ Totals totals(Stages stages) {
     if (stage.work() > sum.work_max) sum.work_max = stage.work(), sum.slowest = r;
   }
   return sum;
-}
-
-/// GPipe: a flow shop of identical jobs forward, then one backward.
-double gpipe(const Pipeline& pipe, const Totals& sum, double hops) {
-  const double more = static_cast<double>(pipe.micro_batches - 1);
-  return sum.f + sum.b + more * (sum.f_max + sum.b_max) + 2 * hops;
 }
 
 /// What is lost in the steady phase because a micro-batch's round trip through neighbours of the slowest
@@ -206,34 +200,9 @@ double shortage(const Pipeline& pipe) {
   return std::clamp(static_cast<double>(2 * pipe.pp - 1 - pipe.micro_batches) / (pipe.pp - 1), 0.0, 1.0);
 }
 
-/// Wait that one more stage adds to a schedule with split backward, in whole-stage time.
-double wait_per_stage(const Pipeline& pipe, const Stage& s) {
-  // Weight gradients that fill the wait for another stage: those of the micro-batches in flight there.
-  const auto filled = [&](std::int64_t most) {
-    return static_cast<double>(std::min(pipe.micro_batches, most) - 1) / (pipe.pp - 1) * s.w;
-  };
-  switch (pipe.schedule) {
-    case Schedule::ZbH1: return std::max({s.f, s.i, s.f + s.i - filled(pipe.pp)});
-    case Schedule::ZbH2: return std::max(s.f, s.f + s.i - filled(2 * pipe.pp - 1));
-    case Schedule::ZbV: return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
-    case Schedule::VHalf: return (s.f + 2 * s.i + positive(s.i - s.w)) / 2;
-    case Schedule::VMin: return s.f + s.i;
-    case Schedule::GPipe:
-    case Schedule::OneFOneB:
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst:
-    case Schedule::DualPipe:
-    case Schedule::DualPipeV: break;  // laws of their own
-  }
-  return 0;
-}
-
-/// Time between two micro-batches in the steady phase. V-half and V-min hold so few that a rank must
-/// wait when forward, input gradient and weight gradient differ.
-double period(Schedule schedule, const Stage& s) {
-  if (schedule == Schedule::VHalf) return std::max({s.work(), 2 * s.i + s.w / 2, 2 * s.f + s.w});
-  if (schedule == Schedule::VMin) return std::max({s.work(), 3 * s.f, 3 * s.i});
-  return s.work();
+/// Weight gradients that fill the wait for another stage: those of the micro-batches in flight there.
+double filled(const Pipeline& pipe, const Stage& s, std::int64_t most) {
+  return static_cast<double>(std::min(pipe.micro_batches, most) - 1) / (pipe.pp - 1) * s.w;
 }
 
 /// Exposed hand-overs of a schedule: of trips through the pipeline, and of the steady phase.
@@ -245,154 +214,184 @@ struct ExposedHops {
   }
 };
 
-/// Those of the schedules with split backward, equal stages (simulation).
-ExposedHops exposed_hops(const Pipeline& pipe) {
-  const double p = pipe.pp, m = static_cast<double>(pipe.micro_batches);
-  if (pipe.pp == 1) return {};
-  switch (pipe.schedule) {
-    case Schedule::ZbH1: return {2 * (p - 1), 2 * (std::min(m, p) - 1)};
-    case Schedule::ZbH2: return {p - 1, 0};
-    case Schedule::ZbV: return {5 * p - 7, 0};
-    case Schedule::VHalf: return {5 * p - 8, 2 * m};
-    case Schedule::VMin: return {3 * p - 2, 6 * m * (p - 1) / p};
-    case Schedule::DualPipe: return {std::max(1.0, 1.5 * p - 3), m * (p - 1) / p};
-    case Schedule::DualPipeV: return {2 * p - 4, 2 * m * (p - 1) / p};
-    case Schedule::GPipe:
-    case Schedule::OneFOneB:
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst: break;  // their paths count the hops themselves
-  }
-  return {};
+ExposedHops exposed(double trips, double steady) { return {trips, steady}; }
+
+/// The laws of one schedule.
+struct Laws {
+  /// Are there enough micro-batches, and do they divide as it needs? Chunks are asked about before.
+  bool (*allows)(const Pipeline&);
+  double (*held_input)(const Pipeline&, int rank);      ///< in_flight_input()
+  double (*held)(const Pipeline&, int rank) = nullptr;  ///< in_flight(), where that is more
+  PipelineTime (*time)(const Pipeline&, Stages, const Totals&, const Hops&);
+  // Of split backwards, for equal stages (simulation).
+  /// Wait that one more stage adds, in whole-stage time.
+  double (*wait)(const Pipeline&, const Stage&) = nullptr;
+  /// Time between two micro-batches in the steady phase. V-half and V-min hold so few that a rank must wait when
+  /// forward, input gradient and weight gradient differ.
+  double (*period)(const Stage&) = [](const Stage& s) { return s.work(); };
+  ExposedHops (*hops)(const Pipeline&) = nullptr;
+};
+const Laws& laws_of(Schedule schedule);
+
+PipelineTime split_time(double busy, double still, double moving) {
+  return {Seconds(busy), Seconds(positive(still - busy)), Seconds(positive(moving - still))};
+}
+
+double busy_time(const Pipeline& pipe, const Totals& sum) {
+  return static_cast<double>(pipe.micro_batches) * sum.work_max;
+}
+
+/// Their paths count the hops themselves.
+template <Span (*Law)(const Pipeline&, Stages, const Totals&, const Hops&)>
+PipelineTime longest_path(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
+  const Span span = Law(pipe, stages, sum, hops);
+  return split_time(busy_time(pipe, sum), span.still, span.moving);
 }
 
 /// ZB-H1, ZB-H2, ZB-V, V-half, V-min: the slowest stage's work and each other stage's wait.
-double zero_bubble(const Pipeline& pipe, Stages stages, const Totals& sum) {
+PipelineTime zero_bubble(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
+  const Laws& laws = laws_of(pipe.schedule);
   double wait = 0, spacing = 0;
   for (std::size_t r = 0; r < stages.size(); ++r) {
     const Stage stage(stages[r]);
-    spacing = std::max(spacing, period(pipe.schedule, stage));
-    if (r != sum.slowest) wait += wait_per_stage(pipe, stage);
+    spacing = std::max(spacing, laws.period(stage));
+    if (r != sum.slowest) wait += laws.wait(pipe, stage);
   }
-  return sum.work_max + static_cast<double>(pipe.micro_batches - 1) * spacing + wait;
+  const double still = sum.work_max + static_cast<double>(pipe.micro_batches - 1) * spacing + wait;
+  return split_time(busy_time(pipe, sum), still, still + laws.hops(pipe).seconds(hops));
 }
 
-struct Dual {
-  double busy, bubble;
-};
-
 /// DualPipe and DualPipeV: most micro-batches run as pairs, those of warm-up and cool-down alone.
-Dual dualpipe(const Pipeline& pipe, Stages stages) {
-  const bool v = pipe.schedule == Schedule::DualPipeV;
+PipelineTime dualpipe(const Pipeline& pipe, Stages stages, const Totals&, const Hops& hops) {
+  const bool v = v_shaped(pipe.schedule);
   const double p = pipe.pp, alone = v ? p + 0.5 : p + 1;
   const double pairs = static_cast<double>(pipe.micro_batches) - alone;
-  Dual dual{0, 0};
-  double wait = 0, slowest_wait = 0;
+  double longest = 0, wait = 0, slowest_wait = 0;
   for (const StageTime& time : stages) {
     const Stage s(time);
     const double pair = time.pair.value > 0 ? time.pair.value : s.work();
     const double busy = pairs * pair + alone * s.work(), gap = pair + s.b() - 3 * s.w;
     wait += gap / 2;
-    if (busy > dual.busy) dual.busy = busy, slowest_wait = gap;
+    if (busy > longest) longest = busy, slowest_wait = gap;
   }
-  dual.bubble = positive(v ? wait - slowest_wait / 2 : wait - slowest_wait);
-  return dual;
+  const double bubble = positive(v ? wait - slowest_wait / 2 : wait - slowest_wait);
+  return {Seconds(longest), Seconds(bubble), Seconds(laws_of(pipe.schedule).hops(pipe).seconds(hops))};
 }
+
+/// GPipe: a flow shop of identical jobs forward, then one backward.
+PipelineTime gpipe(const Pipeline& pipe, Stages, const Totals& sum, const Hops& hops) {
+  const double more = static_cast<double>(pipe.micro_batches - 1);
+  const double still = sum.f + sum.b + more * (sum.f_max + sum.b_max);
+  return split_time(busy_time(pipe, sum), still, still + 2 * hops.after(0, pipe.pp));
+}
+
+double count(const Pipeline& pipe) { return static_cast<double>(pipe.micro_batches); }
+bool always(const Pipeline&) { return true; }
+bool fills_pipeline(const Pipeline& pipe) { return pipe.micro_batches >= pipe.pp; }
+bool fills_twice(const Pipeline& pipe) { return pipe.micro_batches >= std::int64_t{2} * pipe.pp; }
+bool whole_groups(const Pipeline& pipe) {
+  const std::int64_t m = pipe.micro_batches, group = pipe.group > 0 ? pipe.group : pipe.pp;
+  return group >= pipe.pp && group <= m && (m % group == 0 || m % group >= pipe.pp);
+}
+
+double held_one_chunk(const Pipeline& pipe, int rank) { return std::min<double>(pipe.pp - rank, count(pipe)); }
+double held_many_chunks(const Pipeline& pipe, int rank) {
+  const double after = pipe.pp - 1 - rank;
+  return std::min(count(pipe) * pipe.vp, 2 * after + (pipe.vp - 1.0) * group_size(pipe) + 1) / pipe.vp;
+}
+
+/// One row a schedule, in the order of Schedule.
+constexpr Laws kLaws[] = {
+    {.allows = always,  // GPipe
+     .held_input = [](const Pipeline& pipe, int) { return count(pipe); },
+     .time = gpipe},
+    {.allows = always, .held_input = held_one_chunk, .time = longest_path<one_f_one_b>},            // 1F1B
+    {.allows = whole_groups, .held_input = held_many_chunks, .time = longest_path<interleaved>},    // interleaved
+    {.allows = fills_pipeline, .held_input = held_many_chunks, .time = longest_path<interleaved>},  // breadth-first
+    {.allows = always,                                                                              // ZB-H1
+     .held_input = held_one_chunk,
+     .held = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
+     .time = zero_bubble,
+     .wait = [](const Pipeline& pipe,
+                const Stage& s) { return std::max(std::max(s.f, s.i), s.f + s.i - filled(pipe, s, pipe.pp)); },
+     .hops =
+         [](const Pipeline& pipe) {
+           return exposed(2 * (pipe.pp - 1.0), 2 * (std::min<double>(count(pipe), pipe.pp) - 1));
+         }},
+    {.allows = always,  // ZB-H2
+     .held_input = [](const Pipeline& pipe, int rank) { return std::min(2.0 * (pipe.pp - 1 - rank) + 1, count(pipe)); },
+     .held = [](const Pipeline& pipe, int) { return std::min(2.0 * pipe.pp - 1, count(pipe)); },
+     .time = zero_bubble,
+     .wait = [](const Pipeline& pipe,
+                const Stage& s) { return std::max(s.f, s.f + s.i - filled(pipe, s, 2 * pipe.pp - 1)); },
+     .hops = [](const Pipeline& pipe) { return exposed(pipe.pp - 1.0, 0); }},
+    {.allows = fills_pipeline,  // ZB-V
+     .held_input = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
+     .time = zero_bubble,
+     .wait =
+         [](const Pipeline& pipe, const Stage& s) {
+           return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
+         },
+     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 7, 0); }},
+    {.allows = fills_pipeline,  // V-half
+     .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 2.0) + 1, count(pipe)); },
+     .time = zero_bubble,
+     .wait = [](const Pipeline&, const Stage& s) { return (s.f + 2 * s.i + positive(s.i - s.w)) / 2; },
+     .period = [](const Stage& s) { return std::max(s.work(), std::max(2 * s.i + s.w / 2, 2 * s.f + s.w)); },
+     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 8, 2 * count(pipe)); }},
+    {.allows = fills_pipeline,  // V-min
+     .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 3.0) + 1, count(pipe)); },
+     .held = [](const Pipeline& pipe,
+                int) { return std::min(std::floor(pipe.pp / 3.0) + (pipe.pp % 3 == 2 ? 2 : 1), count(pipe)); },
+     .time = zero_bubble,
+     .wait = [](const Pipeline&, const Stage& s) { return s.f + s.i; },
+     .period = [](const Stage& s) { return std::max(s.work(), 3 * std::max(s.f, s.i)); },
+     .hops =
+         [](const Pipeline& pipe) { return exposed(3.0 * pipe.pp - 2, 6 * count(pipe) * (pipe.pp - 1) / pipe.pp); }},
+    {.allows =
+         [](const Pipeline& pipe) { return pipe.pp % 2 == 0 && pipe.micro_batches % 2 == 0 && fills_twice(pipe); },
+     .held_input = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 1.0, count(pipe)); },  // DualPipe
+     .time = dualpipe,
+     .hops =
+         [](const Pipeline& pipe) {
+           return exposed(std::max(1.0, 1.5 * pipe.pp - 3), count(pipe) * (pipe.pp - 1) / pipe.pp);
+         }},
+    {.allows = fills_twice,  // DualPipeV
+     .held_input = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 0.5, count(pipe)); },
+     .time = dualpipe,
+     .hops =
+         [](const Pipeline& pipe) { return exposed(2.0 * pipe.pp - 4, 2 * count(pipe) * (pipe.pp - 1) / pipe.pp); }},
+};
+static_assert(std::size(kLaws) == kSchedules);
+static_assert([] {  // a schedule has the laws that its time asks for
+  for (const Laws& laws : kLaws) {
+    if (laws.time == zero_bubble && laws.wait == nullptr) return false;
+    if ((laws.time == zero_bubble || laws.time == dualpipe) && laws.hops == nullptr) return false;
+  }
+  return true;
+}());
+
+const Laws& laws_of(Schedule schedule) { return kLaws[static_cast<std::size_t>(schedule)]; }
 
 }  // namespace
 
 double in_flight(const Pipeline& pipe, int rank) {
-  const double m = static_cast<double>(pipe.micro_batches), p = pipe.pp;
-  switch (pipe.schedule) {
-    case Schedule::ZbH1: return std::min(p, m);
-    case Schedule::ZbH2: return std::min(2 * p - 1, m);
-    case Schedule::VMin: return std::min(std::floor(p / 3) + (pipe.pp % 3 == 2 ? 2 : 1), m);
-    case Schedule::GPipe:
-    case Schedule::OneFOneB:
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst:
-    case Schedule::ZbV:
-    case Schedule::VHalf:
-    case Schedule::DualPipe:
-    case Schedule::DualPipeV: break;
-  }
-  return in_flight_input(pipe, rank);
+  const Laws& laws = laws_of(pipe.schedule);
+  return (laws.held != nullptr ? laws.held : laws.held_input)(pipe, rank);
 }
 
-double in_flight_input(const Pipeline& pipe, int rank) {
-  const double m = static_cast<double>(pipe.micro_batches), p = pipe.pp, after = pipe.pp - 1 - rank;
-  switch (pipe.schedule) {
-    case Schedule::GPipe: return m;
-    case Schedule::OneFOneB:
-    case Schedule::ZbH1: return std::min(after + 1, m);
-    case Schedule::ZbH2: return std::min(2 * after + 1, m);
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst:
-      return std::min(m * pipe.vp, 2 * after + (pipe.vp - 1.0) * group_size(pipe) + 1) / pipe.vp;
-    case Schedule::ZbV: return std::min(p, m);
-    case Schedule::VHalf: return std::min(std::floor(p / 2) + 1, m);
-    case Schedule::VMin: return std::min(std::floor(p / 3) + 1, m);
-    case Schedule::DualPipe: return std::min(p + 1, m);
-    case Schedule::DualPipeV: return std::min(p + 0.5, m);
-  }
-  return m;
-}
+double in_flight_input(const Pipeline& pipe, int rank) { return laws_of(pipe.schedule).held_input(pipe, rank); }
 
 PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, const Hops& hops) {
   const Totals sum = totals(stages);
-  const double busy = static_cast<double>(pipe.micro_batches) * sum.work_max;
-  if (pipe.pp == 1) return {Seconds(busy), {}, {}};
-  const auto split = [&](double still, double moving) {
-    return PipelineTime{Seconds(busy), Seconds(positive(still - busy)), Seconds(positive(moving - still))};
-  };
-  switch (pipe.schedule) {
-    case Schedule::GPipe: return split(gpipe(pipe, sum, 0), gpipe(pipe, sum, hops.after(0, pipe.pp)));
-    case Schedule::OneFOneB: {
-      const Span span = one_f_one_b(pipe, stages, sum, hops);
-      return split(span.still, span.moving);
-    }
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst: {
-      const Span span = interleaved(pipe, stages, sum, hops);
-      return split(span.still, span.moving);
-    }
-    case Schedule::DualPipe:
-    case Schedule::DualPipeV: {
-      const Dual dual = dualpipe(pipe, stages);
-      return {Seconds(dual.busy), Seconds(dual.bubble), Seconds(exposed_hops(pipe).seconds(hops))};
-    }
-    case Schedule::ZbH1:
-    case Schedule::ZbH2:
-    case Schedule::ZbV:
-    case Schedule::VHalf:
-    case Schedule::VMin: {
-      const double still = zero_bubble(pipe, stages, sum);
-      return split(still, still + exposed_hops(pipe).seconds(hops));
-    }
-  }
-  return {};
+  if (pipe.pp == 1) return {Seconds(busy_time(pipe, sum)), {}, {}};
+  return laws_of(pipe.schedule).time(pipe, stages, sum, hops);
 }
 
 bool schedule_allows(const Pipeline& pipe) {
-  const std::int64_t m = pipe.micro_batches, p = pipe.pp;
-  if (p < 1 || pipe.vp < 1 || m < 1 || !takes_chunks(pipe.schedule, pipe.vp)) return false;
-  if (schedule_row(pipe.schedule).chunks != Chunks::One && p == 1) return false;
-  switch (pipe.schedule) {
-    case Schedule::GPipe:
-    case Schedule::OneFOneB:
-    case Schedule::ZbH1:
-    case Schedule::ZbH2: return true;
-    case Schedule::Interleaved: {
-      const std::int64_t group = pipe.group > 0 ? pipe.group : p;
-      return group >= p && group <= m && (m % group == 0 || m % group >= p);
-    }
-    case Schedule::BreadthFirst:
-    case Schedule::ZbV:
-    case Schedule::VHalf:
-    case Schedule::VMin: return m >= p;
-    case Schedule::DualPipe: return p % 2 == 0 && m % 2 == 0 && m >= 2 * p;
-    case Schedule::DualPipeV: return m >= 2 * p;
-  }
-  return false;
+  if (pipe.pp < 1 || pipe.vp < 1 || pipe.micro_batches < 1 || !takes_chunks(pipe.schedule, pipe.vp)) return false;
+  if (schedule_row(pipe.schedule).chunks != Chunks::One && pipe.pp == 1) return false;
+  return laws_of(pipe.schedule).allows(pipe);
 }
 
 }  // namespace plan

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iterator>
 #include <span>
 
 #include "formulas/hops.hpp"
@@ -18,51 +17,6 @@ struct Pipeline {
   std::int64_t micro_batches = 1;
   int group = 0;  ///< micro-batches per virtual stage group (interleaved); 0 = pp
 };
-
-/// Model chunks that a rank holds under a schedule.
-enum class Chunks : std::uint8_t { One, Two, Many };
-
-/// What a schedule is, one row each.
-struct ScheduleRow {
-  Schedule schedule;
-  Chunks chunks;
-  bool v_shaped;         ///< each rank holds chunks r and 2 pp - 1 - r: the first and last stage share rank 0
-  bool splits_backward;  ///< gradients of inputs and of weights are separate operations
-  bool pairs;            ///< a forward of one micro-batch runs beside a backward of another
-  int copies;            ///< of its stage's parameters that a rank holds
-};
-inline constexpr ScheduleRow kScheduleRows[] = {
-    {Schedule::GPipe, Chunks::One, false, false, false, 1},
-    {Schedule::OneFOneB, Chunks::One, false, false, false, 1},
-    {Schedule::Interleaved, Chunks::Many, false, false, false, 1},
-    {Schedule::BreadthFirst, Chunks::Many, false, false, false, 1},
-    {Schedule::ZbH1, Chunks::One, false, true, false, 1},
-    {Schedule::ZbH2, Chunks::One, false, true, false, 1},
-    {Schedule::ZbV, Chunks::Two, true, true, false, 1},
-    {Schedule::VHalf, Chunks::Two, true, true, false, 1},
-    {Schedule::VMin, Chunks::Two, true, true, false, 1},
-    {Schedule::DualPipe, Chunks::One, false, true, true, 2},
-    {Schedule::DualPipeV, Chunks::Two, true, true, true, 1},  // two half-size chunks are one copy of a 1/pp stage
-};
-static_assert(std::size(kScheduleRows) == kSchedules);
-static_assert([] {
-  for (int i = 0; i < kSchedules; ++i)
-    if (static_cast<int>(kScheduleRows[i].schedule) != i) return false;
-  return true;
-}());
-[[nodiscard]] constexpr const ScheduleRow& schedule_row(Schedule schedule) {
-  return kScheduleRows[static_cast<std::size_t>(schedule)];
-}
-
-/// Can a rank hold `vp` chunks under the schedule?
-[[nodiscard]] constexpr bool takes_chunks(Schedule schedule, int vp) {
-  switch (schedule_row(schedule).chunks) {
-    case Chunks::One: return vp == 1;
-    case Chunks::Two: return vp == 2;
-    case Chunks::Many: return vp > 1;
-  }
-  return false;
-}
 
 /// Whole-stage times of one pipeline rank for one micro-batch.
 ///
@@ -103,14 +57,5 @@ struct PipelineTime {
 
 /// Is the combination possible (pp even for DualPipe, vp > 1 for interleaved, limits on micro-batches)?
 [[nodiscard]] bool schedule_allows(const Pipeline& pipeline);
-
-/// Does the schedule compute input and weight gradients as separate operations?
-[[nodiscard]] constexpr bool splits_backward(Schedule schedule) { return schedule_row(schedule).splits_backward; }
-
-/// Does each rank hold two chunks, r and 2 pp - 1 - r, so that the first and last stage share rank 0?
-[[nodiscard]] constexpr bool v_shaped(Schedule schedule) { return schedule_row(schedule).v_shaped; }
-
-/// Copies of the stage's parameters that a rank holds: 2 for DualPipe.
-[[nodiscard]] constexpr int parameter_copies(Schedule schedule) { return schedule_row(schedule).copies; }
 
 }  // namespace plan

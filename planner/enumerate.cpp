@@ -385,7 +385,7 @@ int broken_rule(const Problem& problem, const Recompute& recompute) {
 }
 
 int least_deepest(const Problem& problem, const Layout& run) {
-  const int held = problem.model.depth() * (run.schedule == Schedule::DualPipe ? 2 : 1);
+  const int held = problem.model.depth() * parameter_copies(run.schedule);
   return (held + run.pp - 1) / run.pp;
 }
 

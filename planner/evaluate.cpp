@@ -40,33 +40,23 @@ Hops hand_overs(const Problem& problem, const Layout& layout) {
   return Hops(each);
 }
 
-double held(const Pipeline& pipeline, int rank) {
-  return in_flight(pipeline, rank) * (pipeline.schedule == Schedule::DualPipe ? 0.5 : 1);
-}
+double held(const Pipeline& pipeline, int rank) { return in_flight(pipeline, rank) * stages_met(pipeline.schedule); }
 
 double slowest_of(int ranks) {
   return ranks > 1 ? straggler_step({.mean = 0, .deviation = 1, .groups = static_cast<double>(ranks)}).value : 0;
 }
 
 std::int64_t sharding_passes(const Pipeline& pipeline) {
-  switch (pipeline.schedule) {
-    case Schedule::GPipe:
-    case Schedule::BreadthFirst: return 1;
-    case Schedule::Interleaved: return (pipeline.micro_batches + pipeline.pp - 1) / pipeline.pp;
-    case Schedule::OneFOneB:
-    case Schedule::ZbH1:
-    case Schedule::ZbH2:
-    case Schedule::ZbV:
-    case Schedule::VHalf:
-    case Schedule::VMin:
-    case Schedule::DualPipe:
-    case Schedule::DualPipeV: break;
+  switch (schedule_row(pipeline.schedule).passes) {
+    case Passes::Once: return 1;
+    case Passes::EachGroup: return (pipeline.micro_batches + pipeline.pp - 1) / pipeline.pp;
+    case Passes::EachMicroBatch: break;
   }
   return pipeline.micro_batches;
 }
 
 void Evaluator::find_placement(const Layout& layout) {
-  const int shape = layout.schedule == Schedule::DualPipe ? 2 : v_shaped(layout.schedule) ? 1 : 0;
+  const int shape = both_ways(layout.schedule) ? 2 : v_shaped(layout.schedule) ? 1 : 0;
   if (layout.chunk_layers.empty())
     for (std::size_t i = 0; i < placements_.size(); ++i) {
       const Placement& known = *placements_[i];
@@ -138,8 +128,7 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
 }
 
 StageCost Evaluator::stage_cost(const StageContent& content) const {
-  // A DualPipe rank holds two stages but each micro-batch meets one of them.
-  const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
+  const double visits = stages_met(layout_.schedule);
   const CostModel& costs = costs_of(content);
   StageCost sum;
   for (int kind = 0; kind < costs.kinds(); ++kind)
@@ -160,7 +149,7 @@ Phase Evaluator::recompute_cost(const StageContent& content, const Recompute& ch
   int layers = 0;
   for (const int count : content.layers_of_kind) layers += count;
   const double covered = static_cast<double>(recomputed_layers(choice, layout_.vp, layers)) / std::max(1, layers);
-  const double visits = layout_.schedule == Schedule::DualPipe ? 0.5 : 1;
+  const double visits = stages_met(layout_.schedule);
   const CostModel& costs = costs_of(content);
   for (int kind = 0; kind < costs.kinds(); ++kind) {
     const int count = content.layers_of_kind[static_cast<std::size_t>(kind)];
@@ -225,7 +214,7 @@ double Evaluator::least_time() const { return terms({}).total().value; }
 /// rank's own wait, and recomputation may change which rank that is.
 double Evaluator::least_time_of_any() const {
   const Schedule schedule = layout_.schedule;
-  const bool chunks = schedule == Schedule::Interleaved || schedule == Schedule::BreadthFirst;
+  const bool chunks = schedule_row(schedule).chunks == Chunks::Many;
   if (splits_backward(schedule) || (chunks && pipeline_.micro_batches < 2 * layout_.pp)) return busy_;
   const double still = base_.total().value - base_.pp.value;
   return std::max(busy_, (1 - 1e-9) * still * (1 + straggler_));

@@ -92,7 +92,7 @@ std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run
   for (const Segment& holder : placement.holders) {
     Holding like;
     like.content = placement.stages.contents[static_cast<std::size_t>(holder.content)];
-    like.later = holder.first > 0, like.both = run.schedule == Schedule::DualPipe, like.shardings = &shardings;
+    like.later = holder.first > 0, like.both = both_ways(run.schedule), like.shardings = &shardings;
     Holding* known = find(like);
     if (known == nullptr) {
       known = all_.emplace_back(std::make_unique<Holding>(std::move(like))).get();

@@ -25,7 +25,7 @@ struct Shards {
 /// HSDP cuts the replicas of dense states and those of experts into as many instances. Both directions of DualPipe hold
 /// the same stages on opposite ranks of the pipeline.
 Shards shards_of(const Layout& layout, const RankGrid& grid, const Replicas& replicas, const LocalUpdates& local) {
-  const bool both = layout.schedule == Schedule::DualPipe;
+  const bool both = both_ways(layout.schedule);
   const int instances = local.any() ? local.copies : layout.dense_group() / layout.shard_group();
   const int ranks = replicas.size(), inside = std::max(1, ranks / instances);
   const auto everywhere = [&](int size) {
@@ -206,7 +206,7 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
   const double tax = problem_.cluster.calibration.overlap_tax;
   // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
   // micro-batches, which pass in groups of pp.
-  const bool by_chunk = layout.schedule == Schedule::Interleaved && layout.vp > 1;
+  const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
   const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = (1 - last) * layout.pp;
   const auto expose = [&](double comm, double pass, double slack, bool overlap) {
     const double early = std::min((1 - last) * comm, others * pass);

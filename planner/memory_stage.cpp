@@ -50,8 +50,8 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   const StateShares& expert = shares.expert;
   const bool adapters = training.adapters();
   const double ends = adapters ? 0 : sums.ends;
-  // DualPipe: the content is the rank's two stages; their states are sharded over both directions' ranks.
-  const double share = layout.schedule == Schedule::DualPipe && layout.zero > 0 ? 0.5 : 1;
+  // Both ways: the content is the rank's two stages; their states are sharded over both directions' ranks.
+  const double share = layout.zero > 0 ? stages_met(layout.schedule) : 1;
   const double base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
                                                   (sums.expert - sums.trained_expert) * expert.weights) +
                                      2 * sums.ends * dense.weights

@@ -44,7 +44,7 @@ class Chunk {
 /// GPipe (warm-up of all micro-batches) and 1F1B (one for each rank behind).
 Ops one_chunk(const Pipeline& pipe, int rank) {
   const int m = static_cast<int>(pipe.micro_batches);
-  const int warm_up = pipe.schedule == Schedule::GPipe ? m : std::min(m, pipe.pp - 1 - rank);
+  const int warm_up = schedule_row(pipe.schedule).passes == Passes::Once ? m : std::min(m, pipe.pp - 1 - rank);
   Ops ops;
   Chunk chunk(ops, rank);
   for (int i = 0; i < warm_up; ++i) chunk.forward();
@@ -56,7 +56,7 @@ Ops one_chunk(const Pipeline& pipe, int rank) {
 /// Interleaved and breadth-first: a group of micro-batches visits all chunks before the next group.
 Ops many_chunks(const Pipeline& pipe, int rank) {
   const int m = static_cast<int>(pipe.micro_batches), vp = pipe.vp;
-  const int group = pipe.schedule == Schedule::BreadthFirst ? m : pipe.group > 0 ? pipe.group : pipe.pp;
+  const int group = schedule_row(pipe.schedule).passes == Passes::Once ? m : pipe.group > 0 ? pipe.group : pipe.pp;
   const int all = m * vp;
   const int warm_up = std::min(all, 2 * (pipe.pp - 1 - rank) + (vp - 1) * group);
   const auto nth = [&](int k, Work work) {
@@ -75,8 +75,9 @@ Ops many_chunks(const Pipeline& pipe, int rank) {
 }
 
 /// ZB-H1 and ZB-H2: weight gradients lag so far that every rank holds as much as the first.
+template <int times>
 Ops zero_bubble_h(const Pipeline& pipe, int rank) {
-  const int m = static_cast<int>(pipe.micro_batches), times = pipe.schedule == Schedule::ZbH1 ? 1 : 2;
+  const int m = static_cast<int>(pipe.micro_batches);
   Ops ops;
   Chunk chunk(ops, rank);
   for (int i = std::min(m, times * (pipe.pp - 1 - rank)); i > 0; --i) chunk.forward();
@@ -116,11 +117,14 @@ Ops zero_bubble_v(const Pipeline& pipe, int rank) {
 /// further micro-batch is six slots later, three operations of each of the two chunks.
 constexpr int kPatternSlots = 6;
 
-std::array<int, 4> pattern(Schedule schedule, int pp, int rank) {
-  if (schedule == Schedule::VHalf) {
-    const int gap = pp % 2 == 0 ? 3 : 0;
-    return {2 * rank, 3 * pp - rank - 2, 3 * pp + gap + 2 * rank - 1, 6 * pp + gap - rank - 2};
-  }
+using Pattern = std::array<int, 4> (*)(int pp, int rank);
+
+std::array<int, 4> v_half(int pp, int rank) {
+  const int gap = pp % 2 == 0 ? 3 : 0;
+  return {2 * rank, 3 * pp - rank - 2, 3 * pp + gap + 2 * rank - 1, 6 * pp + gap - rank - 2};
+}
+
+std::array<int, 4> v_min(int pp, int rank) {
   const int gap = pp % 3 == 0 ? 2 : 0;
   return {rank, 2 * pp - rank - 1, 2 * pp + gap + rank, 4 * pp + gap - rank - 1};
 }
@@ -129,13 +133,13 @@ std::array<int, 4> pattern(Schedule schedule, int pp, int rank) {
 /// weight gradients go: into slots where a rank waits, and before a forward that would hold too much.
 class PatternRun {
  public:
-  explicit PatternRun(const Pipeline& pipe)
+  PatternRun(const Pipeline& pipe, Pattern pattern)
       : pipe_(pipe),
         m_(static_cast<int>(pipe.micro_batches)),
         limit_(static_cast<int>(2 * in_flight({pipe.schedule, pipe.pp, 2, 2 * pipe.pp}, 0))),
         forward_done_(static_cast<std::size_t>(2 * pipe.pp * m_), kNever),
         backward_done_(forward_done_) {
-    for (int rank = 0; rank < pipe.pp; ++rank) ranks_.push_back(start(rank));
+    for (int rank = 0; rank < pipe.pp; ++rank) ranks_.push_back(start(pattern(pipe.pp, rank), rank));
   }
 
   std::vector<Ops> run() {
@@ -157,8 +161,7 @@ class PatternRun {
     int held = 0;
   };
 
-  Rank start(int rank) const {
-    const std::array<int, 4> slots = pattern(pipe_.schedule, pipe_.pp, rank);
+  Rank start(const std::array<int, 4>& slots, int rank) const {
     const int up = 2 * pipe_.pp - 1 - rank;
     std::vector<std::pair<int, PipelineOp>> timed;
     for (int i = 0; i < m_; ++i) {
@@ -208,7 +211,7 @@ class PatternRun {
 /// DualPipe and DualPipeV. A DualPipeV rank's `near` and `far` are its chunks r and 2 pp - 1 - r. A DualPipe
 /// rank's are its two directions; it is in the first half of `near`.
 Ops dual(const Pipeline& pipe, int rank) {
-  const bool v = pipe.schedule == Schedule::DualPipeV;
+  const bool v = v_shaped(pipe.schedule);
   const int pp = pipe.pp, half = v ? pp : pp / 2, m = static_cast<int>(pipe.micro_batches);
   const int side = !v && rank >= half ? 1 : 0, place = v || side == 0 ? rank : pp - 1 - rank;
   const int each = v ? m : m / 2, outside = half - 1 - place;
@@ -247,29 +250,34 @@ Ops dual(const Pipeline& pipe, int rank) {
   return ops;
 }
 
-Ops order_of(const Pipeline& pipe, int rank) {
-  switch (pipe.schedule) {
-    case Schedule::GPipe:
-    case Schedule::OneFOneB: return one_chunk(pipe, rank);
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst: return many_chunks(pipe, rank);
-    case Schedule::ZbH1:
-    case Schedule::ZbH2: return zero_bubble_h(pipe, rank);
-    case Schedule::ZbV: return zero_bubble_v(pipe, rank);
-    case Schedule::DualPipe:
-    case Schedule::DualPipeV: return dual(pipe, rank);
-    case Schedule::VHalf:
-    case Schedule::VMin: break;
-  }
-  return {};
-}
+/// The order of each rank, or where the orders of ranks depend on each other, the pattern that all follow.
+struct Order {
+  Ops (*of_rank)(const Pipeline&, int rank) = nullptr;
+  Pattern pattern = nullptr;
+};
+/// One row a schedule, in the order of Schedule.
+constexpr Order kOrders[] = {
+    {.of_rank = one_chunk},         // GPipe
+    {.of_rank = one_chunk},         // 1F1B
+    {.of_rank = many_chunks},       // interleaved
+    {.of_rank = many_chunks},       // breadth-first
+    {.of_rank = zero_bubble_h<1>},  // ZB-H1
+    {.of_rank = zero_bubble_h<2>},  // ZB-H2
+    {.of_rank = zero_bubble_v},     // ZB-V
+    {.pattern = v_half},            // V-half
+    {.pattern = v_min},             // V-min
+    {.of_rank = dual},              // DualPipe
+    {.of_rank = dual},              // DualPipeV
+};
+static_assert(std::size(kOrders) == kSchedules);
 
 }  // namespace
 
 std::vector<std::vector<PipelineOp>> pipeline_order(const Pipeline& pipeline) {
-  if (pipeline.schedule == Schedule::VHalf || pipeline.schedule == Schedule::VMin) return PatternRun(pipeline).run();
+  const Order& order = kOrders[static_cast<std::size_t>(pipeline.schedule)];
+  if (order.pattern != nullptr) return PatternRun(pipeline, order.pattern).run();
   std::vector<Ops> orders;
-  for (int rank = 0; rank < pipeline.pp; ++rank) orders.push_back(order_of(pipeline, rank));
+  for (int rank = 0; rank < pipeline.pp; ++rank) orders.push_back(order.of_rank(pipeline, rank));
   return orders;
 }
 

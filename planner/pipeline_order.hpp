@@ -15,7 +15,7 @@ enum class PipelineWork : std::uint8_t {
   Pair             ///< DualPipe: a forward and a whole backward, overlapped
 };
 
-/// One operation of one rank. Chunks count through the whole model: pp * vp of them (pp for DualPipe).
+/// One operation of one rank. Chunks count through the whole model: pp * vp of them.
 struct PipelineOp {
   PipelineWork work = PipelineWork::Forward;
   int chunk = 0;
@@ -26,14 +26,12 @@ struct PipelineOp {
 };
 
 /// Chunks that the model is cut into.
-[[nodiscard]] constexpr int model_chunks(const Pipeline& pipeline) {
-  return pipeline.schedule == Schedule::DualPipe ? pipeline.pp : pipeline.pp * pipeline.vp;
-}
+[[nodiscard]] constexpr int model_chunks(const Pipeline& pipeline) { return pipeline.pp * pipeline.vp; }
 
-/// Rank that runs a chunk for a micro-batch. DualPipe's odd micro-batches enter at the last rank.
+/// Rank that runs a chunk for a micro-batch; where micro-batches go both ways, odd ones enter at the last rank.
 [[nodiscard]] constexpr int pipeline_rank(const Pipeline& pipeline, int chunk, int micro_batch) {
   const int pp = pipeline.pp;
-  if (pipeline.schedule == Schedule::DualPipe) return micro_batch % 2 == 0 ? chunk : pp - 1 - chunk;
+  if (both_ways(pipeline.schedule)) return micro_batch % 2 == 0 ? chunk : pp - 1 - chunk;
   return v_shaped(pipeline.schedule) && chunk >= pp ? 2 * pp - 1 - chunk : chunk % pp;
 }
 

@@ -139,7 +139,7 @@ Result<StepReplay> replay(const Plan& plan) {
 
 OpParts parts_of(const StepReplay& step, const ReplayedOp& replayed) {
   const StageCost& cost = step.costs[static_cast<std::size_t>(replayed.rank)];
-  const double share = step.pipeline.schedule == Schedule::DualPipe ? 1 : 1.0 / step.pipeline.vp;
+  const double share = 1.0 / step.pipeline.vp;
   OpParts out;
   switch (replayed.op.work) {
     case Work::Forward: out.work = cost.forward; break;

@@ -70,7 +70,7 @@ struct Sent {
 /// Those of the busiest rank: a chunk's result on to the next chunk's rank, the gradient of a chunk's input back to the
 /// last one's. Of the two directions of DualPipe a micro-batch takes one.
 Sent sent_by_busiest(const Layout& layout, const Hops& hops) {
-  const bool both = layout.schedule == Schedule::DualPipe;
+  const bool both = both_ways(layout.schedule);
   std::vector<Sent> sent(static_cast<std::size_t>(layout.pp));
   const auto count = [&](int rank, int to) {
     const double share = both ? 0.5 : 1;
@@ -175,8 +175,7 @@ void Evaluator::fill_runs(Estimate& estimate) const {
 
 void Evaluator::report_layers(Estimate& estimate) const {
   const StageContent& content = stages().contents[content_of(bottleneck_)];
-  const double visits =
-      static_cast<double>(estimate.micro_batches) * (layout_.schedule == Schedule::DualPipe ? 0.5 : 1);
+  const double visits = static_cast<double>(estimate.micro_batches) * stages_met(layout_.schedule);
   const CostModel& costs = costs_of(content);
   const auto add = [&](const LayerCost& cost, double layers) {
     for (const Message& message : cost.messages) {

@@ -338,7 +338,7 @@ double least_trip(StageModels& models, const Problem& problem, const Layout& bas
 /// split that makes all of these equal has T = trip / (1 - (1 - 1/m)^pp).
 double least_step(double trip, const Problem& problem, const Layout& layout) {
   const auto m = static_cast<double>(micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
-  const bool waits = layout.schedule == Schedule::GPipe || layout.schedule == Schedule::OneFOneB;
+  const bool waits = schedule_row(layout.schedule).chunks == Chunks::One && !splits_backward(layout.schedule);
   const double mean = m * trip / layout.pp;
   return waits ? std::max(mean, trip / (1 - std::pow(1 - 1 / m, layout.pp))) : mean;
 }

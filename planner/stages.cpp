@@ -32,7 +32,7 @@ std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs,
 
 /// Ranks that run chunk `chunk`; two under DualPipe, whose directions meet in the middle.
 std::vector<int> ranks_of(const Layout& layout, int chunk) {
-  if (layout.schedule == Schedule::DualPipe) return {chunk, layout.pp - 1 - chunk};
+  if (both_ways(layout.schedule)) return {chunk, layout.pp - 1 - chunk};
   return {rank_of_chunk(chunk, layout.pp, v_shaped(layout.schedule))};
 }
 

@@ -68,10 +68,7 @@ Finding sp_with_tp(const Case& c) {
 }
 
 /// Schedules that fill the bubble with weight gradients keep other rules.
-bool has_plain_bubble(const Layout& l) {
-  return l.pp > 1 && (l.schedule == Schedule::GPipe || l.schedule == Schedule::OneFOneB ||
-                      l.schedule == Schedule::Interleaved || l.schedule == Schedule::BreadthFirst);
-}
+bool has_plain_bubble(const Layout& l) { return l.pp > 1 && !splits_backward(l.schedule); }
 
 Finding bubble(const Case& c) {
   const Layout& l = c.layout();

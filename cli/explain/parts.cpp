@@ -65,7 +65,7 @@ SlowestStage slowest_stage(const Plan& plan) {
   const Stages& stages = evaluator.stages();
   out.content = stages.contents[static_cast<std::size_t>(stages.content_of[static_cast<std::size_t>(slowest)])];
   out.cost = evaluator.cost(slowest);
-  out.visits = layout.schedule == Schedule::DualPipe ? 0.5 : 1;
+  out.visits = stages_met(layout.schedule);
   out.ends = out.visits / (plan.problem.training.stack.vocab_barriers > 0 ? layout.pp : 1);
   const Terms& t = plan.best.terms;
   const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;

@@ -274,8 +274,9 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
                   "bytes of optimizer state per parameter of embedding and head", kFrom});
   if (training.offload.optimizer > 0)
     sum.times("(1 - o)", {"o", training.offload.optimizer, "share of the states in host memory", kFrom});
-  if (layout.schedule == Schedule::DualPipe && layout.zero > 0)
-    sum.times("y", {"y", 0.5, "a stage's states are sharded over the ranks of both directions", "schedule"});
+  if (both_ways(layout.schedule) && layout.zero > 0)
+    sum.times("y", {"y", stages_met(layout.schedule), "a stage's states are sharded over the ranks of both directions",
+                    "schedule"});
   return sum.told("optimizer states", stage, reported);
 }
 

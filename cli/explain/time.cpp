@@ -114,9 +114,7 @@ Explanation unequal_stages(const Plan& plan) {
 Result<Explanation> explain_bubble(const Plan& plan, int) {
   const Layout& layout = plan.best.layout;
   if (layout.pp == 1) return fail(Error{"nothing_to_explain", "the layout has one pipeline stage: no bubble"});
-  const bool classic = layout.schedule == Schedule::GPipe || layout.schedule == Schedule::OneFOneB ||
-                       layout.schedule == Schedule::Interleaved || layout.schedule == Schedule::BreadthFirst;
-  if (!classic) return explain_pipeline_wait(plan);
+  if (splits_backward(layout.schedule)) return explain_pipeline_wait(plan);
   const Terms& terms = plan.best.terms;
   const double busy = (terms.compute + terms.recompute + terms.tp + terms.cp + terms.ep).value;
   const double equal = (layout.pp - 1.0) / (static_cast<double>(plan.best.micro_batches) * layout.vp) * busy;

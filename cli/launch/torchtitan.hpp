@@ -33,14 +33,8 @@ struct Flavor {
 /// The flavor that has the model's layers; nullptr if none has.
 [[nodiscard]] const Flavor* flavor_of(const Model& model);
 
-struct ScheduleName {
-  Schedule schedule;
-  std::string_view name;
-  bool several;  ///< stages a rank
-};
-/// Schedules of PyTorch's that the planner knows.
-[[nodiscard]] std::span<const ScheduleName> schedules();
-[[nodiscard]] const ScheduleName* find_schedule(std::string_view word);
+/// The schedule that PyTorch calls so, if the planner knows it.
+[[nodiscard]] const ScheduleRow* find_schedule(std::string_view word);
 
 /// How layers are dealt to stages.
 struct Split {

@@ -216,13 +216,13 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
     builder.fix("vp", &Fixed::vp, 1, "");
     return;
   }
-  const ScheduleName* known = find_schedule(word);
+  const ScheduleRow* known = find_schedule(word);
   if (known != nullptr)
-    builder.fix("schedule", &Fixed::schedule, known->schedule, name(known->schedule), kSchedule);
+    builder.fix("schedule", &Fixed::schedule, known->schedule, known->name, kSchedule);
   else
     builder.unmodelled("schedule_unknown",
                        fmt::format("{}: the schedule `{}` is not modelled", settings.where(kSchedule), word));
-  read_stages(builder, d, known == nullptr || known->several);
+  read_stages(builder, d, known == nullptr || known->chunks != Chunks::One);
 }
 
 void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key) {

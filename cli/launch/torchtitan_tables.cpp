@@ -32,15 +32,6 @@ constexpr Flavor kFlavors[] = {
     {"gpt_oss", "120b", "gpt-oss-120b", "gpt-oss-120b", 131072, "gpt_oss_120b"},
 };
 
-constexpr ScheduleName kSchedules[] = {
-    {Schedule::OneFOneB, "1F1B", false},
-    {Schedule::GPipe, "GPipe", false},
-    {Schedule::Interleaved, "Interleaved1F1B", true},
-    {Schedule::BreadthFirst, "LoopedBFS", true},
-    {Schedule::ZbV, "ZBVZeroBubble", true},
-    {Schedule::DualPipeV, "DualPipeV", true},
-};
-
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
@@ -63,11 +54,9 @@ const Flavor* flavor_of(const Model& model) {
   return found == std::end(kFlavors) ? nullptr : found;
 }
 
-std::span<const ScheduleName> schedules() { return kSchedules; }
-
-const ScheduleName* find_schedule(std::string_view word) {
-  for (const ScheduleName& row : kSchedules)
-    if (same_word(row.name, word)) return &row;
+const ScheduleRow* find_schedule(std::string_view word) {
+  for (const ScheduleRow& row : kScheduleRows)
+    if (!row.torch.empty() && same_word(row.torch, word)) return &row;
   return nullptr;
 }
 

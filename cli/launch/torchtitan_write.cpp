@@ -36,8 +36,7 @@ Values values_of(const Plan& plan) {
   v.shard = l.zero == 0 ? 1 : l.shard_group() / l.cp;
   v.replicate = l.dp / v.shard;
   if (l.zero >= 2) v.reshard = l.zero == 3 ? "always" : "never";
-  for (const torchtitan::ScheduleName& row : torchtitan::schedules())
-    if (row.schedule == l.schedule) v.schedule = row.name;
+  v.schedule = schedule_row(l.schedule).torch;
   if (l.pp > 1) {
     v.chunks = l.chunk_layers;
     v.split = torchtitan::split_for(v.chunks, plan.problem.model.depth());

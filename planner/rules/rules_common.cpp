@@ -144,20 +144,7 @@ std::string schedule_numbers(const Pipeline& pipe) {
     if (!takes_chunks(pipe.schedule, pipe.vp))
       return chunks == Chunks::One ? "vp 1" : chunks == Chunks::Two ? "vp 2" : "vp 2 or more";
     if (chunks != Chunks::One && pipe.pp == 1) return "pp 2 or more";
-    switch (pipe.schedule) {
-      case Schedule::GPipe:
-      case Schedule::OneFOneB:
-      case Schedule::ZbH1:
-      case Schedule::ZbH2: return "at least one micro-batch";
-      case Schedule::Interleaved: return "at least pp micro-batches, in groups of pp";
-      case Schedule::BreadthFirst:
-      case Schedule::ZbV:
-      case Schedule::VHalf:
-      case Schedule::VMin: return "at least pp micro-batches";
-      case Schedule::DualPipe: return "an even pp, and an even number of micro-batches, at least 2 pp";
-      case Schedule::DualPipeV: return "at least 2 pp micro-batches";
-    }
-    return "";
+    return schedule_row(pipe.schedule).takes;
   };
   return fmt::format("{} takes {}, got pp {}, vp {}, {} micro-batches", name(pipe.schedule), demand(), pipe.pp, pipe.vp,
                      pipe.micro_batches);

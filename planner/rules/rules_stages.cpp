@@ -29,7 +29,7 @@ std::string stages_fault(const Problem& problem, const Layout& layout) {
     if (const int rule = broken_rule(problem, alone, Level::Grid); rule >= 0)
       return fmt::format("stage {}: {}", stage, broken_text(problem, alone, rule));
   }
-  if (widths && (layout.vp != 1 || layout.schedule == Schedule::DualPipe || layout.shard > 0 ||
+  if (widths && (layout.vp != 1 || both_ways(layout.schedule) || layout.shard > 0 ||
                  layout.order != AxisOrder::PipelineOutermost))
     return "stages of unequal tp or ZeRO run one chunk each, one way, with the pipeline outermost and without `shard`";
   return "";

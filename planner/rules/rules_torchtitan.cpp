@@ -25,23 +25,6 @@ bool splits_context(const Layer& kind) {
   return kind.mixer != Mixer::Latent && (kind.mixer != Mixer::Attention || !kind.attention.sinks);
 }
 
-bool known_schedule(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::GPipe:
-    case Schedule::OneFOneB:
-    case Schedule::Interleaved:
-    case Schedule::BreadthFirst:
-    case Schedule::ZbV:
-    case Schedule::DualPipeV: return true;
-    case Schedule::ZbH1:
-    case Schedule::ZbH2:
-    case Schedule::VHalf:
-    case Schedule::VMin:
-    case Schedule::DualPipe: return false;
-  }
-  return false;
-}
-
 /// PyTorch's interleaved schedule goes round in m / pp rounds of equal length.
 bool whole_rounds(std::int64_t m, int pp) { return m % std::max<std::int64_t>(1, m / pp) == 0; }
 
@@ -83,7 +66,8 @@ constexpr Rule kRules[] = {
     {"torchtitan_order", "torchtitan's mesh has the pipeline outermost", Level::Schedule, kTorchtitan,
      [](const Problem&, const Layout& l) { return l.pp == 1 || l.order == AxisOrder::PipelineOutermost; }},
     {"torchtitan_schedule", "torchtitan runs GPipe, 1F1B, interleaved, breadth-first, ZB-V and DualPipeV",
-     Level::Schedule, kTorchtitan, [](const Problem&, const Layout& l) { return known_schedule(l.schedule); }},
+     Level::Schedule, kTorchtitan,
+     [](const Problem&, const Layout& l) { return !schedule_row(l.schedule).torch.empty(); }},
     {"torchtitan_micro_batches", "1F1B needs pp micro-batches, interleaved 1F1B rounds of equal length",
      Level::Schedule, kTorchtitan,
      [](const Problem& p, const Layout& l) {

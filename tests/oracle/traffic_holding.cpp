@@ -3,25 +3,22 @@
 #include "oracle/traffic_holding.hpp"
 
 #include <algorithm>
+#include <set>
+
+#include "tests/oracle/pipeline_sim.hpp"
 
 namespace plan::oracle {
 
 std::vector<std::pair<int, double>> chunks_of(const Layout& layout, int stage) {
-  std::vector<std::pair<int, double>> chunks;
-  if (layout.schedule == Schedule::DualPipe) {
-    chunks = {{stage, 0.5}, {layout.pp - 1 - stage, 0.5}};
-    return chunks;
-  }
-  const bool folded = layout.schedule == Schedule::ZbV || layout.schedule == Schedule::VHalf ||
-                      layout.schedule == Schedule::VMin || layout.schedule == Schedule::DualPipeV;
-  for (int pass = 0; pass < layout.vp; ++pass)
-    chunks.emplace_back(pass * layout.pp + (folded && pass % 2 == 1 ? layout.pp - 1 - stage : stage), 1.0);
-  return chunks;
+  const auto ranks = orders({layout.schedule, layout.pp, layout.vp, 2 * layout.pp});
+  std::set<int> chunks;  // those that its schedule has it work on
+  for (const Op& op : ranks[static_cast<std::size_t>(stage)]) chunks.insert(op.stage);
+  std::vector<std::pair<int, double>> out;  // under DualPipe twice as many, each for every second micro-batch
+  for (const int chunk : chunks) out.emplace_back(chunk, layout.vp / static_cast<double>(chunks.size()));
+  return out;
 }
 
-int chunks_in_all(const Layout& layout) {
-  return layout.schedule == Schedule::DualPipe ? layout.pp : layout.pp * layout.vp;
-}
+int chunks_in_all(const Layout& layout) { return layout.pp * layout.vp; }
 
 std::vector<int> layers_of(const TrafficCase& job, int chunk) {
   std::size_t first = 0;
