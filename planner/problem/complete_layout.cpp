@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "formulas/schedule.hpp"
+#include "planner/problem/axes.hpp"
 
 namespace plan {
 
@@ -25,32 +26,24 @@ void settle_stages(const Problem& problem, Layout& layout) {
 Layout complete_layout(const Problem& problem) {
   const Fixed& fixed = problem.fixed;
   Layout layout;
-  layout.tp = fixed.tp.value_or(1);
-  layout.cp = fixed.cp.value_or(1);
+  each_axis([&](const auto& axis) {
+    if (fixed.*axis.fixed) layout.*axis.value = *(fixed.*axis.fixed);
+  });
   // As many stages, or chunks of a stage, as there are numbers of layers, or strategies.
   const int named = fixed.stages ? static_cast<int>(fixed.stages->size()) : 1;
   const int chunks = fixed.chunk_layers ? static_cast<int>(fixed.chunk_layers->size()) : named;
-  layout.pp = fixed.pp.value_or(std::max(1, chunks / fixed.vp.value_or(1)));
+  if (!fixed.pp) layout.pp = std::max(1, chunks / layout.vp);
   // Schedules of several chunks have two of them at least.
-  const bool one = !fixed.schedule || schedule_row(*fixed.schedule).chunks == Chunks::One;
-  layout.vp = fixed.vp.value_or(std::max(one ? 1 : 2, chunks / layout.pp));
-  layout.dp = fixed.dp.value_or(std::max(1, problem.gpus / std::max(1, layout.tp * layout.cp * layout.pp)));
-  layout.ep = fixed.ep.value_or(1);
-  layout.etp = fixed.etp.value_or(1);
-  layout.zero = fixed.zero.value_or(1);
+  const int least = schedule_row(layout.schedule).chunks == Chunks::One ? 1 : 2;
+  if (!fixed.vp) layout.vp = std::max(least, chunks / layout.pp);
+  if (!fixed.dp) layout.dp = std::max(1, problem.gpus / std::max(1, layout.tp * layout.cp * layout.pp));
   const LocalUpdates& local = problem.training.local;
   const bool apart = local.any() && layout.zero > 0 && layout.dp % local.copies == 0;
-  layout.shard = fixed.shard.value_or(apart ? layout.dense_group() / local.copies : 0);
-  layout.micro_batch = fixed.micro_batch.value_or(1);
-  layout.cp_kind = fixed.cp_kind.value_or(fixed.cp_ulysses.value_or(1) > 1 ? CpKind::Hybrid : CpKind::Ring);
-  layout.cp_ulysses = fixed.cp_ulysses.value_or(1);
-  layout.schedule = fixed.schedule.value_or(layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
-  layout.recompute = fixed.recompute.value_or(Recompute{});
-  layout.sequence_parallel = fixed.sequence_parallel.value_or(layout.tp > 1);
-  layout.order =
-      fixed.order.value_or(local.any() && layout.pp > 1 ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost);
-  layout.chunk_layers = fixed.chunk_layers.value_or(std::vector<int>{});
-  layout.stages = fixed.stages.value_or(std::vector<StageStrategy>{});
+  if (!fixed.shard && apart) layout.shard = layout.dense_group() / local.copies;
+  if (!fixed.cp_kind && layout.cp_ulysses > 1) layout.cp_kind = CpKind::Hybrid;
+  if (!fixed.schedule && layout.vp > 1) layout.schedule = Schedule::Interleaved;
+  if (!fixed.sequence_parallel) layout.sequence_parallel = layout.tp > 1;
+  if (!fixed.order && local.any() && layout.pp > 1) layout.order = AxisOrder::DataOutermost;
   settle_stages(problem, layout);
   return layout;
 }
