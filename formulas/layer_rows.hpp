@@ -15,7 +15,7 @@
 #include "formulas/traced.hpp"
 
 /// All that is known of a mixer or a feed-forward, in one row each. The row and what it points to stand in the file of
-/// the mixer (mixer_*.cpp) or the feed-forward (ffn_*.cpp). Nothing else in the
+/// the mixer (mixer_*.cpp) or the feed-forward (ffn_*.cpp); formulas/model.hpp lists the rows. Nothing else in the
 /// house asks which mixer a layer has, but for what one framework or one paper does with it.
 namespace plan {
 
@@ -101,15 +101,6 @@ struct FfnRow {
   Ffn ffn;
   LayerPartRow part;
 };
-
-/// One row a mixer, in the order of Mixer; each stands in a file of its own, mixer_*.cpp.
-extern const MixerRow kNoMixer, kAttentionMixer, kLatentMixer, kMamba2Mixer, kDeltaNetMixer;
-inline constexpr const MixerRow* kMixerRows[] = {&kNoMixer, &kAttentionMixer, &kLatentMixer, &kMamba2Mixer,
-                                                 &kDeltaNetMixer};
-
-/// Likewise one a feed-forward, ffn_*.cpp.
-extern const FfnRow kNoFfn, kDenseFfn, kMoeFfn;
-inline constexpr const FfnRow* kFfnRows[] = {&kNoFfn, &kDenseFfn, &kMoeFfn};
 
 [[nodiscard]] inline const MixerRow& mixer_row(Mixer mixer) { return *kMixerRows[static_cast<std::size_t>(mixer)]; }
 [[nodiscard]] inline const FfnRow& ffn_row(Ffn ffn) { return *kFfnRows[static_cast<std::size_t>(ffn)]; }

@@ -91,6 +91,18 @@ struct MoeShape {
   bool operator==(const MoeShape&) const = default;
 };
 
+struct MixerRow;  // formulas/layer_rows.hpp
+struct FfnRow;
+
+/// One row a mixer, in the order of Mixer; each stands in a file of its own, mixer_*.cpp.
+extern const MixerRow kNoMixer, kAttentionMixer, kLatentMixer, kMamba2Mixer, kDeltaNetMixer;
+inline constexpr const MixerRow* kMixerRows[] = {&kNoMixer, &kAttentionMixer, &kLatentMixer, &kMamba2Mixer,
+                                                 &kDeltaNetMixer};
+
+/// Likewise one a feed-forward, ffn_*.cpp.
+extern const FfnRow kNoFfn, kDenseFfn, kMoeFfn;
+inline constexpr const FfnRow* kFfnRows[] = {&kNoFfn, &kDenseFfn, &kMoeFfn};
+
 /// One kind of layer. Only the shapes that `mixer` and `ffn` name count.
 struct Layer {
   Mixer mixer = Mixer::Attention;
