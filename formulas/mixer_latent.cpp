@@ -133,7 +133,7 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
                  .kv_heads = heads,
                  .qk_dim = real(shape.qk_dim()),
                  .v_dim = v,
-                 .top_k = shape.index_heads > 0 ? shape.index_top_k : 0});
+                 .top_k = shape.index_top_k});  // which another layer's indexer may have chosen
   out.product(on.tokens, on.hidden, heads * v);
   out.messages(real(shape.q_rank + shape.kv_rank + shape.rope_dim), on.hidden, up);
 }

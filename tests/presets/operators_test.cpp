@@ -1,0 +1,73 @@
+// What a mixer tells to be timed is the work that its FLOPs count: every product, every key that a query reaches, every
+// scan, of every layer of every model preset.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "formulas/layer_operators.hpp"
+#include "formulas/layer_rows.hpp"
+#include "presets/reader.hpp"
+#include "presets/yaml.hpp"
+
+using namespace plan;
+
+namespace {
+
+/// Multiplies and adds by hand, of queries that see all keys.
+class Counter final : public LayerOperators {
+ public:
+  Counter(double tokens, double seq) : tokens_(tokens), seq_(seq) {}
+  LinearTime product(double tokens, double out, double in, std::uint16_t) override {
+    linear += 2 * tokens * out * in;
+    return {};
+  }
+  LinearTime products(double tokens, std::initializer_list<double> widths, double in, bool) override {
+    for (const double out : widths) linear += 2 * tokens * out * in;
+    return {};
+  }
+  void pointwise(const Pointwise&) override {}
+  void attention(const AttentionCore& core) override {
+    double keys = seq_;
+    if (core.window > 0) keys = std::min(keys, static_cast<double>(core.window));
+    if (core.top_k > 0) keys = std::min(keys, static_cast<double>(core.top_k));
+    this->core += 2 * tokens_ * core.heads * (core.qk_dim + core.v_dim) * keys;
+  }
+  void scan(double flops, double) override { core += flops; }
+  void messages(double, double, const LinearTime&) override {}
+
+  double linear = 0, core = 0;
+
+ private:
+  double tokens_, seq_;
+};
+
+}  // namespace
+
+TEST_CASE("operators are timed for the FLOPs that are counted, in every layer of every preset") {
+  constexpr double kTokens = 4096;
+  int layers = 0;
+  for (const auto& file : std::filesystem::directory_iterator(PLAN_SOURCE_DIR "/presets/models")) {
+    const std::string name = file.path().stem().string();
+    const Result<std::string> text = yaml::read_text(file.path().string());
+    REQUIRE(text);
+    const Result<Model> model = read_model(*text, name);
+    REQUIRE(model);
+    for (const Layer& layer : model->kinds)
+      for (const double seq : {1024.0, 8192.0, 131072.0}) {
+        CAPTURE(name);
+        CAPTURE(seq);
+        Counter counter(kTokens, seq);
+        const Training training;
+        const LayerOnRank on{*model, training, layer, static_cast<double>(model->hidden), 1, kTokens, kTokens};
+        mixer_row(layer.mixer).compute(counter, on);
+        const LayerFlops flops = layer_flops(*model, layer, seq, Mask::Full);
+        CHECK(counter.linear == doctest::Approx(kTokens * flops.mixer).epsilon(0.01));
+        // Convolutions in front of a scan are priced by their bytes: at most a fiftieth of its FLOPs.
+        CHECK(counter.core == doctest::Approx(kTokens * flops.core).epsilon(0.02));
+        ++layers;
+      }
+  }
+  CHECK(layers > 300);
+}
