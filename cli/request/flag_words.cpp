@@ -171,6 +171,29 @@ std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_
   return MeantFlag{"--gpus", std::to_string(*count * *each)};
 }
 
+std::vector<std::string> meant_sharding(std::string_view name, std::string_view value) {
+  constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
+                                           "fully-sharded", "full-shard",    "dp-shard",
+                                           "fsdp-shard",    "data-sharding", "data-parallel-shard"};
+  const std::string folded_name = folded(name);
+  std::string_view word = folded_name;
+  for (const std::string_view ending : {"-size", "-degree"})
+    if (cut(word, ending)) break;
+  const bool number = read_count("", value, 2, kMostRanks).has_value();
+  if (word == "hsdp" || word == "hybrid-shard")
+    return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",
+                        number ? value : kUsualNode)};
+  if (word == "ddp")
+    return {
+        fmt::format("copies that share no state are `--layout zero0{}{}`", number ? ",dp" : "", number ? value : "")};
+  if (word == "dp-replicate" || word == "data-parallel-replicate")
+    return {"copies of shards follow from `dp`, which counts all, and from the ranks of one: `--layout zero3,shard8`"};
+  if (!holds(kSharded, word)) return {};
+  std::vector<std::string> help{"shared by all replicas, as PyTorch's FSDP2 does, too: `--layout zero3`"};
+  if (number) help.push_back(fmt::format("shared by {0} ranks each: `--layout zero3,shard{0}`", value));
+  return help;
+}
+
 std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value) {
   if (std::optional<MeantFlag> flag = meant_flag(name, value)) return flag;
   const std::string word = folded(name);

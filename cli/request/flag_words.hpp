@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plan {
 
@@ -22,6 +23,10 @@ struct MeantFlag {
 
 /// `--gpus` of so many nodes, of 8 GPUs where `of_node` is empty. None if either is no number.
 [[nodiscard]] std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node);
+
+/// Words for data parallelism that copies or shards, which --layout has as `zero` and `shard`: what to write, in
+/// sentences; empty if it is no such word.
+[[nodiscard]] std::vector<std::string> meant_sharding(std::string_view name, std::string_view value);
 
 /// The same, and axes under any of their names: `tensor-parallel-size` with 8 is `--layout tp8`.
 [[nodiscard]] std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value);

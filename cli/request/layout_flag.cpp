@@ -150,8 +150,8 @@ Error unknown_axis(std::string_view text, const Item& item) {
   each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
   Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
   const std::string near = nearest_name(item.name, names);
-  if (item.name == "hsdp")
-    error.help.emplace_back("sharded inside a node of 8 and copied between nodes is `zero3,shard8`");
+  if (const std::vector<std::string> sharding = meant_sharding(item.name, item.value); !sharding.empty())
+    error.help = sharding;
   else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
     error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
   else if (!near.empty())
@@ -165,12 +165,13 @@ Item known_item(std::string_view text) {
   Item item = split_item(text);
   if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
   if (item.name == "zero" && item.value.starts_with('-')) item.value.erase(0, 1);  // `ZeRO-3` is no negative number
-  for (const Alias& alias : kAliases)
-    if (alias.word == item.name) {
-      if (item.value.empty()) item.value = alias.value;
-      item.name = alias.key;
-      break;
-    }
+  for (const Alias& alias : kAliases) {
+    // A word that says its value takes none: `fsdp2` may be PyTorch's second, or shards over two replicas.
+    if (alias.word != item.name || (!alias.value.empty() && !item.value.empty())) continue;
+    if (item.value.empty()) item.value = alias.value;
+    item.name = alias.key;
+    break;
+  }
   return item;
 }
 

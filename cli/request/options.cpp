@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "cli/request/command_table.hpp"
-#include "cli/request/flag_words.hpp"
+#include "cli/request/flag_meanings.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/suggest.hpp"
@@ -22,12 +22,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
 bool is_number(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
 }
-/// `--model=405b` is `--model`.
-std::string flag_name(std::string_view word) { return std::string(word.substr(0, word.find('='))); }
 
 bool takes_value(const Option& option) { return option.on == nullptr; }
 
@@ -60,56 +57,6 @@ Words join_values(const Words& words, Errors& errors) {
   }
   return joined;
 }
-
-/// What flags that go with no verb or another one mean in other tools' words.
-class Meanings {
- public:
-  /// `layout`: what --layout was given, which axes that are flags here are added to.
-  Meanings(const Words& flags, const Words& words, std::string layout) : layout_(std::move(layout)) {
-    std::string nodes, of_node;
-    for (const std::string& flag : flags) {
-      const auto [name, value] = split_flag(flag, words);
-      if (counts_nodes(name)) nodes = value;
-      if (counts_gpus_of_node(name)) of_node = value;
-    }
-    for (const std::string& flag : flags) {
-      const auto [name, value] = split_flag(flag, words);
-      const bool counts = counts_nodes(name) || counts_gpus_of_node(name);
-      std::optional<MeantFlag> meant = counts ? meant_gpus(nodes, of_node) : meant_flag_or_axis(name, value);
-      if (!meant) continue;
-      if (meant->flag == kLayout) layout_ += (layout_.empty() ? "" : ",") + meant->value;
-      if (counts && of_node.empty()) guessed_ = flag_name(flag);
-      meant_.emplace(flag_name(flag), *std::move(meant));
-    }
-  }
-
-  /// What to write for a flag; nothing: it is no word of another tool.
-  Words of(const std::string& flag) const {
-    const auto found = meant_.find(flag_name(flag));
-    if (found == meant_.end()) return {};
-    const auto& [meant, value] = found->second;
-    Words help{fmt::format("write `{} {}`", meant, meant == kLayout ? layout_ : value)};
-    if (found->first == guessed_) help.emplace_back("for nodes of 8 GPUs");
-    return help;
-  }
-
- private:
-  static constexpr std::string_view kLayout = "--layout";
-
-  /// A flag's name without dashes, and the value behind `=` or the next word; empty: it has none.
-  static std::pair<std::string, std::string> split_flag(const std::string& flag, const Words& words) {
-    const std::string bare = flag_name(flag);
-    const auto at =
-        std::find_if(words.begin(), words.end(), [&](const std::string& word) { return flag_name(word) == bare; });
-    const std::string name = bare.substr(std::min(bare.find_first_not_of('-'), bare.size()));
-    if (at == words.end()) return {name, ""};
-    if (const std::size_t equals = at->find('='); equals != std::string::npos) return {name, at->substr(equals + 1)};
-    return {name, at + 1 == words.end() || is_flag(*(at + 1)) ? "" : *(at + 1)};
-  }
-
-  std::string layout_{}, guessed_{};
-  std::map<std::string, MeantFlag> meant_{};
-};
 
 Error unknown_flag(const std::string& word, Words meant) {
   Words known;
@@ -148,7 +95,7 @@ bool follows_stranger(const std::string& word, const Words& leftovers, const Wor
 }
 
 /// One error for each leftover; the word after an unknown flag was meant as its value.
-void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const Meanings& meanings,
+void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
                      Errors& errors) {
   for (const std::string& word : leftovers) {
     if (is_flag(word))
@@ -362,7 +309,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   }
   const Words leftovers = app.remaining(true);
   const Words& layout = slots["--layout"];
-  const Meanings meanings(strangers(leftovers, slots, args), words, layout.empty() ? "" : layout.front());
+  const FlagMeanings meanings(strangers(leftovers, slots, args), words, layout.empty() ? "" : layout.front());
   judge_leftovers(leftovers, words, args, meanings, errors);
   for (const Option& option : options())
     if (option.on == nullptr) fill(option, slots[option.flag], args, errors);
@@ -387,7 +334,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   for (const Option& option : options()) {
     const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
     if (given && option.flag != "--list" && (option.verbs & command->bit) == 0)
-      errors.push_back(wrong_verb(option, *command, meanings.of(std::string(option.flag))));
+      errors.push_back(wrong_verb(option, *command, meanings.of(option.flag)));
   }
   if (!errors.empty()) return fail(std::move(errors));
   return args;

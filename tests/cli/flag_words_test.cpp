@@ -121,6 +121,15 @@ TEST_CASE("axes beside a layout are added to it") {
   CHECK(says(helps({"estimate", "--tp=8"}, 1), "write `--layout tp8`"));  // a flag of another verb
 }
 
+TEST_CASE("words for sharding are said in ZeRO's") {
+  CHECK(says(helps({"--model", "8b", "--gpus", "16", "--fsdp", "8"}, 1),
+             "shared by 8 ranks each: `--layout zero3,shard8`"));
+  CHECK(says(helps({"--model", "8b", "--gpus", "16", "--dp_shard=4"}, 1),
+             "shared by 4 ranks each: `--layout zero3,shard4`"));
+  CHECK(says(helps({"--model", "8b", "--gpus", "16", "--fsdp2"}, 1),
+             "shared by all replicas, as PyTorch's FSDP2 does, too: `--layout zero3`"));
+}
+
 TEST_CASE("nodes are counted by what is said of a node, and else a node of 8 is named") {
   const std::vector<std::string> both = helps({"--model", "8b", "--nnodes", "2", "--nproc_per_node=4"}, 2);
   CHECK(std::count(both.begin(), both.end(), "write `--gpus 8`") == 2);

@@ -46,6 +46,15 @@ TEST_CASE("a layout as people write it") {
     CHECK(read_layout(text).value() == usual);
   }
   CHECK(read_layout("ddp").value().zero == 0);
+  // A number behind a word that has its value would be read as another of ZeRO's stages.
+  for (const char* text :
+       {"fsdp2", "fsdp=2", "fsdp8", "FSDP:1", "ddp8", "ddp=2", "dp_shard=8", "dp_replicate=2", "hsdp=4"}) {
+    CAPTURE(text);
+    const Result<Fixed> layout = read_layout(text);
+    REQUIRE_FALSE(layout);
+    CHECK(layout.error().front().code == "unknown_axis");
+    CHECK(layout.error().front().help.front().find("zero") != std::string::npos);
+  }
   CHECK(read_layout("HSDP").error().front().help.front().find("zero3,shard8") != std::string::npos);
 }
 
