@@ -118,14 +118,14 @@ Result<PooledCluster> pools_of(const LaunchJob& job, const Request& words) {
                                job.meshes_where, job.meshes.front().device, mesh.device),
                    {},
                    {"name both: `--gpus 64xa100-sxm-80gb,64xh100-sxm`"}});
-    Result<Found<Cluster>> found = load_cluster_of_gpu(mesh.device, StoreOptions::from_environment());
+    const Result<Found<Cluster>> found = load_cluster_of_gpu(mesh.device, StoreOptions::from_environment());
     if (!words.cluster && !found)
       return fail(
           {"missing_flag",
            fmt::format("{}: no preset describes the device type `{}`", job.meshes_where, mesh.device),
            {},
            {"name what to price each kind on, in the order of the meshes: `--gpus 64xa100-sxm-80gb,64xh100-sxm`"}});
-    out.pools.push_back({words.cluster ? words.cluster->value : std::move(found->value), mesh.gpus});
+    out.pools.push_back({words.cluster ? words.cluster->value : found->value, mesh.gpus});
   }
   return out;
 }
