@@ -15,8 +15,10 @@
 #include "planner/physics.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/words.hpp"
 #include "planner/search.hpp"
 #include "planner/stage_search.hpp"
 #include "planner/why.hpp"
@@ -223,6 +225,13 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
   plan.notes = hardware_notes(problem, plan.best.fits == Fits::AtRisk);
   add_learnt_note(plan);
+  return plan;
+}
+
+Result<Plan> plan_layout(const Problem& problem) {
+  Result<Plan> plan = plan_layout(problem, complete_layout(problem));
+  if (!plan) return plan;
+  if (Errors dropped = dropped_words(problem); !dropped.empty()) return fail(std::move(dropped));
   return plan;
 }
 

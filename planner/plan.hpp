@@ -118,5 +118,7 @@ struct Plan {
 
 /// The report of one layout, whether or not it fits. An illegal layout is an error, code `no_layout`.
 [[nodiscard]] Result<Plan> plan_layout(const Problem& problem, const Layout& layout);
+/// The same of the layout that is fixed, completed; a word that is not in it then is an error, code `meaningless_word`.
+[[nodiscard]] Result<Plan> plan_layout(const Problem& problem);
 
 }  // namespace plan

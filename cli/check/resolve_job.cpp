@@ -9,6 +9,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/rules/words.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -93,7 +94,12 @@ Result<ResolvedJob> resolve_job(const BudgetJob& job, const Args& typed) {
   ResolvedJob out{.budget = &job, .problem = std::move(*problem), .run = job.budget.run};
   const bool one = job.words.contains("layout") || !job.from.empty();
   out.pooled = one && !out.problem.pools.empty();
-  if (one && !out.pooled) out.layout = complete_layout(out.problem);
+  if (one && !out.pooled) {
+    out.layout = complete_layout(out.problem);
+    Errors dropped = dropped_words(out.problem);
+    for (Error& error : dropped) error = in_budget(std::move(error), job);
+    if (!dropped.empty()) return fail(std::move(dropped));
+  }
   for (const std::string& line : unstated_lines(out.problem)) out.notes.push_back({"not_stated", line});
   out.notes.insert(out.notes.end(), out.problem.notes.begin(), out.problem.notes.end());
   std::erase_if(out.notes, [](const Note& note) { return note.code == "defaults_taken"; });

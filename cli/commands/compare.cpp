@@ -13,7 +13,6 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -81,8 +80,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
   if (!problem) return fail(problem.error());
   // What the file decides is what it is compared in.
   if (other) problem->fixed = asked.layout ? read_layout(*asked.layout).value() : Fixed{};
-  Result<Plan> plan =
-      word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem, complete_layout(*problem));
+  Result<Plan> plan = word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem);
   if (!plan) return fail(plan.error());
   return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best), std::move(plan->problem.unused)};
 }

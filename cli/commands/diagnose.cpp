@@ -15,7 +15,6 @@
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/runs/run_write.hpp"
 #include "presets/yaml.hpp"
 
@@ -105,7 +104,7 @@ Result<DiagnosisReport> planned_report(const Args& given) {
   if (auto error = no_layout(args)) return fail(*error);
   const Result<Problem> problem = resolve_problem(args);
   if (!problem) return fail(problem.error());
-  Result<Plan> plan = plan_layout(*problem, complete_layout(*problem));
+  Result<Plan> plan = plan_layout(*problem);
   if (!plan) return fail(plan.error());
   add_launch_notes(*plan);
   DiagnosisReport report;

@@ -15,7 +15,6 @@
 #include "cli/logs/trace_signs.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {
@@ -107,7 +106,7 @@ void printed_evidence(const Args& args, const DiagnosisReport& report, std::vect
     Args ran = args;
     ran.from = {log}, ran.layout.reset();
     const Result<Problem> problem = resolve_problem(ran);
-    const Result<Plan> plan = problem ? plan_layout(*problem, complete_layout(*problem)) : fail(problem.error());
+    const Result<Plan> plan = problem ? plan_layout(*problem) : fail(problem.error());
     if (!plan) continue;
     const Layout &was = report.plan.best.layout, &is = plan->best.layout;
     const Stack &planned = report.plan.problem.training.stack, &printed = plan->problem.training.stack;

@@ -22,7 +22,6 @@
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/suggest.hpp"
@@ -165,7 +164,7 @@ std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchF
 
 /// Strategies of single stages, and layers of every pool, leave nothing to search.
 Result<Plan> plan_to_write(const Problem& problem, Streams& streams) {
-  if (problem.fixed.stages) return plan_layout(problem, complete_layout(problem));
+  if (problem.fixed.stages) return plan_layout(problem);
   const bool placed = std::any_of(problem.pool_fixed.begin(), problem.pool_fixed.end(),
                                   [](const Fixed& fixed) { return fixed.chunk_layers.has_value(); });
   return placed ? plan_pooled(problem) : search_with_progress(problem, streams);

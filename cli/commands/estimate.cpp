@@ -79,8 +79,9 @@ int run_estimate(const Args& args, Streams& streams) {
   if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
   if (!errors.empty()) return report_errors(errors, streams);
   const bool pooled = !problem->pools.empty();
-  Result<Plan> plan = pooled ? plan_pooled(*problem) : plan_layout(*problem, complete_layout(*problem));
-  if (!plan && pooled) return report_errors(plan.error(), streams);
+  Result<Plan> plan = pooled ? plan_pooled(*problem) : plan_layout(*problem);
+  const bool dropped = !plan && plan.error().front().code == "meaningless_word";
+  if (!plan && (pooled || dropped)) return report_errors(plan.error(), streams);
   if (!plan) return report_errors(impossible(*problem, args, plan.error()), streams);
   add_launch_notes(*plan);
   if (!pooled) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);

@@ -18,7 +18,6 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/layout_text.hpp"
-#include "planner/problem/complete_layout.hpp"
 
 namespace plan {
 namespace {
@@ -34,8 +33,7 @@ struct Explained {
 Result<Explained> explanations(const Args& args, const Streams& streams) {
   const Result<Problem> problem = resolve_problem(args);
   if (!problem) return fail(problem.error());
-  Result<Plan> plan =
-      args.layout ? plan_layout(*problem, complete_layout(*problem)) : search_with_progress(*problem, streams);
+  Result<Plan> plan = args.layout ? plan_layout(*problem) : search_with_progress(*problem, streams);
   if (!plan) return fail(plan.error());
   if (!plan->best.layout.stages.empty())
     return fail({"conflicting_flags",

@@ -11,7 +11,6 @@
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/runs/run_problem.hpp"
 
 namespace plan {
@@ -71,8 +70,7 @@ int run_next(const Args& args, Streams& streams) {
     runs = std::move(*read);
   }
   const bool fixed = args.layout || !args.from.empty();
-  Result<Plan> plan =
-      fixed ? plan_layout(*problem, complete_layout(*problem)) : search_with_progress(*problem, streams);
+  Result<Plan> plan = fixed ? plan_layout(*problem) : search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
   add_launch_notes(*plan);
   NextReport report;

@@ -97,7 +97,8 @@ constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tens
                                                                    {"expert", "ep"},
                                                                    {"data", "dp"},
                                                                    {"model", "tp"},
-                                                                   {"ulysses", "cp-ulysses"},
+                                                                   {"ulysses", "ulysses"},
+                                                                   {"ulysses-sequence", "ulysses"},
                                                                    {"micro-batch", "micro-batch"}};
 /// What follows it there: `--tensor-model-parallel-size`, `--pipeline-parallel-degree`, `--tp-size`, `--zero-stage`.
 constexpr std::string_view kEndings[] = {"-model-parallel-size",
@@ -137,6 +138,7 @@ std::string_view axis_of(std::string_view word) {
 /// stages are never meant by a number: `--layers 80` is the model's depth.
 std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
   if (axis == "layers" || axis == "stages") return std::nullopt;
+  if (axis == "ulysses" && read_count("", value, 1, kMostRanks)) return ulysses_item(value);
   for (const std::string_view between : {"", "="}) {
     std::string item = fmt::format("{}{}{}", axis, value.empty() ? "" : between, value);
     if (read_layout(item)) return item;
@@ -193,6 +195,8 @@ std::vector<std::string> meant_sharding(std::string_view name, std::string_view 
   if (number) help.push_back(fmt::format("shared by {0} ranks each: `--layout zero3,shard{0}`", value));
   return help;
 }
+
+std::string ulysses_item(std::string_view ranks) { return fmt::format("cp{},cp-kind=ulysses", ranks); }
 
 std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value) {
   if (std::optional<MeantFlag> flag = meant_flag(name, value)) return flag;

@@ -28,6 +28,9 @@ struct MeantFlag {
 /// sentences; empty if it is no such word.
 [[nodiscard]] std::vector<std::string> meant_sharding(std::string_view name, std::string_view value);
 
+/// Ulysses over so many ranks, as items of --layout.
+[[nodiscard]] std::string ulysses_item(std::string_view ranks);
+
 /// The same, and axes under any of their names: `tensor-parallel-size` with 8 is `--layout tp8`.
 [[nodiscard]] std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value);
 

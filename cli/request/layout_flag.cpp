@@ -24,10 +24,10 @@ struct Alias {
   std::string_view key;
   std::string_view value{};
 };
-constexpr Alias kAliases[] = {{"sched", "schedule"}, {"sp", "sequence_parallel"},
-                              {"mb", "micro_batch"}, {"mbs", "micro_batch"},
-                              {"ac", "recompute"},   {"fsdp", "zero", "3"},  // fully sharded: ZeRO 3
-                              {"ddp", "zero", "0"},  {"stages", "stage_strategies"}};
+constexpr Alias kAliases[] = {
+    {"sched", "schedule"}, {"sp", "sequence_parallel"},    {"mb", "micro_batch"}, {"mbs", "micro_batch"},
+    {"ac", "recompute"},   {"fsdp", "zero", "3"},  // fully sharded: ZeRO 3
+    {"ddp", "zero", "0"},  {"stages", "stage_strategies"}, {"vpp", "vp"}};
 
 /// One item of the list: `tp8`, `tp=8`, `tp:8`, `schedule=1f1b`, `sp`.
 struct Item {
@@ -152,6 +152,8 @@ Error unknown_axis(std::string_view text, const Item& item) {
   const std::string near = nearest_name(item.name, names);
   if (const std::vector<std::string> sharding = meant_sharding(item.name, item.value); !sharding.empty())
     error.help = sharding;
+  else if (item.name == "ulysses")
+    error.help.push_back(fmt::format("write `{}`", ulysses_item(item.value)));
   else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
     error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
   else if (!near.empty())
@@ -164,6 +166,7 @@ Error unknown_axis(std::string_view text, const Item& item) {
 Item known_item(std::string_view text) {
   Item item = split_item(text);
   if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
+  if (parse(kCpKindNames, text)) return {"cp_kind", std::string(text)};
   if (item.name == "zero" && item.value.starts_with('-')) item.value.erase(0, 1);  // `ZeRO-3` is no negative number
   for (const Alias& alias : kAliases) {
     // A word that says its value takes none: `fsdp2` may be PyTorch's second, or shards over two replicas.

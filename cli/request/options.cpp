@@ -206,7 +206,7 @@ using Slots = std::map<std::string_view, Words>;
 Result<std::string> read_choices(std::string_view flag, std::string_view text) {
   std::string all;
   for (const std::string_view part : split(text, ",")) {
-    const Result<std::string> word = read_choice(flag, part);
+    Result<std::string> word = read_choice(flag, part);
     if (!word) return word;
     all += (all.empty() ? "" : ",") + *word;
   }

@@ -10,6 +10,7 @@
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -213,6 +214,20 @@ Errors meaningless_words(const Problem& problem, const Fixed& typed) {
                       {},
                       {std::string(row.instead)}});
   }
+  return errors;
+}
+
+Errors dropped_words(const Problem& problem) {
+  Problem full = problem;
+  const Layout layout = complete_layout(problem);
+  for (const auto& [fixed, value] :
+       {std::pair{&Fixed::tp, layout.tp}, std::pair{&Fixed::cp, layout.cp}, std::pair{&Fixed::pp, layout.pp}})
+    if (!(full.fixed.*fixed)) full.fixed.*fixed = value;
+  const Errors known = meaningless_words(problem, problem.fixed);
+  Errors errors = meaningless_words(full, problem.fixed);
+  std::erase_if(errors, [&](const Error& error) {
+    return std::any_of(known.begin(), known.end(), [&](const Error& one) { return one.message == error.message; });
+  });
   return errors;
 }
 

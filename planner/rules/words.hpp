@@ -12,6 +12,10 @@ namespace plan {
 /// `problem.fixed` holds all that is fixed, `typed` the part that a person wrote and that must not be dropped.
 [[nodiscard]] Errors meaningless_words(const Problem& problem, const Fixed& typed);
 
+/// Words that only what nobody fixed leaves without a meaning, in the layout that complete_layout() makes: a kind of
+/// context parallelism where cp is open, which then is 1. None would be in that layout.
+[[nodiscard]] Errors dropped_words(const Problem& problem);
+
 /// What was typed laid over what files state. An axis that is typed frees what only followed from the file's: the
 /// stages' layers, the schedule, and words of the file that have nothing to act on any more.
 [[nodiscard]] Fixed typed_over_files(const Problem& problem, const Fixed& files, const Fixed& typed);

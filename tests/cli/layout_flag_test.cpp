@@ -46,6 +46,9 @@ TEST_CASE("a layout as people write it") {
     CHECK(read_layout(text).value() == usual);
   }
   CHECK(read_layout("ddp").value().zero == 0);
+  CHECK(read_layout("cp4,ulysses").value() == read_layout("cp4,cp-kind=ulysses").value());
+  CHECK(read_layout("pp4,vpp5").value() == read_layout("pp4,vp5").value());
+  CHECK(read_layout("ulysses=4").error().front().help.front() == "write `cp4,cp-kind=ulysses`");
   // A number behind a word that has its value would be read as another of ZeRO's stages.
   for (const char* text :
        {"fsdp2", "fsdp=2", "fsdp8", "FSDP:1", "ddp8", "ddp=2", "dp_shard=8", "dp_replicate=2", "hsdp=4"}) {

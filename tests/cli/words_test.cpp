@@ -64,7 +64,15 @@ std::vector<std::string> lost(const std::string& words, const Estimate& answer) 
       asked.stages = settled.stages;
   }
   if (asked.shard == layout.dense_group()) layout.shard = layout.dense_group();
-  return words_lost(asked, layout);
+  std::vector<std::string> all = words_lost(asked, layout);
+  // A word is not kept that says nothing of this layout.
+  if (asked.cp_kind.value_or(CpKind::Ring) != CpKind::Ring && layout.cp == 1) all.emplace_back("cp-kind at cp 1");
+  if (asked.cp_ulysses.value_or(1) > 1 && layout.cp == 1) all.emplace_back("cp-ulysses at cp 1");
+  if (asked.sequence_parallel.value_or(false) && layout.tp == 1) all.emplace_back("sp at tp 1");
+  if (asked.vp.value_or(1) > 1 && layout.pp == 1) all.emplace_back("vp at pp 1");
+  if (asked.schedule.value_or(Schedule::OneFOneB) != Schedule::OneFOneB && layout.pp == 1)
+    all.emplace_back("schedule at pp 1");
+  return all;
 }
 
 /// One of the words, or the part of it in front of its value, stands in the text.
