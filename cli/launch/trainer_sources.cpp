@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/shell.hpp"
@@ -89,6 +91,42 @@ void follow_accelerate(const LaunchSource& source, const Setting& named, Setting
     }
   }
   set(all, "acc.missing_file", named);
+}
+
+/// `accelerate launch --use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP`, `--use_deepspeed --zero_stage 3`: keys of its
+/// file as flags, which go over the file that is named. Which of the flags it has taken.
+std::set<std::string, std::less<>> take_accelerate_flags(const LaunchSource& source, Settings& flags, Settings& all,
+                                                         bool follow) {
+  std::set<std::string, std::less<>> taken;
+  const auto take = [&](const Setting& setting, std::string key) {
+    set(all, std::move(key), setting);
+    taken.insert(setting.key);
+  };
+  for (const auto& [flag, type] : {std::pair{"use_fsdp", "FSDP"}, std::pair{"use_deepspeed", "DEEPSPEED"}}) {
+    const Setting* given = flags.get(flag);
+    if (given == nullptr) continue;
+    set(all, "acc.distributed_type", type, *given);
+    taken.insert(flag);
+  }
+  const std::string type = all.text("acc.distributed_type").value_or("");
+  bool staged = all.states("ds.zero_optimization.stage");
+  for (const Setting& setting : flags.all()) {
+    const std::string_view key = setting.key;
+    if (key == "num_machines" && !type.empty()) take(setting, "acc.num_machines");
+    if (key.starts_with("parallelism_config_")) take(setting, "acc.parallelism_config." + setting.key);
+    if (type == "FSDP" && key.starts_with("fsdp_") && key != "fsdp_config")
+      take(setting, "acc.fsdp_config." + setting.key);
+    if (type != "DEEPSPEED" || key == "gradient_accumulation_steps") continue;  // the Trainer's own
+    if (key == "deepspeed_config_file" && follow) follow_deepspeed(source, setting, all);
+    if (key == "deepspeed_config_file") taken.insert(setting.key);
+    for (const Renamed& row : kInline)
+      if (row.from == key) take(setting, std::string(row.to));
+    staged |= key == "zero_stage" || key == "deepspeed_config_file";
+  }
+  // accelerate's own default
+  if (!staged && taken.contains("use_deepspeed"))
+    set(all, "ds.zero_optimization.stage", "2", *flags.get("use_deepspeed"));
+  return taken;
 }
 
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
@@ -198,12 +236,14 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (command.words[i].text.starts_with("--")) flags.add(flag_at(command, i, source.path));
   if (const std::string_view stage = open_rlhf_stage(command); !stage.empty())
     return take_open_rlhf(stage, flags, none, all);
+  if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
+  const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
+    if (taken.contains(key)) continue;
     set(all, swift ? renamed(kSwift, key) : "args." + setting.key, setting);
     const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
     if (file && follow) follow_deepspeed(source, setting, all);
-    if (key == "config_file") follow_accelerate(source, setting, all, follow);
   }
   take_zero_flags(all);
   set(all, "args.launched", none);

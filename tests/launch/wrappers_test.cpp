@@ -276,6 +276,55 @@ TEST_CASE("a launcher's own default of one node counts where nobody states nodes
             .gpus == 0);
 }
 
+TEST_CASE("flags of accelerate launch are keys of its file") {
+  const std::string trainer =
+      " train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 "
+      "--gradient_accumulation_steps 4\n";
+  const auto read = [&](const std::string& flags) {
+    return job_of("a.sh", "accelerate launch --num_processes 16 --num_machines 2 " + flags + trainer);
+  };
+  struct Row {
+    const char* flags;
+    int zero;
+    Precision precision;
+    bool offload;
+  };
+  for (const Row& row :
+       {Row{"--use_fsdp --mixed_precision bf16", 3, Precision::Bf16, false},
+        Row{"--use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP --mixed_precision bf16", 2, Precision::Bf16, false},
+        Row{"--use_fsdp --fsdp_sharding_strategy=3 --mixed_precision fp16", 0, Precision::Fp16, false},
+        Row{"--use_fsdp --fsdp_version 2 --fsdp_offload_params true --mixed_precision bf16", 3, Precision::Bf16, true},
+        Row{"--use_deepspeed --zero_stage 3 --mixed_precision bf16", 3, Precision::Bf16, false},
+        Row{"--use_deepspeed --mixed_precision fp16", 2, Precision::Fp16, false},
+        Row{"--use_deepspeed --zero_stage 1 --offload_optimizer_device cpu --mixed_precision bf16", 1, Precision::Bf16,
+            true}}) {
+    CAPTURE(std::string(row.flags));
+    const LaunchJob job = read(row.flags);
+    CHECK(job.gpus == 16);
+    CHECK(job.fixed.zero == row.zero);
+    CHECK(job.fixed.micro_batch == 2);
+    CHECK(job.training->precision == row.precision);
+    CHECK((job.training->offload.optimizer > 0) == row.offload);
+    CHECK(job.training->global_batch == 2 * 4 * 16);
+    CHECK_FALSE(names(job.unused, "use_"));
+  }
+  // Over the file that the command names.
+  const Files files;
+  files.folder.write("fsdp.yaml",
+                     "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
+                     "  fsdp_reshard_after_forward: true\nnum_machines: 1\nnum_processes: 8\nmixed_precision: bf16\n");
+  for (const auto& [flags, zero] : {std::pair{"", 3}, std::pair{"--fsdp_reshard_after_forward false ", 2},
+                                    std::pair{"--use_deepspeed --zero_stage 1 ", 1}}) {
+    CAPTURE(std::string(flags));
+    const Result<LaunchJob> job =
+        files.read("a.sh", std::string("accelerate launch --config_file fsdp.yaml ") + flags + trainer);
+    REQUIRE(job);
+    CHECK(job->fixed.zero == zero);
+    CHECK(job->gpus == 8);
+    CHECK(job->training->precision == Precision::Bf16);
+  }
+}
+
 TEST_CASE("a number that only the machine knows is refused with ways to state it") {
   const std::string script =
       "N=$(nvidia-smi -L | wc -l)\naccelerate launch --num_processes 8 train.py --model_name_or_path "
