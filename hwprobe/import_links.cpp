@@ -96,11 +96,11 @@ Result<std::string> taken_of(const std::vector<std::string>& taken, const std::s
 /// One table of perftest: a size, a number of iterations, then either bandwidths or latencies.
 struct PerftestTable {
   bool latency = false;
-  double unit = 0;  ///< of the bandwidth column in GB/s; 0: one that is not known
-  double ways = 1;  ///< that one figure is the sum of
-  std::size_t column = 3, columns = 0;
-  std::size_t rate = 0;             ///< column of million messages a second; 0: none
-  std::size_t least = 0, most = 0;  ///< columns of the shortest and longest latency; 0: none
+  double unit = 0;                      ///< of the bandwidth column in GB/s; 0: one that is not known
+  double ways = 1;                      ///< that one figure is the sum of
+  std::size_t column = 0, columns = 0;  ///< of the figure; 0: the header names none
+  std::size_t rate = 0;                 ///< column of million messages a second; 0: none
+  std::size_t least = 0, most = 0;      ///< columns of the shortest and longest latency; 0: none
   std::string test{};
   std::vector<std::pair<double, double>> rows{};  ///< bytes, GB/s or us
 };
@@ -135,6 +135,7 @@ Result<void> read_row(const std::vector<std::string_view>& words, const std::str
                       {"take the file as the program wrote it"}});
   };
   if (words.size() != table.columns) return wrong(fmt::format("{} columns, and not {},", words.size(), table.columns));
+  if (table.column == 0) return wrong("no column of averages");
   const auto value = number_in(words[table.column]);
   if (!value || *value <= 0) return wrong(fmt::format("`{}` where a figure belongs", words[table.column]));
   const auto column = [&](std::size_t at) { return at > 0 ? number_in(words[at]).value_or(*value) : *value; };
