@@ -312,7 +312,7 @@ Result<std::string> import_perftest(std::string_view text, const std::string& fi
   HardwareProfile with = profile;
   std::vector<std::string> taken;
   for (const PerftestTable& table : *tables) {
-    const Result<std::string> one = add_perftest(table, file, with);
+    Result<std::string> one = add_perftest(table, file, with);
     if (!one) return one;
     taken.push_back(*one);
   }

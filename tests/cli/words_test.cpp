@@ -144,7 +144,7 @@ TEST_CASE("a word of --layout is honoured or refused by its name") {
     const std::string model = random() % 4 == 0 ? "mixtral-8x7b" : "8b", gpus = model == "8b" ? "8" : "32";
     std::string layout = words[random() % words.size()];
     if (random() % 2 == 0)
-      if (const std::string more = words[random() % words.size()];
+      if (const std::string& more = words[random() % words.size()];
           more.substr(0, 3) != layout.substr(0, 3))  // the same axis twice is another mistake
         layout += "," + more;
     CAPTURE(layout);

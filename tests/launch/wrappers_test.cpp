@@ -313,13 +313,13 @@ TEST_CASE("flags of accelerate launch are keys of its file") {
   files.folder.write("fsdp.yaml",
                      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
                      "  fsdp_reshard_after_forward: true\nnum_machines: 1\nnum_processes: 8\nmixed_precision: bf16\n");
-  for (const auto& [flags, zero] : {std::pair{"", 3}, std::pair{"--fsdp_reshard_after_forward false ", 2},
-                                    std::pair{"--use_deepspeed --zero_stage 1 ", 1}}) {
-    CAPTURE(std::string(flags));
+  for (const auto& over : {std::pair{"", 3}, std::pair{"--fsdp_reshard_after_forward false ", 2},
+                           std::pair{"--use_deepspeed --zero_stage 1 ", 1}}) {
+    CAPTURE(std::string(over.first));
     const Result<LaunchJob> job =
-        files.read("a.sh", std::string("accelerate launch --config_file fsdp.yaml ") + flags + trainer);
+        files.read("a.sh", std::string("accelerate launch --config_file fsdp.yaml ") + over.first + trainer);
     REQUIRE(job);
-    CHECK(job->fixed.zero == zero);
+    CHECK(job->fixed.zero == over.second);
     CHECK(job->gpus == 8);
     CHECK(job->training->precision == Precision::Bf16);
   }
