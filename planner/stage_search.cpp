@@ -4,144 +4,16 @@
 #include "planner/stage_search.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <tuple>
 
 #include "planner/enumerate.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/stage_options.hpp"
 
 namespace plan {
 namespace {
 
 constexpr double kBelow = 0.999999;  ///< so that rounding never puts a bound above what it bounds
-
-/// What a stage does with some layers: the fastest way that fits.
-struct Option {
-  double forward = 0, backward = 0;  ///< seconds of a micro-batch, recomputation in backward
-  Recompute recompute{};
-  bool fits = false;
-  double work() const { return forward + backward; }
-};
-
-/// One pipeline, its stages yet without layers.
-class Pipeliner {
- public:
-  Pipeliner(StageModels& models, const Problem& problem, const Layout& base, double capacity)
-      : models_(models),
-        problem_(problem),
-        base_(base),
-        capacity_(capacity),
-        straggler_(1 + problem.cluster.calibration.jitter * slowest_of(base.world())),
-        evaluator_(problem, models.costs(problem.training.offload.layers, base)) {
-    evaluator_.place(base_);
-    pipeline_ = pipeline_of(problem, base_);
-    up_to_.emplace_back();
-    for (const int kind : problem.model.layers) {
-      up_to_.push_back(up_to_.back());
-      ++up_to_.back().layers_of_kind[static_cast<std::size_t>(kind)];
-    }
-    by_layers_.resize(static_cast<std::size_t>(base_.pp) * up_to_.size() * up_to_.size());
-  }
-
-  int depth() const { return problem_.model.depth(); }
-  const Pipeline& pipeline() const { return pipeline_; }
-  const Hops& hops() const { return evaluator_.hops(); }
-  const Placement& placement() const { return evaluator_.placement(); }
-  /// Seconds that a step on the balanced layers takes at least, whatever is recomputed.
-  double least_balanced() {
-    evaluator_.recompute({});
-    return evaluator_.least_time_of_any();
-  }
-  double straggler() const { return straggler_; }
-  std::int64_t stages_priced() const { return static_cast<std::int64_t>(options_.size()); }
-
-  const Option& option(int stage, int first, int last) {
-    const auto width = up_to_.size();
-    const Option*& known =
-        by_layers_[(static_cast<std::size_t>(stage) * width + static_cast<std::size_t>(first)) * width +
-                   static_cast<std::size_t>(last)];
-    if (known == nullptr) known = &option_of_layers(stage, first, last);
-    return *known;
-  }
-  const Option& option_of_layers(int stage, int first, int last) {
-    StageContent content = up_to_[static_cast<std::size_t>(last)];
-    const StageContent& before = up_to_[static_cast<std::size_t>(first)];
-    for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
-      content.layers_of_kind[kind] -= before.layers_of_kind[kind];
-    content.embedding = stage == 0, content.head = stage + 1 == base_.pp;
-    if (content.head) content.mtp = problem_.model.mtp.depth;
-    return option(stage, content);
-  }
-  const Option& option(int stage, const StageContent& content) {
-    const auto [known, fresh] = options_.try_emplace({stage, content.layers_of_kind});
-    if (fresh) known->second = fastest(stage, content);
-    return known->second;
-  }
-
-  /// The layout with those layers, its stages recomputing what they must.
-  Layout layout_of(const std::vector<int>& layers) {
-    std::vector<Recompute> ways;
-    int first = 0;
-    for (int stage = 0; stage < base_.pp; ++stage) {
-      const int last = first + layers[static_cast<std::size_t>(stage)];
-      ways.push_back(option(stage, first, last).recompute), first = last;
-    }
-    return layout_of(layers, ways);
-  }
-  Layout layout_of(const std::vector<int>& chunk_layers, const std::vector<Recompute>& ways) const {
-    Layout layout = base_;
-    layout.chunk_layers = chunk_layers;
-    for (const Recompute& way : ways) layout.stages.push_back({way, problem_.training.offload.layers});
-    settle_stages(problem_, layout);
-    return layout;
-  }
-  Score score(const Layout& layout) { return score_stages(models_, problem_, layout); }
-
- private:
-  bool fits(int stage, const StageContent& content, const Recompute& way) {
-    Layout layout = base_;
-    layout.recompute = way;
-    const MemoryModel& memory = models_.memory(problem_.training.offload.layers, layout);
-    const Bytes bytes = memory.stage(layout, stage, content, evaluator_.held_by(stage)).total();
-    return static_cast<double>(bytes.value) <= capacity_;
-  }
-
-  Option fastest(int stage, const StageContent& content) {
-    for (Option option : ways_of(content)) {
-      option.fits = fits(stage, content, option.recompute);
-      if (option.fits) return option;
-    }
-    return {};
-  }
-
-  /// Every recomputation of these layers, the fastest first: how many stages are in front counts for memory alone.
-  const std::vector<Option>& ways_of(const StageContent& content) {
-    const auto [known, fresh] = ways_.try_emplace({content.embedding, content.head, content.layers_of_kind});
-    if (!fresh) return known->second;
-    const int layers = std::accumulate(content.layers_of_kind.begin(), content.layers_of_kind.end(), 0);
-    for (const Recompute& way : enumerate_recomputes(problem_, std::max(1, layers))) {
-      const StageCost cost = evaluator_.content_cost(content, way);
-      known->second.push_back({cost.forward.total(), cost.backward(), way, false});
-    }
-    std::stable_sort(known->second.begin(), known->second.end(),
-                     [](const Option& a, const Option& b) { return a.work() < b.work(); });
-    return known->second;
-  }
-
-  StageModels& models_;
-  const Problem& problem_;
-  const Layout& base_;
-  double capacity_, straggler_;
-  Evaluator evaluator_;
-  Pipeline pipeline_{};
-  std::vector<StageContent> up_to_{};       ///< of the first layers together
-  std::vector<const Option*> by_layers_{};  ///< by stage, first layer and the one after the last
-  std::map<std::pair<int, std::array<int, kMaxLayerKinds>>, Option> options_{};
-  std::map<std::tuple<bool, bool, std::array<int, kMaxLayerKinds>>, std::vector<Option>> ways_{};
-};
 
 /// Stages from some stage to the last with their layers: one of the ways that no other beats in both its numbers.
 struct Label {
@@ -177,7 +49,7 @@ class LayerSearch {
   double beat() const { return best_ ? best_->score.step_time : beat_; }
 
   /// More layers take more time and more memory, whatever is recomputed.
-  bool too_much(const Option& option) const {
+  bool too_much(const StageOption& option) const {
     return !option.fits || kBelow * micro_batches() * option.work() * pipeliner_.straggler() > beat();
   }
 
@@ -191,7 +63,7 @@ class LayerSearch {
         if (front_sum_[at(stage, first)] == kNever) continue;
         const int behind = pp_ - stage - 1;
         for (int last = behind == 0 ? depth_ : first + 1; last + behind <= depth_; ++last) {
-          const Option& option = pipeliner_.option(stage, first, last);
+          const StageOption& option = pipeliner_.option(stage, first, last);
           if (too_much(option)) break;
           double& sum = front_sum_[at(stage + 1, last)];
           double& most = front_most_[at(stage + 1, last)];
@@ -202,7 +74,7 @@ class LayerSearch {
   }
 
   /// One stage in front of those of `next`: formulas/schedule.cpp, one_f_one_b().
-  Label before(int stage, const Option& option, const Label& next) const {
+  Label before(int stage, const StageOption& option, const Label& next) const {
     const double m = micro_batches(), after = pp_ - 1 - stage, held = std::min(m, after + 1);
     const Hops& hops = pipeliner_.hops();
     const double to = pp_ > 1 ? hops.before(stage) : 0, from = pp_ > 1 ? hops.after(stage, pp_) : 0;
@@ -240,7 +112,7 @@ class LayerSearch {
         for (int last = first + 1; last <= depth_; ++last) {
           const std::vector<Label>& behind = labels[at(stage + 1, last)];
           if (behind.empty()) continue;
-          const Option& option = pipeliner_.option(stage, first, last);
+          const StageOption& option = pipeliner_.option(stage, first, last);
           if (!option.fits) continue;
           for (std::size_t next = 0; next < behind.size(); ++next) {
             Label label = before(stage, option, behind[next]);
@@ -286,7 +158,7 @@ class LayerSearch {
     const int stage = stages - 1;
     for (int first = stage == 0 ? 0 : layers - 1; first >= stage; --first) {
       if (front_sum_[at(stage, first)] == kNever) continue;
-      const Option& option = pipeliner_.option(stage, first, layers);
+      const StageOption& option = pipeliner_.option(stage, first, layers);
       if (too_much(option)) break;
       const Label more = before(stage, option, label);
       if (least_step(stage, first, more) > beat() || left_ > 0) continue;
@@ -311,7 +183,7 @@ StageSearch on_balanced_layers(Pipeliner& pipeliner, double beat) {
   std::vector<Recompute> ways;
   for (std::size_t stage = 0; stage < stages.content_of.size(); ++stage) {
     const StageContent& content = stages.contents[static_cast<std::size_t>(stages.content_of[stage])];
-    const Option& option = pipeliner.option(static_cast<int>(stage), content);
+    const StageOption& option = pipeliner.option(static_cast<int>(stage), content);
     if (!option.fits) return {};
     ways.push_back(option.recompute);
   }
