@@ -31,6 +31,7 @@ constexpr OtherTool kTools[] = {
      {"^experiment:", "^defaults:"},
      {"task:"}},
     {"a ColossalAI plugin configuration", kState, {}, {"HybridParallelPlugin", "GeminiPlugin", "LowLevelZeroPlugin"}},
+    {"a prime-rl configuration", kState, {}, {"[orchestrator", "[trainer.model", "[inference]"}},
     {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
     {"a Composer configuration without batches", kState, {"^max_duration:", "^train_loader:"}, {}},
 };

@@ -280,11 +280,13 @@ Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const Lau
   return torchtitan::job_of(settings, "torchtitan", facts);
 }
 
+/// Other trainers write `[model]` and `[training]`, too: one of torchtitan's own tables or words must stand there.
 bool is_torchtitan(const LaunchSource& source) {
-  if (source.path.size() < 5 || source.path.substr(source.path.size() - 5) != ".toml") return false;
-  for (const std::string_view table : {"[parallelism]", "[training]", "[activation_checkpoint]", "[model]", "[job]"})
-    if (source.text.find(table) != std::string::npos) return true;
-  return false;
+  if (!source.path.ends_with(".toml")) return false;
+  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
+  for (const std::string_view table : {"[parallelism]", "[activation_checkpoint]", "[job]", "[parallelism."})
+    if (has(table)) return true;
+  return (has("[model]") && has("flavor")) || (has("[training]") && (has("local_batch_size") || has("seq_len")));
 }
 
 }  // namespace plan

@@ -269,6 +269,7 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
       {"primus.yaml",
        "work_group: x\nmodules:\n  pre_trainer:\n    framework: nemo_automodel\n    overrides:\n"
        "      local_batch_size: 2\n"},
+      {"prime.toml", "[model]\nname = \"Qwen/Qwen3-4B\"\n[trainer.model]\ncp = 2\n[orchestrator]\nbatch_size = 64\n"},
       {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"}};
   for (const auto& file : files) {
     const auto& name = file.first;
@@ -278,6 +279,16 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
     const Result<LaunchJob> job = written.read(name, text);
     REQUIRE_FALSE(job);
     CHECK(job.error().front().message.find("which plan does not read") != std::string::npos);
+  }
+}
+
+TEST_CASE("a TOML file is torchtitan's by its own tables and words, not because it has a model") {
+  const std::string model = "[model]\nname = \"Qwen/Qwen3-4B\"\n";
+  for (const char* others : {"[data]\nseq_len = 1024\nbatch_size = 64\n", "[training]\nlearning_rate = 1e-5\n",
+                             "[training]\nepochs = 3\nbatch_size = 8\n[optim]\nlr = 1e-5\n"}) {
+    CAPTURE(others);
+    const Files written;
+    CHECK_FALSE(written.read("other.toml", model + others));
   }
 }
 
