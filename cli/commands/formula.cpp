@@ -1,5 +1,5 @@
 // `plan formula NAME --set s=2048,b=1`: a formula by name, with numbers. Tested by tests/cli/formula_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/json_text.hpp"
+#include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
@@ -69,16 +70,41 @@ Explanation explain_entry(const CatalogEntry& entry, const std::vector<double>& 
   return out;
 }
 
+/// `Ring attention` and `zero_1` as the catalogue writes names.
+std::string dashed(std::string word) {
+  word = lowered(std::move(word));
+  std::replace_if(
+      word.begin(), word.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
+  return word;
+}
+
+/// Formulas whose name or title has every part of the word in it.
+std::vector<std::string_view> formulas_about(const std::string& word) {
+  std::vector<std::string_view> found;
+  for (const CatalogEntry& entry : catalog()) {
+    const std::string about = fmt::format("{} {}", entry.formula.name, dashed(std::string(entry.formula.title)));
+    const std::vector<std::string_view> parts = split(word, "-");
+    if (std::all_of(parts.begin(), parts.end(), [&](auto part) { return about.find(part) != std::string::npos; }))
+      found.push_back(entry.formula.name);
+  }
+  return found;
+}
+
 }  // namespace
 
-Result<const CatalogEntry*> lookup_formula(const std::string& name) {
+Result<const CatalogEntry*> lookup_formula(const std::string& typed) {
+  const std::string name = dashed(typed);
   const CatalogEntry* entry = find_formula(name);
   if (entry != nullptr) return entry;
   std::vector<std::string_view> names;
   for (const CatalogEntry& known : catalog()) names.push_back(known.formula.name);
-  Error error{"unknown_formula", fmt::format("unknown formula `{}`", name), {}, {}};
+  constexpr std::size_t kMostNamed = 12;
+  Error error{"unknown_formula", fmt::format("unknown formula `{}`", typed), {}, {}};
   const std::string near = nearest_name(name, names);
+  const std::vector<std::string_view> about = formulas_about(name);
   if (!near.empty()) error.help.push_back(fmt::format("a formula with a similar name exists: `{}`", near));
+  if (!about.empty() && about.size() <= kMostNamed)
+    error.help.push_back(fmt::format("formulas about it: {}", fmt::join(about, ", ")));
   error.help.push_back("list all with `plan list formulas`");
   return fail(error);
 }

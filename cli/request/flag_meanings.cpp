@@ -39,7 +39,7 @@ FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string l
     const bool counts = counts_nodes(name) || counts_gpus_of_node(name);
     std::optional<MeantFlag> meant = counts ? meant_gpus(nodes, of_node) : meant_flag_or_axis(name, value);
     if (!meant) {
-      sharding_.emplace(flag_name(flag), meant_sharding(name, value));
+      in_words_.emplace(flag_name(flag), meant_in_words(name, value));
       continue;
     }
     if (meant->flag == kLayout) layout_ += (layout_.empty() ? "" : ",") + meant->value;
@@ -50,7 +50,7 @@ FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string l
 
 Words FlagMeanings::of(std::string_view flag) const {
   const std::string name = flag_name(flag);
-  if (const auto sharding = sharding_.find(name); sharding != sharding_.end()) return sharding->second;
+  if (const auto said = in_words_.find(name); said != in_words_.end()) return said->second;
   const auto found = meant_.find(name);
   if (found == meant_.end()) return {};
   const auto& [meant, value] = found->second;

@@ -28,7 +28,7 @@ class FlagMeanings {
  private:
   std::string layout_{}, guessed_{};
   std::map<std::string, MeantFlag> meant_{};
-  std::map<std::string, std::vector<std::string>> sharding_{};
+  std::map<std::string, std::vector<std::string>> in_words_{};
 };
 
 }  // namespace plan

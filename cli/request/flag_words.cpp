@@ -73,6 +73,8 @@ constexpr Row kRows[] = {
     {"cpu-offload", "--offload", "optimizer"},
     {"optimizer-cpu-offload", "--offload", "optimizer"},
     {"optimizer-offload", "--offload", "optimizer"},
+    {"offload", "--offload"},
+    {"offload", "--offload", "optimizer"},
     {"backend", "--framework"},
     {"train-tokens", "--tokens"},
     {"num-tokens", "--tokens"},
@@ -173,7 +175,22 @@ std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_
   return MeantFlag{"--gpus", std::to_string(*count * *each)};
 }
 
-std::vector<std::string> meant_sharding(std::string_view name, std::string_view value) {
+std::vector<std::string> meant_in_words(std::string_view name, std::string_view value) {
+  constexpr std::string_view kAccumulated[] = {"ga",
+                                               "gas",
+                                               "m",
+                                               "accum",
+                                               "accumulation",
+                                               "acc-steps",
+                                               "grad-accum",
+                                               "grad-acc",
+                                               "gradient-accumulation",
+                                               "gradient-accumulation-steps",
+                                               "micro-batches",
+                                               "microbatches",
+                                               "num-microbatches",
+                                               "num-micro-batches"};
+  constexpr std::string_view kUnused[] = {"days", "hours", "wall-time", "deadline"};
   constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
                                            "fully-sharded", "full-shard",    "dp-shard",
                                            "fsdp-shard",    "data-sharding", "data-parallel-shard"};
@@ -181,6 +198,12 @@ std::vector<std::string> meant_sharding(std::string_view name, std::string_view 
   std::string_view word = folded_name;
   for (const std::string_view ending : {"-size", "-degree"})
     if (cut(word, ending)) break;
+  if (holds(kAccumulated, folded_name))
+    return {"micro-batches of a rank follow from the batch: `--global-batch` over dp and the sequences of `mb`"};
+  if (holds(kUnused, folded_name))
+    return {"the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"};
+  if (folded_name == "mfu")
+    return {"it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"};
   const bool number = read_count("", value, 2, kMostRanks).has_value();
   if (word == "hsdp" || word == "hybrid-shard")
     return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",

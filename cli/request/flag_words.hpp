@@ -24,9 +24,9 @@ struct MeantFlag {
 /// `--gpus` of so many nodes, of 8 GPUs where `of_node` is empty. None if either is no number.
 [[nodiscard]] std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node);
 
-/// Words for data parallelism that copies or shards, which --layout has as `zero` and `shard`: what to write, in
-/// sentences; empty if it is no such word.
-[[nodiscard]] std::vector<std::string> meant_sharding(std::string_view name, std::string_view value);
+/// Words of which no single flag says the same, such as those for data parallelism that copies or shards, or for
+/// micro-batches of a rank: what to write, in sentences; empty if it is no such word.
+[[nodiscard]] std::vector<std::string> meant_in_words(std::string_view name, std::string_view value);
 
 /// Ulysses over so many ranks, as items of --layout.
 [[nodiscard]] std::string ulysses_item(std::string_view ranks);

@@ -150,8 +150,8 @@ Error unknown_axis(std::string_view text, const Item& item) {
   each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
   Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
   const std::string near = nearest_name(item.name, names);
-  if (const std::vector<std::string> sharding = meant_sharding(item.name, item.value); !sharding.empty())
-    error.help = sharding;
+  if (const std::vector<std::string> said = meant_in_words(item.name, item.value); !said.empty())
+    error.help = said;
   else if (item.name == "ulysses")
     error.help.push_back(fmt::format("write `{}`", ulysses_item(item.value)));
   else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
@@ -273,6 +273,22 @@ Result<std::vector<StageStrategy>> read_stages(std::string_view text) {
   return stages;
 }
 
+std::string between_commas(std::string_view text) {
+  constexpr std::string_view kBetween = "-x/+_;|.&";
+  const auto is = [](char c, int (*kind)(int)) { return kind(static_cast<unsigned char>(c)) != 0; };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends = i > 0 && is(text[i - 1], std::isdigit);  // of an item's number
+    const std::size_t next = ends ? std::min(text.find_first_not_of(kBetween, i), text.size()) : i;
+    if (ends && next < text.size() && is(text[next], std::isalpha)) {
+      out += ',';
+      i = next;
+    }
+    out += text[i];
+  }
+  return out;
+}
+
 Result<Fixed> read_layout(std::string_view text) {
   Fixed fixed;
   Errors errors;
@@ -290,8 +306,13 @@ Result<Fixed> read_layout(std::string_view text) {
     seen.push_back(axis);
   }
   if (seen.empty()) errors.push_back({"missing_value", "`--layout` names no axis", {}, {"write `--layout tp8,pp16`"}});
-  if (!errors.empty()) return fail(std::move(errors));
-  return fixed;
+  if (errors.empty()) return fixed;
+  if (const std::string spaced = between_commas(words); spaced != words && read_layout(spaced))
+    return fail({"unknown_axis",
+                 fmt::format("the axes of `--layout {}` do not stand between commas", text),
+                 {},
+                 {fmt::format("write `--layout {}`", spaced)}});
+  return fail(std::move(errors));
 }
 
 }  // namespace plan

@@ -79,7 +79,11 @@ Error unknown_word(const std::string& word, const Args& args) {
   for (const Command& command : kCommands) verbs.emplace_back(command.name);
   Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
   const std::string near = nearest_name(word, verbs);
-  if (!near.empty())
+  if (word == "help" || word == "man")
+    error.help.emplace_back("write `plan --help`, `plan emit --help`, or `man plan`");
+  else if (word == "version")
+    error.help.emplace_back("write `plan --version`");
+  else if (!near.empty())
     error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
   else
     error.help.push_back(fmt::format("to plan for a model, name it with a flag: `plan --model {} --gpus N`", word));
@@ -164,6 +168,8 @@ struct Hint {
 constexpr std::string_view kFsdp =
     "PyTorch's FSDP is run by `torchtitan` and `accelerate`, the sharding is `--layout zero3`";
 constexpr std::string_view kHuggingFace = "its trainers run on `accelerate` or `deepspeed`";
+constexpr std::string_view kRlhf =
+    "`finetune` prices the training of one model; what generates and judges is not counted";
 constexpr Hint kHints[] = {
     {"--framework", "fsdp", kFsdp},
     {"--framework", "fsdp2", kFsdp},
@@ -177,7 +183,9 @@ constexpr Hint kHints[] = {
     {"--framework", "llama-factory", kHuggingFace},
     {"--precision", "tf32", "`fp32` is priced on the vector units; matrix units start at 16 bits here"},
     {"--task", "dpo", "`finetune` or `lora` price the model that is trained; the reference model is not counted"},
-    {"--task", "rlhf", "`finetune` prices the training of one model; what generates and judges is not counted"},
+    {"--task", "rlhf", kRlhf},
+    {"--task", "grpo", kRlhf},
+    {"--task", "ppo", kRlhf},
 };
 
 template <class Row, std::size_t N>

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/request/draft.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"
@@ -172,9 +173,12 @@ void resolve_pools(Draft& draft) {
     });
   draft.problem.inputs.push_back(request.pool_layouts->input);
   const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
+  const std::string commas = between_commas(request.pool_layouts->input.value);
   if (pools == 0)
     refuse("`/` in `--layout` stands between the axes of several kinds of GPU, and there is one",
-           "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`", "layout");
+           read_layout(commas) ? fmt::format("write `--layout {}`", commas)
+                               : "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`",
+           "layout");
   else if (parts != pools)
     refuse(fmt::format("`--layout` has axes for {} kinds of GPU, and `--gpus` names {}", parts, pools),
            "write the axes of each, in the same order, with `/` between them", "layout");

@@ -69,6 +69,18 @@ const std::vector<Known> kWords = {
     {"--num-tokens", "15T", "--tokens 15T"},
 };
 
+/// Items of --layout with something else than commas between them, and words that no single flag says.
+const std::vector<std::pair<std::string, std::string>> kSpacing = {
+    {"tp8-pp4-dp2", "write `--layout tp8,pp4,dp2`"},
+    {"tp8xpp4xdp2", "write `--layout tp8,pp4,dp2`"},
+    {"TP8+PP4", "write `--layout tp8,pp4`"},
+    {"tp8pp4", "write `--layout tp8,pp4`"},
+    {"tp=8;pp=4", "write `--layout tp=8,pp=4`"},
+    {"tp8|pp4|recompute=full", "write `--layout tp8,pp4,recompute=full`"},
+    {"tp8,pp4,ga16", "`--global-batch` over dp"},
+    {"tp8,num_microbatches=16", "`--global-batch` over dp"},
+    {"tp8,offload=optimizer", "`--offload optimizer`"}};
+
 /// Everything that the errors of a command line say helps.
 std::vector<std::string> helps(const std::vector<std::string>& words, std::size_t errors) {
   const Result<Args> args = parse_arguments(words);
@@ -152,4 +164,15 @@ TEST_CASE("what is no word of the field has a neighbour or nothing, and no meani
 TEST_CASE("nodes times GPUs are GPUs") {
   CHECK(read_pools("8x8", {}).error()[0].help[0] == "write `--gpus 64`");
   CHECK(read_pools("2x8xh100-sxm", {}).error()[0].help[0] == "write `--gpus 16xh100-sxm`");
+}
+
+TEST_CASE("axes that stand between other signs than commas are written with commas in the help") {
+  for (const auto& [typed, help] : kSpacing) {
+    CAPTURE(typed);
+    const Result<Fixed> read = read_layout(typed);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(fmt::format("{}", fmt::join(read.error().front().help, "\n")).find(help) != std::string::npos);
+    if (const std::size_t at = help.find("write `--layout "); at == 0)
+      CHECK(read_layout(help.substr(16, help.size() - 17)).has_value());
+  }
 }
