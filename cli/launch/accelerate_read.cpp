@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include "cli/launch/hugging_face.hpp"
 #include "formulas/names.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -85,6 +87,7 @@ constexpr std::string_view kNested[] = {"fsdp_config.fsdp_version",
 
 struct Degrees {
   int tp = 1, cp = 1, replicate = 1, shard = 1;
+  int nodes = 1;  ///< as the launcher has it
   std::optional<int> dp{};
 };
 
@@ -92,6 +95,7 @@ struct Degrees {
 Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   Degrees d;
+  d.nodes = std::max(1, facts.nodes);
   d.tp = builder.degree(kTp, 1);
   const int ulysses = builder.degree(kSp, 1);
   d.cp = builder.degree(kCp, 1);
@@ -138,7 +142,9 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
 /// FSDP's first version names what it shards.
 int first_version(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
-  std::string word = settings.text(kStrategy).value_or("FULL_SHARD");
+  const std::string_view key = settings.states(kStrategy) ? kStrategy : kReshard;  // newer files name it there
+  std::string word = settings.text(key).value_or("FULL_SHARD");
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::toupper(c); });
   constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {{"1", "FULL_SHARD"},
                                                                         {"2", "SHARD_GRAD_OP"},
                                                                         {"3", "NO_SHARD"},
@@ -146,12 +152,14 @@ int first_version(JobBuilder& builder, const Degrees& d) {
                                                                         {"5", "HYBRID_SHARD_ZERO2"}};
   for (const auto& [number, strategy] : kNumbers)
     if (word == number) word = strategy;
-  builder.note("fsdp_version_1", fmt::format("{}: FSDP's first version is counted as its second",
-                                             settings.states(kStrategy) ? settings.where(kStrategy)
-                                                                        : settings.where("acc.distributed_type")));
-  const int machines = builder.degree("acc.num_machines", 1);
+  builder.note("fsdp_version_1",
+               fmt::format("{}: FSDP's first version is counted as its second",
+                           settings.states(key) ? settings.where(key) : settings.where("acc.distributed_type")));
+  if (lowered(settings.text(kReshard).value_or("")) == "false")
+    builder.unused(kReshard, "FSDP's first version takes the name of a strategy there");
+  const int machines = builder.degree("acc.num_machines", d.nodes);
   if (word.rfind("HYBRID_SHARD", 0) == 0 && d.dp && *d.dp % machines == 0 && machines > 1)
-    builder.fix("shard", &Fixed::shard, *d.dp / machines, kStrategy);
+    builder.fix("shard", &Fixed::shard, *d.dp / machines, key);
   if (word == "NO_SHARD") return 0;
   return word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2" ? 2 : 3;
 }
@@ -172,7 +180,8 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
   }
   builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
   if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1)
-    return builder.fix("zero", &Fixed::zero, first_version(builder, d), kStrategy);
+    return builder.fix("zero", &Fixed::zero, first_version(builder, d),
+                       settings.states(kStrategy) ? kStrategy : kReshard);
   builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
 }
 
@@ -202,33 +211,14 @@ void read_unknown(JobBuilder& builder) {
   }
 }
 
-/// `fsdp: full_shard auto_wrap` of the Trainer's arguments, where no file of accelerate's says it.
-void read_own_sharding(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  constexpr std::string_view kFsdp = "args.fsdp";
-  std::string words;
-  if (const Setting* setting = settings.get(kFsdp)) {
-    words = setting->value;
-    for (const std::string& item : setting->items) words += " " + item;
-  }
-  const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
+/// Neither a file of accelerate's nor the Trainer's own `fsdp` says how the job is sharded.
+void read_no_sharding(JobBuilder& builder) {
   builder.fix("shard", &Fixed::shard, 0, "");
-  const bool half = has("shard_grad_op");
-  builder.fix("zero", &Fixed::zero,
-              half                                                                     ? 2
-              : has("full_shard") || has("hybrid_shard") || has("fsdp") || has("true") ? 3
-                                                                                       : 0,
-              kFsdp);
-  const std::string tool = settings.text("tool").value_or("");
-  const bool launched = settings.states("args.launched") || tool == "axolotl" || tool == "ms-swift";
-  if (words.empty() && !launched) {
-    builder.job.inputs.pop_back();
-    builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
-  }
-  if (has("hybrid_shard")) builder.unused(kFsdp, "shards that stay inside a node are counted over all ranks");
-  if (!has("offload")) return;
-  builder.training.offload = {.optimizer = 1, .parameters = true};
-  builder.origin("offload", "optimizer,parameters", kFsdp);
+  const std::string tool = builder.settings.text("tool").value_or("");
+  if (builder.settings.states("args.launched") || tool == "axolotl" || tool == "ms-swift")
+    return builder.fix("zero", &Fixed::zero, 0, "");
+  builder.job.fixed.zero = 0;
+  builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
 }
 
 }  // namespace
@@ -249,7 +239,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   if (settings->has_section("acc."))
     read_sharding(builder, degrees);
   else
-    read_own_sharding(builder);
+    read_no_sharding(builder);
   hugging_face::read_precision(builder, false);
   read_batch(builder);
   constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";

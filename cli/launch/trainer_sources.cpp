@@ -376,6 +376,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
     if (kind == Kind::DeepSpeed)
       for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);
   }
+  take_fsdp(files, all);
   return all;
 }
 

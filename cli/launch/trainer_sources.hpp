@@ -31,6 +31,8 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
 [[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
 /// Its flags, without the dashes; `start` is where the command begins.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
+/// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.
+void take_fsdp(std::span<const LaunchSource> files, Settings& all);
 void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
 
 }  // namespace plan::hugging_face
