@@ -187,8 +187,12 @@ Stack bridge() {
 
 /// Megatron Core as its README's tables ran it: "overlapping with PP (enabled by default)" is on when virtual stages
 /// are (transformer/moe/README.md, P2P Comm Overlap).
+/// Megatron Core under its own pretrain_gpt.py: --tp-comm-overlap is off unless a launch asks for it
+/// (megatron/training/arguments.py), and neither FlagPerf's script nor Megatron-MoE-ModelZoo's configurations do.
 FrameworkDefaults megatron_core(std::string_view keyword) {
-  FrameworkDefaults row{keyword, tuned(), 1, 4, true};
+  Stack stack = tuned();
+  stack.tp_overlap = false;
+  FrameworkDefaults row{keyword, stack, 1, 4, true};
   row.interleaves = true;
   return row;
 }

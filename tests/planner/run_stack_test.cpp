@@ -61,6 +61,9 @@ TEST_CASE("stacks by framework and source") {
   CHECK(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.states == StateLayout::DeepSpeed);
   CHECK(apply(run_of("Megatron-LM"), model).problem.training.stack.reduces_once);
   CHECK_FALSE(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.reduces_once);
+  // --tp-comm-overlap is off by default, and on in NVIDIA's recipes.
+  CHECK_FALSE(run_defaults("Megatron-Core 0.6.0").stack.tp_overlap);
+  CHECK(run_defaults("NeMo/Megatron-Core").stack.tp_overlap);
 }
 
 TEST_CASE("what published code did before its successors, and what its configurations say") {

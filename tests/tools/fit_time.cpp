@@ -1,8 +1,8 @@
 // Fits the cost model's global constants to published runs and scores them with one suite left out at a time:
 //     fit_time [--rows FILE] [--write] presets/calibration.yaml tests/published/runs/*.csv
-// Prints the constants and the table of man/plan-validation.7, and puts constants and intervals into the YAML file with
-// --write; the next build has them. Into the FILE of --rows goes
-// ln(predicted / measured) of every run, with its own suite left out and not, beside what it may depend on.
+// Prints the constants and the tables of man/plan-validation.7, and puts constants and intervals into the YAML file
+// with --write; the next build has them. Into the FILE of --rows goes ln(predicted / measured) of every run, with its
+// own suite left out and not, beside what it may depend on.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -92,18 +92,37 @@ double moved(const Calibration& from, const Calibration& to) {
   return most;
 }
 
-/// Residuals of every run under constants that its own suite had no part in.
-std::vector<double> left_out_residuals(std::vector<Timed>& runs, const Linear& linear, const Calibration& fitted) {
-  std::vector<double> result(runs.size());
+/// Residuals of every run under constants that its own suite had no part in, and those constants by that suite.
+struct LeftOut {
+  std::vector<double> residual{};
+  std::map<std::string, Calibration> fitted{};
+};
+
+LeftOut leave_out(std::vector<Timed>& runs, const Linear& linear, const Calibration& fitted) {
+  LeftOut result{.residual = std::vector<double>(runs.size())};
   for (const std::string& suite : suites_of(runs)) {
     Calibration from = fitted, others = improve(runs, linear, fitted, suite);
     for (int round = 0; round < kMoreRounds && moved(from, others) > kMoved; ++round)
       from = others, others = improve(runs, linearise(runs, from), from, suite);
     const std::vector<double> logs = residuals(runs, others);
     for (std::size_t i = 0; i < runs.size(); ++i)
-      if (runs[i].suite == suite) result[i] = logs[i];
+      if (runs[i].suite == suite) result.residual[i] = logs[i];
+    result.fitted.emplace(suite, others);
   }
   return result;
+}
+
+/// What every constant is with all suites, and the least and the most that it becomes without one of them.
+void print_moves(const Calibration& fitted, const std::map<std::string, Calibration>& left_out) {
+  fmt::print("\n{:<16}{:>9}  {:>9}  {:<18}{:>9}  {}\n", "constant", "all", "least", "without", "most", "without");
+  for (const Constant& constant : constants()) {
+    const auto by_value = [&](const auto& a, const auto& b) {
+      return a.second.*constant.member < b.second.*constant.member;
+    };
+    const auto [least, most] = std::minmax_element(left_out.begin(), left_out.end(), by_value);
+    fmt::print("{:<16}{:>9.4g}  {:>9.4g}  {:<18}{:>9.4g}  {}\n", constant.name, fitted.*constant.member,
+               least->second.*constant.member, least->first, most->second.*constant.member, most->first);
+  }
 }
 
 void print_table(std::span<const Timed> runs, std::span<const double> inside, std::span<const double> outside) {
@@ -249,8 +268,10 @@ int main(int argc, char** argv) {
     linear = linearise(timed, fitted);
   }
   print_constants(fitted);
-  const std::vector<double> outside = left_out_residuals(timed, linear, fitted);
+  const LeftOut left_out = leave_out(timed, linear, fitted);
+  const std::vector<double>& outside = left_out.residual;
   print_table(timed, linear.residual, outside);
+  print_moves(fitted, left_out.fitted);
   if (!rows.empty() && !write_rows(rows.c_str(), timed, linear, outside))
     return fmt::print(stderr, "fit_time: cannot write {}\n", rows), 2;
 
