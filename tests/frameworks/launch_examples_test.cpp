@@ -191,7 +191,7 @@ TEST_CASE("a malformed file is one error with line and column") {
     CHECK(job.error().front().place.column > 0);
     return job.error().front().place.line;
   };
-  CHECK(place("torchtitan", "t.toml", "[model]\nname = \"llama3\n") == 2);
+  CHECK(place("torchtitan", "t.toml", "[model]\nflavor = \"8B\n") == 2);
   CHECK(place("torchtitan", "t.toml", "[model]\nflavor = \"8B\"\n[training]\nseq_len = \"long\"\n") == 4);
   CHECK(place("deepspeed", "d.json", "{\"train_batch_size\": 8,\n \"zero_optimization\": {\"stage\": }\n") >= 2);
   CHECK(place("deepspeed", "d.json", "{\"train_batch_size\": 8, \"train_batch_size\": 9}") == 1);
