@@ -4,8 +4,20 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 namespace plan::shell {
+namespace {
+
+/// A count of nodes or tasks; 0 where there is none.
+int count_of(std::string_view text) {
+  constexpr int kMost = 1 << 20;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMost ? number : 0;
+}
+
+}  // namespace
 
 std::optional<Assignment> assignment(const Token& token, Scope& scope) {
   const std::string_view raw = token.raw.chars;
@@ -84,16 +96,36 @@ std::vector<ShellDirective> sbatch_directives(std::string_view text) {
 }
 
 void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope) {
+  if (directives.empty()) return;
+  const auto set = [&](const char* name, std::string_view text, int line) {
+    Text value;
+    value.add(text, line);
+    scope.variables[name] = {{value}, false, false};
+  };
+  // The script is sbatch's: looked at as a job's first task, and not as what a login node would do with it.
+  const int first = directives.front().line;
+  set("SLURM_JOB_ID", "1", first), set("SLURM_JOBID", "1", first);
+  for (const char* rank : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}) set(rank, "0", first);
+  int nodes = 1, of_node = 0;
   for (const ShellDirective& directive : directives) {
-    const auto set = [&](const char* name) {
-      Text value;
-      value.add(directive.value, directive.line);
-      scope.variables[name] = {{value}, false, false};
-    };
-    if (directive.name == "nodes" || directive.name == "N") set("SLURM_NNODES"), set("SLURM_JOB_NUM_NODES");
-    if (directive.name == "gpus-per-node") set("SLURM_GPUS_ON_NODE"), set("SLURM_GPUS_PER_NODE");
-    if (directive.name == "ntasks-per-node") set("SLURM_NTASKS_PER_NODE");
+    const std::string_view name = directive.name, value = directive.value;
+    const std::string_view count = value.substr(value.rfind(':') + 1);  // `h100:8`, `gpu:h100:8`
+    const int line = directive.line;
+    if (name == "nodes" || name == "N") {
+      set("SLURM_NNODES", value, line), set("SLURM_JOB_NUM_NODES", value, line);
+      nodes = count_of(value);
+    }
+    if (name == "gpus-per-node") set("SLURM_GPUS_ON_NODE", count, line), set("SLURM_GPUS_PER_NODE", value, line);
+    if (name == "gres" && value.starts_with("gpu:")) set("SLURM_GPUS_ON_NODE", count, line);
+    if (name == "ntasks-per-node") {
+      set("SLURM_NTASKS_PER_NODE", value, line);
+      of_node = count_of(value);
+    }
+    if (name == "ntasks" || name == "n") set("SLURM_NTASKS", value, line), set("SLURM_NPROCS", value, line);
   }
+  const std::int64_t all = std::int64_t{nodes} * of_node;
+  if (all == 0 || scope.variables.contains("SLURM_NTASKS")) return;
+  for (const char* tasks : {"SLURM_NTASKS", "SLURM_NPROCS"}) set(tasks, std::to_string(all), first);
 }
 
 }  // namespace plan::shell
