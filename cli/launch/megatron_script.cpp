@@ -30,9 +30,22 @@ bool is_other_program(std::string_view path) {
       "bert",      "t5",      "vlm",     "vision",     "ict",    "retro",   "realm",  "multimodal", "llava",  "convert",
       "inference", "generat", "evaluat", "preprocess", "server", "distill", "export", "prune",      "quantiz"};
   if (!word.ends_with(".py")) return false;
-  if (path.ends_with("tasks/main.py")) return true;
+  if (word == "main.py" && path.find("tasks/") != std::string_view::npos) return true;
   return std::any_of(std::begin(kOthers), std::end(kOthers),
                      [&](std::string_view other) { return word.find(other) != std::string_view::npos; });
+}
+
+/// Whether a program of another name than Megatron-LM's own is told what to train on, or for how long. Those that
+/// convert, merge and evaluate take the same flags of model and layout, and none of these.
+bool is_told_to_train(std::span<const ShellWord> words) {
+  constexpr std::string_view kTrains[] = {
+      "--train-",      "--lr",        "--min-lr",    "--max-steps",         "--epochs",
+      "--num-epochs",  "--num-train", "--max-train", "--global-batch-size", "--data-path",
+      "--total-steps", "--optimizer", "--finetune"};
+  return std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
+    return word.text.find('$') != std::string::npos ||  // what stays open may say it
+           std::any_of(std::begin(kTrains), std::end(kTrains), [&](auto sign) { return word.text.starts_with(sign); });
+  });
 }
 
 /// Flags that a job of Megatron-LM's cannot do without, whatever its program is called.
@@ -235,6 +248,15 @@ Error not_a_decoder(const LaunchSource& source, const ShellWord& program) {
           {}};
 }
 
+Error trains_nothing(const LaunchSource& source, const ShellWord& program) {
+  return {
+      "not_a_training",
+      fmt::format("{}:{}: `{}` is given layers, and neither data, batch, steps nor learning rate: it trains nothing",
+                  source.path, program.line, program.text),
+      {},
+      {"give the script that trains, or state the job with `--model`, `--gpus` and `--layout`"}};
+}
+
 Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, const LaunchFacts& facts,
                               std::vector<Note>& notes) {
   Errors errors;
@@ -243,6 +265,7 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
     if (is_other_program(word.text)) return fail(not_a_decoder(source, word));
   const bool plain = is_program(all[launch.program].text);
   const std::span words = std::span(all).subspan(plain || launch.program > 0 ? launch.program + 1 : 0);
+  if (!plain && !is_told_to_train(words)) return fail(trains_nothing(source, all[launch.program]));
   const auto flags =
       std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
   if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))

@@ -53,7 +53,7 @@ class WorkIn {
 
 const std::string kModel =
     "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 "
-    "--eval-interval 100 --bf16 --vocab-size 32000 --tokenizer-type NullTokenizer";
+    "--eval-interval 100 --train-iters 100 --bf16 --vocab-size 32000 --tokenizer-type NullTokenizer";
 
 }  // namespace
 

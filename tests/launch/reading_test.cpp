@@ -43,7 +43,7 @@ TEST_CASE("a command that no reader understands is no plan") {
 
 TEST_CASE("a set of Megatron-LM's flags is a job of Megatron-LM's whatever its program is called") {
   std::string text = kMegatron + "--vocab-size 32000 --tensor-model-parallel-size 2 --ffn-hidden-size 11008\n";
-  text.replace(text.find("pretrain_gpt.py"), 15, "../train_my_model.py");
+  text.replace(text.find("pretrain_gpt.py"), 15, "../train_my_model.py --train-iters 10 ");
   const LaunchJob job = job_of("a.sh", text);
   CHECK(job.format == "megatron-lm");
   CHECK(job.fixed.tp == 2);
@@ -280,6 +280,19 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
     REQUIRE_FALSE(job);
     CHECK(job.error().front().message.find("which plan does not read") != std::string::npos);
   }
+}
+
+TEST_CASE("a program with Megatron-LM's flags that is not told to train is no training") {
+  const std::string layers =
+      " --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 --max-position-embeddings 512 "
+      "--vocab-size 32000 --tensor-model-parallel-size 2";
+  for (const char* program :
+       {"tools/merge_mp_partitions.py", "tools/checkpoint_util.py", "tasks/msdp/main.py", "my_own_program.py"}) {
+    CAPTURE(program);
+    const Files written;
+    CHECK_FALSE(written.read("run.sh", std::string("torchrun --nproc_per_node 8 ") + program + layers + "\n"));
+  }
+  CHECK(Files().read("run.sh", "torchrun --nproc_per_node 8 my_own_program.py" + layers + " --train-iters 100\n"));
 }
 
 TEST_CASE("a TOML file is torchtitan's by its own tables and words, not because it has a model") {
