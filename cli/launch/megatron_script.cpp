@@ -48,6 +48,12 @@ bool is_told_to_train(std::span<const ShellWord> words) {
   });
 }
 
+/// `train_my_model.py`, `finetune.py`.
+bool is_named_for_training(std::string_view path) {
+  const std::string_view word = base_name(path);
+  return word.find("train") != std::string_view::npos || word.find("tune") != std::string_view::npos;
+}
+
 /// Flags that a job of Megatron-LM's cannot do without, whatever its program is called.
 constexpr std::string_view kSigns[] = {"--num-layers",
                                        "--hidden-size",
@@ -265,7 +271,8 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
     if (is_other_program(word.text)) return fail(not_a_decoder(source, word));
   const bool plain = is_program(all[launch.program].text);
   const std::span words = std::span(all).subspan(plain || launch.program > 0 ? launch.program + 1 : 0);
-  if (!plain && !is_told_to_train(words)) return fail(trains_nothing(source, all[launch.program]));
+  if (!plain && !is_named_for_training(all[launch.program].text) && !is_told_to_train(words))
+    return fail(trains_nothing(source, all[launch.program]));
   const auto flags =
       std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
   if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))
