@@ -10,6 +10,7 @@
 
 #include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -37,7 +38,8 @@ std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) 
 /// does, splitting them too keeps less and moves as much.
 bool sequence_parallel(const Problem& problem, const Layout& grid) {
   const bool divides = problem.training.seq % (std::int64_t{grid.cp} * grid.tp) == 0;
-  return grid.tp > 1 && problem.fixed.sequence_parallel.value_or(divides && splits_sequence(problem.framework));
+  return grid.tp > 1 &&
+         problem.fixed.sequence_parallel.value_or(divides && framework_row(problem.framework).splits_sequence);
 }
 
 /// All-to-all parts of a hybrid context group: proper divisors.
@@ -104,10 +106,6 @@ std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
   return choose<Schedule>(problem.fixed.schedule, all);
 }
 
-/// Frameworks with both orders, and the words for whichever.
-constexpr FrameworkMask kOrderable = framework_bit(Framework::Any) | framework_bit(Framework::None) |
-                                     framework_bit(Framework::Megatron) | framework_bit(Framework::Maxtext);
-
 std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
   // Copies that train apart share no states: each shards its own.
   if (const LocalUpdates& local = problem.training.local; local.any())
@@ -152,8 +150,8 @@ std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_lay
     const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
     if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = static_cast<std::uint16_t>(subset)});
   }
-  if (problem.framework == Framework::Torchtitan)
-    options.push_back({.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
+  if (const std::uint16_t own = framework_row(problem.framework).recomputes; own != 0)
+    options.push_back({.kind = RecomputeKind::Selective, .modules = own});
   for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
   options.push_back({.kind = RecomputeKind::Full});
   // Inputs kept every n layers, which are rebuilt together: of l layers in flight l / n inputs and n layers are held,
@@ -265,7 +263,7 @@ std::int64_t FamilyWalk::run() {
 
 std::vector<AxisOrder> order_choices(const Problem& problem, const Layout& family) {
   if (problem.fixed.order) return {*problem.fixed.order};
-  const bool both = (kOrderable & framework_bit(problem.framework)) != 0 && order_matters(problem.cluster, family);
+  const bool both = framework_row(problem.framework).both_orders && order_matters(problem.cluster, family);
   if (!both) return {AxisOrder::PipelineOutermost};
   return {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost};
 }

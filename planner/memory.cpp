@@ -6,6 +6,7 @@
 #include "formulas/activation.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/transient.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 namespace {
@@ -107,6 +108,13 @@ EndMemory spread(EndMemory ends, int stages) {
   return ends;
 }
 
+/// Megatron shards gradients and weights by its own FSDP, whether the plan is searched or read from its flags.
+StateLayout sharded_states(const Problem& problem) {
+  const StateLayout states = problem.training.stack.states;
+  const FrameworkRow& row = framework_row(problem.framework);
+  return row.sharded && states == row.stack.states ? *row.sharded : states;
+}
+
 }  // namespace
 
 NcclPlatform nccl_platform(const Cluster& cluster) {
@@ -123,7 +131,8 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     : problem_(&problem),
       training_(training_on(problem, generation(problem.cluster.gpu.architecture))),
       split_(layout),
-      generation_(generation(problem.cluster.gpu.architecture)) {
+      generation_(generation(problem.cluster.gpu.architecture)),
+      sharded_(sharded_states(problem)) {
   const Model& model = problem.model;
   const Training& training = training_;
   layers_.reserve(model.kinds.size());

@@ -224,11 +224,13 @@ class MemoryModel {
   double cached(const ShardedMemory& sharded, const Instant& work) const;
   Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
   double quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  StateLayout states_of(const Layout& l) const { return l.zero >= 2 ? sharded_ : problem_->training.stack.states; }
 
   const Problem* problem_;
   Training training_;  ///< as the stack runs it on this GPU
   Layout split_;       ///< the constructor's, with the chosen recomputation
   GpuGeneration generation_ = GpuGeneration::Hopper;
+  StateLayout sharded_ = StateLayout::Megatron;  ///< of the states from zero 2 on
   std::vector<LayerMemory> layers_;
   std::vector<LayerLedger> ledgers_;
   std::vector<double> backward_work_;  ///< by kind, of backward_transient: what backward itself needs

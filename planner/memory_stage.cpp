@@ -92,22 +92,11 @@ void MemoryModel::fill_step(ShardedMemory& memory, const Layout& layout, const S
   memory.step += gathered, memory.flat += gathered;
 }
 
-namespace {
-
-/// Megatron shards gradients and weights by its own FSDP, whether the plan is searched or read from its flags.
-StateLayout sharded_by(const Problem& problem, const Layout& layout) {
-  const StateLayout states = problem.training.stack.states;
-  const bool own = problem.framework == Framework::Megatron && states == StateLayout::Megatron && layout.zero >= 2;
-  return own ? StateLayout::MegatronFsdp : states;
-}
-
-}  // namespace
-
 /// Weights that fully sharded data parallelism has whole while a layer's forward runs: this block, the
 /// retained gather output and the next block's.
 double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
-  switch (sharded_by(*problem_, layout)) {
+  switch (states_of(layout)) {
     case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
     case StateLayout::MegatronFsdp:
       return layout.zero == 3 ? (2 * gathered_bytes() + 2.0 * training.grad_bytes) * sums.block : 0;
@@ -127,7 +116,7 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
                                       double forward) const {
   const Training& training = problem_->training;
   const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
-  switch (sharded_by(*problem_, layout)) {
+  switch (states_of(layout)) {
     case StateLayout::Megatron:
       if (layout.zero == 3) return 6 * sums.block + training.grad_bytes * reduced;
       return layout.zero == 2 ? training.grad_bytes * sums.block : 0;
@@ -196,7 +185,7 @@ double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums)
 double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
                                        const StageSums& sums) const {
   double bytes = workspaces_ + loader_mask_ + graph_;
-  if (sharded_by(*problem_, layout) != StateLayout::MegatronFsdp) bytes += dummy_gradients(sums.kinds);
+  if (states_of(layout) != StateLayout::MegatronFsdp) bytes += dummy_gradients(sums.kinds);
   if (content.head || sums.moe) bytes += torch_workspaces_;
   if (sums.moe) bytes += grouped_workspaces_;
   if (content.head) bytes += ends_.head_resident;

@@ -5,6 +5,7 @@
 
 #include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -15,7 +16,7 @@ double work(const LayerCost& cost) {
 }
 
 std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {
-  if (problem.framework == Framework::Maxtext)  // embedding and head are outside its pipeline
+  if (framework_row(problem.framework).ends_outside)
     return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
                             problem.model.depth() / layout.pp / layout.vp);
   if (plain_stages_only(problem)) {

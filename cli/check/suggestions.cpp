@@ -3,6 +3,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/request/resolve.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 namespace {
@@ -12,18 +13,13 @@ bool is_stated(const ResolvedJob& job, std::string_view key) {
   return input != nullptr && input->origin == Origin::File;
 }
 
-/// The kind of context parallelism that a framework takes if nothing is said.
-CpKind usual_kind(Framework framework) {
-  if (framework == Framework::Torchtitan || framework == Framework::Accelerate) return CpKind::AllGather;
-  return framework == Framework::DeepSpeed ? CpKind::Ulysses : CpKind::Ring;
-}
-
 Suggestion suggestion(const ResolvedJob& job, const Layout& layout, const Remedy& remedy) {
   Suggestion out{.peak = remedy.estimate.peak, .step_time = remedy.estimate.step_time};
   for (const std::string& key : suggested_keys()) {
     // What the other choices leave, and what a file states all the same: its number must change with them.
     if ((key == "dp" || key == "layers" || key == "micro_batches") && !is_stated(job, key)) continue;
-    if (key == "cp_kind" && layout.cp == 1 && remedy.layout.cp_kind == usual_kind(job.problem.framework)) continue;
+    if (key == "cp_kind" && layout.cp == 1 && remedy.layout.cp_kind == framework_row(job.problem.framework).cp_kind)
+      continue;
     Step step{key, choice_text(key, job.problem, layout), choice_text(key, remedy.problem, remedy.estimate.layout),
               place_of_input(job, key)};
     if (step.place.line == 0) step.place = home_of_input(job, key);

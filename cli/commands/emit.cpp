@@ -117,8 +117,7 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   else
     with.megatron_version.reset();  // files may be another framework's
   Result<Problem> problem = resolve_problem(with);
-  if (problem) settle_training(format, problem->training);
-  if (problem && !problem->pools.empty()) problem->mesh_per_pool = format == "flagscale";
+  if (problem) settle(format, *problem);
   if (!problem || args.from.empty()) return problem;
   if (problem->framework != framework) {
     problem->framework = framework;

@@ -74,6 +74,7 @@ struct LaunchFormat {
   Result<LaunchJob> (*read)(std::span<const LaunchSource>, const LaunchFacts&);
   /// What the tool trains otherwise than its framework's row says; null: nothing.
   void (*trains)(Training&) = nullptr;
+  bool meshes = false;  ///< several kinds of GPU are a process mesh each
 };
 
 /// Whether the file is a script of a shell, by its first line or its name.

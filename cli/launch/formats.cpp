@@ -25,7 +25,7 @@ constexpr LaunchFormat kFormats[] = {
     {"megatron-lm", "Megatron-LM: pretrain_gpt.py and its arguments", Framework::Megatron, write_megatron,
      is_megatron_script, read_megatron_scripts},
     {"flagscale", "FlagScale: its experiment in YAML, a process mesh for each kind of GPU", Framework::Megatron,
-     write_flagscale, is_flagscale, read_flagscale},
+     write_flagscale, is_flagscale, read_flagscale, nullptr, true},
     {"megatron-yaml", "Megatron-LM's arguments as YAML: MODEL_ARGS, Primus's experiments", Framework::Megatron, nullptr,
      is_megatron_yaml, read_megatron_yaml},
     {"primus-torchtitan", "Primus's experiments on torchtitan", Framework::Torchtitan, nullptr, is_primus_torchtitan,
@@ -85,9 +85,12 @@ std::vector<std::string> emit_words() {
   return words;
 }
 
-void settle_training(std::string_view name, Training& training) {
-  for (const LaunchFormat& format : launch_formats())
-    if (format.name == name && format.trains != nullptr) format.trains(training);
+void settle(std::string_view name, Problem& problem) {
+  for (const LaunchFormat& format : launch_formats()) {
+    if (format.name != name) continue;
+    if (format.trains != nullptr) format.trains(problem.training);
+    problem.mesh_per_pool = format.meshes && !problem.pools.empty();
+  }
 }
 
 std::optional<Framework> framework_of_format(std::string_view name) {

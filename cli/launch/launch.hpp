@@ -103,8 +103,8 @@ struct EmitOptions {
 [[nodiscard]] std::vector<std::string> emit_words();
 [[nodiscard]] std::vector<std::string> launcher_words();
 
-/// What a format's own tool trains otherwise than its framework does: the formats of its states.
-void settle_training(std::string_view format, Training& training);
+/// What a format's own tool does otherwise than its framework: the formats of its states, meshes of kinds of GPU.
+void settle(std::string_view format, Problem& problem);
 
 /// Framework of a format that can be written; nothing for an unknown word.
 [[nodiscard]] std::optional<Framework> framework_of_format(std::string_view format);

@@ -15,6 +15,7 @@
 #include "cli/request/flag_meanings.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -136,13 +137,6 @@ constexpr Alias kAliases[] = {
     {"--task", "pretraining", "pretrain"},
     {"--task", "pre-train", "pretrain"},
     {"--task", "cpt", "pretrain"},
-    {"--framework", "nemo", "megatron"},
-    {"--framework", "mcore", "megatron"},
-    {"--framework", "megatron-lm", "megatron"},
-    {"--framework", "megatron-bridge", "megatron"},
-    {"--framework", "megatron-core", "megatron"},
-    {"--framework", "hf-accelerate", "accelerate"},
-    {"--framework", "jax", "maxtext"},
     {"--precision", "bfloat16", "bf16"},
     {"--precision", "bf16-mixed", "bf16"},
     {"--precision", "float16", "fp16"},
@@ -289,6 +283,8 @@ Result<std::string> read_choice(std::string_view flag, std::string_view word) {
   if (std::find(choices.begin(), choices.end(), word) != choices.end()) return std::string(word);
   const std::string known = folded(word);
   if (const Alias* alias = row_of(kAliases, flag, known)) return std::string(alias->meant);
+  if (flag == "--framework")
+    if (const auto framework = framework_called(known)) return std::string(framework_row(*framework).name);
   if (std::find(choices.begin(), choices.end(), known) == choices.end())
     return fail(unknown_choice(*option, std::string(word), choices));
   return known;

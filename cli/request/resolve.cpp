@@ -136,7 +136,7 @@ void resolve_offload(Draft& draft) {
     draft.problem.training.offload = stated->value;
     draft.problem.inputs.push_back(stated->input);
   }
-  if (draft.problem.training.offload.activations() && draft.problem.framework != Framework::Megatron)
+  if (draft.problem.training.offload.activations() && !framework_row(draft.problem.framework).offloads_activations)
     draft.refuse({"conflicting_flags",
                   "of the frameworks Megatron alone offloads activations",
                   {},

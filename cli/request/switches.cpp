@@ -7,6 +7,7 @@
 
 #include "cli/terminal/numbers.hpp"
 #include "formulas/layer_rows.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 namespace {
@@ -40,14 +41,14 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
 }  // namespace
 
 Errors take_state_formats(const StateFormats& formats, Problem& problem) {
-  if (problem.framework != Framework::Megatron)
+  if (!framework_row(problem.framework).narrow_states)
     return {needs_megatron("of the frameworks Megatron alone lets its states be narrower than fp32")};
   formats.apply(problem.training);
   return {};
 }
 
 Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
-  if (graphs != CudaGraphs{} && problem.framework != Framework::Megatron)
+  if (graphs != CudaGraphs{} && !framework_row(problem.framework).graphs_of_parts)
     return {needs_megatron("CUDA graphs of parts of a step are known of Megatron alone")};
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;

@@ -12,11 +12,9 @@
 #include "formulas/model.hpp"
 #include "formulas/pool.hpp"
 #include "formulas/training.hpp"
+#include "planner/problem/framework.hpp"
 
 namespace plan {
-
-/// `Any`: one that exists, whichever; `None`: what divides, whether or not something runs it.
-enum class Framework { Any, Megatron, Torchtitan, DeepSpeed, Accelerate, Maxtext, None };
 
 enum class Objective { StepTime, Memory, Cost };
 

@@ -1,32 +1,14 @@
+// The frameworks that plans are made for, joined, and what published runs ran. Tested by
+// tests/planner/framework_rules_test.cpp.
 #include "planner/rules/frameworks.hpp"
 
+#include <algorithm>
 #include <vector>
+
+#include "planner/rules/stacks.hpp"
 
 namespace plan {
 namespace {
-
-/// Megatron-LM with Transformer Engine, as its own recipes run it; the environment that plans are made
-/// for sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
-Stack megatron() {
-  Stack stack;
-  stack.expandable_segments = true;
-  return stack;
-}
-
-/// The newest releases refuse TransformerEngine's fused loss; the native one works on fp32 logits.
-Stack newest_megatron() {
-  Stack stack = megatron();
-  stack.cross_entropy = CrossEntropy::Unfused;
-  return stack;
-}
-
-/// The best practice of the field, not tied to one code base.
-Stack any() {
-  Stack stack = megatron();
-  stack.framework = "any";
-  stack.dedup_dispatch = stack.fp8_dispatch = true;  // DeepEP and HybridEP
-  return stack;
-}
 
 /// Megatron-DeepSpeed: eager kernels, nothing overlapped. Both forks (microsoft's until May 2023,
 /// bigscience-workshop's) lack the asynchronous all-reduce that Megatron-LM's column-parallel linears have had since
@@ -55,35 +37,6 @@ Stack megatron_lm() {  // as released from 2021 on: no overlap unless switched o
   return stack;
 }
 
-/// PyTorch with fully sharded data parallelism; `compiled` fuses the pointwise kernels, the loss among them, and what
-/// is eager keeps what autograd saves of every operation. DTensor keeps the gathered input of a linear, and
-/// redistributes its gradient when that linear's backward, weight gradient included, has run. Scores weigh the experts'
-/// outputs in fp32 (torchtitan, moe.py).
-Stack fsdp(std::string_view name, bool compiled) {
-  Stack stack;
-  stack.framework = name;
-  stack.fused_pointwise = stack.fused_softmax = compiled;
-  stack.attention_kernel = AttentionKernel::Flash2;
-  stack.states = StateLayout::Fsdp2;
-  stack.cross_entropy = compiled ? CrossEntropy::Compiled : CrossEntropy::Eager;
-  stack.fused_norms = stack.fused_activation = compiled;
-  stack.transformer_engine = stack.gradient_fusion = stack.tp_async_reduce = false;
-  stack.keeps_gathered = stack.weighs_outputs = true;
-  stack.fused_qkv = stack.fused_gate = false;  // wq, wk, wv and w1, w3, or transformers' names for them
-  stack.prunes_recompute = true;  // torch.utils.checkpoint without reentry stops early; XLA drops dead code
-  return stack;
-}
-
-/// JAX: XLA schedules collectives beside whatever does not need them, and lays out all memory of a step beforehand.
-Stack maxtext() {
-  Stack stack = fsdp("maxtext", true);
-  stack.gathers_tensors = stack.expandable_segments = true;
-  stack.cross_entropy = CrossEntropy::Unfused;
-  stack.tp_async_reduce = true;
-  stack.keeps_gathered = stack.weighs_outputs = false;
-  return stack;
-}
-
 /// Research code beside Megatron: its layout of states, PyTorch's pointwise kernels.
 Stack research() {
   Stack stack = megatron_lm();
@@ -96,7 +49,7 @@ Stack research() {
 
 /// InternEvo: its hybrid ZeRO optimizer keeps 16-bit weights and whole 16-bit gradients beside sharded fp32 states.
 Stack internevo() {
-  Stack stack = fsdp("internevo", false);
+  Stack stack = fsdp_stack("internevo", false);
   stack.states = StateLayout::Megatron;
   stack.cross_entropy = CrossEntropy::Compiled;  // flash-attn's, and Apex's norm (internlm/model/losses, utils)
   stack.fused_norms = true;
@@ -120,7 +73,7 @@ Stack flash_attention_repo() {
 /// llm-foundry on Composer: MPT's default attention was the Triton kernel, its loss is flash-attn's
 /// (llmfoundry/models/mpt/modeling_mpt.py, `loss_fn: fused_crossentropy`).
 Stack composer() {
-  Stack stack = fsdp("composer", false);
+  Stack stack = fsdp_stack("composer", false);
   stack.cross_entropy = CrossEntropy::Compiled;
   stack.attention_kernel = AttentionKernel::Triton;
   stack.fused_qkv = true;  // Wqkv (llmfoundry/models/layers/attention.py)
@@ -156,7 +109,7 @@ FrameworkDefaults deepseek() {
 /// Pax: attention as XLA compiled it in 2023; what its default checkpoint policy, SAVE_DOT_WITH_NO_BATCH_DIM, drops are
 /// the scores (paxml/tasks/lm/model_params.py).
 FrameworkDefaults pax() {
-  FrameworkDefaults row{"Pax", maxtext(), 0};
+  FrameworkDefaults row{"Pax", maxtext_stack(), 0};
   row.stack.framework = "pax";
   row.stack.fused_qkv = true;  // COMBINE_QKV (paxml/tasks/lm/model_params.py)
   row.stack.flash_attention = row.stack.fused_softmax = false;
@@ -166,14 +119,14 @@ FrameworkDefaults pax() {
 
 /// IBM's fms-fsdp: the models of its foundation-model-stack fuse weights of one input (`fused_weights`), compiled.
 Stack foundation_stack() {
-  Stack stack = fsdp("fsdp", true);
+  Stack stack = fsdp_stack("fsdp", true);
   stack.fused_qkv = stack.fused_gate = true;
   return stack;
 }
 
 /// LitGPT: queries, keys and values in one linear, fc_1 and fc_2 apart (litgpt/model.py).
 Stack litgpt() {
-  Stack stack = fsdp("fsdp", false);
+  Stack stack = fsdp_stack("fsdp", false);
   stack.fused_qkv = true;
   return stack;
 }
@@ -208,25 +161,9 @@ FrameworkDefaults meta() {
   return row;
 }
 
-/// DeepSpeed around a Hugging Face model: its own states and buckets, PyTorch's eager kernels, logits whole on each
-/// rank (DeepSpeed 0.19.8's defaults: overlap_comm at stage 3; transformers' ForCausalLMLoss in fp32).
-Stack hugging_face(std::string_view name, StateLayout states) {
-  Stack stack = fsdp(name, false);
-  stack.states = states;
-  stack.vocab_parallel_loss = false;
-  stack.eager_launches = true;
-  return stack;
-}
-
-Stack deepspeed() {
-  Stack stack = hugging_face("deepspeed", StateLayout::DeepSpeed);
-  stack.gathers_per_layer = 9;  // seven linears and two norms, each fetched by its module's hook
-  return stack;
-}
-
 /// NeMo Automodel: Hugging Face's models under FSDP2 and DTensor, each operation dispatched alone.
 Stack automodel() {
-  Stack stack = hugging_face("automodel", StateLayout::Fsdp2);
+  Stack stack = hugging_face_stack("automodel", StateLayout::Fsdp2);
   stack.reduces_per_linear = true;  // every linear of a DTensor plan takes its gradient back by itself
   return stack;
 }
@@ -249,25 +186,26 @@ const std::vector<FrameworkDefaults>& run_table() {
       {"DeepSpeed 3D", deepspeed_era(), 1},
       whole_batches({"GPT-NeoX", deepspeed_era(), 1}),
       {"Composer", composer(), 3, 2},  // its benchmarks' `mixed_precision: PURE` reduces in 16 bits
-      {"torchtitan", fsdp("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
+      {"torchtitan", fsdp_stack("torchtitan", true), 3, 4, true, false, CpKind::AllGather},
       to_fit({"Automodel", automodel(), 3}),
       to_fit({"AutoModel", automodel(), 3}),  // as its pages before 2026 write it
-      to_fit({"FSDP2", fsdp("fsdp2", true), 3}),
+      to_fit({"FSDP2", fsdp_stack("fsdp2", true), 3}),
       {"Megatron-Core FSDP", tuned(), 3, 4, true},
       {"FSDP1 + compile", foundation_stack(), 3, 2},  // fms-fsdp's `bfSixteen` policy reduces in 16 bits
-      {"FSDP", fsdp("fsdp", false), 3},
+      {"FSDP", fsdp_stack("fsdp", false), 3},
       {"LitGPT", litgpt(), 3},
       {"Bridge", bridge(), 1, 2, true, false},  // grad_reduce_in_fp32 = False in its perf_recipes, NeMo's too
       {"NeMo", tuned(), 1, 2, true},
       megatron_core("Megatron-Core"),
-      {"MaxText", maxtext(), 3, 4, true},  // its `activation_embed` is split over the tensor axis (configs/base.yml)
+      {"MaxText", maxtext_stack(), 3, 4,
+       true},  // its `activation_embed` is split over the tensor axis (configs/base.yml)
       {"InternEvo", internevo(), 1, 2},
       {"Aleph Alpha", research(), 1},
       {"flash-attn", flash_attention_repo(), 1},
       deepseek(),
       pax(),
       meta(),
-      to_fit(whole_batches({"HF transformers", deepspeed(), 3, 2})),
+      to_fit(whole_batches({"HF transformers", deepspeed_stack(), 3, 2})),
       whole_batches({"DeepSpeed", deepspeed_era(), 3, 2}),
   };
   return rows;
@@ -275,35 +213,9 @@ const std::vector<FrameworkDefaults>& run_table() {
 
 /// Whatever code nobody here has read: PyTorch's own kernels and loss, whole states unless a row shares them out.
 Stack eager() {
-  Stack stack = hugging_face("eager", StateLayout::Megatron);
+  Stack stack = hugging_face_stack("eager", StateLayout::Megatron);
   stack.eager_launches = false;
   return stack;
-}
-
-/// torchtitan as its run_train.sh starts it: compiled blocks and loss, expandable segments.
-Stack torchtitan() {
-  Stack stack = fsdp("torchtitan", true);
-  stack.expandable_segments = true;
-  return stack;
-}
-
-const std::vector<FrameworkRow>& table() {
-  static const std::vector<FrameworkRow> rows = {
-      {Framework::Any, "any", "one that exists: what some framework runs today", any()},
-      // Also AMD's own port, github.com/ROCm/Megatron-LM.
-      {Framework::Megatron, "megatron", "Megatron-LM and its dialects", newest_megatron(), "nvidia amd"},
-      // torchtitan's README: CUDA and ROCm; its XPU runs are no Gaudi.
-      {Framework::Torchtitan, "torchtitan", "PyTorch's own: FSDP2 with tp, cp, pp and ep", torchtitan(), "nvidia amd"},
-      // deepspeed.ai/tutorials/accelerator-setup-guide
-      {Framework::DeepSpeed, "deepspeed", "ZeRO 0-3 with AutoTP, AutoEP or Ulysses", deepspeed(), "nvidia amd intel"},
-      // accelerate/utils/imports.py: CUDA, HPU (Gaudi); its parallelism_config.py asks for a torch device mesh.
-      {Framework::Accelerate, "accelerate", "Hugging Face: FSDP2 with tp and cp",
-       hugging_face("accelerate", StateLayout::Fsdp2), "nvidia amd intel"},
-      // MaxText's README: TPUs and NVIDIA GPUs; AMD's port, rocm.docs.amd.com, "Training a model with JAX MaxText".
-      {Framework::Maxtext, "maxtext", "JAX: every axis a mesh axis, split over slices", maxtext(), "google nvidia amd"},
-      {Framework::None, "none", "no framework's limits, only what divides", any()},
-  };
-  return rows;
 }
 
 }  // namespace
@@ -316,21 +228,32 @@ FrameworkDefaults run_defaults(std::string_view framework) {
   return {.keyword = "Megatron-LM", .stack = megatron_lm(), .flash_fp16 = false, .recomputes_to_fit = true};
 }
 
-std::span<const FrameworkRow> frameworks() { return table(); }
+std::span<const FrameworkRow> frameworks() {
+  static const std::vector<FrameworkRow> rows = [] {
+    std::vector<FrameworkRow> all;
+    for (const auto& row : kFrameworkRows) all.push_back(row());
+    return all;
+  }();
+  return rows;
+}
 
 bool runs_on(const FrameworkRow& row, std::string_view vendor) {
   return row.vendors.empty() || vendor.empty() || row.vendors.find(vendor) != std::string_view::npos;
 }
 
-const FrameworkRow& framework_row(Framework framework) {
-  for (const FrameworkRow& row : table())
-    if (row.framework == framework) return row;
-  return table().front();
+std::optional<Framework> find_framework(std::string_view name) {
+  for (const FrameworkRow& row : frameworks())
+    if (row.name == name) return row.framework;
+  return std::nullopt;
 }
 
-std::optional<Framework> find_framework(std::string_view name) {
-  for (const FrameworkRow& row : table())
-    if (row.name == name) return row.framework;
+std::optional<Framework> framework_called(std::string_view alias) {
+  for (const FrameworkRow& row : frameworks())
+    for (std::string_view rest = row.aliases; !rest.empty();) {
+      const std::string_view word = rest.substr(0, rest.find(' '));
+      if (word == alias) return row.framework;
+      rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    }
   return std::nullopt;
 }
 

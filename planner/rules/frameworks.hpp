@@ -7,30 +7,44 @@
 
 #include "formulas/training.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 
-/// A framework that plans can be made for, with its documented defaults.
+/// A framework that plans can be made for: what it does, with its documented defaults.
 struct FrameworkRow {
   Framework framework;
   std::string_view name;
   std::string_view help;
-  Stack stack;
-  std::string_view vendors{};  ///< of the GPUs that it runs on, as presets name them; empty: whoever's
+  Stack stack{};
+  std::string_view vendors{};            ///< of the GPUs that it runs on, as presets name them; empty: whoever's
+  std::string_view aliases{};            ///< what others call it, in small letters
+  std::string_view run_word{};           ///< what tables of runs call its newest software
+  std::span<const Rule> rules{};         ///< what it accepts
+  std::span<const Rule> earlier{};       ///< what its earlier releases reject beside
+  CpKind cp_kind = CpKind::Ring;         ///< of context parallelism, if nothing is said
+  bool splits_sequence = true;           ///< tensor parallelism splits the sequence between its regions, too
+  bool both_orders = false;              ///< pipeline or data parallelism can stand outermost
+  bool empty_chunks = false;             ///< its word for stages can leave a chunk between the ends without a layer
+  bool ends_outside = false;             ///< embedding and head are outside its pipeline, whose stages are equal
+  bool narrow_states = false;            ///< states of the optimizer may be narrower than fp32
+  bool graphs_of_parts = false;          ///< CUDA graphs of the step, or of parts of it, have words
+  bool offloads_activations = false;     ///< activations can wait in host memory
+  std::uint16_t recomputes = 0;          ///< RecomputeModule bits that it rebuilds together, and nobody else does
+  std::optional<StateLayout> sharded{};  ///< of the states from zero 2 on, where it is not the stack's
 };
 
 /// Does the framework run on GPUs of that vendor? On one that is not stated, who knows.
 [[nodiscard]] bool runs_on(const FrameworkRow& row, std::string_view vendor);
 
-/// Is it the name of a framework, not a word for how to choose one?
-[[nodiscard]] constexpr bool named(Framework framework) {
-  return framework != Framework::Any && framework != Framework::None;
-}
-
 /// All frameworks, `any` first, `none` last.
 [[nodiscard]] std::span<const FrameworkRow> frameworks();
-[[nodiscard]] const FrameworkRow& framework_row(Framework framework);
+[[nodiscard]] inline const FrameworkRow& framework_row(Framework framework) {
+  return frameworks()[static_cast<std::size_t>(framework)];
+}
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
+/// The framework that others call so; nothing for its own name.
+[[nodiscard]] std::optional<Framework> framework_called(std::string_view alias);
 
 /// What a published run did where it does not say: its framework's documented defaults.
 struct FrameworkDefaults {

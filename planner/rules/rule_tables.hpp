@@ -5,18 +5,15 @@
 #include <span>
 
 #include "formulas/layer_rows.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
-/// The rules of each framework, one table a file; planner/rules/rules.cpp joins them.
+/// The rules of each framework, one table a file with the row that says what else it does; planner/rules/rules.cpp and
+/// frameworks.cpp join them.
 namespace plan {
 
 [[nodiscard]] std::span<const Rule> common_rules();  ///< of every framework
-[[nodiscard]] std::span<const Rule> megatron_rules();
 [[nodiscard]] std::span<const Rule> earlier_megatron_rules();
-[[nodiscard]] std::span<const Rule> torchtitan_rules();
-[[nodiscard]] std::span<const Rule> deepspeed_rules();
-[[nodiscard]] std::span<const Rule> accelerate_rules();
-[[nodiscard]] std::span<const Rule> maxtext_rules();
 
 /// Words that several tables share.
 namespace rule {

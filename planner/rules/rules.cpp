@@ -15,7 +15,8 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kFrameworks = static_cast<std::size_t>(Framework::None) + 1;
+constexpr std::size_t kFrameworks = std::size(kFrameworkRows);
+static_assert(kFrameworks <= 8 * sizeof(FrameworkMask));
 
 }  // namespace
 
@@ -37,17 +38,11 @@ std::uint16_t modules_of(const Model& model) {
   return static_cast<std::uint16_t>(modules);
 }
 
-bool splits_sequence(Framework framework) {
-  return framework != Framework::DeepSpeed && framework != Framework::Accelerate;
-}
-
 std::span<const Rule> rules() {
   static const std::vector<Rule> table = [] {
-    std::vector<Rule> all;
-    for (const std::span<const Rule> more :
-         {common_rules(), megatron_rules(), earlier_megatron_rules(), torchtitan_rules(), deepspeed_rules(),
-          accelerate_rules(), maxtext_rules()})
-      all.insert(all.end(), more.begin(), more.end());
+    std::vector<Rule> all(common_rules().begin(), common_rules().end());
+    for (const FrameworkRow& row : frameworks())
+      for (const std::span<const Rule> more : {row.rules, row.earlier}) all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return table;

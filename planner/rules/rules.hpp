@@ -25,11 +25,11 @@ enum class Level : std::uint8_t {
 [[nodiscard]] bool precision_aware(const Training& training);
 
 /// Frameworks as bits, so that one rule can hold for several.
-using FrameworkMask = std::uint8_t;
+using FrameworkMask = std::uint16_t;
 [[nodiscard]] constexpr FrameworkMask framework_bit(Framework framework) {
   return static_cast<FrameworkMask>(1u << static_cast<unsigned>(framework));
 }
-inline constexpr FrameworkMask kAllFrameworks = 0xff;
+inline constexpr FrameworkMask kAllFrameworks = 0xffff;
 /// Those that have a name: all but the words for how to choose one.
 inline constexpr FrameworkMask kNamedFrameworks =
     static_cast<FrameworkMask>(kAllFrameworks & ~(framework_bit(Framework::Any) | framework_bit(Framework::None)));
@@ -37,9 +37,6 @@ inline constexpr FrameworkMask kNamedFrameworks =
 /// Frameworks that a layout must suit, one of them at least. Of `any`: those whose software the figures are of, since
 /// under other software the same layout is another job. Of `none`: all, for none is asked.
 [[nodiscard]] FrameworkMask wanted_frameworks(const Problem& problem);
-
-/// Does tensor parallelism of the framework also split the sequence between its regions, unless told not to?
-[[nodiscard]] bool splits_sequence(Framework framework);
 
 /// RecomputeModule bits of what exists in some layer of the model.
 [[nodiscard]] std::uint16_t modules_of(const Model& model);

@@ -2,6 +2,7 @@
 // parallelism_config.py, utils/dataclasses.py, utils/launch.py; transformers' tensor-parallel plans.
 // Tested by tests/planner/framework_rules_test.cpp and by accelerate itself, tests/validators/.
 #include "planner/rules/rule_tables.hpp"
+#include "planner/rules/stacks.hpp"
 
 namespace plan {
 namespace {
@@ -52,6 +53,20 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> accelerate_rules() { return kRules; }
+FrameworkRow accelerate_framework() {
+  return {
+      .framework = Framework::Accelerate,
+      .name = "accelerate",
+      .help = "Hugging Face: FSDP2 with tp and cp",
+      .stack = hugging_face_stack("accelerate", StateLayout::Fsdp2),
+      // accelerate/utils/imports.py: CUDA, HPU (Gaudi); its parallelism_config.py asks for a torch device mesh.
+      .vendors = "nvidia amd intel",
+      .aliases = "hf-accelerate",
+      .run_word = "FSDP2",
+      .rules = kRules,
+      .cp_kind = CpKind::AllGather,
+      .splits_sequence = false,
+  };
+}
 
 }  // namespace plan

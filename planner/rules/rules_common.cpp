@@ -116,9 +116,6 @@ std::int64_t placed_layers(const Layout& l) {
   return std::accumulate(l.chunk_layers.begin(), l.chunk_layers.end(), std::int64_t{0});
 }
 
-/// Frameworks whose word for the stages can leave a chunk between the two ends without a layer.
-bool takes_empty_chunks(Framework framework) { return framework == Framework::Any || framework == Framework::Megatron; }
-
 /// Every rank has a layer, the embedding or the head; whole chunks are empty at the two ends, where embedding and head
 /// stand, and elsewhere only if the framework can say so.
 bool chunks_hold_something(const Problem& p, const Layout& l) {
@@ -130,7 +127,7 @@ bool chunks_hold_something(const Problem& p, const Layout& l) {
   };
   for (int chunk = 0; chunk <= last; ++chunk) {
     const bool empty = layers[static_cast<std::size_t>(chunk)] == 0, end = chunk == 0 || chunk == last;
-    if (empty && !end && !takes_empty_chunks(p.framework)) return false;
+    if (empty && !end && !framework_row(p.framework).empty_chunks) return false;
     if (!empty || end) hold(chunk);
   }
   return std::all_of(held.begin(), held.end(), [](bool any) { return any; });

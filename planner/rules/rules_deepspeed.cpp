@@ -3,6 +3,7 @@
 // docs/_pages/config-json.md. Tested by tests/planner/framework_rules_test.cpp and by DeepSpeed itself,
 // tests/validators/.
 #include "planner/rules/rule_tables.hpp"
+#include "planner/rules/stacks.hpp"
 
 namespace plan {
 namespace {
@@ -41,6 +42,18 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> deepspeed_rules() { return kRules; }
+FrameworkRow deepspeed_framework() {
+  return {
+      .framework = Framework::DeepSpeed,
+      .name = "deepspeed",
+      .help = "ZeRO 0-3 with AutoTP, AutoEP or Ulysses",
+      .stack = deepspeed_stack(),
+      .vendors = "nvidia amd intel",  // deepspeed.ai/tutorials/accelerator-setup-guide
+      .run_word = "DeepSpeed",
+      .rules = kRules,
+      .cp_kind = CpKind::Ulysses,
+      .splits_sequence = false,
+  };
+}
 
 }  // namespace plan

@@ -3,6 +3,7 @@
 // Tested by tests/planner/framework_rules_test.cpp and by MaxText itself, tests/validators/.
 #include "formulas/rank_grid.hpp"
 #include "planner/rules/rule_tables.hpp"
+#include "planner/rules/stacks.hpp"
 
 namespace plan {
 namespace {
@@ -96,6 +97,20 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> maxtext_rules() { return kRules; }
+FrameworkRow maxtext_framework() {
+  return {
+      .framework = Framework::Maxtext,
+      .name = "maxtext",
+      .help = "JAX: every axis a mesh axis, split over slices",
+      .stack = maxtext_stack(),
+      // MaxText's README: TPUs and NVIDIA GPUs; AMD's port, rocm.docs.amd.com, "Training a model with JAX MaxText".
+      .vendors = "google nvidia amd",
+      .aliases = "jax",
+      .run_word = "MaxText",
+      .rules = kRules,
+      .both_orders = true,
+      .ends_outside = true,
+  };
+}
 
 }  // namespace plan

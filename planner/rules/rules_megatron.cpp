@@ -2,6 +2,7 @@
 // moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
 // Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
 #include "planner/rules/rule_tables.hpp"
+#include "planner/rules/stacks.hpp"
 
 namespace plan {
 namespace {
@@ -131,6 +132,27 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> megatron_rules() { return kRules; }
+FrameworkRow megatron_framework() {
+  FrameworkRow row{
+      .framework = Framework::Megatron,
+      .name = "megatron",
+      .help = "Megatron-LM and its dialects",
+      .stack = megatron_stack(),
+      .vendors = "nvidia amd",  // also AMD's own port, github.com/ROCm/Megatron-LM
+      .aliases = "nemo mcore megatron-lm megatron-bridge megatron-core",
+      .run_word = "Megatron-Core",
+      .rules = kRules,
+      .earlier = earlier_megatron_rules(),
+      .both_orders = true,
+      .empty_chunks = true,
+      .narrow_states = true,
+      .graphs_of_parts = true,
+      .offloads_activations = true,
+      .sharded = StateLayout::MegatronFsdp,
+  };
+  // The newest releases refuse TransformerEngine's fused loss; the native one works on fp32 logits.
+  row.stack.cross_entropy = CrossEntropy::Unfused;
+  return row;
+}
 
 }  // namespace plan

@@ -6,21 +6,9 @@
 #include <algorithm>
 
 #include "formulas/names.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
-
-std::string_view run_word(Framework framework) {
-  switch (framework) {
-    case Framework::Torchtitan: return "torchtitan";
-    case Framework::DeepSpeed: return "DeepSpeed";
-    case Framework::Accelerate: return "FSDP2";
-    case Framework::Maxtext: return "MaxText";
-    case Framework::Megatron:
-    case Framework::Any:
-    case Framework::None: break;
-  }
-  return "Megatron-Core";
-}
 
 namespace {
 
@@ -92,7 +80,7 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   run.recompute = recompute_word(layout.recompute);
   run.precision = std::string(name(problem.training.precision));
   run.attention = problem.training.stack.flash_attention ? "flash" : "unfused";
-  run.framework = std::string(run_word(problem.framework));
+  run.framework = std::string(framework_row(problem.framework).run_word);
   if (measured.step_time_s > 0) run.step_time_s = measured.step_time_s, run.time_from = "step";
   if (measured.peak_memory_gib > 0)
     run.peak_memory_gib = measured.peak_memory_gib, run.memory_kind = measured.memory_kind;

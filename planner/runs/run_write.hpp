@@ -19,9 +19,6 @@ struct MeasuredFigures {
   std::vector<std::pair<std::string, double>> parts{};
 };
 
-/// The word under which a row's framework gets the defaults of its stack (rules/frameworks).
-[[nodiscard]] std::string_view run_word(Framework framework);
-
 /// A job and what was measured of it as a run, in the words of plan-runs(5). What the schema cannot say, so that the
 /// run would read back as another job, is an error that names it.
 [[nodiscard]] Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredFigures& measured,

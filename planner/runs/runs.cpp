@@ -216,7 +216,7 @@ std::string published_framework(const std::string& word) {
   for (const auto& [own, published] : kOthers)
     if (lower == own) return std::string(published);
   const std::optional<Framework> framework = find_framework(lower);
-  return framework && named(*framework) ? std::string(run_word(*framework)) : word;
+  return framework && named(*framework) ? std::string(framework_row(*framework).run_word) : word;
 }
 
 }  // namespace

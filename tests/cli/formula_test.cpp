@@ -3,6 +3,8 @@
 
 #include "check_files.hpp"
 #include "formulas/catalog.hpp"
+#include "planner/budget.hpp"
+#include "planner/rules/frameworks.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -74,6 +76,18 @@ TEST_CASE("plan formula evaluates each, and no note says that a number is itself
   CHECK(holds(factor.out, "has 4 instead: The limit for many ranks."));
   const Ran fraction = run({"formula", "bubble-fraction", "--set", "p=16,m=16"});
   CHECK(holds(fraction.out, "(p - 1)/m = 0.9375 instead"));
+}
+
+TEST_CASE("plan list prints every framework and every limit with what it is") {
+  const std::string known = run({"list", "frameworks"}).out, json = run({"list", "frameworks", "--json"}).out;
+  for (const FrameworkRow& row : frameworks()) {
+    CHECK(holds(known, std::string(row.name) + " " + std::string(row.help)));
+    CHECK(json.find("\"" + std::string(row.name) + "\"") != std::string::npos);
+    CHECK(json.find("\"" + std::string(row.help) + "\"") != std::string::npos);
+  }
+  const std::string limits = run({"list", "limits"}).out;
+  for (const MetricRow& row : metrics()) CHECK(holds(limits, std::string(row.name) + " " + std::string(row.help)));
+  CHECK(std::count(limits.begin(), limits.end(), '\n') == static_cast<int>(metrics().size()));
 }
 
 TEST_CASE("a word after a verb is the verb's own, though it names another verb") {

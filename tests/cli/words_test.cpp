@@ -8,6 +8,7 @@
 #include <random>
 
 #include "check_files.hpp"
+#include "cli/launch/launch.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "formulas/names.hpp"
@@ -121,15 +122,11 @@ void check_emitted(const std::string& words, const Ran& ran) {
   CHECK(words_lost(asked, layout) == std::vector<std::string>{});
 }
 
+/// The first kind of files that a framework has; none if it is no framework's name.
 std::string format_of(Framework framework) {
-  switch (framework) {
-    case Framework::Megatron: return "megatron-lm";
-    case Framework::Torchtitan: return "torchtitan";
-    case Framework::DeepSpeed: return "deepspeed";
-    case Framework::Accelerate: return "accelerate";
-    case Framework::Maxtext: return "maxtext";
-    default: return "";
-  }
+  for (const std::string& format : emit_words())
+    if (named(framework) && framework_of_format(format) == framework) return format;
+  return "";
 }
 
 }  // namespace

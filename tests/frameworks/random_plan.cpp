@@ -80,7 +80,7 @@ Layout random_layout(std::mt19937& random, const Problem& problem) {
   l.tp = divisor(random, std::min(8, problem.gpus / l.pp));
   l.cp = divisor(random, problem.gpus / l.tp / l.pp);
   l.dp = problem.gpus / l.tp / l.cp / l.pp;
-  l.sequence_parallel = l.tp > 1 && splits_sequence(problem.framework);
+  l.sequence_parallel = l.tp > 1 && framework_row(problem.framework).splits_sequence;
   if (problem.framework == Framework::Maxtext && random() % 3 == 0) l.sequence_parallel = false;
   if (l.cp > 1) l.cp_kind = pick<CpKind>(random, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses});
   if (problem.model.moe()) {

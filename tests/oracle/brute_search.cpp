@@ -7,6 +7,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan::oracle {
@@ -125,7 +126,8 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
       for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
         if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
         layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
-        const bool split = splits_sequence(problem.framework) && problem.training.seq / layout.cp % layout.tp == 0;
+        const bool split =
+            framework_row(problem.framework).splits_sequence && problem.training.seq / layout.cp % layout.tp == 0;
         layout.sequence_parallel = layout.tp > 1 && problem.fixed.sequence_parallel.value_or(split);
         collector.experts(layout);
       }
