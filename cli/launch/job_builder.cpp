@@ -9,6 +9,7 @@
 
 #include "formulas/names.hpp"
 #include "planner/nearest.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
@@ -16,12 +17,6 @@
 #include "presets/yaml.hpp"
 
 namespace plan {
-namespace {
-
-constexpr int kMostRanks = 1 << 24;
-
-}  // namespace
-
 JobBuilder::JobBuilder(Settings& from, std::string_view format, Framework framework) : settings(from) {
   job.format = std::string(format);
   job.framework = framework;

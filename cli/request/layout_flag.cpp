@@ -61,14 +61,6 @@ tl::unexpected<Errors> unknown_value(std::string_view axis, std::string_view wor
   return fail(error);
 }
 
-template <class E, std::size_t N>
-Result<bool> read_word(std::string_view axis, std::string_view text, const Named<E> (&table)[N],
-                       std::optional<E>& out) {
-  out = parse(table, text);
-  if (!out) return unknown_value(axis, text, words_of(table));
-  return true;
-}
-
 /// `14x8` read as 14 and `8`; without a number in front of an `x`, once.
 struct Repeated {
   std::size_t times = 1;
@@ -105,14 +97,12 @@ Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, st
   out = static_cast<int>(*value);
   return true;
 }
-Result<bool> read_value(const LayoutAxis<CpKind>& axis, const std::string& text, std::optional<CpKind>& out) {
-  return read_word(axis.word, text, kCpKindNames, out);
-}
-Result<bool> read_value(const LayoutAxis<Schedule>& axis, const std::string& text, std::optional<Schedule>& out) {
-  return read_word(axis.word, text, kScheduleNames, out);
-}
-Result<bool> read_value(const LayoutAxis<AxisOrder>& axis, const std::string& text, std::optional<AxisOrder>& out) {
-  return read_word(axis.word, text, kAxisOrderNames, out);
+template <class E>
+requires std::is_enum_v<E> Result<bool> read_value(const LayoutAxis<E>& axis, const std::string& text,
+                                                   std::optional<E>& out) {
+  out = parse(names_of(E{}), text);
+  if (!out) return unknown_value(axis.word, text, words_of(names_of(E{})));
+  return true;
 }
 Result<bool> read_value(const LayoutAxis<bool>& axis, const std::string& text, std::optional<bool>& out) {
   if (text.empty() || text == "on" || text == "1" || text == "true")

@@ -6,6 +6,7 @@
 #include "cli/request/json_source.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -33,51 +34,63 @@ int degree(const JsonFields& fields, std::string_view key, std::int64_t least = 
 Bytes bytes(const JsonFields& fields, std::string_view key) { return Bytes(fields.whole(key)); }
 Seconds seconds(const JsonFields& fields, std::string_view key) { return Seconds(fields.number(key)); }
 
-Recompute recompute(const JsonFields& fields) {
-  const std::string text = fields.text("recompute");
-  if (text.empty()) return {};
-  const Result<Recompute> read = read_recompute(text);
-  if (read) return *read;
-  fields.error("recompute", "unknown_word",
-               fmt::format("unknown `{}` `{}`", fields.path_of("recompute"), yaml::printable(text)),
-               {"it is written as `--layout recompute=` takes it"});
-  return {};
-}
-
-/// Of all stages, or of each.
-void read_recomputation(const JsonFields& fields, Layout& layout) {
-  if (!fields.has("stage_strategies")) {
-    layout.recompute = recompute(fields);
+/// The value of an axis, by its kind.
+void read_value(const JsonFields& fields, const LayoutAxis<int>& axis, Layout& layout) {
+  if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;  // what it says follows from the kind
+  if (axis.key != "shard") {
+    layout.*axis.value = degree(fields, axis.key, axis.least, axis.most);
     return;
   }
-  for (const std::string& text : fields.texts("stage_strategies")) {
+  const int shard = degree(fields, axis.key);
+  layout.shard = shard == layout.dense_group() ? 0 : shard;
+}
+
+void read_value(const JsonFields& fields, const LayoutAxis<bool>& axis, Layout& layout) {
+  layout.*axis.value = fields.boolean(axis.key);
+}
+
+template <class E>
+requires std::is_enum_v<E>
+void read_value(const JsonFields& fields, const LayoutAxis<E>& axis, Layout& layout) {
+  layout.*axis.value = word(fields, axis.key, names_of(E{}));
+}
+
+/// Of all stages, where no strategies of each say it.
+void read_value(const JsonFields& fields, const LayoutAxis<Recompute>& axis, Layout& layout) {
+  if (fields.has("stage_strategies")) return;
+  const std::string text = fields.text(axis.key);
+  if (text.empty()) return;
+  if (const Result<Recompute> read = read_recompute(text))
+    layout.*axis.value = *read;
+  else
+    fields.error(axis.key, "unknown_word",
+                 fmt::format("unknown `{}` `{}`", fields.path_of(axis.key), yaml::printable(text)),
+                 {"it is written as `--layout recompute=` takes it"});
+}
+
+void read_value(const JsonFields& fields, const LayoutAxis<std::vector<StageStrategy>>& axis, Layout& layout) {
+  if (!fields.has(axis.key)) return;
+  for (const std::string& text : fields.texts(axis.key)) {
     const Result<std::vector<StageStrategy>> stage = read_stages(text);
     if (stage && stage->size() == 1) {
-      layout.stages.push_back(stage->front());
+      (layout.*axis.value).push_back(stage->front());
       continue;
     }
-    fields.error("stage_strategies", "unknown_word",
-                 fmt::format("unknown `{}` `{}`", fields.path_of("stage_strategies"), yaml::printable(text)),
+    fields.error(axis.key, "unknown_word",
+                 fmt::format("unknown `{}` `{}`", fields.path_of(axis.key), yaml::printable(text)),
                  {"each is written as `--layout stages=` takes it"});
   }
 }
 
+/// The layers of chunks are not written; those of stages are, and belong to the estimate.
+void read_value(const JsonFields&, const LayoutAxis<std::vector<int>>&, Layout&) {}
+
 void read_layout_fields(const JsonFields& fields, Estimate& e) {
   Layout& l = e.layout;
-  l.tp = degree(fields, "tp"), l.cp = degree(fields, "cp");
-  l.cp_kind = word(fields, "cp_kind", kCpKindNames);
-  if (l.cp_kind == CpKind::Hybrid) l.cp_ulysses = degree(fields, "cp_ulysses");
-  l.pp = degree(fields, "pp"), l.vp = degree(fields, "vp"), l.dp = degree(fields, "dp");
-  l.ep = degree(fields, "ep"), l.etp = degree(fields, "etp");
-  l.zero = degree(fields, "zero", 0, 3);
-  const int shard = degree(fields, "shard");
-  l.shard = shard == l.dense_group() ? 0 : shard;
-  l.micro_batch = degree(fields, "micro_batch");
+  each_axis([&](const auto& axis) {
+    if (!axis.later || fields.has(axis.key)) read_value(fields, axis, l);
+  });
   e.micro_batches = fields.whole("micro_batches", 1);
-  l.schedule = word(fields, "schedule", kScheduleNames);
-  read_recomputation(fields, l);
-  l.sequence_parallel = fields.boolean("sequence_parallel");
-  if (fields.has("order")) l.order = word(fields, "order", kAxisOrderNames);  // plans of earlier versions have none
   e.stage_layers = fields.integers("stage_layers");
   if (!fields.present() || !fields.has("stage_layers")) return;
   if (e.stage_layers.size() != static_cast<std::size_t>(l.pp))

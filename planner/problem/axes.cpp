@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "formulas/names.hpp"
-
 namespace plan {
 
 std::string recompute_text(const Recompute& recompute) {
@@ -60,9 +58,6 @@ std::string stage_layers_text(const std::vector<int>& layers) {
 
 std::string axis_text(int value) { return fmt::format("{}", value); }
 std::string axis_text(bool value) { return value ? "on" : "off"; }
-std::string axis_text(CpKind value) { return std::string(name(value)); }
-std::string axis_text(Schedule value) { return std::string(name(value)); }
-std::string axis_text(AxisOrder value) { return std::string(name(value)); }
 std::string axis_text(const Recompute& value) { return recompute_text(value); }
 std::string axis_text(const std::vector<int>& value) { return stage_layers_text(value); }
 std::string axis_text(const std::vector<StageStrategy>& value) { return stages_text(value); }

@@ -1,18 +1,33 @@
 #pragma once
 
-// The axes of a layout, each written once: reading `--layout`, printing and comparing layouts, laying what was typed
-// over what files state, and the brute-force oracle go through this table.
+// The axes of a layout, each written once: reading `--layout` and plans in JSON, printing and comparing layouts, laying
+// what was typed over what files state, and the brute-force oracle go through this table.
 
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "formulas/layout.hpp"
-#include "planner/problem/problem.hpp"
+#include "formulas/names.hpp"
 
 namespace plan {
+
+/// Axes that the user fixed; the search varies the rest.
+struct Fixed {
+  std::optional<int> tp, cp, pp, vp, dp, ep, etp, zero, shard, micro_batch;
+  std::optional<CpKind> cp_kind;
+  std::optional<int> cp_ulysses;
+  std::optional<Schedule> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<bool> sequence_parallel;
+  std::optional<AxisOrder> order;
+  std::optional<std::vector<int>> chunk_layers;
+  std::optional<std::vector<StageStrategy>> stages;
+  bool operator==(const Fixed&) const = default;
+};
 
 /// One axis: a choice that every layout makes and that a user can fix.
 template <class T>
@@ -22,6 +37,7 @@ struct LayoutAxis {
   T Layout::*value;
   std::optional<T> Fixed::*fixed;
   int least = 0, most = 0;  ///< of a number
+  bool later = false;       ///< plans that earlier versions wrote have none, and mean what a layout starts with
 };
 
 /// No axis has more ranks: a job has at most as many GPUs.
@@ -44,7 +60,8 @@ inline constexpr std::tuple kAxes{
     LayoutAxis<Schedule>{"schedule", "schedule", &Layout::schedule, &Fixed::schedule},
     LayoutAxis<Recompute>{"recompute", "recompute", &Layout::recompute, &Fixed::recompute},
     LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel},
-    LayoutAxis<AxisOrder>{"order", "order", &Layout::order, &Fixed::order},
+    LayoutAxis<AxisOrder>{
+        .key = "order", .word = "order", .value = &Layout::order, .fixed = &Fixed::order, .later = true},
     LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers},
     LayoutAxis<std::vector<StageStrategy>>{"stage_strategies", "stages", &Layout::stages, &Fixed::stages},
 };
@@ -64,12 +81,17 @@ constexpr void each_axis(const Visit& visit) {
 /// Numbers of layers, runs together: "7+14x8+7".
 [[nodiscard]] std::string stage_layers_text(const std::vector<int>& layers);
 
+/// Words of an axis that is a choice among several.
+[[nodiscard]] constexpr const auto& names_of(CpKind) { return kCpKindNames; }
+[[nodiscard]] constexpr const auto& names_of(Schedule) { return kScheduleNames; }
+[[nodiscard]] constexpr const auto& names_of(AxisOrder) { return kAxisOrderNames; }
+
 /// A value as `--layout` takes it back.
+template <class E>
+requires std::is_enum_v<E>
+[[nodiscard]] std::string axis_text(E value) { return std::string(name(value)); }
 [[nodiscard]] std::string axis_text(int value);
 [[nodiscard]] std::string axis_text(bool value);
-[[nodiscard]] std::string axis_text(CpKind value);
-[[nodiscard]] std::string axis_text(Schedule value);
-[[nodiscard]] std::string axis_text(AxisOrder value);
 [[nodiscard]] std::string axis_text(const Recompute& value);
 [[nodiscard]] std::string axis_text(const std::vector<int>& value);
 [[nodiscard]] std::string axis_text(const std::vector<StageStrategy>& value);

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "formulas/cluster.hpp"
-#include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/pool.hpp"
 #include "formulas/training.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/problem/framework.hpp"
 
 namespace plan {
@@ -24,20 +24,6 @@ struct Headroom {
   std::optional<double> bytes{};
   bool accept_risk = false;  ///< a plan that may fit will do
   bool operator==(const Headroom&) const = default;
-};
-
-/// Axes that the user fixed; the search varies the rest.
-struct Fixed {
-  std::optional<int> tp, cp, pp, vp, dp, ep, etp, zero, shard, micro_batch;
-  std::optional<CpKind> cp_kind;
-  std::optional<int> cp_ulysses;
-  std::optional<Schedule> schedule;
-  std::optional<Recompute> recompute;
-  std::optional<bool> sequence_parallel;
-  std::optional<AxisOrder> order;
-  std::optional<std::vector<int>> chunk_layers;
-  std::optional<std::vector<StageStrategy>> stages;
-  bool operator==(const Fixed&) const = default;
 };
 
 /// Where a resolved input came from.
