@@ -6,16 +6,11 @@
 namespace plan {
 namespace {
 
+/// The table, one row for all categories of memory.
 constexpr MetricRow kMetrics[] = {
     {Metric::MemoryFit, "memory.fit", MetricUnit::Memory, false, "the peak against the GPU's memory, always checked"},
     {Metric::MemoryPeak, "memory.peak", MetricUnit::Memory, false, "peak of the worst GPU"},
-    {Metric::MemoryWeights, "memory.weights", MetricUnit::Memory, false, "weights, on the stage with the most"},
-    {Metric::MemoryGrads, "memory.grads", MetricUnit::Memory, false, "gradients, on the stage with the most"},
-    {Metric::MemoryOptimizer, "memory.optimizer", MetricUnit::Memory, false, "optimizer states, likewise"},
-    {Metric::MemoryActivations, "memory.activations", MetricUnit::Memory, false, "activations kept, likewise"},
-    {Metric::MemoryTransient, "memory.transient", MetricUnit::Memory, false, "short-lived tensors, likewise"},
-    {Metric::MemoryCommunication, "memory.communication", MetricUnit::Memory, false, "communication buffers, likewise"},
-    {Metric::MemoryContext, "memory.context", MetricUnit::Memory, false, "CUDA context and libraries"},
+    {Metric::MemoryCategory, "", MetricUnit::Memory, false, ""},  // a row for each category
     {Metric::StepTime, "step_time", MetricUnit::Time, false, "one optimizer step"},
     {Metric::Mfu, "mfu", MetricUnit::Ratio, true, "model FLOPs utilisation, causal attention"},
     {Metric::TokensPerSecond, "tokens_per_s", MetricUnit::Rate, true, "throughput of the whole job"},
@@ -49,16 +44,11 @@ double gpu_hours(const Estimate& e, int gpus, const RunLength& run) {
 }
 
 double value_of(Metric metric, const Estimate& e, int gpus, const RunLength& run) {
+  if (const MemoryCategory* category = category_of(metric)) return most(e, category->bytes);
   switch (metric) {
     case Metric::MemoryFit:
     case Metric::MemoryPeak: return static_cast<double>(e.peak.value);
-    case Metric::MemoryWeights: return most(e, &StageMemory::weights);
-    case Metric::MemoryGrads: return most(e, &StageMemory::grads);
-    case Metric::MemoryOptimizer: return most(e, &StageMemory::optimizer);
-    case Metric::MemoryActivations: return most(e, &StageMemory::activations);
-    case Metric::MemoryTransient: return most(e, &StageMemory::transient);
-    case Metric::MemoryCommunication: return most(e, &StageMemory::communication);
-    case Metric::MemoryContext: return most(e, &StageMemory::context);
+    case Metric::MemoryCategory: break;
     case Metric::StepTime: return e.step_time.value;
     case Metric::Mfu: return e.mfu.model_causal;
     case Metric::TokensPerSecond: return e.tokens_per_s;
@@ -100,16 +90,36 @@ Ends ends(const Bound& bound, const Limit& limit, const Figure& now, std::option
 
 }  // namespace
 
-std::span<const MetricRow> metrics() { return kMetrics; }
+std::span<const MetricRow> metrics() {
+  static const std::vector<MetricRow> rows = [] {
+    std::vector<MetricRow> all;
+    for (const MetricRow& row : kMetrics) {
+      if (row.metric != Metric::MemoryCategory) {
+        all.push_back(row);
+        continue;
+      }
+      int metric = static_cast<int>(row.metric);
+      for (const MemoryCategory& category : kMemoryCategories)
+        all.push_back({static_cast<Metric>(metric++), category.metric, row.unit, row.more_is_better, category.help});
+    }
+    return all;
+  }();
+  return rows;
+}
+
+const MemoryCategory* category_of(Metric metric) {
+  const int index = static_cast<int>(metric) - static_cast<int>(Metric::MemoryCategory);
+  return index >= 0 && metric < Metric::StepTime ? &kMemoryCategories[index] : nullptr;
+}
 
 const MetricRow& metric_row(Metric metric) {
-  for (const MetricRow& row : kMetrics)
+  for (const MetricRow& row : metrics())
     if (row.metric == metric) return row;
-  return kMetrics[0];
+  return metrics().front();
 }
 
 const MetricRow* find_metric(std::string_view name) {
-  for (const MetricRow& row : kMetrics)
+  for (const MetricRow& row : metrics())
     if (row.name == name && row.metric != Metric::MemoryFit) return &row;
   return nullptr;
 }

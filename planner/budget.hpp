@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,14 +17,8 @@ namespace plan {
 enum class Metric : std::uint8_t {
   MemoryFit,  ///< the peak against the GPU's own memory: checked for every job
   MemoryPeak,
-  MemoryWeights,
-  MemoryGrads,
-  MemoryOptimizer,
-  MemoryActivations,
-  MemoryTransient,
-  MemoryCommunication,
-  MemoryContext,
-  StepTime,
+  MemoryCategory,  ///< the first of kMemoryCategories; the others follow it
+  StepTime = MemoryCategory + std::size(kMemoryCategories),
   Mfu,
   TokensPerSecond,
   Gpus,
@@ -49,6 +44,8 @@ struct MetricRow {
 };
 [[nodiscard]] std::span<const MetricRow> metrics();
 [[nodiscard]] const MetricRow& metric_row(Metric metric);
+/// The category of memory that it limits; nullptr if it limits something else.
+[[nodiscard]] const MemoryCategory* category_of(Metric metric);
 /// nullptr if no budget can limit it.
 [[nodiscard]] const MetricRow* find_metric(std::string_view name);
 

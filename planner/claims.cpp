@@ -57,13 +57,8 @@ Seconds term_of(const Terms& terms, Axis axis) {
 }
 
 bool memory_metric(Metric metric) {
-  switch (metric) {
-    case Metric::MemoryFit:
-    case Metric::MemoryPeak:
-    case Metric::MemoryCommunication:
-    case Metric::MemoryContext: return true;
-    default: return false;
-  }
+  const MemoryCategory* category = category_of(metric);
+  return metric == Metric::MemoryFit || metric == Metric::MemoryPeak || (category != nullptr && category->outside);
 }
 
 bool time_metric(Metric metric) {

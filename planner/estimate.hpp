@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,9 +21,55 @@ struct StageMemory {
   Bytes late_grads{};  ///< part of `grads`: not yet allocated when the stage peaks, but reserved later on
   /// Beside the total: what the allocator holds from other moments of the step and gives back before it runs out.
   Bytes cached{};
-  Bytes total() const { return weights + grads + optimizer + activations + transient + communication + context; }
+  Bytes total() const;
+  Bytes outside() const;  ///< what the allocator does not see
   bool operator==(const StageMemory&) const = default;
 };
+
+/// A category of a stage's memory: totals, JSON both ways, limits of budgets, comparisons, tables and explanations read
+/// these rows. Those without a column of their own are together what tables call "other".
+struct MemoryCategory {
+  Bytes StageMemory::*bytes;
+  std::string_view metric;  ///< in budgets; behind the dot its key, which JSON has before `_bytes`
+  std::string_view word;    ///< in reports
+  std::string_view help;    ///< of its limit in budgets
+  std::string_view symbol;  ///< in equations
+  std::string_view about;   ///< of the symbol
+  std::string_view source;  ///< of the symbol; empty: `plan explain` has a term under the key
+  bool column = false;
+  bool outside = false;  ///< of the allocator
+  [[nodiscard]] constexpr std::string_view key() const { return metric.substr(metric.find('.') + 1); }
+};
+inline constexpr MemoryCategory kMemoryCategories[] = {
+    {&StageMemory::weights, "memory.weights", "weights", "weights, on the stage with the most", "W", "weights", "",
+     true},
+    {&StageMemory::grads, "memory.grads", "gradients", "gradients, on the stage with the most", "G", "gradients", "",
+     true},
+    {&StageMemory::optimizer, "memory.optimizer", "optimizer", "optimizer states, likewise", "O", "optimizer states",
+     "", true},
+    {&StageMemory::activations, "memory.activations", "activations", "activations kept, likewise", "A", "activations",
+     "", true},
+    {&StageMemory::transient, "memory.transient", "transient", "short-lived tensors, likewise", "t",
+     "alive only at the peak", ""},
+    {&StageMemory::communication, "memory.communication", "communication", "communication buffers, likewise", "n",
+     "NCCL buffers", "", false, true},
+    {&StageMemory::context, "memory.context", "context", "CUDA context and libraries", "c", "CUDA context and modules",
+     "GPU preset", false, true},
+};
+inline constexpr std::size_t kMemoryColumns =
+    static_cast<std::size_t>(std::ranges::count(kMemoryCategories, true, &MemoryCategory::column));
+
+inline Bytes StageMemory::total() const {
+  Bytes sum{};
+  for (const MemoryCategory& row : kMemoryCategories) sum = sum + this->*row.bytes;
+  return sum;
+}
+inline Bytes StageMemory::outside() const {
+  Bytes sum{};
+  for (const MemoryCategory& row : kMemoryCategories)
+    if (row.outside) sum = sum + this->*row.bytes;
+  return sum;
+}
 
 /// Where the step goes; the terms add up to the step. Communication terms are what stays exposed.
 struct Terms {

@@ -75,7 +75,7 @@ struct MemoryKinds {
   Bytes device{};     ///< nvidia-smi: with the CUDA context and NCCL's buffers
 };
 [[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
-  const Bytes reserved = stage.total() - stage.communication - stage.context;
+  const Bytes reserved = stage.total() - stage.outside();
   return {reserved - stage.reserve - stage.late_grads, reserved + stage.cached, stage.total() + stage.cached};
 }
 
@@ -222,6 +222,8 @@ class MemoryModel {
   void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   void fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   double cached(const ShardedMemory& sharded, const Instant& work) const;
+  /// What the allocator does not see, whatever the moment.
+  Bytes outside(const ShardedMemory& sharded) const;
   Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
   double quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
   StateLayout states_of(const Layout& l) const { return l.zero >= 2 ? sharded_ : problem_->training.stack.states; }

@@ -298,10 +298,14 @@ Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& insta
   return whole_bytes(wasted + instant.hole + std::max(0.0, sharded.pool - instant.pool));
 }
 
+Bytes MemoryModel::outside(const ShardedMemory& sharded) const {
+  return sharded.communication + problem_->cluster.gpu.context;
+}
+
 Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
   return sharded.states() + whole_bytes(instant.activations) + whole_bytes(instant.transient) +
-         reserve_of(sharded, instant) + sharded.communication + problem_->cluster.gpu.context;
+         reserve_of(sharded, instant) + outside(sharded);
 }
 
 double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
@@ -310,8 +314,7 @@ double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemo
   const double wasted =
       problem_->cluster.calibration.allocator_reserve * allocator_reserve(training_.stack.expandable_segments) * alive;
   constexpr double kRounding = 4;  // bytes, of the parts that total() rounds
-  return alive + wasted - kRounding +
-         static_cast<double>((sharded.communication + problem_->cluster.gpu.context).value);
+  return alive + wasted - kRounding + static_cast<double>(outside(sharded).value);
 }
 
 StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {

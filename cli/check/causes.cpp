@@ -13,12 +13,6 @@
 namespace plan {
 namespace {
 
-constexpr std::pair<const char*, Bytes StageMemory::*> kCategories[] = {
-    {"weights", &StageMemory::weights},     {"gradients", &StageMemory::grads},
-    {"optimizer", &StageMemory::optimizer}, {"activations", &StageMemory::activations},
-    {"transient", &StageMemory::transient}, {"communication", &StageMemory::communication},
-    {"context", &StageMemory::context}};
-
 /// Inputs that do not change what a job needs, or that other keys say better.
 constexpr std::array<std::string_view, 8> kIgnored = {"layout",  "objective", "top", "pareto",
                                                       "threads", "tokens",    "dp",  "micro_batches"};
@@ -87,9 +81,9 @@ void take(const EarlierPlan& baseline, const char* key, std::optional<T>& out, R
 std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before) {
   std::vector<std::pair<std::string, Bytes>> out;
   if (now.stages.empty() || before.stages.empty()) return out;
-  for (const auto& [word, category] : kCategories)
-    if (const Bytes moved = worst(now).*category - worst(before).*category; moved.value != 0)
-      out.emplace_back(word, moved);
+  for (const MemoryCategory& row : kMemoryCategories)
+    if (const Bytes moved = worst(now).*row.bytes - worst(before).*row.bytes; moved.value != 0)
+      out.emplace_back(row.word, moved);
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return std::llabs(a.second.value) > std::llabs(b.second.value);
   });

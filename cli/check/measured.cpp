@@ -15,7 +15,7 @@ namespace {
 /// The peak of a GPU, from the figure that leaves least out. What an allocator does not see is taken as predicted.
 void take_peak(MeasuredJob& measured, const JobLogs& logs, double device, const Estimate& planned) {
   const StageMemory& worst = planned.stages[static_cast<std::size_t>(planned.peak_stage)];
-  const double outside = static_cast<double>((worst.context + worst.communication).value);
+  const double outside = static_cast<double>(worst.outside().value);
   const double reserved = largest_of(logs.logs, LogFigure::Reserved);
   const double allocated = largest_of(logs.logs, LogFigure::Allocated);
   device = std::max(device, largest_of(logs.logs, LogFigure::Device));

@@ -226,7 +226,7 @@ Explanation allocator_holds(const Plan& plan, int stage) {
   const StageMemory& memory = memory_of(plan, stage);
   const bool pages = plan.problem.training.stack.expandable_segments;
   const double share = allocator_reserve(pages), usual = plan.problem.cluster.calibration.allocator_reserve;
-  const double alive = value(memory.total() - memory.reserve - memory.communication - memory.context);
+  const double alive = value(memory.total() - memory.reserve - memory.outside());
   const double pools = value(memory.reserve) - share * usual * alive;
   Explanation out = explained(
       "what the allocator holds but cannot hand out", pools > 2 ? "u*f*(S + A + T) + p" : "u*f*(S + A + T)",

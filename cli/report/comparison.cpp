@@ -116,15 +116,16 @@ Effect memory_effect(const Comparison& c) {
              {}};
   out.verdict = judge(out.a, out.b, true);
   if (a.stages.empty() || b.stages.empty()) return out;
-  const auto part = [&](const char* name, auto bytes) {
-    const Bytes first = bytes(peak_stage(a)), second = bytes(peak_stage(b));
-    out.parts.push_back({name, static_cast<double>(first.value), static_cast<double>(second.value)});
-  };
-  part("weights", [](const StageMemory& m) { return m.weights; });
-  part("gradients", [](const StageMemory& m) { return m.grads; });
-  part("optimizer", [](const StageMemory& m) { return m.optimizer; });
-  part("activations", [](const StageMemory& m) { return m.activations; });
-  part("other", [](const StageMemory& m) { return m.transient + m.communication + m.context; });
+  EffectPart other{"other", 0, 0};
+  for (const MemoryCategory& row : kMemoryCategories) {
+    const auto first = static_cast<double>((peak_stage(a).*row.bytes).value);
+    const auto second = static_cast<double>((peak_stage(b).*row.bytes).value);
+    if (row.column)
+      out.parts.push_back({std::string(row.word), first, second});
+    else
+      other.a += first, other.b += second;
+  }
+  out.parts.push_back(other);
   sort_parts(out);
   return out;
 }

@@ -100,10 +100,9 @@ std::string out_of_memory(const DiagnosisReport& report) {
           memory_text(round_bytes(oom.reserved_unused)));
     const double others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
     const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
-    if (oom.capacity > 0 && oom.allocated > 0 &&
-        others > 2.0 * static_cast<double>((peak.context + peak.communication).value))
+    if (oom.capacity > 0 && oom.allocated > 0 && others > 2.0 * static_cast<double>(peak.outside().value))
       out += fmt::format("  {} are taken by something else than this process' tensors; {} were expected\n",
-                         memory_text(round_bytes(others)), memory_text(peak.context + peak.communication));
+                         memory_text(round_bytes(others)), memory_text(peak.outside()));
   }
   for (const MemoryCompared& memory : report.memory)
     for (const std::string& switched : memory.would_explain)
@@ -217,7 +216,7 @@ std::string tflops_text(const DiagnosisReport& report) {
 double predicted_memory(const Estimate& e, std::string_view kind) {
   const StageMemory& peak = e.stages[static_cast<std::size_t>(e.peak_stage)];
   if (kind == "device") return static_cast<double>(peak.total().value);
-  const Bytes reserved = peak.total() - peak.context - peak.communication;
+  const Bytes reserved = peak.total() - peak.outside();
   return static_cast<double>((kind == "allocated" ? reserved - peak.reserve : reserved).value);
 }
 

@@ -3,6 +3,8 @@
 #include "cli/report/json.hpp"
 #include "cli/report/choice_text.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -44,15 +46,10 @@ Json terms_json(const Terms& t) {
 }
 
 Json stage_json(const StageMemory& m) {
-  return {{"stage", m.stage},
-          {"weights_bytes", m.weights.value},
-          {"grads_bytes", m.grads.value},
-          {"optimizer_bytes", m.optimizer.value},
-          {"activations_bytes", m.activations.value},
-          {"transient_bytes", m.transient.value},
-          {"communication_bytes", m.communication.value},
-          {"context_bytes", m.context.value},
-          {"total_bytes", m.total().value}};
+  Json json = {{"stage", m.stage}};
+  for (const MemoryCategory& row : kMemoryCategories) json[fmt::format("{}_bytes", row.key())] = (m.*row.bytes).value;
+  json["total_bytes"] = m.total().value;
+  return json;
 }
 
 Json memory_json(const Estimate& e) {

@@ -12,7 +12,7 @@
 namespace plan {
 namespace {
 
-constexpr int kMemoryColumns = 12;  // of the memory, with the blanks around it and the interval
+constexpr int kMemoryWidth = 12;  // of the memory, with the blanks around it and the interval
 
 constexpr int kColumns = 5;  // tp cp pp dp ep
 constexpr std::array<const char*, kColumns> kAxisWords = {"tp", "cp", "pp", "dp", "ep"};
@@ -83,7 +83,7 @@ std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
   const std::vector<std::string> axes = axis_columns(layouts, plan.problem.model.moe());
   const std::size_t rank_width = fmt::format("{}", plan.runners_up.size() + 1).size();
   const std::size_t lead = 2 + rank_width + 2 + axes[0].size() + 2 + step_width;
-  const int ratios = static_cast<int>(interval_width) + kMemoryColumns;
+  const int ratios = static_cast<int>(interval_width) + kMemoryWidth;
   const int room = terminal.width - static_cast<int>(lead) - ratios;
   const char* against = room >= 16 ? "  against the best" : room >= 7 ? "  against" : "";
   std::string out = fmt::format("{}{:>{}}{:>{}}{}\n", paint(terminal, Style::Bold, "Other ideas"), "step", lead - 11,

@@ -15,11 +15,14 @@ namespace plan {
 namespace {
 
 /// The categories as the screen groups them: weights, grads, optim, acts, other.
-using Shares = std::array<std::int64_t, 5>;
+using Shares = std::array<std::int64_t, kMemoryColumns + 1>;
 
 Shares shares(const StageMemory& m) {
-  return {m.weights.value, m.grads.value, m.optimizer.value, m.activations.value,
-          m.transient.value + m.communication.value + m.context.value};
+  Shares shares{};
+  std::size_t column = 0;
+  for (const MemoryCategory& row : kMemoryCategories)
+    shares[row.column ? column++ : kMemoryColumns] += (m.*row.bytes).value;
+  return shares;
 }
 
 std::vector<StageRow> equal_runs(const std::vector<StageMemory>& stages) {

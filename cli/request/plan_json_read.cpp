@@ -111,10 +111,7 @@ Terms read_terms(const JsonFields& fields) {
 StageMemory read_stage(const JsonFields& fields) {
   StageMemory m;
   m.stage = degree(fields, "stage", 0);
-  m.weights = bytes(fields, "weights_bytes"), m.grads = bytes(fields, "grads_bytes");
-  m.optimizer = bytes(fields, "optimizer_bytes"), m.activations = bytes(fields, "activations_bytes");
-  m.transient = bytes(fields, "transient_bytes"), m.communication = bytes(fields, "communication_bytes");
-  m.context = bytes(fields, "context_bytes");
+  for (const MemoryCategory& row : kMemoryCategories) m.*row.bytes = bytes(fields, fmt::format("{}_bytes", row.key()));
   const Bytes total = bytes(fields, "total_bytes");
   if (fields.present() && fields.has("total_bytes") && !(total == m.total()))
     fields.error("total_bytes", "bad_value",

@@ -17,7 +17,7 @@ TEST_CASE("limits mean what they say") {
   };
   const Case cases[] = {
       {"at most 60 GiB", Metric::MemoryPeak, false, 60 * kGiB, false},
-      {"at most 60GB", Metric::MemoryWeights, false, 60e9, false},
+      {"at most 60GB", Metric::MemoryCategory, false, 60e9, false},
       {"at most 6.5 s", Metric::StepTime, false, 6.5, false},
       {"at most 6500 ms", Metric::StepTime, false, 6.5, false},
       {"at least 40 %", Metric::Mfu, false, 0.4, false},
