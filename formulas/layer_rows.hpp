@@ -88,12 +88,12 @@ struct MixerRow {
   /// Numbers of heads that tensor ranks share evenly; 0: none.
   std::array<std::int64_t, 2> (*heads)(const Layer&);
   /// Heads of keys and values that groups of query heads share; 0: every head has its own.
-  std::int64_t (*kv_heads)(const Layer&);
+  std::int64_t (*kv_heads)(const Layer&) = [](const Layer&) -> std::int64_t { return 0; };
   /// Forward FLOPs of a token in the core.
   double (*core_flops)(const Layer&, double seq, Mask);
   Traced (*traced_core_flops)(const Layer&, double seq, Mask);
-  AttentionWidths<double> (*widths)(const Layer&, const double& t);
-  AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t);
+  AttentionWidths<double> (*widths)(const Layer&, const double& t) = no_attention<double>;
+  AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t) = no_attention<Traced>;
   void (*compute)(LayerOperators& out, const LayerOnRank& on);
 };
 

@@ -89,11 +89,8 @@ constinit const MixerRow kDeltaNetMixer{
         [](const Layer& l) {
           return std::array<std::int64_t, 2>{l.delta.key_heads, l.delta.value_heads};
         },
-    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
     .core_flops = core_flops<double>,
     .traced_core_flops = core_flops<Traced>,
-    .widths = no_attention<double>,
-    .traced_widths = no_attention<Traced>,
     .compute = compute,
 };
 

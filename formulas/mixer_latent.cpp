@@ -174,7 +174,6 @@ constinit const MixerRow kLatentMixer{
         [](const Layer& layer) {
           return std::array<std::int64_t, 2>{layer.latent.heads, 0};
         },
-    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
     .core_flops = core_flops<double>,
     .traced_core_flops = core_flops<Traced>,
     .widths = widths<double>,

@@ -82,11 +82,8 @@ constinit const MixerRow kMamba2Mixer{
         [](const Layer& layer) {
           return std::array<std::int64_t, 2>{layer.mamba.heads, 0};
         },
-    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
     .core_flops = core_flops<double>,
     .traced_core_flops = core_flops<Traced>,
-    .widths = no_attention<double>,
-    .traced_widths = no_attention<Traced>,
     .compute = compute,
 };
 

@@ -25,11 +25,8 @@ constinit const MixerRow kNoMixer{
              .traced_keep = keep_nothing<Traced>},
     .core = MixerCore::None,
     .heads = [](const Layer&) { return std::array<std::int64_t, 2>{}; },
-    .kv_heads = [](const Layer&) -> std::int64_t { return 0; },
     .core_flops = no_flops<double>,
     .traced_core_flops = no_flops<Traced>,
-    .widths = no_attention<double>,
-    .traced_widths = no_attention<Traced>,
     .compute = [](LayerOperators&, const LayerOnRank&) {},
 };
 

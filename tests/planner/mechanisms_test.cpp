@@ -11,7 +11,6 @@
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
 #include "planner/kernels.hpp"
-#include "planner/runs/run_problem.hpp"
 
 using namespace plan;
 
@@ -372,30 +371,4 @@ TEST_CASE("PyTorch's chunks of a collective slow the product beside them and are
   CHECK(torch > userbuffers);                                      // the pass
   CHECK(tp_term(StateLayout::Megatron, 0.5) < 1.2 * userbuffers);  // the head's alone
   CHECK(tp_term(StateLayout::Fsdp2, 0.5) > 1.5 * torch);
-}
-
-TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it rebuilds") {
-  Run run;
-  run.framework = "NeMo", run.mlp = "swiglu", run.gpu = "plain", run.precision = "bf16";
-  run.layers = 4, run.hidden = 2048, run.heads = 16, run.ffn = 8192;
-  run.gpus = 8, run.seq = 2048, run.global_batch = 64, run.micro_batch = 1;
-  Catalogue catalogue;
-  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
-  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
-  catalogue.released = [](std::string_view release, Stack stack) {
-    stack.fused_sinks = release == "26.08";
-    return stack;
-  };
-  const auto fused = [&] { return problem_of(run, catalogue)->problem.training.stack.fused_sinks; };
-  CHECK(fused());  // nobody says: the newest
-  run.facts = {{"release", "26.08"}};
-  CHECK(fused());
-  run.facts = {{"release", "26.04"}};
-  CHECK_FALSE(fused());
-
-  run.recompute = "custom:minimal";
-  CHECK(problem_of(run, catalogue)->layout.recompute.modules ==
-        (kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation));
-  run.recompute = "custom:no_such_policy";
-  CHECK(problem_of(run, catalogue).error().front().code == "unknown_recompute");
 }

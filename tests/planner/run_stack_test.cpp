@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "oracle/random_problem.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/runs/run_problem.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace {
@@ -179,6 +181,32 @@ TEST_CASE("published runs cut layers evenly, or count embedding and loss") {
   CHECK(apply(balanced, fixture::gpt(32, 4096, 32, 50257), {.pp = 4}).layout.chunk_layers ==
         std::vector<int>{8, 8, 8, 8});
   CHECK(split(33, {}).empty());
+}
+
+TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it rebuilds") {
+  Run run;
+  run.framework = "NeMo", run.mlp = "swiglu", run.gpu = "plain", run.precision = "bf16";
+  run.layers = 4, run.hidden = 2048, run.heads = 16, run.ffn = 8192;
+  run.gpus = 8, run.seq = 2048, run.global_batch = 64, run.micro_batch = 1;
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  catalogue.released = [](std::string_view release, Stack stack) {
+    stack.fused_sinks = release == "26.08";
+    return stack;
+  };
+  const auto fused = [&] { return problem_of(run, catalogue)->problem.training.stack.fused_sinks; };
+  CHECK(fused());  // nobody says: the newest
+  run.facts = {{"release", "26.08"}};
+  CHECK(fused());
+  run.facts = {{"release", "26.04"}};
+  CHECK_FALSE(fused());
+
+  run.recompute = "custom:minimal";
+  CHECK(problem_of(run, catalogue)->layout.recompute.modules ==
+        (kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation));
+  run.recompute = "custom:no_such_policy";
+  CHECK(problem_of(run, catalogue).error().front().code == "unknown_recompute");
 }
 
 }  // namespace
