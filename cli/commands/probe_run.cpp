@@ -177,6 +177,31 @@ SessionOptions session_options(const Args& args, const ProbeOptions& options, co
   return session;
 }
 
+namespace {
+
+/// A rank and NCCL's threads share the fewest cores of a rank.
+void warn_of_few_cores(const std::vector<RankHello>& ranks, std::vector<ProfileWarning>& warnings) {
+  const auto fewest = std::min_element(ranks.begin(), ranks.end(),
+                                       [](const auto& x, const auto& y) { return x.processors < y.processors; });
+  if (ranks.size() > 1 && fewest->processors < kFewProcessors)
+    warnings.push_back({"FEW_CORES", fewest->where(),
+                        fmt::format("{} core{} for this rank and NCCL's threads: --cpus-per-task={}, --cpu-bind=none",
+                                    fewest->processors, fewest->processors == 1 ? "" : "s", kFewProcessors)});
+}
+
+/// Whether all of `points` were measured, and else why not.
+void conclude(const SessionOutcome& measured, std::size_t points, ProbeOutcome& outcome) {
+  outcome.interrupted = measured.interrupted;
+  outcome.profile.partial = outcome.interrupted || !outcome.failure.empty();
+  if (outcome.profile.partial)
+    outcome.profile.stopped = outcome.interrupted ? "interrupted" : outcome.failure[0].message;
+  if (!outcome.failure.empty())
+    outcome.failure[0].facts.push_back(
+        fmt::format("{} of {} points were measured until then", measured.observations.size(), points));
+}
+
+}  // namespace
+
 Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
                                      const SessionOptions& session_options, const Machine& machine, Streams& streams) {
   const SignalWatch watch;
@@ -227,25 +252,14 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   std::vector<ProfileWarning>& warnings = outcome.profile.warnings;
   warnings.insert(warnings.end(), measured.warnings.begin(), measured.warnings.end());
   for (const std::string& text : differences(session->ranks())) warnings.push_back({"DIFFERENT", "job", text});
-  const auto fewest = std::min_element(session->ranks().begin(), session->ranks().end(),
-                                       [](const auto& x, const auto& y) { return x.processors < y.processors; });
-  if (session->ranks().size() > 1 && fewest->processors < kFewProcessors)
-    warnings.push_back({"FEW_CORES", fewest->where(),
-                        fmt::format("{} core{} for this rank and NCCL's threads: --cpus-per-task={}, --cpu-bind=none",
-                                    fewest->processors, fewest->processors == 1 ? "" : "s", kFewProcessors)});
+  warn_of_few_cores(session->ranks(), warnings);
   if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
   for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
   outcome.profile.synthetic = shared_gpu(*devices);
   if (earlier) merge_profile(outcome.profile, *earlier);
   outcome.failure = measured.failure.empty() && !measured.interrupted && !earlier ? nothing_measured(measured)
                                                                                   : std::move(measured.failure);
-  outcome.interrupted = measured.interrupted;
-  outcome.profile.partial = outcome.interrupted || !outcome.failure.empty();
-  if (outcome.profile.partial)
-    outcome.profile.stopped = outcome.interrupted ? "interrupted" : outcome.failure[0].message;
-  if (!outcome.failure.empty())
-    outcome.failure[0].facts.push_back(
-        fmt::format("{} of {} points were measured until then", measured.observations.size(), sweep.points.size()));
+  conclude(measured, sweep.points.size(), outcome);
   return outcome;
 }
 

@@ -304,6 +304,46 @@ Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view p
   return trainings.keys();
 }
 
+namespace {
+
+/// Keys that mean a flag of Megatron's, as that flag.
+void take_keys(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args) {
+  for (const DialectKey& row : dialect.keys) {
+    const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
+    if (found == keys.end() || args.has(row.flag)) continue;
+    const bool on = is_true(found->second);
+    const bool is_switch = row.kind == KeyKind::Switch || row.kind == KeyKind::On;
+    if (is_switch ? !on : row.kind == KeyKind::Off && on) continue;
+    if (found->second.values.size() == 1 && found->second.values.front() == row.otherwise) continue;
+    const bool bare = is_switch || row.kind == KeyKind::Off;
+    if (row.kind == KeyKind::Dtype) {
+      args.given[std::string(row.flag)] = {{megatron_dtype(found->second)}, found->second.where};
+      continue;
+    }
+    args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};
+  }
+}
+
+/// GPUs of a node, and the one node that files leave out.
+void count_gpus(const Dialect& dialect, const DialectKeys& keys, const MegatronArgs& args, LaunchFacts& facts) {
+  if (const int nodes = number_of(keys, dialect.nodes); nodes > 0 && facts.total == 0) facts.nodes = nodes;
+  if (const int gpus = number_of(keys, dialect.gpus); gpus > 0 && facts.total == 0) {
+    // One node is the default, but no job whose degrees ask for more: how many there are is left to who asks.
+    const auto degree = [&](std::string_view flag) {
+      return std::clamp<std::int64_t>(args.integer(flag, 1), 1, 1 << 12);
+    };
+    const std::int64_t dense = degree("tensor-model-parallel-size") * degree("context-parallel-size");
+    const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
+    const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
+    if (facts.nodes == 0 && fits) facts.nodes = 1;
+    facts.gpus_per_node = gpus;
+    const auto stated = keys.find(dialect.nodes);
+    facts.gpus_where = (stated != keys.end() ? stated : keys.find(dialect.gpus))->second.where;
+  }
+}
+
+}  // namespace
+
 Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {
   if (std::optional<Error> error = too_many("keys", keys.size(), keys.empty() ? "" : keys.begin()->second.where))
     return fail(std::move(*error));
@@ -319,36 +359,10 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   args.format = std::string(dialect.format);
   args.states_environment = false;
   Errors errors;
-  for (const DialectKey& row : dialect.keys) {
-    const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
-    if (found == keys.end() || args.has(row.flag)) continue;
-    const bool on = is_true(found->second);
-    const bool is_switch = row.kind == KeyKind::Switch || row.kind == KeyKind::On;
-    if (is_switch ? !on : row.kind == KeyKind::Off && on) continue;
-    if (found->second.values.size() == 1 && found->second.values.front() == row.otherwise) continue;
-    const bool bare = is_switch || row.kind == KeyKind::Off;
-    if (row.kind == KeyKind::Dtype) {
-      args.given[std::string(row.flag)] = {{megatron_dtype(found->second)}, found->second.where};
-      continue;
-    }
-    args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};
-  }
+  take_keys(dialect, keys, args);
   std::string model_name;
   take_model(dialect, keys, facts, model_name);
-  if (const int nodes = number_of(keys, dialect.nodes); nodes > 0 && facts.total == 0) facts.nodes = nodes;
-  if (const int gpus = number_of(keys, dialect.gpus); gpus > 0 && facts.total == 0) {
-    // One node is the default, but no job whose degrees ask for more: how many there are is left to who asks.
-    const auto degree = [&](std::string_view flag) {
-      return std::clamp<std::int64_t>(args.integer(flag, 1), 1, 1 << 12);
-    };
-    const std::int64_t dense = degree("tensor-model-parallel-size") * degree("context-parallel-size");
-    const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
-    const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
-    if (facts.nodes == 0 && fits) facts.nodes = 1;
-    facts.gpus_per_node = gpus;
-    const auto stated = keys.find(dialect.nodes);
-    facts.gpus_where = (stated != keys.end() ? stated : keys.find(dialect.gpus))->second.where;
-  }
+  count_gpus(dialect, keys, args, facts);
   if (const std::optional<Error> error = too_many_gpus(facts)) errors.push_back(*error), facts.nodes = 0;
   if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))
     args.given["group-query-attention"] = {{}, args.where("num-query-groups")};

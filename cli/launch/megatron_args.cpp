@@ -128,6 +128,22 @@ bool has_fork_flags(std::span<const ShellWord> words) {
   });
 }
 
+/// What was found that no flag is, once and together.
+void tell(const Unknown& unknown, const Stray& stray, const std::string& file, MegatronArgs& args,
+          std::vector<Note>& notes) {
+  if (!unknown.harmless.empty())
+    notes.push_back(
+        {"flags_left_out", fmt::format("{}: flags of a fork that change nothing here: {}", file, unknown.harmless)});
+  if (!unknown.open.empty())
+    args.unused.push_back({"unknown_flag", fmt::format("{}: what these flags of a fork change is not known: {}",
+                                                       unknown.where, unknown.open)});
+  if (!stray.words.empty())
+    args.unused.push_back({"unexpected_word", fmt::format("{}: no flag takes {}", stray.where, stray.words)});
+  if (unknown.count > kMostTold)
+    notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
+                                                 unknown.count - kMostTold)});
+}
+
 }  // namespace
 
 MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::string& file, Errors& errors,
@@ -178,17 +194,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
       args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", where, name, change)});
     args.given[name] = std::move(value);
   }
-  if (!unknown.harmless.empty())
-    notes.push_back(
-        {"flags_left_out", fmt::format("{}: flags of a fork that change nothing here: {}", file, unknown.harmless)});
-  if (!unknown.open.empty())
-    args.unused.push_back({"unknown_flag", fmt::format("{}: what these flags of a fork change is not known: {}",
-                                                       unknown.where, unknown.open)});
-  if (!stray.words.empty())
-    args.unused.push_back({"unexpected_word", fmt::format("{}: no flag takes {}", stray.where, stray.words)});
-  if (unknown.count > kMostTold)
-    notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
-                                                 unknown.count - kMostTold)});
+  tell(unknown, stray, file, args, notes);
   return args;
 }
 

@@ -198,34 +198,36 @@ Errors judge(const MegatronArgs& args, const Model& model) {
   return errors;
 }
 
-}  // namespace
-
-Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
-  if (facts.model && !args.has("num-layers")) {
-    Model named = *facts.model;
-    const std::optional<std::int64_t> mtp = args.integer("mtp-num-layers");
-    if (mtp && *mtp >= 0 && *mtp < 100 && !facts.asked) {
-      const bool repeated = *mtp > 0 && (named.mtp.passes > 1 || args.has("mtp-use-repeated-layer"));
-      named.mtp.depth = repeated ? 1 : static_cast<int>(*mtp);
-      named.mtp.passes = repeated ? static_cast<int>(*mtp) : 1;
-      if (*mtp > 0 && named.mtp.kinds.empty()) named.mtp.kinds = {named.layers.back()};
-    }
-    return named;
+/// The model that was named, with the prediction modules that the flags state where nobody asked for it by name.
+Model named_model(const MegatronArgs& args, const LaunchFacts& facts) {
+  Model named = *facts.model;
+  const std::optional<std::int64_t> mtp = args.integer("mtp-num-layers");
+  if (mtp && *mtp >= 0 && *mtp < 100 && !facts.asked) {
+    const bool repeated = *mtp > 0 && (named.mtp.passes > 1 || args.has("mtp-use-repeated-layer"));
+    named.mtp.depth = repeated ? 1 : static_cast<int>(*mtp);
+    named.mtp.passes = repeated ? static_cast<int>(*mtp) : 1;
+    if (*mtp > 0 && named.mtp.kinds.empty()) named.mtp.kinds = {named.layers.back()};
   }
+  return named;
+}
+
+/// The first flag of a model that is no decoder; null: none.
+const char* other_than_decoder(const MegatronArgs& args) {
   for (const char* flag : {"encoder-num-layers", "decoder-num-layers", "decoder-seq-length", "encoder-seq-length",
                            "bert-no-binary-head", "patch-dim", "img-h"})
-    if (args.has(flag))
-      return fail(
-          {"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not model",
-                                        args.where(flag), flag)});
-  for (const char* flag : {"hybrid-override-pattern", "hybrid-layer-pattern", "is-hybrid-model"}) {
-    if (!args.has(flag)) continue;
-    if (facts.model) return *facts.model;
-    return fail({"bad_model",
-                 fmt::format("{}: layers of several kinds by `--{}` are not read", args.where(flag), flag),
-                 {},
-                 {"name a model that has them with `--model`, or give its config.json with `--from`"}});
-  }
+    if (args.has(flag)) return flag;
+  return nullptr;
+}
+
+/// The first flag of layers of several kinds, which are not read; null: none.
+const char* hybrid_flag(const MegatronArgs& args) {
+  for (const char* flag : {"hybrid-override-pattern", "hybrid-layer-pattern", "is-hybrid-model"})
+    if (args.has(flag)) return flag;
+  return nullptr;
+}
+
+/// Layers and what lies around them, as the flags say.
+Result<Model> described_model(const MegatronArgs& args) {
   Model model;
   const std::int64_t depth = args.integer("num-layers", 0);
   model.hidden = args.integer("hidden-size", 0);
@@ -269,6 +271,37 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));
   model.default_seq = args.integer("seq-length", 4096);
   model.name = fmt::format("{}-layer model", depth);
+  return model;
+}
+
+Error vocabulary_not_stated(const std::vector<Model>& twins) {
+  Error error{"vocabulary_not_stated", "the vocabulary is not stated: the tokenizer decides it"};
+  std::string names;
+  for (std::size_t i = 0; i < twins.size() && i < 4; ++i) names += (names.empty() ? "" : ", ") + twins[i].name;
+  if (!names.empty()) error.facts.push_back(fmt::format("layers of the same shape: {}", names));
+  error.help.push_back(fmt::format("add `--vocab-size N` to the script, or name the model: `--model {}`",
+                                   twins.size() == 1 ? twins.front().name : "NAME"));
+  return error;
+}
+
+}  // namespace
+
+Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
+  if (facts.model && !args.has("num-layers")) return named_model(args, facts);
+  if (const char* flag = other_than_decoder(args))
+    return fail(
+        {"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not model",
+                                      args.where(flag), flag)});
+  if (const char* flag = hybrid_flag(args)) {
+    if (facts.model) return *facts.model;
+    return fail({"bad_model",
+                 fmt::format("{}: layers of several kinds by `--{}` are not read", args.where(flag), flag),
+                 {},
+                 {"name a model that has them with `--model`, or give its config.json with `--from`"}});
+  }
+  Result<Model> described = described_model(args);
+  if (!described) return described;
+  Model& model = *described;
   if (facts.model && facts.asked && !same_shape(model, *facts.model)) {
     notes.push_back({"model_differs", fmt::format("{} and {} describe different models; {} counts",
                                                   args.where("num-layers"), facts.model_where, facts.model_where)});
@@ -287,16 +320,8 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
     if (model.mtp.depth > 0) model.mtp.own_embedding = preset->mtp.own_embedding;
     if (model.vocab <= 0) model.vocab = preset->vocab;
   }
-  if (model.vocab <= 0) {
-    Error error{"vocabulary_not_stated", "the vocabulary is not stated: the tokenizer decides it"};
-    std::string names;
-    for (std::size_t i = 0; i < twins.size() && i < 4; ++i) names += (names.empty() ? "" : ", ") + twins[i].name;
-    if (!names.empty()) error.facts.push_back(fmt::format("layers of the same shape: {}", names));
-    error.help.push_back(fmt::format("add `--vocab-size N` to the script, or name the model: `--model {}`",
-                                     twins.size() == 1 ? twins.front().name : "NAME"));
-    return fail(std::move(error));
-  }
-  return model;
+  if (model.vocab <= 0) return fail(vocabulary_not_stated(twins));
+  return described;
 }
 
 }  // namespace plan

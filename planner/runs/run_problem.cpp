@@ -294,9 +294,10 @@ bool trains_adapters(std::string_view task) { return task == "lora" || task == "
 
 }  // namespace
 
-Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
-  RunProblem built;
-  Problem& problem = built.problem;
+namespace {
+
+/// Is stated what nothing else can be concluded from?
+Result<bool> states_enough(const Run& run) {
   if (!run.gpus || *run.gpus <= 0 || *run.gpus > kMostGpus)
     return skip("gpus_not_stated", "the number of GPUs is not stated");
   if (!run.seq || *run.seq <= 0 || *run.seq > kMostSeq)
@@ -305,11 +306,10 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip("batch_not_stated", "the global batch is not stated");
   if (run.notes.find("method=interlaced") != std::string::npos)
     return skip("vocabulary_over_stages", "a vocabulary interlaced over all pipeline stages is not modelled");
-  problem.gpus = static_cast<int>(*run.gpus);
-  Result<Model> model = model_of(run, catalogue);
-  if (!model) return fail(model.error());
-  problem.model = *std::move(model);
-  if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
+  return true;
+}
+
+Result<bool> take_cluster(const Run& run, const Catalogue& catalogue, Problem& problem) {
   const std::optional<Cluster> cluster = catalogue.cluster(run.gpu, count(run.gpus_per_node, 8), problem.gpus);
   if (!cluster) return skip("unknown_gpu", fmt::format("no preset is called `{}`", run.gpu));
   problem.cluster = *cluster;
@@ -322,6 +322,21 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (run.inter_gb_s)
     for (std::size_t tier = 1; tier < problem.cluster.tiers.size(); ++tier)
       problem.cluster.tiers[tier].bandwidth = BytesPerSecond(*run.inter_gb_s * 1e9);
+  return true;
+}
+
+}  // namespace
+
+Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
+  RunProblem built;
+  Problem& problem = built.problem;
+  if (Result<bool> stated = states_enough(run); !stated) return fail(stated.error());
+  problem.gpus = static_cast<int>(*run.gpus);
+  Result<Model> model = model_of(run, catalogue);
+  if (!model) return fail(model.error());
+  problem.model = *std::move(model);
+  if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
+  if (Result<bool> found = take_cluster(run, catalogue, problem); !found) return fail(found.error());
 
   const FrameworkDefaults defaults = run_defaults(run.framework);
   Training& training = problem.training;
