@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "formulas/efficiency.hpp"
 
@@ -118,6 +119,30 @@ Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks) {
   }
   const CollectiveFit& fit = near.below != nullptr ? *near.below : *near.above;
   return curve_time(fit, bytes, ranks) + extra_hops(op, ranks, fit.ranks);
+}
+
+namespace {
+
+/// Where the last dip of a measured curve ends. The law's own growth, in log-log, rises with the bytes: between two
+/// points it is least at the first.
+double last_dip(const CollectiveFit& fit) {
+  const auto& xs = fit.log_bytes;
+  for (std::size_t i = xs.size(); i-- > 1;) {
+    const double transfer = std::exp(xs[i - 1]) * wire_factor(fit.op, fit.ranks) / fit.busbw.value;
+    const double ratio = std::pow(fit.alpha.value / transfer, fit.p);
+    const double slope = (fit.log_ratio[i] - fit.log_ratio[i - 1]) / (xs[i] - xs[i - 1]);
+    if (!(slope + 1 / (1 + ratio) >= 0)) return std::exp(xs[i]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+double grows_from(const Cluster& cluster) {
+  if (!cluster.network.empty()) return std::numeric_limits<double>::infinity();
+  double bytes = 0;
+  for (const CollectiveFit& fit : cluster.gpu.collectives) bytes = std::max(bytes, last_dip(fit));
+  return bytes;
 }
 
 }  // namespace plan

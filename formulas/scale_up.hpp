@@ -18,4 +18,9 @@ inline constexpr double kRingBase = 6.6e-6, kScaleUpHop = 0.6e-6;
   return op == Collective::Broadcast ? Collective::AllGather : op;
 }
 
+/// Bytes from which on a larger collective of a cluster never takes less time: measured curves dip where NCCL turns to
+/// another protocol. Infinity where collectives between domains were measured, whose laws are scaled by the
+/// measurement.
+[[nodiscard]] double grows_from(const Cluster& cluster);
+
 }  // namespace plan

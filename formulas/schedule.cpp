@@ -11,188 +11,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/pipeline_paths.hpp"
+
 namespace plan {
 namespace {
 
-using Stages = std::span<const StageTime>;
-
-/// Seconds as plain numbers inside this file: every quantity here is a time.
-struct Stage {
-  double f, i, w;
-  explicit Stage(const StageTime& t) : f(t.forward.value), i(t.backward_input.value), w(t.backward_weight.value) {}
-  double b() const { return i + w; }
-  double work() const { return f + i + w; }
-};
-
-double positive(double x) { return x > 0 ? x : 0; }
-
-double group_size(const Pipeline& pipe) {
-  if (schedule_row(pipe.schedule).passes == Passes::Once) return static_cast<double>(pipe.micro_batches);
-  return pipe.group > 0 ? pipe.group : pipe.pp;
-}
-
-struct Totals {
-  double f = 0, b = 0;
-  double f_max = 0, b_max = 0, work_max = 0;
-  std::size_t slowest = 0;
-};
-
-Totals totals(Stages stages) {
-  Totals sum;
-  for (std::size_t r = 0; r < stages.size(); ++r) {
-    const Stage stage(stages[r]);
-    sum.f += stage.f;
-    sum.b += stage.b();
-    sum.f_max = std::max(sum.f_max, stage.f);
-    sum.b_max = std::max(sum.b_max, stage.b());
-    if (stage.work() > sum.work_max) sum.work_max = stage.work(), sum.slowest = r;
-  }
-  return sum;
-}
-
-/// What is lost in the steady phase because a micro-batch's round trip through neighbours of the slowest
-/// stage takes longer than the work that covers it. A trip to one neighbour more costs that neighbour's
-/// work and two hops, and is covered by `cover` micro-batches (chunks, when interleaved) more: 1 under
-/// 1F1B, 2 when interleaved, after the difference of neighbours in warm-up.
-struct RoundTrip {
-  double excess = 0;   ///< of a trip through all neighbours that are slow enough to matter
-  double covered = 1;  ///< micro-batches of slowest-stage work during that trip
-
-  /// Equal hops: the neighbours that matter, wherever they are.
-  RoundTrip(Stages stages, std::size_t slowest, double part, double cover, double hop) {
-    const double work = Stage(stages[slowest]).work();
-    if (hop <= 0) return;
-    for (std::size_t r = 0; r < stages.size(); ++r) {
-      const double more = (Stage(stages[r]).work() - cover * work) * part + 2 * hop;
-      if (r != slowest && more > 0) excess += more, covered += cover;
-    }
-  }
-  /// From one end of a stretch to the other and back.
-  RoundTrip(Stages stages, double slowest_work, double part, double cover, const Hops& hops, Hops::Stretch stretch) {
-    covered += cover * (stretch.last - stretch.first);
-    for (int r = stretch.first; r <= stretch.last; ++r)
-      excess += Stage(stages[static_cast<std::size_t>(r)]).work() * part;
-    excess += 2 * (hops.before(stretch.last) - hops.before(stretch.first)) - covered * slowest_work * part;
-    excess = positive(excess);
-  }
-  double loss(double micro_batches) const {
-    if (covered < 2 || micro_batches <= 0) return 0;
-    const double trips = std::floor(micro_batches / covered), rest = micro_batches - trips * covered;
-    return trips * excess + positive(rest - 1) * excess / (covered - 1);
-  }
-};
-
-/// The most that round trips cost so many micro-batches of the steady phase.
-class SteadyPhase {
- public:
-  SteadyPhase(Stages stages, const Totals& sum, double part, double cover, const Hops& hops)
-      : stages_(stages),
-        work_(sum.work_max),
-        part_(part),
-        cover_(cover),
-        hops_(hops),
-        alike_(stages, sum.slowest, part, cover, hops.alike() ? hops.slowest().value : 0) {}
-  double loss(double micro_batches) const {
-    double most = alike_.loss(micro_batches);
-    for (const Hops::Stretch& stretch : hops_.stretches())
-      most = std::max(most, RoundTrip(stages_, work_, part_, cover_, hops_, stretch).loss(micro_batches));
-    return most;
-  }
-
- private:
-  Stages stages_;
-  double work_, part_, cover_;
-  const Hops& hops_;
-  RoundTrip alike_;
-};
-
-/// Makespan with free hand-overs and with the given ones.
-struct Span {
-  double still = 0, moving = 0;
-  void at_least(double still_path, double moving_path) {
-    still = std::max(still, still_path), moving = std::max(moving, moving_path);
-  }
-};
-
-/// A run of equal stages binds at one of its ends: a path's length is convex in the stage it dwells on.
-bool inside_run(Stages stages, std::size_t r) {
-  const auto same = [](const StageTime& a, const StageTime& b) {
-    return a.forward == b.forward && a.backward_input == b.backward_input && a.backward_weight == b.backward_weight;
-  };
-  return r > 0 && r + 1 < stages.size() && same(stages[r - 1], stages[r]) && same(stages[r], stages[r + 1]);
-}
-
-/// 1F1B: the longest path that dwells on some stage r. It enters after the stages before r, does all of
-/// r's work, and leaves through them; while dwelling it may follow the first micro-batch to the end of
-/// the pipeline and back (waiting for the first backward), likewise the last one.
-Span one_f_one_b(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
-  const double m = static_cast<double>(pipe.micro_batches);
-  const SteadyPhase steady(stages, sum, 1, 1, hops);
-  Span longest;
-  double before = 0, trip = sum.f + sum.b;
-  for (int r = 0; r < pipe.pp; ++r) {
-    const Stage stage(stages[static_cast<std::size_t>(r)]);
-    const double work = stage.work(), after = pipe.pp - 1 - r, held = std::min(m, after + 1);
-    // With all micro-batches in flight at once the two trips overlap.
-    const bool overlap = m <= after + 1 && after > 0;
-    const auto path = [&](double to, double from) {  // hops to this stage, and from it to the end
-      const double first = positive(trip + 2 * from - held * stage.f - stage.b());
-      const double last = positive(trip + 2 * from - stage.f - held * stage.b());
-      return before + 2 * to + m * work + (overlap ? std::max(first, last) : first + last);
-    };
-    if (overlap || m == after + 2 || !inside_run(stages, static_cast<std::size_t>(r)))
-      longest.at_least(path(0, 0), path(hops.before(r), hops.after(r, pipe.pp)) +
-                                       (work >= sum.work_max ? steady.loss(m - 1 - held) : 0));
-    // Or it follows the first micro-batch to the end of the pipeline and back to r, dwells on the slowest stage behind
-    // r, and follows the last one: of a slow stage at the back, r's own path meets fewer of the round trips.
-    if (m > held && static_cast<std::size_t>(r) < sum.slowest)
-      longest.at_least(0, sum.f + sum.b + 2 * hops.before(pipe.pp - 1) + trip + 2 * hops.after(r, pipe.pp) +
-                              (m - 1 - held) * sum.work_max + steady.loss(m - 1 - held));
-    before += work;
-    trip -= work;
-  }
-  return longest;
-}
-
-/// Interleaved and breadth-first, as 1F1B: the longest path that dwells on stage r. On the way to its first
-/// backward it may follow one micro-batch to the end of the pipeline and back, where each rank further on
-/// warms up with two chunks fewer; and it may follow a micro-batch around all ranks from chunk to chunk,
-/// which one group of r's own work covers. Likewise after the last forward. Or it leaves r when the last
-/// rank starts its backwards, dwells there until the forwards are done, and comes back.
-Span interleaved(const Pipeline& pipe, Stages stages, const Totals& sum, const Hops& hops) {
-  const double m = static_cast<double>(pipe.micro_batches), part = 1.0 / pipe.vp, group = group_size(pipe);
-  const double rounds = pipe.vp - 1, warm_up = rounds * group, end_work = Stage(stages.back()).work();
-  const SteadyPhase steady(stages, sum, part, 2, hops);
-  Span longest;
-  double before = 0, behind = sum.f + sum.b;
-  for (int r = 0; r < pipe.pp; ++r) {
-    const Stage stage(stages[static_cast<std::size_t>(r)]);
-    const double f = stage.f * part, b = stage.b() * part, work = stage.work(), after = pipe.pp - 1 - r;
-    behind -= work;
-    const bool overlap = (2 * after + warm_up + 1) * part >= m;
-    const auto path = [&](double to, double from, double around) {
-      const double turn = behind * part + 2 * from, enter = before * part + 2 * to;
-      const double round_f = rounds * positive(sum.f * part - group * f + around);
-      const double round_b = rounds * positive(sum.b * part - group * b + around);
-      const double first = positive(turn - 2 * after * f) + round_f, last = positive(turn - 2 * after * b) + round_b;
-      const double stay = m * work + (overlap ? std::max(first, last) : first + last);
-      const double move =
-          (warm_up + 1) * part * work + (m - (warm_up + 1) * part) * end_work + turn + round_f + round_b;
-      return enter + (after > 0 && warm_up * part < m ? std::max(stay, move) : stay);
-    };
-    if (overlap || !inside_run(stages, static_cast<std::size_t>(r))) {
-      // In the steady phase following a micro-batch around all ranks is covered by a group of both kinds.
-      const double left = positive(m / part - 2 - 2 * after - warm_up);
-      const double around = hops.ring(pipe.pp);
-      const double ring = positive(std::max(sum.f, sum.b) * part + around - group * (f + b));
-      const double lost =
-          work >= sum.work_max && around > 0 ? std::max(steady.loss(left), left / group * rounds * part * ring) : 0;
-      longest.at_least(path(0, 0, 0), path(hops.before(r), hops.after(r, pipe.pp), around) + lost);
-    }
-    before += work;
-  }
-  return longest;
-}
+using namespace pipeline;
 
 /// How far the micro-batches fall short of filling a schedule that warms up with 2 pp - 1 of them:
 /// 0 with enough, 1 with only pp.
@@ -230,6 +54,9 @@ struct Laws {
   /// forward, input gradient and weight gradient differ.
   double (*period)(const Stage&) = [](const Stage& s) { return s.work(); };
   ExposedHops (*hops)(const Pipeline&) = nullptr;
+  /// No stage waits longer than so many times its own work.
+  double longest_wait = 1;
+  double (*least)(const Pipeline&, const Stage& whole) = nullptr;  ///< least_span()
 };
 const Laws& laws_of(Schedule schedule);
 
@@ -261,6 +88,22 @@ PipelineTime zero_bubble(const Pipeline& pipe, Stages stages, const Totals& sum,
   return split_time(busy_time(pipe, sum), still, still + laws.hops(pipe).seconds(hops));
 }
 
+/// Waits and periods are largest of sums of times: those of all stages add up to no less than that of their sum. The
+/// slowest stage's own wait is not in the law.
+double least_zero_bubble(const Pipeline& pipe, const Stage& whole) {
+  const Laws& laws = laws_of(pipe.schedule);
+  const double m = static_cast<double>(pipe.micro_batches), work = whole.work() / pipe.pp;
+  const double spaced = m - 1 - laws.longest_wait;
+  const double own = spaced > 0 ? work + spaced * laws.period(whole) / pipe.pp : (m - laws.longest_wait) * work;
+  return own + laws.wait(pipe, whole);
+}
+
+/// The path that dwells on any stage and follows the first micro-batch, or the last one, to the end and back: it meets
+/// all work of that one, and backward passes of the stage, or forward ones, of each other micro-batch.
+double least_one_f_one_b(const Pipeline& pipe, const Stage& whole) {
+  return whole.work() + static_cast<double>(pipe.micro_batches - 1) * std::max(whole.f, whole.b()) / pipe.pp;
+}
+
 /// DualPipe and DualPipeV: most micro-batches run as pairs, those of warm-up and cool-down alone.
 PipelineTime dualpipe(const Pipeline& pipe, Stages stages, const Totals&, const Hops& hops) {
   const bool v = v_shaped(pipe.schedule);
@@ -285,6 +128,10 @@ PipelineTime gpipe(const Pipeline& pipe, Stages, const Totals& sum, const Hops& 
   return split_time(busy_time(pipe, sum), still, still + 2 * hops.after(0, pipe.pp));
 }
 
+double least_gpipe(const Pipeline& pipe, const Stage& whole) {
+  return whole.work() * (1 + static_cast<double>(pipe.micro_batches - 1) / pipe.pp);
+}
+
 double count(const Pipeline& pipe) { return static_cast<double>(pipe.micro_batches); }
 bool always(const Pipeline&) { return true; }
 bool fills_pipeline(const Pipeline& pipe) { return pipe.micro_batches >= pipe.pp; }
@@ -304,8 +151,12 @@ double held_many_chunks(const Pipeline& pipe, int rank) {
 constexpr Laws kLaws[] = {
     {.allows = always,  // GPipe
      .held_input = [](const Pipeline& pipe, int) { return count(pipe); },
-     .time = gpipe},
-    {.allows = always, .held_input = held_one_chunk, .time = longest_path<one_f_one_b>},            // 1F1B
+     .time = gpipe,
+     .least = least_gpipe},
+    {.allows = always,  // 1F1B
+     .held_input = held_one_chunk,
+     .time = longest_path<one_f_one_b>,
+     .least = least_one_f_one_b},
     {.allows = whole_groups, .held_input = held_many_chunks, .time = longest_path<interleaved>},    // interleaved
     {.allows = fills_pipeline, .held_input = held_many_chunks, .time = longest_path<interleaved>},  // breadth-first
     {.allows = always,                                                                              // ZB-H1
@@ -317,14 +168,16 @@ constexpr Laws kLaws[] = {
      .hops =
          [](const Pipeline& pipe) {
            return exposed(2 * (pipe.pp - 1.0), 2 * (std::min<double>(count(pipe), pipe.pp) - 1));
-         }},
+         },
+     .least = least_zero_bubble},
     {.allows = always,  // ZB-H2
      .held_input = [](const Pipeline& pipe, int rank) { return std::min(2.0 * (pipe.pp - 1 - rank) + 1, count(pipe)); },
      .held = [](const Pipeline& pipe, int) { return std::min(2.0 * pipe.pp - 1, count(pipe)); },
      .time = zero_bubble,
      .wait = [](const Pipeline& pipe,
                 const Stage& s) { return std::max(s.f, s.f + s.i - filled(pipe, s, 2 * pipe.pp - 1)); },
-     .hops = [](const Pipeline& pipe) { return exposed(pipe.pp - 1.0, 0); }},
+     .hops = [](const Pipeline& pipe) { return exposed(pipe.pp - 1.0, 0); },
+     .least = least_zero_bubble},
     {.allows = fills_pipeline,  // ZB-V
      .held_input = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
      .time = zero_bubble,
@@ -332,13 +185,17 @@ constexpr Laws kLaws[] = {
          [](const Pipeline& pipe, const Stage& s) {
            return std::max(1.0, 2 * shortage(pipe)) * std::max({s.f, s.i, 2 * (s.i - s.w)}) / 2;
          },
-     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 7, 0); }},
+     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 7, 0); },
+     .longest_wait = 2,
+     .least = least_zero_bubble},
     {.allows = fills_pipeline,  // V-half
      .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 2.0) + 1, count(pipe)); },
      .time = zero_bubble,
      .wait = [](const Pipeline&, const Stage& s) { return (s.f + 2 * s.i + positive(s.i - s.w)) / 2; },
      .period = [](const Stage& s) { return std::max(s.work(), std::max(2 * s.i + s.w / 2, 2 * s.f + s.w)); },
-     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 8, 2 * count(pipe)); }},
+     .hops = [](const Pipeline& pipe) { return exposed(5.0 * pipe.pp - 8, 2 * count(pipe)); },
+     .longest_wait = 2,
+     .least = least_zero_bubble},
     {.allows = fills_pipeline,  // V-min
      .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 3.0) + 1, count(pipe)); },
      .held = [](const Pipeline& pipe,
@@ -346,8 +203,8 @@ constexpr Laws kLaws[] = {
      .time = zero_bubble,
      .wait = [](const Pipeline&, const Stage& s) { return s.f + s.i; },
      .period = [](const Stage& s) { return std::max(s.work(), 3 * std::max(s.f, s.i)); },
-     .hops =
-         [](const Pipeline& pipe) { return exposed(3.0 * pipe.pp - 2, 6 * count(pipe) * (pipe.pp - 1) / pipe.pp); }},
+     .hops = [](const Pipeline& pipe) { return exposed(3.0 * pipe.pp - 2, 6 * count(pipe) * (pipe.pp - 1) / pipe.pp); },
+     .least = least_zero_bubble},
     {.allows =
          [](const Pipeline& pipe) { return pipe.pp % 2 == 0 && pipe.micro_batches % 2 == 0 && fills_twice(pipe); },
      .held_input = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 1.0, count(pipe)); },  // DualPipe
@@ -386,6 +243,13 @@ PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stag
   const Totals sum = totals(stages);
   if (pipe.pp == 1) return {Seconds(busy_time(pipe, sum)), {}, {}};
   return laws_of(pipe.schedule).time(pipe, stages, sum, hops);
+}
+
+double least_span(const Pipeline& pipe, const StageTime& whole) {
+  const Stage all(whole);
+  const auto least = laws_of(pipe.schedule).least;
+  const double even = static_cast<double>(pipe.micro_batches) * all.work() / pipe.pp;
+  return pipe.pp == 1 || least == nullptr ? even : std::max(even, least(pipe, all));
 }
 
 bool schedule_allows(const Pipeline& pipe) {

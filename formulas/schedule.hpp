@@ -51,9 +51,13 @@ struct PipelineTime {
 };
 
 /// `stages` has pp entries, one a rank. Exact for equal stages and hops, checked by simulation; for unequal ones the
-/// longest of the paths that can bind, see schedule.cpp. Chunks of a rank are taken as equal. Allocates nothing, O(pp)
-/// where hops are equal.
+/// longest of the paths that can bind, pipeline_paths.cpp. Chunks of a rank are taken as equal. Allocates nothing,
+/// O(pp) where hops are equal.
 [[nodiscard]] PipelineTime pipeline_time(const Pipeline& pipeline, std::span<const StageTime> stages, const Hops& hops);
+
+/// What pipeline_time() makes of free hand-overs at least, however the times of all stages together, `whole`, are
+/// divided among them; of schedules that pair micro-batches only if a pair takes as long as both.
+[[nodiscard]] double least_span(const Pipeline& pipeline, const StageTime& whole);
 
 /// Is the combination possible (pp even for DualPipe, vp > 1 for interleaved, limits on micro-batches)?
 [[nodiscard]] bool schedule_allows(const Pipeline& pipeline);

@@ -126,14 +126,15 @@ class Evaluator {
   double least_time_of_any() const;
 
   /// Data-parallel work of a rank content under one sharding: the same wherever that content lies, whatever is
-  /// recomputed. Of the schedule it reads only whether it is DualPipe.
-  [[nodiscard]] DataParallel price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const;
+  /// recomputed. Of the schedule it reads only whether it is DualPipe. Messages under `least_bytes` are left out.
+  /// `sums` are the content's.
+  [[nodiscard]] DataParallel price(const Layout& layout, const StageSums& sums, const StageContent& content,
+                                   double least_bytes = 0) const;
   /// The same of every content of the placement.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
   /// The messages behind that price, of one content; after place().
-  ShardingMessages sharding_messages(const Layout& layout, const MemoryModel& memory,
-                                     const StageContent& content) const;
+  ShardingMessages sharding_messages(const Layout& layout, const StageSums& sums, const StageContent& content) const;
   /// Seconds of one pass of a message, all siblings of its group at once.
   double pass_time(const ShardingMessage& message, const StageContent& content) const {
     if (known_ == nullptr) return pass_seconds(message, content);

@@ -79,6 +79,18 @@ LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_its
   for (const int kind : problem.model.layers) sum += layers[static_cast<std::size_t>(kind)];
 }
 
+SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
+    : least(problem, costs, false), alone(problem, costs, true) {
+  const auto add = [&](const LayerCost& cost) {
+    const bool hides = problem.training.stack.ep_overlap && cost.forward.ep > 0;
+    const auto of = [&](const Phase& pass) { return pass.total() - (hides ? pass.ep - cost.paired_ep / 2 : 0); };
+    whole.forward += Seconds(of(cost.forward)), whole.backward_input += Seconds(of(cost.backward_input));
+    whole.backward_weight += Seconds(cost.backward_weight.total());
+  };
+  for (const int kind : problem.model.layers) add(costs.layer(kind));
+  add(costs.embedding()), add(costs.head());
+}
+
 /// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
 /// of the ranks behind it each may hold one too many of those that were left.
 int fewest_layers(const Problem& problem, const SplitWork* work, const Layout& family) {
@@ -221,6 +233,18 @@ double LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
   return most;
 }
 
+/// The least under all schedules that so many micro-batches allow, with as many chunks as there may be.
+double LeastTimes::least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const {
+  double any = std::numeric_limits<double>::infinity();
+  for (const ScheduleRow& row : kScheduleRows) {
+    run.schedule = row.schedule;
+    run.vp = row.chunks == Chunks::One ? 1 : row.chunks == Chunks::Two ? 2 : std::max(2, problem_.model.depth());
+    if (schedule_allows({run.schedule, run.pp, run.vp, micro_batches}))
+      any = std::min(any, least.of_run(run, micro_batches));
+  }
+  return std::max(any, least.any);
+}
+
 LeastTime LeastTimes::of(const SplitWork& work, const Layout& family) const {
   const LeastWork& alone = problem_.training.stack.ep_overlap ? work.least : work.alone;
   const double m = static_cast<double>(micro_batches(problem_.training.global_batch, family.dp, family.micro_batch));
@@ -229,7 +253,10 @@ LeastTime LeastTimes::of(const SplitWork& work, const Layout& family) const {
   const double slowest = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
   // A shade below, so that rounding never puts the bound above the value it bounds.
   const double waits = 0.999999 * (1 + problem_.cluster.calibration.jitter * slowest);
-  return {waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits};
+  LeastTime least{waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits,
+                  work.whole};
+  least.any = least_of_any(least, family, static_cast<std::int64_t>(m));
+  return least;
 }
 
 /// Rank r of a pipeline whose backward stays in one piece begins when a chunk of every rank before it is through, both
@@ -247,9 +274,11 @@ double LeastTime::of_run(const Layout& run, std::int64_t micro_batches) const {
 }
 
 double LeastTime::of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const {
-  const bool pairs = schedule_row(run.schedule).pairs;
-  const double work = (pairs ? micro_batch : alone) + waits * more;
-  return std::max({any, steps * work, pairs ? 0 : static_cast<double>(micro_batches) * longest});
+  if (schedule_row(run.schedule).pairs) return std::max(any, steps * (micro_batch + waits * more));
+  StageTime parts = whole;
+  parts.backward_input += Seconds(more);
+  const double span = least_span({run.schedule, run.pp, run.vp, micro_batches}, parts);
+  return std::max({any, steps * (alone + waits * more), static_cast<double>(micro_batches) * longest, waits * span});
 }
 
 FamilySearch::LeastOfRun FamilySearch::least_of(const Layout& run) const {
@@ -269,9 +298,7 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
   if (costs_ == nullptr) return Fate::Searched;
   if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
   // What takes the least memory is not what takes the least time.
-  const auto beaten = [&](const Score& floor) {
-    return floor.peak > capacity_ || hopeless(run, floor.step_time, floor.peak, run_runs_on_);
-  };
+  const auto beaten = [&](const Score& floor) { return hopeless(run, floor.step_time, floor.peak, run_runs_on_); };
   const bool all = bounds_ && !floors_.empty() && std::all_of(floors_.begin(), floors_.end(), beaten);
   return all ? Fate::Pruned : Fate::Searched;
 }
@@ -279,6 +306,11 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
 MemoryModel& FamilySearch::memory_of(const Layout& run) {
   if (!memory_) memory_.emplace(problem_, run);
   return *memory_;
+}
+
+Evaluator& FamilySearch::evaluator() {
+  if (!evaluator_) evaluator_.emplace(problem_, *costs_, &pass_times_);
+  return *evaluator_;
 }
 
 const KeptLayers& FamilySearch::kept_of(const Layout& run) {
@@ -319,9 +351,24 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
   for (const LeastActivity& under : least_activities_) {
     const double peak = least_with(least_activity(under, of.vp, family.fewest_layers, of.flights));
     least = std::min(least, peak);
-    floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
+    if (peak <= capacity_) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
   }
   return least;
+}
+
+bool FamilySearch::traffic_beats(const Layout& run, const ShardingList& shardings) {
+  least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = 0;
+  if (!bounds_ || costs_ == nullptr) return false;
+  least_traffic_ = &traffic_.of(run, shardings.all, evaluator(), memory_of(run));
+  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, run, wanted_);
+  running_traffic_ = paper_traffic_ = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < runs_on.size(); ++i) {
+    double& least = runs_on[i] == 0 ? paper_traffic_ : running_traffic_;
+    least = std::min(least, straggling_ * (*least_traffic_)[i]);
+  }
+  return !floors_.empty() && std::all_of(floors_.begin(), floors_.end(), [&](const Score& floor) {
+    return hopeless_with_traffic(run, floor.step_time, floor.peak);
+  });
 }
 
 }  // namespace plan

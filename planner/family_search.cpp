@@ -35,7 +35,8 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slo
 void FamilySearch::search_family(const Costed& family) {
   costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
-  lists_.turn_to(family.layout), prices_.turn_to(family.layout);
+  lists_.turn_to(family.layout), prices_.turn_to(family.layout), traffic_.turn_to(family.layout);
+  straggling_ = family.bound.waits;
   tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
   least_activities_.clear(), kept_layers_.reset();
   family_runs_on_ = wanted_;
@@ -64,7 +65,11 @@ void FamilySearch::search_family(const Costed& family) {
     before = run;
     if (fate == Fate::TooBig) too_big(layouts);
     if (fate == Fate::Pruned) prune(layouts);
-    if (fate == Fate::Searched) search_run(std::move(layout), shardings, least);
+    if (fate != Fate::Searched) continue;
+    if (traffic_beats(layout, shardings))
+      prune(layouts);
+    else
+      search_run(std::move(layout), shardings, least);
   }
 }
 
@@ -103,7 +108,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
   if (!prices.empty()) return prices;
   for (Holding* holding : table.contents) {
     std::optional<DataParallel>& price = (*holding->prices)[static_cast<std::size_t>(layout.order)][sharding];
-    if (!price) price = evaluator_->price(layout, *memory_, holding->content);
+    if (!price) price = evaluator_->price(layout, holding->sums, holding->content);
     prices.push_back(*price);
   }
   return prices;
@@ -111,25 +116,24 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
   if (costs_ == nullptr) costs_ = &own_costs_.emplace(problem_, split_of(layout));
-  if (!evaluator_) evaluator_.emplace(problem_, *costs_, &pass_times_);
   (void)memory_of(layout);
-  evaluator_->place(layout);
+  evaluator().place(layout);
   const Recomputes& ways = recomputing_of(layout);
   const std::size_t layouts = ways.all.size() * shardings.all.size();
   // Recomputing makes nothing faster.
-  bool beaten = hopeless(layout, evaluator_->start_recompute({}), least_memory, run_runs_on_);
+  bool beaten = hopeless_with_traffic(layout, evaluator_->start_recompute({}), least_memory);
   if (!beaten) {
     evaluator_->finish_recompute();
-    beaten = hopeless(layout, evaluator_->least_time_of_any(), least_memory, run_runs_on_);
+    beaten = hopeless_with_traffic(layout, evaluator_->least_time_of_any(), least_memory);
   }
   if (beaten) return prune(layouts);
   Table& table = table_of(layout, shardings);
   start_activities(table, ways);
   if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
-  if (hopeless(layout, evaluator_->least_time_of_any(), least_peak_, run_runs_on_)) return prune(layouts);
+  if (hopeless_with_traffic(layout, evaluator_->least_time_of_any(), least_peak_)) return prune(layouts);
+  expose_least(shardings.all.size());
   if (drop_beaten(layout, shardings) == 0)
     return prune(ways.all.size() * beaten_), too_big(layouts - ways.all.size() * beaten_);
-  exposed_.assign(shardings.all.size(), 0), knows_exposed_ = false;
   first_fit_.assign(shardings.all.size(), 0);
   search_each(layout, table, ways, 0, module_choices(ways.all));
   search_blocks(layout, table, ways);
@@ -142,9 +146,24 @@ std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& 
   const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, layout, wanted_);
   const double least = evaluator_->least_time_of_any();
   beaten_ = std::erase_if(alive_, [&](std::size_t i) {
-    return hopeless(layout, least, least_peak_, static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]));
+    const auto mask = static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]);
+    return hopeless(layout, kShade * (least + exposed_[i]), least_peak_, mask);
   });
   return alive_.size();
+}
+
+/// Lets each sharding expose what no work hides, and puts the alive ones in that order.
+void FamilySearch::expose_least(std::size_t shardings) {
+  knows_exposed_ = false;
+  exposed_.assign(shardings, 0);
+  if (least_traffic_ == nullptr) return;
+  for (std::size_t i = 0; i < shardings; ++i) exposed_[i] = straggling_ * (*least_traffic_)[i];
+  fastest_first();
+}
+
+void FamilySearch::fastest_first() {
+  std::stable_sort(alive_.begin(), alive_.end(),
+                   [&](std::size_t a, std::size_t b) { return exposed_[a] < exposed_[b]; });
 }
 
 /// What of the states' traffic stays exposed under the most work that there is to hide it, the least of all ways to
@@ -158,8 +177,7 @@ void FamilySearch::find_exposed(Layout layout, Table& table, const std::vector<R
     layout.zero = table.shardings->all[i].zero, layout.shard = table.shardings->all[i].shard;
     exposed_[i] = std::max(0.0, evaluator_->step_time(layout, prices_of(layout, table, i)) - base);
   }
-  std::stable_sort(alive_.begin(), alive_.end(),
-                   [&](std::size_t a, std::size_t b) { return exposed_[a] < exposed_[b]; });
+  fastest_first();
 }
 
 /// Ways to recompute of which none bounds another.
@@ -304,6 +322,13 @@ bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak,
   }
   if (!problem_.pareto) return true;
   return kept_->front.dominates(step_time, peak) || outcome_->kept.front.dominates(step_time, peak);
+}
+
+bool FamilySearch::hopeless_with_traffic(const Layout& run, double step_time, double peak) const {
+  const auto beaten = [&](double traffic, FrameworkMask runs_on) {
+    return traffic == kNever || hopeless(run, kShade * (step_time + traffic), peak, runs_on);
+  };
+  return beaten(running_traffic_, run_runs_on_) && beaten(paper_traffic_, 0);
 }
 
 bool FamilySearch::never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const {

@@ -11,6 +11,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/family_tables.hpp"
+#include "planner/least_traffic.hpp"
 #include "planner/plainness.hpp"
 #include "planner/search.hpp"
 
@@ -27,9 +28,11 @@ struct LeastTime {
   double alone = 0;        ///< the same where nothing else runs beside it
   double longest = 0;      ///< of one micro-batch alone on the rank with the most layers
   double waits = 1;        ///< for each second of work, with what the slowest rank adds
+  StageTime whole{};       ///< of `alone`, the parts, without those waits
   /// Of a step under the schedule and chunks of `run`.
   [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches) const;
-  /// The same if a micro-batch takes `more` seconds of work on all ranks together; `steps` is least_steps() of the run.
+  /// The same if recomputation takes `more` seconds of each micro-batch on all ranks together; `steps` is least_steps()
+  /// of the run.
   [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const;
 };
 
@@ -55,9 +58,10 @@ struct LeastWork {
 
 /// Both of a split.
 struct SplitWork {
-  SplitWork(const Problem& problem, const CostModel& costs)
-      : least(problem, costs, false), alone(problem, costs, true) {}
+  SplitWork(const Problem& problem, const CostModel& costs);
   LeastWork least, alone;
+  StageTime
+      whole{};  ///< all layers and the ends, with nothing beside them but what the stack hides under every schedule
 };
 
 /// Bytes that some rank of every layout of a family has at least in states, before anything is known of its time.
@@ -81,6 +85,7 @@ class LeastTimes {
   [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family) const;
 
  private:
+  double least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const;
   /// Seconds of a micro-batch on the rank with the most at least, if layers come in `parts` pieces.
   double fullest(const LeastWork& work, int pp, int parts) const;
 
@@ -141,7 +146,8 @@ class FamilySearch {
         extent_(extent),
         wanted_(wanted_frameworks(problem)),
         inner_(problem),
-        lists_(problem) {}
+        lists_(problem),
+        traffic_(problem) {}
 
   /// `kept` is what earlier families found: what that beats is counted, not looked at.
   [[nodiscard]] FamilyOutcome run(const Costed& family, const Kept& kept);
@@ -199,8 +205,11 @@ class FamilySearch {
   double least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
   LeastOfRun least_of(const Layout& run) const;
   const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
-  /// The family's own, made when first asked for.
+  /// The family's own, each made when first asked for.
   MemoryModel& memory_of(const Layout& run);
+  Evaluator& evaluator();
+  /// What the states of the run at hand send at least, and whether that alone makes it hopeless.
+  bool traffic_beats(const Layout& run, const ShardingList& shardings);
   const KeptLayers& kept_of(const Layout& run);
   Table& table_of(const Layout& run, const ShardingList& shardings);
   const std::vector<DataParallel>& prices_of(const Layout& layout, Table& table, std::size_t sharding);
@@ -211,11 +220,13 @@ class FamilySearch {
   void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  void expose_least(std::size_t shardings);
+  void fastest_first();
   std::size_t drop_beaten(const Layout& layout, const ShardingList& shardings);
   /// Finds what each alive sharding exposes, if that is not known. Leaves no recomputation started.
   void find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes);
   /// Seconds that the alive sharding with the least exposed traffic adds.
-  double least_exposed() const { return knows_exposed_ ? exposed_[alive_.front()] : 0; }
+  double least_exposed() const { return exposed_[alive_.front()]; }
   /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
   std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
                               std::size_t live);
@@ -228,6 +239,8 @@ class FamilySearch {
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, double step_time, double peak, FrameworkMask runs_on) const;
+  /// The same of a run whose time does not contain what its states send.
+  bool hopeless_with_traffic(const Layout& run, double step_time, double peak) const;
   /// The same of a layout, as far as it is chosen, when the plainest is looked for.
   bool never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const;
   void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
@@ -255,11 +268,13 @@ class FamilySearch {
   std::vector<Table> tables_{};
   Holdings holdings_{};
   PriceBook prices_{};
+  LeastTraffic traffic_;
   std::vector<StatesUnder> states_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
-  std::vector<Score> floors_{};  ///< of the run that was judged: each of its layouts is beaten by one
-  std::vector<Score> twins_{};   ///< best of each vp that runs: another layout with the same degrees must beat it
+  /// Of the run that was judged: each of its layouts that may fit is beaten by one.
+  std::vector<Score> floors_{};
+  std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
 
   // Of the run at hand.
@@ -270,8 +285,12 @@ class FamilySearch {
   double least_peak_ = 0;                     ///< bytes: no sharding and no recomputation takes less
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
   std::size_t beaten_ = 0;                    ///< shardings that would fit, and are beaten under any recomputation
-  /// By sharding: seconds that its traffic adds to the step at least. Nothing while it is not known.
-  std::vector<double> exposed_{};
+  /// By sharding: seconds that its traffic adds to the step at least, under any work. None: of no bound.
+  const std::vector<double>* least_traffic_ = nullptr;
+  double straggling_ = 1;  ///< for each second of them, with what the slowest rank adds
+  /// The least of those, of shardings that a wanted framework may run and of others; infinity: there is none.
+  double running_traffic_ = 0, paper_traffic_ = 0;
+  std::vector<double> exposed_{};  ///< the same under the work of the run's placement, where that is known
   bool knows_exposed_ = false;
   std::vector<std::size_t> first_fit_{};  ///< by sharding: with smaller blocks it surely does not fit
 };

@@ -62,13 +62,12 @@ bool lets_go(const Training& training, const Layout& layout, const StageSums& su
 
 }  // namespace
 
-ShardingMessages Evaluator::sharding_messages(const Layout& layout, const MemoryModel& memory,
+ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageSums& sums,
                                               const StageContent& content) const {
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
   const double element = training.grad_bytes;
   const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
-  const StageSums sums = memory.sums(content);
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double rounds = static_cast<double>(sharding_passes(pipeline_));
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
@@ -141,19 +140,20 @@ double Evaluator::pass_seconds(const ShardingMessage& message, const StageConten
   return time(message.bytes) + (message.parts - 1) * time(1) + list_copies(message, cluster);
 }
 
-DataParallel Evaluator::price(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {
+DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
+                              double least_bytes) const {
   const Training& training = problem_.training;
   const Cluster& cluster = problem_of(content).cluster;
   const Gpu& gpu = cluster.gpu;
   DataParallel price;
-  const ShardingMessages messages = sharding_messages(layout, memory, content);
+  const ShardingMessages messages = sharding_messages(layout, sums, content);
   for (const ShardingMessage& message : messages) {
+    if (message.bytes < least_bytes) continue;
     double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
                   : message.what == ShardingMessage::What::Gather ? price.gather
                                                                   : price.table;
     sum += pass_time(message, content) * (message.what == ShardingMessage::What::Outer ? message.passes : 1);
   }
-  const StageSums sums = memory.sums(content);
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const RankGrid grid(layout);
   const auto owners = [&](const Replicas& replicas) {
@@ -183,7 +183,7 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
                                std::vector<DataParallel>& prices) const {
   prices.clear();
   for (const StageContent& content : stages().contents)
-    prices.push_back(price(layout_of(content, layout), memory_of(content, memory), content));
+    prices.push_back(price(layout_of(content, layout), memory_of(content, memory).sums(content), content));
 }
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.

@@ -228,7 +228,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   const DataParallel& price = prices[slowest];
   const StageContent& content = stages().contents[slowest];
   const Layout& layout = layout_of(content, estimate.layout);
-  for (const ShardingMessage& message : sharding_messages(layout, memory_of(content, memory), content)) {
+  for (const ShardingMessage& message : sharding_messages(layout, memory_of(content, memory).sums(content), content)) {
     const double time = pass_time(message, content);
     using What = ShardingMessage::What;
     const bool last = message.what == What::Table || message.what == What::Outer;  // once all else is done

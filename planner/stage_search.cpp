@@ -73,7 +73,7 @@ class LayerSearch {
       }
   }
 
-  /// One stage in front of those of `next`: formulas/schedule.cpp, one_f_one_b().
+  /// One stage in front of those of `next`: formulas/pipeline_paths.cpp, one_f_one_b().
   Label before(int stage, const StageOption& option, const Label& next) const {
     const double m = micro_batches(), after = pp_ - 1 - stage, held = std::min(m, after + 1);
     const Hops& hops = pipeliner_.hops();

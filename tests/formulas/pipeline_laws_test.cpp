@@ -236,6 +236,41 @@ TEST_CASE("unequal stages: between the bounds and close") {
   }
 }
 
+TEST_CASE("no division of the work takes less than the least span") {
+  std::mt19937 random(29);
+  std::uniform_real_distribution<double> unit(0, 1);
+  int tried = 0;
+  while (tried < 200'000) {
+    const auto schedule = static_cast<Schedule>(random() % kSchedules);
+    const ScheduleRow& row = schedule_row(schedule);
+    const Pipeline pipe{schedule, 1 + static_cast<int>(random() % 24),
+                        row.chunks == Chunks::One   ? 1
+                        : row.chunks == Chunks::Two ? 2
+                                                    : 2 + static_cast<int>(random() % 6),
+                        1 + static_cast<int>(random() % 60)};
+    if (!schedule_allows(pipe)) continue;
+    // Some kinds of work missing everywhere, some stages without any.
+    const double parts[3] = {unit(random), 2 * unit(random), random() % 4 == 0 ? 0 : unit(random)};
+    const double uneven = random() % 3 == 0 ? 0 : unit(random);
+    std::vector<StageTime> stages(static_cast<std::size_t>(pipe.pp));
+    StageTime whole;
+    for (StageTime& stage : stages) {
+      const auto some = [&](double part) { return Seconds(part * (1 - uneven * unit(random)) + 1e-6); };
+      stage = {some(parts[0]), some(parts[1]), some(parts[2])};
+      if (random() % 16 == 0) stage.forward = Seconds(0);
+      whole.forward += stage.forward, whole.backward_input += stage.backward_input;
+      whole.backward_weight += stage.backward_weight;
+    }
+    const PipelineTime time = pipeline_time(pipe, stages, {});
+    CAPTURE(row.name);
+    CAPTURE(pipe.pp);
+    CAPTURE(pipe.vp);
+    CAPTURE(pipe.micro_batches);
+    REQUIRE(least_span(pipe, whole) <= (1 + 1e-9) * (time.busy + time.bubble).value);
+    ++tried;
+  }
+}
+
 TEST_CASE("unequal ends around equal stages") {
   // The usual case: embedding in front, head at the back, the rest equal.
   struct Row {

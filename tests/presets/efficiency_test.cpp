@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formulas/efficiency.hpp"
+#include "formulas/scale_up.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
 #include "presets/store.hpp"
@@ -93,6 +94,31 @@ TEST_CASE("H100: published shapes and curves come back as published") {
   CHECK(scale_up_time(gpu, Collective::AllReduce, 536870912, 8).value == doctest::Approx(2111e-6).epsilon(2e-3));
   CHECK(scale_up_time(gpu, Collective::AllGather, 1048576, 8).value == doctest::Approx(17.1e-6).epsilon(1e-2));
   CHECK(gpu.attention[0].rate.value > gpu.attention[1].rate.value);
+}
+
+TEST_CASE("from some size on a larger collective never takes less time, on any shipped table") {
+  int measured = 0;
+  const StoreOptions embedded_only;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, embedded_only)) {
+    CAPTURE(entry.name);
+    const auto gpu = load_gpu(entry.name, embedded_only);
+    REQUIRE(gpu);
+    Cluster cluster;
+    cluster.gpu = gpu->value;
+    const double from = grows_from(cluster);
+    CHECK(from <= 16 << 20);
+    measured += from > 0;
+    for (const Collective op : {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter})
+      for (const int ranks : {2, 3, 4, 6, 8}) {
+        double last = 0;
+        for (double bytes = std::max(1.0, from); bytes < 1e12; bytes *= 1.1) {
+          const double time = scale_up_time(cluster.gpu, op, bytes, ranks).value;
+          REQUIRE(time >= (1 - 1e-6) * last);
+          last = time;
+        }
+      }
+  }
+  CHECK(measured > 5);
 }
 
 TEST_CASE("H800 runs H100's tables on 200 GB/s links") {

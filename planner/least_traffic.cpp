@@ -1,0 +1,71 @@
+// What of a step no layout of a family hides: the least that states send and the optimizer does. Tested by
+// tests/planner/properties_test.cpp.
+#include "planner/least_traffic.hpp"
+
+#include <algorithm>
+
+#include "formulas/scale_up.hpp"
+
+namespace plan {
+
+StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp) {
+  const std::size_t kinds = problem.model.kinds.size();
+  std::array<int, kMaxLayerKinds> layers{};
+  for (const int kind : problem.model.layers) ++layers[static_cast<std::size_t>(kind)];
+  StageContent fullest;
+  double most = 0;
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    const LayerMemory& least = memory.layer(static_cast<int>(kind));
+    int count = 0;
+    for (std::size_t other = 0; other < kinds; ++other) {
+      const LayerMemory& layer = memory.layer(static_cast<int>(other));
+      if (layer.trained_dense >= least.trained_dense && layer.trained_expert >= least.trained_expert)
+        count += layers[other];
+    }
+    const int held = (count + pp - 1) / pp;
+    const double parameters = held * (least.trained_dense + least.trained_expert);
+    if (parameters <= most) continue;
+    most = parameters, fullest = {};
+    fullest.layers_of_kind[kind] = held;
+  }
+  return fullest;
+}
+
+LeastTraffic::LeastTraffic(const Problem& problem) : problem_(problem), sure_bytes_(grows_from(problem.cluster)) {}
+
+void LeastTraffic::turn_to(const Layout& family) {
+  Layout like = family;
+  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
+  if (like == family_) return;
+  pages_.clear(), content_.reset(), family_ = std::move(like);
+}
+
+const std::vector<double>& LeastTraffic::of(const Layout& run, const std::vector<Sharding>& shardings,
+                                            const Evaluator& evaluator, const MemoryModel& memory) {
+  const bool both = both_ways(run.schedule);
+  for (const std::unique_ptr<Page>& page : pages_)
+    if (page->order == run.order && page->both == both && page->shardings == shardings) return page->seconds;
+  if (!content_) content_ = fullest_rank(problem_, memory, run.pp);
+  Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{run.order, both, shardings}));
+  page.seconds.reserve(shardings.size());
+  const StageSums sums = memory.sums(*content_);
+  Layout layout = run;
+  for (const Sharding& sharding : shardings) {
+    layout.zero = sharding.zero, layout.shard = sharding.shard;
+    page.seconds.push_back(seconds(layout, evaluator, sums));
+  }
+  return page.seconds;
+}
+
+double LeastTraffic::seconds(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const {
+  const Stack& stack = problem_.training.stack;
+  const auto exposed = [&](bool overlaps) {
+    return overlaps ? std::min(1.0, problem_.cluster.calibration.overlap_tax) : 1.0;
+  };
+  const DataParallel price = evaluator.price(layout, sums, *content_, sure_bytes_);
+  const double reduce = exposed(layout.zero == 3 ? stack.overlap_param_gather : stack.overlap_grad_reduce);
+  // A shade below, so that rounding never puts the bound above the value it bounds.
+  return 0.999999 * (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer);
+}
+
+}  // namespace plan

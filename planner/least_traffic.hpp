@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/enumerate.hpp"
+#include "planner/evaluate.hpp"
+
+namespace plan {
+
+/// Layers that some rank of every placement holds at least: of those with as many parameters as one kind or more, no
+/// fewer than the mean. The kind is the one of which that is the most parameters.
+[[nodiscard]] StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
+
+/// Seconds that gradients, parameters and the optimizer step of the fullest rank add to each step at least, whatever
+/// hides their traffic: what is hidden slows the work that hides it. A straggler's share comes on top.
+class LeastTraffic {
+ public:
+  explicit LeastTraffic(const Problem& problem);
+  /// Turns to a family: what was found of others may be forgotten. The micro-batch and the kind of context change
+  /// nothing, so that families which differ in those alone share it.
+  void turn_to(const Layout& family);
+  /// Under each sharding of a run.
+  const std::vector<double>& of(const Layout& run, const std::vector<Sharding>& shardings, const Evaluator& evaluator,
+                                const MemoryModel& memory);
+
+ private:
+  struct Page {
+    AxisOrder order = AxisOrder::PipelineOutermost;
+    bool both = false;  ///< of DualPipe
+    std::vector<Sharding> shardings{};
+    std::vector<double> seconds{};
+  };
+  double seconds(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const;
+
+  const Problem& problem_;
+  double sure_bytes_ = 0;  ///< a larger message never takes less time from here on
+  Layout family_{};        ///< at hand, as far as anything here depends on it
+  std::optional<StageContent> content_{};
+  std::vector<std::unique_ptr<Page>> pages_{};
+};
+
+}  // namespace plan
