@@ -44,16 +44,16 @@ constexpr double kNoise = 0.06;       // what a good prediction misses by: repea
 constexpr double kCauchy = 1.5;       // of kNoise: runs that miss by far, for what nobody states, hardly pull
 constexpr double kLongestStep = 0.3;  // of a logarithm
 
-/// Of every run: rows of one model in one suite share its votes, models those of their suite.
+/// Of every run: rows of one model in one suite share a vote, models the votes of their suite.
 std::vector<double> run_weights(std::span<const Timed> runs) {
   std::map<std::pair<std::string, std::string>, double> rows;
   for (const Timed& run : runs) ++rows[{run.suite, run.model}];
-  std::map<std::string, double> votes;
-  for (const auto& [of, n] : rows) votes[of.first] += std::min(n, kModelVotes);
+  std::map<std::string, double> models;
+  for (const auto& [of, n] : rows) ++models[of.first];
   std::vector<double> weights;
   for (const Timed& run : runs) {
-    const double n = rows.at({run.suite, run.model}), total = votes.at(run.suite);
-    weights.push_back(std::min(n, kModelVotes) / n * std::min(total, kSuiteVotes) / total);
+    const double n = models.at(run.suite);
+    weights.push_back(std::min(n, kSuiteModels) / n / rows.at({run.suite, run.model}));
   }
   return weights;
 }

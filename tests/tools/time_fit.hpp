@@ -26,10 +26,11 @@ struct Constant {
 /// becomes false if the text has no such key.
 [[nodiscard]] std::string with_value(std::string text, const std::string& key, const std::string& value, bool& found);
 
-/// A suite counts as this many independent runs, or its own number if fewer.
+/// In the fit of the constants the rows of one model in one suite share one vote, since they miss by what is their own
+/// together, and a suite has so many votes at most.
+inline constexpr double kSuiteModels = 12;
+/// In intervals, which tell how rows scatter, a suite counts as this many independent runs, or its own number if fewer.
 inline constexpr double kSuiteVotes = 25;
-/// And the rows of one model in it as so many: releases and layouts of one model miss by what is its own, together.
-inline constexpr double kModelVotes = 4;
 
 /// A published run that states a step time, ready to be predicted.
 struct Timed {
