@@ -41,6 +41,7 @@ struct NamedModel {
 struct LaunchFacts {
   int nodes = 0;          ///< 0: not stated
   int gpus_per_node = 0;  ///< 0: not stated
+  int ranks = 0;          ///< on all nodes together, by a launcher that does not say on how many; 0: not stated
   std::string gpu{};      ///< preset name
   std::string gpus_where{};
   std::string one_node{};  ///< the launcher whose default is one node, where nobody states nodes; empty: none
@@ -51,7 +52,10 @@ struct LaunchFacts {
   std::string release{};  ///< of the container that they start: 26.04
   std::string release_where{};
   int megatron = 0;  ///< minor number of the release of Megatron core that flags or a budget state; 0: not stated
-  std::int64_t gpus() const { return total > 0 ? total : std::int64_t{nodes} * gpus_per_node; }
+  std::int64_t gpus() const {
+    if (total > 0) return total;
+    return gpus_per_node > 0 ? std::int64_t{nodes} * gpus_per_node : ranks;
+  }
 };
 
 /// More GPUs than any job has.

@@ -124,6 +124,7 @@ void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
   const int nodes = builder.degree(dialect.nodes, 1), gpus = builder.degree(dialect.gpus, 0, 0);
   if (gpus < 1 || !builder.plausible({nodes, gpus})) return;
   builder.gpus(std::int64_t{nodes} * gpus, dialect.gpus);
+  builder.job.gpus_per_node = gpus;
 }
 
 void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {

@@ -273,6 +273,7 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
 void state_gpus(LaunchJob& job, const LaunchFacts& facts) {
   job.gpus = static_cast<int>(facts.gpus());
   job.gpu = facts.gpu;
+  if (facts.total == 0) job.gpus_per_node = facts.gpus_per_node;
   if (job.gpus == 0 || facts.total > 0) return;  // whoever states the total says so
   if (facts.one_node.empty()) return state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
   assume(job, "gpus", fmt::format("{}", job.gpus), fmt::format("one node, default of {}", facts.one_node));
@@ -330,7 +331,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     if (Result<LaunchJob> there = read_by_format(files, *by_format, facts); there && !takes_more(there->fixed, facts))
       job = std::move(there);
   }
-  if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;
+  if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;  // and on how many nodes is not stated
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));

@@ -56,7 +56,7 @@ struct LaunchJob {
   bool states_global_batch = false;
   std::optional<RankBatch> rank_batch{};  ///< where the global batch follows from the ranks
   int gpus = 0;                           ///< 0: not stated
-  int gpus_per_node = 0;                  ///< where `gpus` is not stated, but so many of each node are
+  int gpus_per_node = 0;                  ///< that the files start ranks on; 0: not stated
   int slice_gpus = 0;                     ///< chips of a slice of TPUs; 0: not stated
   std::string gpu{};                      ///< preset name, if a launcher names one
   std::string hardware{};                 ///< what the files are for, where no preset has it: it must be named

@@ -34,6 +34,13 @@ void gpus_of(std::string_view text, LaunchFacts& facts) {
   if (const Result<Found<Gpu>> found = load_gpu(lowered(std::string(kind)), store)) facts.gpu = found->name;
 }
 
+/// Ranks that are no nodes times GPUs. Launchers that disagree state nothing.
+void state_ranks(int ranks, std::string where, LaunchFacts& facts) {
+  if (ranks == 0) return;
+  facts.ranks = facts.ranks == 0 || facts.ranks == ranks ? ranks : -1;
+  if (facts.gpus_where.empty()) facts.gpus_where = std::move(where);
+}
+
 void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {
   for (const ShellDirective& row : script.sbatch) {
     if (row.name == "nodes" || row.name == "N") {
@@ -41,6 +48,9 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
       facts.gpus_where = fmt::format("{}:{}", file, row.line);
     }
     if (row.name == "gpus-per-node" || row.name == "gres") gpus_of(row.value, facts);
+    if (row.name == "gpus" || row.name == "G")
+      state_ranks(number(std::string_view(row.value).substr(row.value.rfind(':') + 1)),
+                  fmt::format("{}:{}", file, row.line), facts);
     if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && number(row.value) > 1)
       facts.gpus_per_node = number(row.value);
   }
@@ -132,6 +142,42 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
   if (processes == 0 || processes % machines != 0 || facts.gpus() > 0) return;
   facts.nodes = machines, facts.gpus_per_node = processes / machines;  // accelerate counts those of all machines
   facts.gpus_where = fmt::format("{}:{}", file, processes_line);
+}
+
+/// `mpirun -np 64 -npernode 4 python ...`, `mpiexec -n 64`, `flux run -n 64`, `horovodrun -np 64`, `jsrun -n 8 -g 6`:
+/// a rank for each GPU, where the launcher itself starts Python.
+void from_ranks(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
+  constexpr std::string_view kLaunchers[] = {"mpirun", "mpiexec", "orterun", "horovodrun", "flux", "jsrun", "srun"};
+  constexpr std::string_view kInside[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed",
+                                          "accelerate"};
+  constexpr std::string_view kAll[] = {"-np", "-n", "--np", "--ntasks"},
+                             kEach[] = {"-npernode", "--npernode", "-ppn", "--ppn", "--ntasks-per-node"};
+  const auto one_of = [](std::string_view word, const auto& words) {
+    return std::any_of(std::begin(words), std::end(words), [&](std::string_view other) { return is(word, other); });
+  };
+  std::string_view launcher;
+  int all = 0, each = 0, in_set = 1, line = 0;
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& text = command.words[i].text;
+    const std::string_view program = std::string_view(text).substr(text.rfind('/') + 1);
+    if (one_of(program, kInside)) return;
+    if (program.starts_with("python") || program.ends_with(".py")) break;  // what follows are its own words
+    if (launcher.empty() && one_of(program, kLaunchers)) launcher = program;
+    if (launcher.empty()) continue;
+    const std::size_t equals = text.find('=');
+    const std::string_view word = std::string_view(text).substr(0, equals);
+    const int value = equals != std::string::npos    ? number(std::string_view(text).substr(equals + 1))
+                      : i + 1 < command.words.size() ? number(command.words[i + 1].text)
+                                                     : 0;
+    if (one_of(word, kAll)) all = value, line = command.words[i].line;
+    if (one_of(word, kEach)) each = value;
+    if (launcher == "jsrun" && word == "-g") in_set = std::max(1, value);
+  }
+  if (all == 0 || all > kMost / in_set) return;
+  const int ranks = all * in_set;
+  state_ranks(ranks, fmt::format("{}:{}", file, line), facts);
+  if (each == 0 || ranks % each != 0 || facts.gpus_per_node > 0) return;
+  facts.nodes = ranks / each, facts.gpus_per_node = each;
 }
 
 /// NNODES and NPROC_PER_NODE, which ms-swift and LLaMA-Factory hand to torchrun.
@@ -252,10 +298,14 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       const Script script = follow_script(source);
       from_sbatch(script, source.path, facts);
       for (const ShellCommand& command : script.commands) from_command(command, source.path, facts);
+      for (const ShellCommand& command : script.commands) from_ranks(command, source.path, facts);
       from_variables(script, source.path, facts);
       from_visible_devices(script, source.path, facts);
     }
   }
+  facts.ranks = std::max(0, facts.ranks);
+  if (facts.gpus_per_node == 0 && facts.nodes > 0 && facts.ranks % facts.nodes == 0)
+    facts.gpus_per_node = facts.ranks / facts.nodes;
   return facts;
 }
 

@@ -86,7 +86,10 @@ int read_ranks(JobBuilder& builder, const LaunchFacts& facts, bool pretrain) {
   const int devices = all ? 0 : builder.degree(kDevices, 1);
   builder.launcher(facts);
   if (facts.gpus() > 0 || !builder.plausible({nodes, std::max(1, devices)})) return builder.job.gpus;
-  if (devices > 0) builder.gpus(std::int64_t{nodes} * devices, settings.states(kDevices) ? kDevices : kNodes);
+  if (devices > 0) {
+    builder.gpus(std::int64_t{nodes} * devices, settings.states(kDevices) ? kDevices : kNodes);
+    builder.job.gpus_per_node = devices;
+  }
   return builder.job.gpus;
 }
 

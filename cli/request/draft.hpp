@@ -52,5 +52,7 @@ void resolve_gpus(Draft& draft);
 void resolve_cluster(Draft& draft);
 void resolve_slice(Draft& draft);
 void resolve_pools(Draft& draft);
+/// Nodes of as many GPUs as the files start ranks on, where the cluster is not named and only its GPU is known.
+void resolve_nodes(Draft& draft);
 
 }  // namespace plan

@@ -175,6 +175,7 @@ constexpr Hint kHints[] = {
     {"--framework", "trl", kHuggingFace},
     {"--framework", "axolotl", kHuggingFace},
     {"--framework", "llama-factory", kHuggingFace},
+    {"--optimizer", "lion", "`sgd-momentum` has the same states: one moment"},
     {"--precision", "tf32", "`fp32` is priced on the vector units; matrix units start at 16 bits here"},
     {"--task", "dpo", "`finetune` or `lora` price the model that is trained; the reference model is not counted"},
     {"--task", "rlhf", kRlhf},

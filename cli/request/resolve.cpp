@@ -187,7 +187,8 @@ void resolve_layout(Draft& draft) {
   if (draft.request.files) {
     draft.problem.fixed = draft.request.files->fixed;
     draft.problem.notes = launch_notes(*draft.request.files);
-    draft.problem.unused = draft.request.files->unused;
+    const std::vector<Note>& unused = draft.request.files->unused;
+    draft.problem.unused.insert(draft.problem.unused.end(), unused.begin(), unused.end());
     draft.problem.homes = draft.request.files->homes;
   }
   if (!draft.request.layout) return;
@@ -264,6 +265,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_gpus(draft);
   resolve_cluster(draft);
   resolve_slice(draft);
+  resolve_nodes(draft);
   resolve_pools(draft);
   resolve_layout(draft);
   resolve_seq(draft);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/request/node_size.hpp"
 #include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
@@ -22,15 +23,6 @@ std::string line_of(std::string_view text, int number) {
   text = text.substr(0, text.find('\n'));
   if (text.ends_with('\r')) text.remove_suffix(1);
   return std::string(text);
-}
-
-/// A node of `per_node` GPUs. A scale-up domain wider than a node stays as it is.
-Cluster with_node_of(Cluster cluster, int per_node) {
-  const bool inside = !cluster.tiers.empty() && cluster.tiers.front().size == cluster.gpus_per_node;
-  if (!inside || per_node <= 0 || per_node == cluster.gpus_per_node) return cluster;
-  cluster.nics_per_node = cluster.nics_per_node == cluster.gpus_per_node ? per_node : cluster.nics_per_node;
-  cluster.gpus_per_node = cluster.tiers.front().size = per_node;
-  return cluster;
 }
 
 /// What has been looked up so far.

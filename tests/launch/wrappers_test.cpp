@@ -338,4 +338,32 @@ TEST_CASE("a number that only the machine knows is refused with ways to state it
   CHECK(files.read("s.sh", replaced(script, "N=$(nvidia-smi -L | wc -l)", "N=${N:-8}"))->training->global_batch == 64);
 }
 
+TEST_CASE("launchers that count ranks say on how many GPUs, and of how many on a node") {
+  struct Row {
+    std::string head, launcher;
+    int gpus, of_node;
+  };
+  const std::vector<Row> rows = {{"", "mpirun -np 32 python", 32, 0},
+                                 {"", "mpirun -np 32 -npernode 4 python3 -u", 32, 4},
+                                 {"", "mpiexec -n 32 -ppn 4 python", 32, 4},
+                                 {"", "flux run -N 4 -n 32 -g 1 python", 32, 0},
+                                 {"", "jsrun -n 8 -a 4 -g 4 python", 32, 0},
+                                 {"", "horovodrun -np 16 python", 16, 0},
+                                 {"#SBATCH -N 4\n#SBATCH -G 16\n", "srun -n 16 python", 16, 4},
+                                 {"#SBATCH --nodes=4\n#SBATCH --gpus=a100:16\n", "srun python", 16, 4},
+                                 {"#SBATCH --nodes=4\n", "srun -n 4 torchrun --nnodes 4 --nproc_per_node 8", 32, 8},
+                                 {"", "mpirun -np 4 -npernode 1 torchrun --nnodes 4 --nproc_per_node 8", 32, 8}};
+  for (const Row& row : rows) {
+    CAPTURE(row.launcher);
+    const LaunchJob job = job_of("run.sh", "#!/bin/bash\n" + row.head + row.launcher +
+                                               " pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+                                               "--num-attention-heads 32 --seq-length 4096 "
+                                               "--max-position-embeddings 4096 --micro-batch-size 1 "
+                                               "--global-batch-size 64 --vocab-size 32000 --bf16 --tokenizer-type "
+                                               "NullTokenizer --eval-interval 100 --train-iters 10\n");
+    CHECK(job.gpus == row.gpus);
+    CHECK(job.gpus_per_node == row.of_node);
+  }
+}
+
 }  // namespace plan
