@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explanation.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/formula_lookup.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
@@ -71,19 +72,18 @@ Explanation explain_entry(const CatalogEntry& entry, const std::vector<double>& 
 }
 
 /// `Ring attention` and `zero_1` as the catalogue writes names.
-std::string dashed(std::string word) {
-  word = lowered(std::move(word));
-  std::replace_if(
-      word.begin(), word.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
-  return word;
+std::string dashed(std::string_view word) {
+  std::string out = folded(word);
+  std::replace(out.begin(), out.end(), ' ', '-');
+  return out;
 }
 
 /// Formulas whose name or title has every part of the word in it.
 std::vector<std::string_view> formulas_about(const std::string& word) {
   std::vector<std::string_view> found;
+  const std::vector<std::string_view> parts = split(word, "-");
   for (const CatalogEntry& entry : catalog()) {
-    const std::string about = fmt::format("{} {}", entry.formula.name, dashed(std::string(entry.formula.title)));
-    const std::vector<std::string_view> parts = split(word, "-");
+    const std::string about = fmt::format("{} {}", entry.formula.name, dashed(entry.formula.title));
     if (std::all_of(parts.begin(), parts.end(), [&](auto part) { return about.find(part) != std::string::npos; }))
       found.push_back(entry.formula.name);
   }

@@ -140,7 +140,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
 }
 
 /// FSDP's first version names what it shards.
-int first_version(JobBuilder& builder, const Degrees& d) {
+void read_first_version(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
   const std::string_view key = settings.states(kStrategy) ? kStrategy : kReshard;  // newer files name it there
   std::string word = settings.text(key).value_or("FULL_SHARD");
@@ -160,8 +160,8 @@ int first_version(JobBuilder& builder, const Degrees& d) {
   const int machines = builder.degree("acc.num_machines", d.nodes);
   if (word.rfind("HYBRID_SHARD", 0) == 0 && d.dp && *d.dp % machines == 0 && machines > 1)
     builder.fix("shard", &Fixed::shard, *d.dp / machines, key);
-  if (word == "NO_SHARD") return 0;
-  return word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2" ? 2 : 3;
+  const bool half = word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2";
+  builder.fix("zero", &Fixed::zero, word == "NO_SHARD" ? 0 : half ? 2 : 3, key);
 }
 
 void read_sharding(JobBuilder& builder, const Degrees& d) {
@@ -179,9 +179,7 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
     return;
   }
   builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
-  if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1)
-    return builder.fix("zero", &Fixed::zero, first_version(builder, d),
-                       settings.states(kStrategy) ? kStrategy : kReshard);
+  if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1) return read_first_version(builder, d);
   builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
 }
 

@@ -3,28 +3,24 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/shell_statements.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
-constexpr int kMost = 1 << 20;
-
-int number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && value > 0 && value <= kMost ? value : 0;
-}
+using shell::behind_kind;
+using shell::count_of;
+using shell::kMostCounted;
 
 /// `8`, `h100:8`, `gpu:8`, `gpu:h100:8`
 void gpus_of(std::string_view text, LaunchFacts& facts) {
   const std::size_t colon = text.rfind(':');
-  facts.gpus_per_node = number(colon == std::string_view::npos ? text : text.substr(colon + 1));
+  facts.gpus_per_node = count_of(behind_kind(text));
   if (colon == std::string_view::npos) return;
   std::string_view kind = text.substr(0, colon);
   if (const std::size_t last = kind.rfind(':'); last != std::string_view::npos) kind = kind.substr(last + 1);
@@ -44,15 +40,14 @@ void state_ranks(int ranks, std::string where, LaunchFacts& facts) {
 void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {
   for (const ShellDirective& row : script.sbatch) {
     if (row.name == "nodes" || row.name == "N") {
-      facts.nodes = number(row.value);
+      facts.nodes = count_of(row.value);
       facts.gpus_where = fmt::format("{}:{}", file, row.line);
     }
     if (row.name == "gpus-per-node" || row.name == "gres") gpus_of(row.value, facts);
     if (row.name == "gpus" || row.name == "G")
-      state_ranks(number(std::string_view(row.value).substr(row.value.rfind(':') + 1)),
-                  fmt::format("{}:{}", file, row.line), facts);
-    if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && number(row.value) > 1)
-      facts.gpus_per_node = number(row.value);
+      state_ranks(count_of(behind_kind(row.value)), fmt::format("{}:{}", file, row.line), facts);
+    if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(row.value) > 1)
+      facts.gpus_per_node = count_of(row.value);
   }
 }
 
@@ -107,6 +102,19 @@ void from_inclusion(std::string_view hosts, LaunchFacts& facts) {
   facts.nodes = nodes, facts.gpus_per_node = each;
 }
 
+/// `--nnodes=4` or `--nnodes 4`, and the line of the value: where it was assigned, not its use.
+struct FlagAndValue {
+  std::string flag{}, value{};
+  int line = 0;
+};
+FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
+  const ShellWord& word = command.words[i];
+  if (const std::size_t equals = word.text.find('='); equals != std::string::npos)
+    return {word.text.substr(0, equals), word.text.substr(equals + 1), word.line};
+  if (i + 1 == command.words.size()) return {word.text, "", word.line};
+  return {word.text, command.words[i + 1].text, command.words[i + 1].line};
+}
+
 /// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
 void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
   const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -115,16 +123,8 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
   });
   int machines = 1, processes = 0, processes_line = 0;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
-    std::string word = command.words[i].text, value;
-    int line = command.words[i].line;
-    if (const std::size_t equals = word.find('='); equals != std::string::npos) {
-      value = word.substr(equals + 1);
-      word.resize(equals);
-    } else if (i + 1 < command.words.size()) {
-      value = command.words[i + 1].text;
-      line = command.words[i + 1].line;  // where it was assigned, not its use
-    }
-    const int count = number(value);
+    const auto& [word, value, line] = flag_at(command, i);
+    const int count = count_of(value);
     if (is(word, "--include") && facts.gpus() == 0) {
       from_inclusion(value, facts);
       if (facts.gpus() > 0) facts.gpus_where = fmt::format("{}:{}", file, line);
@@ -164,16 +164,13 @@ void from_ranks(const ShellCommand& command, const std::string& file, LaunchFact
     if (program.starts_with("python") || program.ends_with(".py")) break;  // what follows are its own words
     if (launcher.empty() && one_of(program, kLaunchers)) launcher = program;
     if (launcher.empty()) continue;
-    const std::size_t equals = text.find('=');
-    const std::string_view word = std::string_view(text).substr(0, equals);
-    const int value = equals != std::string::npos    ? number(std::string_view(text).substr(equals + 1))
-                      : i + 1 < command.words.size() ? number(command.words[i + 1].text)
-                                                     : 0;
-    if (one_of(word, kAll)) all = value, line = command.words[i].line;
+    const auto& [word, stated, line_of_value] = flag_at(command, i);
+    const int value = count_of(stated);
+    if (one_of(word, kAll)) all = value, line = line_of_value;
     if (one_of(word, kEach)) each = value;
     if (launcher == "jsrun" && word == "-g") in_set = std::max(1, value);
   }
-  if (all == 0 || all > kMost / in_set) return;
+  if (all == 0 || all > kMostCounted / in_set) return;
   const int ranks = all * in_set;
   state_ranks(ranks, fmt::format("{}:{}", file, line), facts);
   if (each == 0 || ranks % each != 0 || facts.gpus_per_node > 0) return;
@@ -185,10 +182,10 @@ void from_variables(const Script& script, const std::string& file, LaunchFacts& 
   int line = 0;  // of the last one found
   const auto value = [&](const char* name) {
     const auto found = script.exported.find(name);
-    if (found != script.exported.end()) return line = found->second.line, number(found->second.text);
+    if (found != script.exported.end()) return line = found->second.line, count_of(found->second.text);
     for (const ShellCommand& command : script.commands)
       if (const auto own = command.environment.find(name); own != command.environment.end())
-        return line = command.words.front().line, number(own->second);
+        return line = command.words.front().line, count_of(own->second);
     return 0;
   };
   if (const int each = value("NPROC_PER_NODE"); each > 0 && facts.gpus_per_node == 0) {
@@ -228,7 +225,7 @@ int yaml_number(const std::string& text, std::string_view key) {
     while (value < text.size() && text[value] == ' ');
     std::size_t end = value;
     while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
-    return number(std::string_view(text).substr(value, end - value));
+    return count_of(std::string_view(text).substr(value, end - value));
   }
   return 0;
 }
@@ -269,7 +266,7 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
        at = source.text.find(" slots=", at + 1)) {
     const std::size_t end = source.text.find_first_not_of("0123456789", at + 7);
     facts.gpus_per_node =
-        number(std::string_view(source.text).substr(at + 7, end == std::string::npos ? end : end - at - 7));
+        count_of(std::string_view(source.text).substr(at + 7, end == std::string::npos ? end : end - at - 7));
     ++hosts;
   }
   facts.nodes = static_cast<int>(hosts);

@@ -7,17 +7,14 @@
 #include <charconv>
 
 namespace plan::shell {
-namespace {
 
-/// A count of nodes or tasks; 0 where there is none.
 int count_of(std::string_view text) {
-  constexpr int kMost = 1 << 20;
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMost ? number : 0;
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMostCounted ? number : 0;
 }
 
-}  // namespace
+std::string_view behind_kind(std::string_view text) { return text.substr(text.rfind(':') + 1); }
 
 std::optional<Assignment> assignment(const Token& token, Scope& scope) {
   const std::string_view raw = token.raw.chars;
@@ -109,7 +106,7 @@ void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& s
   int nodes = 1, of_node = 0;
   for (const ShellDirective& directive : directives) {
     const std::string_view name = directive.name, value = directive.value;
-    const std::string_view count = value.substr(value.rfind(':') + 1);  // `h100:8`, `gpu:h100:8`
+    const std::string_view count = behind_kind(value);
     const int line = directive.line;
     if (name == "nodes" || name == "N") {
       set("SLURM_NNODES", value, line), set("SLURM_JOB_NUM_NODES", value, line);

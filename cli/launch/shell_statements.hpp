@@ -31,6 +31,13 @@ struct FunctionText {
 /// `#SBATCH --nodes=8`, `#SBATCH -N 8`.
 [[nodiscard]] std::vector<ShellDirective> sbatch_directives(std::string_view text);
 /// SLURM_NNODES and its like, as sbatch would set them.
+/// More nodes, tasks or GPUs than a launcher counts.
+inline constexpr int kMostCounted = 1 << 20;
+/// A count of them; 0 where there is none.
+[[nodiscard]] int count_of(std::string_view text);
+/// The count of `8`, `h100:8` and `gpu:h100:8`.
+[[nodiscard]] std::string_view behind_kind(std::string_view text);
+
 void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope);
 
 }  // namespace plan::shell

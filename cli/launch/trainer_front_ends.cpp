@@ -107,8 +107,7 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
     const std::string_view key = setting.key;
     if (key.starts_with("pretraining_dataset")) set(all, "args.stage", "pt", setting);
     if (key.starts_with(kFsdp)) {
-      const std::string_view field = key.substr(kFsdp.size());
-      set(all, fmt::format("acc.fsdp_config.{}{}", field.starts_with("fsdp_") ? "" : "fsdp_", field), setting);
+      set_fsdp(all, key.substr(kFsdp.size()), setting);
       fsdp = true;
     } else {
       set(all, renamed(kAxolotl, key), setting);

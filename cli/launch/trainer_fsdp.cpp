@@ -33,11 +33,6 @@ std::vector<std::string> words_of(const Setting& setting) {
   return words;
 }
 
-/// A key of `fsdp_config` as accelerate has it; some files write its `fsdp_` themselves.
-void take_key(const Setting& setting, std::string_view key, Settings& all) {
-  set(all, fmt::format("acc.fsdp_config.{}{}", key.starts_with("fsdp_") ? "" : "fsdp_", key), setting);
-}
-
 /// The file that `fsdp_config` names, or the object that stands there in place of one.
 std::optional<LaunchSource> config_of(std::span<const LaunchSource> files, const Setting& named) {
   if (named.value.starts_with('{')) {
@@ -63,7 +58,7 @@ void take_config(std::span<const LaunchSource> files, Settings& all) {
     return;
   }
   if (file->path != named.place.file) all.remember(*file);
-  for (const Setting& setting : keys->all()) take_key(setting, setting.key, all);
+  for (const Setting& setting : keys->all()) set_fsdp(all, setting.key, setting);
 }
 
 }  // namespace
@@ -86,7 +81,7 @@ void take_fsdp(std::span<const LaunchSource> files, Settings& all) {
   for (const Setting& setting : section)
     if (const std::string_view key = setting.key; key.starts_with(kSection)) {
       (void)all.get(key);
-      take_key(setting, key.substr(kSection.size()), all);
+      set_fsdp(all, key.substr(kSection.size()), setting);
     }
 }
 

@@ -285,6 +285,10 @@ void set(Settings& all, std::string key, std::string value, const Setting& from)
   all.add(std::move(setting));
 }
 
+void set_fsdp(Settings& all, std::string_view key, const Setting& from) {
+  set(all, fmt::format("acc.fsdp_config.{}{}", key.starts_with("fsdp_") ? "" : "fsdp_", key), from);
+}
+
 void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all) {
   for (const BuiltIn& row : kBuiltIn)
     if (named.value == row.name) {

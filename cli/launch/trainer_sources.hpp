@@ -18,6 +18,8 @@ struct Renamed {
 /// Takes a setting over under another key, or with another value.
 void set(Settings& all, std::string key, const Setting& from);
 void set(Settings& all, std::string key, std::string value, const Setting& from);
+/// A key of an `fsdp_config` as accelerate's; some files leave out the `fsdp_` that accelerate's names start with.
+void set_fsdp(Settings& all, std::string_view key, const Setting& from);
 /// The Trainer's key for a tool's own; `args.` and the same word where the table has none.
 /// The names that a tool has for keys which are read under others: `optimizer` of axolotl's, which is `optim`.
 [[nodiscard]] std::vector<std::string_view> own_names(std::string_view tool);

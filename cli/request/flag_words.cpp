@@ -190,7 +190,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
                                                "microbatches",
                                                "num-microbatches",
                                                "num-micro-batches"};
-  constexpr std::string_view kUnused[] = {"days", "hours", "wall-time", "deadline"};
+  constexpr std::string_view kDurations[] = {"days", "hours", "wall-time", "deadline"};
   constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
                                            "fully-sharded", "full-shard",    "dp-shard",
                                            "fsdp-shard",    "data-sharding", "data-parallel-shard"};
@@ -200,7 +200,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
     if (cut(word, ending)) break;
   if (holds(kAccumulated, folded_name))
     return {"micro-batches of a rank follow from the batch: `--global-batch` over dp and the sequences of `mb`"};
-  if (holds(kUnused, folded_name))
+  if (holds(kDurations, folded_name))
     return {"the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"};
   if (folded_name == "mfu")
     return {"it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"};

@@ -173,15 +173,16 @@ void resolve_pools(Draft& draft) {
     });
   draft.problem.inputs.push_back(request.pool_layouts->input);
   const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
-  const std::string commas = between_commas(request.pool_layouts->input.value);
-  if (pools == 0)
+  if (pools == 0) {
+    const std::string commas = between_commas(request.pool_layouts->input.value);
     refuse("`/` in `--layout` stands between the axes of several kinds of GPU, and there is one",
            read_layout(commas) ? fmt::format("write `--layout {}`", commas)
                                : "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`",
            "layout");
-  else if (parts != pools)
+  } else if (parts != pools) {
     refuse(fmt::format("`--layout` has axes for {} kinds of GPU, and `--gpus` names {}", parts, pools),
            "write the axes of each, in the same order, with `/` between them", "layout");
+  }
 }
 
 }  // namespace plan

@@ -76,12 +76,8 @@ std::string job_text(const std::vector<Input>& inputs) {
   };
   std::string out = value("model");
   const std::string gpus = value("gpus"), gpu = value("gpu");
-  if (!gpus.empty() || !gpu.empty())
-    out += fmt::format("{}on {}{}{}", out.empty() ? "" : " ", gpus,
-                       gpus.empty()  ? ""
-                       : gpu.empty() ? " GPUs"
-                                     : " x ",
-                       gpu);
+  const char* between = gpus.empty() ? "" : gpu.empty() ? " GPUs" : " x ";
+  if (!gpus.empty() || !gpu.empty()) out += fmt::format("{}on {}{}{}", out.empty() ? "" : " ", gpus, between, gpu);
   for (const auto& [key, word] : {std::pair{"seq", "sequence"}, std::pair{"global_batch", "global batch"}})
     if (const std::string text = value(key); !text.empty())
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", word, text);
