@@ -172,8 +172,7 @@ double Evaluator::start_recompute(const Recompute& choice) {
       slowest = work, bottleneck_ = segment.first;
   busy_ = 0;
   if (pairs_micro_batches(layout_.schedule)) return busy_;  // a pair of micro-batches may take less than their work
-  // A shade below, so that rounding never puts the bound above the value it bounds.
-  return busy_ = 0.999999 * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
+  return busy_ = kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
 }
 
 void Evaluator::finish_recompute() {

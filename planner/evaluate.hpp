@@ -16,6 +16,9 @@
 
 namespace plan {
 
+/// A shade below one: a factor of bounds, so that rounding never puts one above the value it bounds.
+inline constexpr double kBelow = 0.999999;
+
 /// Time of one rank content for one micro-batch.
 struct StageCost {
   Phase forward{}, backward_input{}, backward_weight{}, recompute{};

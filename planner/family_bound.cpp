@@ -251,8 +251,7 @@ LeastTime LeastTimes::of(const SplitWork& work, const Layout& family) const {
   // A rank of DualPipe holds halves of two stages.
   const double busy = m * std::max(work.least.sum / family.pp, fullest(work.least, family.pp, 2));
   const double slowest = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
-  // A shade below, so that rounding never puts the bound above the value it bounds.
-  const double waits = 0.999999 * (1 + problem_.cluster.calibration.jitter * slowest);
+  const double waits = kBelow * (1 + problem_.cluster.calibration.jitter * slowest);
   LeastTime least{waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits,
                   work.whole};
   least.any = least_of_any(least, family, static_cast<std::int64_t>(m));

@@ -64,8 +64,7 @@ double LeastTraffic::seconds(const Layout& layout, const Evaluator& evaluator, c
   };
   const DataParallel price = evaluator.price(layout, sums, *content_, sure_bytes_);
   const double reduce = exposed(layout.zero == 3 ? stack.overlap_param_gather : stack.overlap_grad_reduce);
-  // A shade below, so that rounding never puts the bound above the value it bounds.
-  return 0.999999 * (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer);
+  return kBelow * (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer);
 }
 
 }  // namespace plan

@@ -20,7 +20,6 @@
 namespace plan {
 namespace {
 
-constexpr double kBelow = 0.999999;  ///< so that rounding never puts a bound above what it bounds
 /// Combinations of strategies that are looked at: of more than that the fastest strategies of each pool stay.
 constexpr double kMostCombinations = 400000;
 /// Of those, how many have their layers placed.

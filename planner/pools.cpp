@@ -319,7 +319,6 @@ double PooledEvaluator::work(int stage, int first, int last) const {
 double PooledEvaluator::least_step(const std::vector<int>& layers) const {
   const Problem& whole = models_.whole();
   if (whole.training.stack.ep_overlap) return 0;  // what is hidden of the experts' messages depends on the stage
-  constexpr double kBelow = 0.999999;
   double before = 0, longest = 0;
   int first = 0;
   for (int stage = 0; stage < stages(); ++stage) {

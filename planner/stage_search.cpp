@@ -13,8 +13,6 @@
 namespace plan {
 namespace {
 
-constexpr double kBelow = 0.999999;  ///< so that rounding never puts a bound above what it bounds
-
 /// Stages from some stage to the last with their layers: one of the ways that no other beats in both its numbers.
 struct Label {
   double trip = 0;  ///< seconds of a micro-batch through them, both ways
