@@ -238,6 +238,7 @@ std::string where_of(const DialectKeys& keys, std::string_view key) {
 }
 
 Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
+  if (std::optional<Error> script = script_for_settings(source)) return fail(std::move(*script));
   const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
   if (!document) return fail(document.error());
   DialectKeys keys;

@@ -193,6 +193,13 @@ constexpr ForkFlag kForkFlags[] = {
     {"hybrid-attention-ratio", 1, Weighs, "Mamba layers are counted as attention"},
     {"hybrid-mlp-ratio", 1, Weighs, "Mamba layers are counted as attention"},
     {"sliding-window", 1, Weighs, "windows are counted as full attention"},
+    // Hygon's fork, which takes its ranks from mpirun
+    {"rank", 1, Nothing},
+    {"world-size", 1, Own},
+    {"local-rank", 1, Nothing},
+    {"dist-url", 1, Nothing},
+    {"use-hip-profiler", 0, Nothing},
+    {"reproduce", 0, Nothing},
     // slime
     {"actor-num-nodes", 1, Own},
     {"actor-num-gpus-per-node", 1, Own},

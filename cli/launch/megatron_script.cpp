@@ -217,8 +217,13 @@ bool is_megatron_script(const LaunchSource& source) {
 
 namespace {
 
-/// slime says in its own flags how many GPUs train.
-LaunchFacts with_actors(LaunchFacts facts, const MegatronArgs& args) {
+/// Hygon's fork hands the number of ranks to each, slime says in its own flags how many GPUs train.
+LaunchFacts with_ranks(LaunchFacts facts, const MegatronArgs& args) {
+  const std::string ranks = args.text("world-size");
+  const bool number = !ranks.empty() && ranks.find_first_not_of("0123456789") == std::string::npos;
+  if (facts.gpus() == 0 && number)
+    if (const std::int64_t all = args.integer("world-size", 0); all > 0 && all <= kMostGpus)
+      facts.ranks = static_cast<int>(all), facts.gpus_where = args.where("world-size");
   const std::int64_t nodes = args.integer("actor-num-nodes", 0), each = args.integer("actor-num-gpus-per-node", 0);
   if (facts.total > 0 || nodes < 1 || each < 1 || nodes > 1 << 16 || each > 1 << 10) return facts;
   facts.nodes = static_cast<int>(nodes), facts.gpus_per_node = static_cast<int>(each);
@@ -288,7 +293,7 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
   take_environment(launch, source, args);
   follow_deepspeed(source, args);
   settle_forks(args);
-  Result<LaunchJob> job = megatron_job(args, with_actors(facts, args));
+  Result<LaunchJob> job = megatron_job(args, with_ranks(facts, args));
   if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
   if (!errors.empty()) return fail(std::move(errors));
   return job;

@@ -202,7 +202,16 @@ std::optional<std::string> Settings::text(std::string_view key) {
   return setting->value;
 }
 
+std::optional<Error> script_for_settings(const LaunchSource& source) {
+  if (!is_shell(source)) return std::nullopt;
+  return Error{"no_launch",
+               fmt::format("{}: no command that starts a training was found", source.path),
+               {"what the script calls may start one with files or variables that are not here"},
+               {"record what it starts with `plan capture -o job.json -- bash SCRIPT` and read that"}};
+}
+
 Result<Settings> settings_of_yaml(const LaunchSource& source) {
+  if (std::optional<Error> script = script_for_settings(source)) return fail(std::move(*script));
   return settings_of_tree(source, yaml::parse_with_anchors(source.text, source.path));
 }
 

@@ -71,6 +71,9 @@ class Settings {
   Errors errors_{};
 };
 
+/// The mistake of taking a shell script for a file of settings; nothing where `source` is none.
+[[nodiscard]] std::optional<Error> script_for_settings(const LaunchSource& source);
+
 /// Each reads one file; a malformed one is one error with line and column.
 [[nodiscard]] Result<Settings> settings_of_yaml(const LaunchSource& source);
 [[nodiscard]] Result<Settings> settings_of_json(const LaunchSource& source);

@@ -109,6 +109,7 @@ std::optional<std::size_t> endless_key(std::string_view text) {
 }  // namespace
 
 Result<Settings> settings_of_toml(const LaunchSource& source) {
+  if (std::optional<Error> script = script_for_settings(source)) return fail(std::move(*script));
   if (const std::optional<std::size_t> at = endless_key(source.text)) {
     const auto line = 1 + std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
     return fail({"bad_toml",

@@ -362,7 +362,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
   });
   for (const LaunchSource& file : files) {
     const Kind kind = kind_of(file);
-    if (kind == Kind::Script) {
+    if (kind == Kind::Script || is_shell(file)) {  // or a script that calls one
       all.remember(file);
       take_script(file, all, !own_deepspeed);
       continue;

@@ -71,4 +71,44 @@ TEST_CASE("an edited number changes the job, is refused or is named, and its lin
   CHECK(placed >= 100);
 }
 
+TEST_CASE("a script that only shows or calls what a reader knows is no file of that reader") {
+  for (const Sample& sample : kSamples) {
+    CAPTURE(std::string(sample.name));
+    std::string shown = "#!/bin/bash\n";
+    for (const std::string& line : lines_of(sample.text)) shown += "# " + line + "\n";
+    const Files files;
+    files.folder.write("called.sh", "#!/bin/bash\n: <<'END'\n" + std::string(sample.text) + "\nEND\n");
+    if (std::string(sample.name).ends_with(".sh")) files.folder.write("called.sh", sample.text);
+    for (const std::string& script :
+         {shown + "echo \"Run dir: ${X}\"\n", std::string("#!/bin/bash\necho \"Run dir: ${X}\"\nbash called.sh\n")}) {
+      const Result<LaunchJob> job = files.read("show.sh", script);
+      if (job) continue;
+      for (const Error& error : job.error())
+        CHECK_MESSAGE((error.code != "yaml_syntax" && error.code != "bad_toml" && error.code != "toml_syntax" &&
+                       error.code != "json_syntax" && error.code != "not_a_map"),
+                      error.message);
+    }
+  }
+}
+
+TEST_CASE("a script that calls the Trainer's is read as that one") {
+  const Files files;
+  files.folder.write("train.sh",
+                     "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 sft.py --model_name_or_path Qwen/Qwen3-8B "
+                     "--per_device_train_batch_size $MBS --max_seq_length 4096 --bf16 true --output_dir /tmp/o\n");
+  const Result<LaunchJob> job = files.read(
+      "run.sh",
+      "#!/bin/bash\necho \"Run dir: ${X}\"\ndocker exec box bash -lc \"cd /x && MBS=2 bash train.sh\" | tee log\n");
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->gpus == 8);
+  CHECK(job->fixed.micro_batch == 2);
+}
+
+TEST_CASE("ranks that a fork of Megatron-LM takes as a flag are the job's GPUs") {
+  const std::string script = replaced(kShell, "torchrun --nnodes $NODES --nproc-per-node 8 ", "python -u ");
+  CHECK(job_of("run.sh", replaced(script, "--bf16", "--bf16 --rank $R --world-size 16 --dist-url tcp://a:1")).gpus ==
+        16);
+  CHECK(job_of("run.sh", replaced(script, "--bf16", "--bf16 --rank $R --world-size $N")).gpus == 0);
+}
+
 }  // namespace plan
