@@ -83,7 +83,8 @@ std::string sentence(const Neighbour& neighbour, const Estimate& best, const Est
   std::string terms;
   for (const TermDelta& delta : against(best, other)) {
     if (terms.size() > 24) break;
-    terms += fmt::format(" {} {:+.2f} s", delta.term, delta.delta.value);
+    terms += best.step_time.value < 1 ? fmt::format(" {} {:+.0f} ms", delta.term, 1000 * delta.delta.value)
+                                      : fmt::format(" {} {:+.2f} s", delta.term, delta.delta.value);
   }
   return fmt::format("{} is {:.1f} % slower:{}", neighbour.change, 100 * slower, terms);
 }
