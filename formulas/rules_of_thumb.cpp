@@ -91,6 +91,8 @@ constexpr RuleOfThumb kRules[] = {
      "batches large enough to hide the gathers", "fsdp-min-tokens"},
     {"ep-domain", "experts spread inside the NVLink domain", "every token crosses the network several times a layer",
      "dispatch that sends a token once to a node, under compute of another micro-batch", "ep-traffic"},
+    {"starved", "a tenth of the peak at least",
+     "below it GPUs wait for what too little memory or too small a batch asks", "trials that only have to run", "mfu"},
 };
 
 }  // namespace

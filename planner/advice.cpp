@@ -25,14 +25,17 @@ using Changes = std::vector<ChangedJob>;
 
 std::vector<ChangedJob> near_batches(const Problem& problem) {
   const std::int64_t batch = problem.training.global_batch;
-  std::int64_t odd = problem.gpus / std::gcd(std::int64_t{problem.gpus}, batch);
+  const std::int64_t lacking = problem.gpus / std::gcd(std::int64_t{problem.gpus}, batch);
+  const std::int64_t twos = problem.gpus & -problem.gpus;
+  std::int64_t odd = lacking;
   while (odd % 2 == 0) odd /= 2;
   Changes changes;
-  if (odd == 1 || odd > batch / kNearBatch) return changes;
+  if (odd > batch / kNearBatch) return changes;
   std::int64_t unit = odd;
-  while (2 * unit <= batch / kNearBatch) unit *= 2;
+  // Of a batch that lacks twos alone, units that it has are of no use, nor more twos than the GPUs have.
+  while (2 * unit <= batch / kNearBatch && (odd > 1 || 2 * unit <= twos)) unit *= 2;
   std::vector<std::int64_t> tried;
-  for (int i = 0; i < kTriedBatches && unit % odd == 0; ++i, unit /= 2) {
+  for (int i = 0; i < kTriedBatches && unit % odd == 0 && (odd > 1 || batch % unit != 0); ++i, unit /= 2) {
     const std::int64_t below = batch / unit * unit, above = below + unit;
     const bool nearer = batch - below <= above - batch;
     for (const std::int64_t near : {nearer ? below : above, nearer ? above : below})
@@ -78,7 +81,8 @@ double usd_per_token(const Problem& problem, const Estimate& e) {
   return e.tokens_per_s > 0 ? problem.cluster.gpu.price_per_hour * problem.gpus / e.tokens_per_s : 0;
 }
 
-/// One change searched; nothing where it has no layout that fits for certain and brings `least` more tokens/s, a share.
+}  // namespace
+
 std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan, double least) {
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
@@ -94,6 +98,8 @@ std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, cons
   if (before > 0 && after > 0) out.cheaper = 1 - after / before;
   return out;
 }
+
+namespace {
 
 /// The best of changes of one kind, if it is worth saying: sooner, or cheaper.
 void offer(std::vector<Advice>& all, const Changes& changes, const Problem& asked, const Plan& plan) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -7,8 +8,8 @@
 
 namespace plan {
 
-/// Batches within a quarter of the job's that share with its GPUs the odd factor that its own batch lacks: those that
-/// share the most twos first, of two equals the nearer; none if it lacks none.
+/// Batches within a quarter of the job's that share with its GPUs the odd factor, or else the twos, that its own batch
+/// lacks: those that share the most twos first, of two equals the nearer; none if it lacks none.
 [[nodiscard]] std::vector<ChangedJob> near_batches(const Problem& problem);
 
 /// Changes that bring something, the most valuable first: another global batch near the job's and twice it, more GPUs
@@ -16,5 +17,9 @@ namespace plan {
 /// `--layout` left free, the next kinds of GPU. None is worth less than `kWorthSaying`.
 inline constexpr double kWorthSaying = 0.005;
 [[nodiscard]] std::vector<Advice> advice(const Problem& asked, const Plan& plan);
+
+/// One change searched; nothing where it has no layout that fits for certain and brings `least` more tokens/s, a share.
+[[nodiscard]] std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan,
+                                          double least);
 
 }  // namespace plan

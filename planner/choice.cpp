@@ -17,6 +17,7 @@
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/starved.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -134,20 +135,50 @@ RunnableSearch find_faster(const Problem& problem, double slowest) {
   return good ? std::move(other) : std::move(found);
 }
 
+namespace {
+
+double fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
+
+/// Of a number of GPUs that divides well but is too large for the batch: the same on half of them, and half again, as
+/// long as each half is faster by more than plainness is worth.
+RunnableSearch find_on_halves(const Problem& problem) {
+  RunnableSearch found = find_runnable(problem);
+  if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return found;
+  const Layout& fastest = found.result.ranking.best().front().layout;
+  if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
+  const double all = fastest_step(found);
+  double slowest = all / (1 + kPriceOfPlainness);
+  Problem half = problem;
+  half.top = 1, half.pareto = false;
+  int gpus = problem.gpus;
+  while (gpus % 2 == 0) {
+    half.gpus = gpus / 2;
+    const RunnableSearch other = find_faster(half, slowest);
+    if (other.result.ranking.best().empty()) break;
+    gpus = half.gpus, slowest = fastest_step(other) / (1 + kPriceOfPlainness);
+  }
+  if (gpus == problem.gpus) return found;
+  Problem chosen = problem;
+  chosen.gpus = gpus;
+  found = find_runnable(chosen);
+  found.all_gpus = Seconds(all);
+  return found;
+}
+
+}  // namespace
+
 RunnableSearch find_on_at_most(const Problem& problem) {
-  if (problem.objective == Objective::Memory || divides_well(problem, problem.gpus)) return find_runnable(problem);
+  if (problem.objective == Objective::Memory) return find_runnable(problem);
+  if (divides_well(problem, problem.gpus)) return find_on_halves(problem);
   // Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
   constexpr Extent kFirst{.best_alone = true};
   Problem one = problem;
   one.top = 1, one.pareto = false;
   RunnableSearch found = find_runnable(one, kFirst);
-  const auto fastest = [](const RunnableSearch& search) {
-    return search.result.ranking.best().front().score.step_time;
-  };
   bool none = found.result.ranking.best().empty();
   // Too big for all of them is too big for fewer, and a word that does not suit is reported.
   if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
-  const double all = none ? 0 : fastest(found);
+  const double all = none ? 0 : fastest_step(found);
   double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);
   for (const int gpus :
        fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
@@ -155,8 +186,8 @@ RunnableSearch find_on_at_most(const Problem& problem) {
     fewer.gpus = gpus;
     // What may fit takes no place from what fits for certain.
     RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, kFirst) : find_faster(fewer, slowest);
-    if (other.result.ranking.best().empty() || !(fastest(other) < slowest)) continue;
-    slowest = fastest(other), none = false;
+    if (other.result.ranking.best().empty() || !(fastest_step(other) < slowest)) continue;
+    slowest = fastest_step(other), none = false;
     found = std::move(other);
   }
   if (none) return found;

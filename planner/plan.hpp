@@ -110,6 +110,8 @@ struct Plan {
   std::vector<BrokenThumb> thumbs{};            ///< the furthest from its limit first
   std::vector<PoolAlone> alone{};               ///< of several kinds of GPU, each by itself
   std::optional<std::vector<Advice>> advice{};  ///< when asked for (planner/advice.hpp)
+  /// Where the GPUs are starved, changes that give each more to do (planner/starved.hpp).
+  std::optional<std::vector<Advice>> starved{};
 };
 
 /// Finds the best layout. Errors carry the smallest changes that would make the request feasible,

@@ -13,6 +13,7 @@
 #include "formulas/loss.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rules_of_thumb.hpp"
+#include "planner/starved.hpp"
 
 namespace plan {
 namespace {
@@ -187,17 +188,32 @@ Finding past_critical(const Case& c) {
                       critical_batch({loss}) / 1e6)};
 }
 
+Finding fed(const Case& c) {
+  const double mfu = c.estimate.mfu.model_causal;
+  return least(mfu, kStarvedMfu, fmt::format("{:.1f} % MFU", 100 * mfu));
+}
+
 struct Check {
   std::string_view rule;
   Finding (*find)(const Case&);
 };
-constexpr Check kChecks[] = {
-    {"tp-domain", tp_domain},         {"sp-with-tp", sp_with_tp},       {"bubble", bubble},
-    {"bubble-share", bubble_share},   {"filled-stages", filled_stages}, {"fsdp-tokens", fsdp_tokens},
-    {"hsdp-node", hsdp_node},         {"fsdp-thousand", fsdp_thousand}, {"cp-long", cp_long},
-    {"ring-hidden", ring_hides},      {"expert-rows", expert_rows},     {"ep-domain", ep_domain},
-    {"zero1-always", zero1_always},   {"recompute", whole_layers},      {"gemm-rows", gemm_rows},
-    {"critical-batch", past_critical}};
+constexpr Check kChecks[] = {{"tp-domain", tp_domain},
+                             {"sp-with-tp", sp_with_tp},
+                             {"bubble", bubble},
+                             {"bubble-share", bubble_share},
+                             {"filled-stages", filled_stages},
+                             {"fsdp-tokens", fsdp_tokens},
+                             {"hsdp-node", hsdp_node},
+                             {"fsdp-thousand", fsdp_thousand},
+                             {"cp-long", cp_long},
+                             {"ring-hidden", ring_hides},
+                             {"expert-rows", expert_rows},
+                             {"ep-domain", ep_domain},
+                             {"zero1-always", zero1_always},
+                             {"recompute", whole_layers},
+                             {"gemm-rows", gemm_rows},
+                             {"critical-batch", past_critical},
+                             {"starved", fed}};
 
 /// How far from its limit: the logarithm of the ratio, or more than any where the limit is nothing.
 double excess(const BrokenThumb& broken) {

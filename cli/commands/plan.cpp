@@ -8,6 +8,7 @@
 #include "cli/terminal/progress.hpp"
 #include "planner/advice.hpp"
 #include "planner/memory_front.hpp"
+#include "planner/starved.hpp"
 #include "planner/thumb.hpp"
 
 namespace plan {
@@ -38,6 +39,7 @@ int run_plan(const Args& args, Streams& streams) {
   if (args.format == "html" && plan->front.empty()) plan->front = memory_front(plan->problem, kFrontPoints);
   add_launch_notes(*plan);
   if (plan->best.runs.empty()) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
+  plan->starved = starved(*problem, *plan);
   if (args.advice) plan->advice = advice(*problem, *plan);
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);

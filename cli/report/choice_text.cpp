@@ -15,6 +15,7 @@
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/starved.hpp"
 
 namespace plan {
 namespace {
@@ -128,6 +129,23 @@ std::string per_stage_text(const Plan& plan, const PerStage& found) {
   return text + left;
 }
 
+/// That the GPUs have too little to do, and which changes give each most.
+std::string starved_text(const Plan& plan) {
+  constexpr std::size_t kNamed = 3;
+  const Estimate& present = plan.fastest ? *plan.fastest : plan.best;
+  std::string text = fmt::format("GPUs are starved: {} MFU; ", percent(present.mfu.model_causal));
+  if (plan.starved->empty()) return text + "no single change that was tried gives each a quarter more to do";
+  text += "tokens/s of each GPU are";
+  for (std::size_t i = 0; i < std::min(kNamed, plan.starved->size()); ++i) {
+    const Advice& one = (*plan.starved)[i];
+    const double times = lift(one, plan);
+    const std::string fewer = one.faster < 0 ? fmt::format(", {:.0f} % fewer in all", -100 * one.faster) : "";
+    text += fmt::format("{} {:.{}f} times as many with {} ({} MFU{})", i > 0 ? "," : "", times, times < 10 ? 1 : 0,
+                        one.change, percent(one.fastest.mfu.model_causal), fewer);
+  }
+  return text;
+}
+
 }  // namespace
 
 bool stands_above(const Note& note) {
@@ -141,6 +159,7 @@ std::vector<std::string> warning_lines(const Plan& plan) {
   if (best.fits == Fits::AtRisk)
     lines.push_back(fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB", gib(best.peak_low),
                                 gib(best.peak_high), gib(best.capacity)));
+  if (plan.starved) lines.push_back(starved_text(plan));
   for (const Note& note : plan.notes)
     if (stands_above(note) && note.code != "defaults_taken") lines.push_back(note.text);
   for (const Input& input : plan.problem.inputs)

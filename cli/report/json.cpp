@@ -16,6 +16,7 @@
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/starved.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -317,6 +318,13 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   if (plan.advice) {
     json["advice"] = Json::array();
     for (const Advice& one : *plan.advice) json["advice"].push_back(advice_json(one));
+  }
+  if (plan.starved) {
+    json["starved"] = Json::array();
+    for (const Advice& one : *plan.starved) {
+      json["starved"].push_back(advice_json(one));
+      json["starved"].back()["tokens_per_s_per_gpu_times"] = lift(one, plan);
+    }
   }
   return json;
 }

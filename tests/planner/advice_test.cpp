@@ -72,6 +72,11 @@ TEST_CASE("batches near the job's have the odd factor of its GPUs") {
   CHECK(std::any_of(near.begin(), near.end(),
                     [](const ChangedJob& c) { return c.problem.training.global_batch == 2304; }));
   CHECK(near_batches(llama_8b(4096, 2048)).empty());
+  CHECK(near_batches(llama_8b(4096, 512)).empty());
+  const std::vector<ChangedJob> twos = near_batches(llama_8b(256, 1538));  // 2 * 769
+  REQUIRE_FALSE(twos.empty());
+  CHECK(twos.front().problem.training.global_batch == 1536);
+  CHECK(near_batches(llama_8b(8, 1100)).front().problem.training.global_batch % 8 == 0);
   CHECK(near_batches(llama_8b(12288, 3072)).empty());
 }
 

@@ -119,6 +119,9 @@ std::vector<Pair> pairs() {
       2 * 128256.0 * 4096 + 4096 + 32 * (2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 3.0 * 4096 * 14336 + 2.0 * 4096);
   const double loss = 1.69 + 406.4 / std::pow(parameters, 0.34);
   add("critical-batch", with(job(64, dp64), batch(4096)), job(64, dp64), 4096.0 * 8192, 2e8 / std::pow(loss, 1 / 0.21));
+  const auto slowest = [](Problem& p) { p.training.global_batch = 8, p.training.seq = 512; };
+  const Job hungry = with(job(64, {.tp = 8, .dp = 8, .sequence_parallel = true}), slowest);
+  add("starved", hungry, job(64, dp64), estimate(hungry.problem, hungry.layout).mfu.model_causal, 0.1);
   return all;
 }
 

@@ -1,0 +1,114 @@
+// Plans that fit and that nobody would launch: memory leaves one slow layout, or the batch leaves nothing to do for so
+// many GPUs. Each change is a search of its own, and only of a plan that is starved. Tested by
+// tests/planner/starved_test.cpp.
+#include "planner/starved.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "planner/advice.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/switches.hpp"
+
+namespace plan {
+namespace {
+
+constexpr int kMostTimes = 8, kLeastTimes = 1024;  // GPUs, over and under the job's
+constexpr double kComparable = 0.5;                // of the best lift found
+constexpr double kEnough = 0.2;                    // MFU
+constexpr int kSeveral = 3;                        // changes that reach it end the search for others
+
+const Estimate& present(const Plan& plan) { return plan.fastest ? *plan.fastest : plan.best; }
+
+/// The change if it gives each GPU `times` the tokens/s.
+std::optional<Advice> lifted(const ChangedJob& change, const Problem& asked, const Plan& plan, double times) {
+  const double gpus = static_cast<double>(change.problem.gpus) / plan.problem.gpus;
+  std::optional<Advice> one = worth(change, asked, plan, times * gpus - 1);
+  return one && lift(*one, plan) >= times ? std::move(one) : std::nullopt;
+}
+
+/// Of changes of one kind, the first that fills the GPUs, or else the one that lifts most. What lifts far less than
+/// another kind is not worth its search.
+void offer(std::vector<Advice>& all, const std::vector<ChangedJob>& changes, const Problem& asked, const Plan& plan) {
+  double least = kLift;
+  for (const Advice& other : all) least = std::max(least, kComparable * lift(other, plan));
+  std::optional<Advice> best;
+  for (const ChangedJob& change : changes) {
+    std::optional<Advice> one = lifted(change, asked, plan, best ? kLift * lift(*best, plan) : least);
+    if (one) best = std::move(one);
+    if (best && best->fastest.mfu.model_causal >= kEnough) break;
+  }
+  if (best) all.push_back(std::move(*best));
+}
+
+/// The fewest GPUs that train nearly as fast, halving.
+void offer_fewer(std::vector<Advice>& all, const Problem& asked, const Plan& plan) {
+  std::optional<Advice> best;
+  for (int times = 2; times <= kLeastTimes && asked.gpus % times == 0; times *= 2) {
+    std::optional<Advice> one = worth(with_gpus(asked, asked.gpus / times), asked, plan, kAsFast - 1);
+    if (!one || lift(*one, plan) < kLift) break;
+    best = std::move(one);
+  }
+  if (best) all.push_back(std::move(*best));
+}
+
+std::vector<ChangedJob> more_gpus(const Problem& problem) {
+  std::vector<ChangedJob> changes;
+  for (int times = 2; times <= kMostTimes; times *= 2) changes.push_back(with_gpus(problem, problem.gpus * times));
+  return changes;
+}
+
+std::vector<ChangedJob> larger_batches(const Problem& problem) {
+  return {with_batch(problem, 2 * problem.training.global_batch),
+          with_batch(problem, 4 * problem.training.global_batch)};
+}
+
+/// Half and a quarter, of which a step has as many tokens.
+std::vector<ChangedJob> shorter_sequences(const Problem& problem) {
+  std::vector<ChangedJob> changes;
+  for (const int times : {2, 4}) {
+    if (problem.training.seq % times != 0) continue;
+    ChangedJob change = with_batch(problem, problem.training.global_batch * times);
+    change.problem.training.seq /= times;
+    change.flag = fmt::format("--seq {} {}", change.problem.training.seq, change.flag);
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+/// What the user's framework lacks.
+std::vector<ChangedJob> freed_framework(const Problem& problem) {
+  if (problem.framework == Framework::Any || problem.framework == Framework::None) return {};
+  ChangedJob change{"--framework any", problem};
+  change.problem.framework = Framework::Any;
+  change.problem.training.stack = framework_row(Framework::Any).stack;
+  return {std::move(change)};
+}
+
+}  // namespace
+
+double lift(const Advice& one, const Plan& plan) {
+  return one.fastest.tokens_per_s_per_gpu / present(plan).tokens_per_s_per_gpu;
+}
+
+std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& plan) {
+  const double mfu = present(plan).mfu.model_causal;
+  if (asked.objective == Objective::Memory || !asked.pools.empty() || mfu >= kFilled) return std::nullopt;
+  Problem used = asked;
+  used.gpus = plan.problem.gpus;
+  if (mfu >= kStarvedMfu && !lifted(with_gpus(used, 2 * used.gpus), used, plan, kFarBetter)) return std::nullopt;
+  std::vector<Advice> all;
+  const auto filled = [](const Advice& one) { return one.fastest.mfu.model_causal >= kEnough; };
+  offer(all, more_gpus(used), used, plan);
+  if (all.empty()) offer_fewer(all, used, plan);
+  // What gives memory back first; it is found sooner, too.
+  for (const auto& changes : {offloads, narrower_states, freed_axes, freed_framework, larger_batches, shorter_sequences,
+                              graph_launches, other_precisions})
+    if (std::count_if(all.begin(), all.end(), filled) < kSeveral) offer(all, changes(used), used, plan);
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Advice& a, const Advice& b) { return lift(a, plan) > lift(b, plan); });
+  return all;
+}
+
+}  // namespace plan
