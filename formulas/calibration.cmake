@@ -1,9 +1,10 @@
-# Turns presets/calibration.yaml, which tests/tools/fit_time writes, into two headers, so that its numbers are read once,
-# when the program is built: cmake variables SOURCE (the YAML file) and OUTPUT (a folder on the include path).
+# Turns presets/calibration.yaml, which tests/tools/fit_time writes, into sources, so that its numbers are read once, when
+# the program is built: cmake variables SOURCE (the YAML file) and OUTPUT (a folder on the include path). Most sources
+# include the header of constants, so it has their names alone, and a new fit compiles only the file of their values.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SOURCE})
 file(READ ${SOURCE} text)
 
-function(write_header name text)  # left alone where it is the same already: nothing is compiled again
+function(write_source name text)  # left alone where it is the same already: nothing is compiled again
   set(file ${OUTPUT}/${name})
   if(EXISTS ${file})
     file(READ ${file} before)
@@ -13,16 +14,23 @@ function(write_header name text)  # left alone where it is the same already: not
   endif()
 endfunction()
 
-set(head "// Made by formulas/calibration.cmake from presets/calibration.yaml.\n#pragma once\n\nnamespace plan::calibrated {\n\n")
+set(made "// Made by formulas/calibration.cmake from presets/calibration.yaml.\n")
+set(space "namespace plan::calibrated {\n\n")
+set(head "${made}#pragma once\n\n${space}")
 set(tail "\n}  // namespace plan::calibrated\n")
 
 string(REGEX MATCHALL "\n  [a-z0-9_]+: {value: [0-9.e+-]+" constants "${text}")
-set(lines "")
+set(names "")
+set(values "")
 foreach(constant ${constants})
-  string(REGEX REPLACE "\n  ([a-z0-9_]+): {value: ([0-9.e+-]+)" "inline constexpr double \\1 = \\2;\n" line "${constant}")
-  string(APPEND lines "${line}")
+  string(REGEX REPLACE "\n  ([a-z0-9_]+): {value: ([0-9.e+-]+)" "extern const double \\1;\n" name "${constant}")
+  string(REGEX REPLACE "\n  ([a-z0-9_]+): {value: ([0-9.e+-]+)" "const double \\1 = \\2;\n" value "${constant}")
+  string(APPEND names "${name}")
+  string(APPEND values "${value}")
 endforeach()
-write_header(formulas/calibration_data.hpp "${head}${lines}${tail}")
+write_source(formulas/calibration_data.hpp "${head}${names}${tail}")
+write_source(formulas/calibration_data.cpp
+  "${made}#include \"formulas/calibration_data.hpp\"\n\n${space}${values}${tail}")
 
 set(lines "/// One row of the table of memory figures: measured over predicted, 90 %.\nstruct MemoryBand {\n  const char* kind;\n  double low, high;\n};\n\n")
 foreach(section step_time pair)
@@ -41,4 +49,4 @@ foreach(band ${bands})
   string(REGEX REPLACE "\n  ([a-z-]+): {low: ([0-9.e+-]+), high: ([0-9.e+-]+)" "    {\"\\1\", \\2, \\3},\n" line "${band}")
   string(APPEND lines "${line}")
 endforeach()
-write_header(planner/uncertainty_data.hpp "${head}${lines}};\n${tail}")
+write_source(planner/uncertainty_data.hpp "${head}${lines}};\n${tail}")

@@ -22,9 +22,9 @@ foreach(page formulas launch measuring)
     string(REPLACE ";" "," page_${page} "${page_${page}}")
   endif()
 endforeach()
-# Headers that the build writes into its own tree.
-file(STRINGS ${SOURCE_DIR}/formulas/calibration.cmake written REGEX "^write_header")
-list(TRANSFORM written REPLACE "^write_header\\(([^ ]+) .*" "\\1")
+# Sources that the build writes into its own tree.
+file(STRINGS ${SOURCE_DIR}/formulas/calibration.cmake written REGEX "^write_source")
+list(TRANSFORM written REPLACE "^write_source\\(([^ ]+).*" "\\1")
 
 macro(missing what)
   message(SEND_ERROR "${file}: ${what}")
