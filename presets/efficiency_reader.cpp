@@ -118,7 +118,7 @@ void read_sustained(yaml::Map root, Gpu& gpu) {
   std::string source;
   map.text("source", source);
   for (std::size_t i = 0; i < kDTypes; ++i)
-    map.number(kDTypeNames[i].name, gpu.sustained[i], {0.1, 1}, yaml::kOptional);
+    map.number(kDTypeNames[i].name, gpu.sustained[i], {0.1, kMostSustained}, yaml::kOptional);
   map.finish();
 }
 

@@ -9,6 +9,9 @@
 
 namespace plan {
 
+/// Largest share of a table's rate: more than 1 where that is another GPU's, whose power limit held back its bursts.
+inline constexpr double kMostSustained = 1.3;
+
 /// Fills the measured part of `gpu` (GEMM grids, attention, collectives, ...) from one file of presets/efficiency.
 /// `gpu` already holds its data sheet: rates are shares of the peaks and bandwidths under which they were measured, and
 /// scale with its own. Where `gpu.efficiency` is not the GPU of the file, provenance says Inherited.

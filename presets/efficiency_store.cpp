@@ -60,7 +60,7 @@ std::vector<std::string> edited_numbers(const Gpu& gpu) {
 /// Row of inherited.yaml.
 struct Inherited {
   std::string like{};
-  double sustained = 0;  ///< in bf16; 0: that of `like`
+  double sustained = 0;  ///< in bf16; 0: that of `like`; over 1 where the limit of `like` held back its table
 };
 
 Result<Inherited> inherited(const std::string& name) {
@@ -73,7 +73,7 @@ Result<Inherited> inherited(const std::string& name) {
   if (root.has(name)) {
     yaml::Map map = root.map(name);
     map.text("like", row.like);
-    map.number("sustained", row.sustained, {0.1, 1}, yaml::kOptional);
+    map.number("sustained", row.sustained, {0.1, kMostSustained}, yaml::kOptional);
     map.finish();
   }
   if (reader.failed()) return fail(reader.take());
@@ -106,9 +106,10 @@ Result<bool> apply_efficiency(Gpu& gpu) {
   gpu.edited = edited_numbers(gpu);
   const double measured = gpu.sustained[static_cast<std::size_t>(DType::Bf16)];
   if (sustained > 0) {  // stated for bf16
-    for (double& share : gpu.sustained) share = std::min(1.0, share * sustained / measured);
+    for (double& share : gpu.sustained) share = std::min(std::max(1.0, sustained), share * sustained / measured);
     // Attention was measured under the other GPU's limit, and a lower one holds back its tensor cores as well.
-    for (AttentionFit& fit : gpu.attention) fit.rate = fit.rate * std::min(1.0, sustained / measured);
+    for (AttentionFit& fit : gpu.attention)
+      fit.rate = fit.rate * std::min(std::max(1.0, sustained), sustained / measured);
   }
   return true;
 }

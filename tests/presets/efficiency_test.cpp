@@ -145,6 +145,21 @@ TEST_CASE("a lower power limit holds attention back as it does GEMMs") {
     CHECK(capped.attention[pass].rate.value == doctest::Approx(share * full.attention[pass].rate.value));
 }
 
+TEST_CASE("a GPU with a seventh of the rate under most of the power is not held back as the measured one is") {
+  Gpu full = datasheet("h100-sxm", 989e12, 3350e9, 450e9);
+  Gpu narrow = datasheet("h20-sxm", 148e12, 4000e9, 450e9);
+  REQUIRE(apply_efficiency(full));
+  REQUIRE(apply_efficiency(narrow));
+  const auto share = [](const Gpu& gpu, double peak) {
+    const GemmShape shape{8192, 8192, 8192};
+    return 2 * shape.m * shape.n * shape.k / gemm_time(gpu, shape, DType::Bf16, Orientation::Forward).value / peak;
+  };
+  CHECK(share(narrow, 148e12) > 0.8);  // FlashMLA reaches 130 TFLOP/s on it (its issue 30)
+  CHECK(share(narrow, 148e12) < 1);
+  CHECK(share(narrow, 148e12) > 1.2 * share(full, 989e12));
+  for (const std::size_t pass : {0, 1}) CHECK(narrow.attention[pass].rate.value < 148e12);
+}
+
 TEST_CASE("a GPU without a key keeps the data sheet's shares, and a key that names nothing is refused") {
   Gpu gpu = datasheet("nobody-has-it", 500e12, 2e12, 100e9);
   CHECK(apply_efficiency(gpu).error().front().code == "unknown_efficiency");

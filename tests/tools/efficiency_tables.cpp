@@ -294,12 +294,13 @@ Sustained sustained(const std::vector<Row>& all, const Subject& s) {
     return {
         share_of_layer(all, "H200-SXM", "H200-NVL") * power_scale(s.power_w, 600),
         "TransformerEngine's published layer on H200 NVL over the H200 table, scaled by power^0.7 from 600 to 700 W"};
-  if (s.preset == "b200-sxm")
+  if (s.preset == "b200-sxm" || s.preset == "b300-sxm") {
+    const double b200 = share_of_linears(all, forward_only(all, "B200-SXM"), "B200-SXM");
     return {
-        std::sqrt(share_of_linears(all, forward_only(all, s.csv), "B200-SXM") * b300 * power_scale(s.power_w, 1100)),
-        "geometric mean of SimuMax's B200 linears over the table and of B300's share scaled by power^0.7 from 1100 "
-        "to 1000 W"};
-  if (s.preset == "b300-sxm") return {b300, "TransformerEngine's published layer on B300 over the B300 table"};
+        std::sqrt(b200 * power_scale(s.power_w, 1000) * b300 * power_scale(s.power_w, 1100)),
+        "geometric mean of SimuMax's B200 linears and of TransformerEngine's published layer on B300, each over the "
+        "table of its GPU and scaled by power^0.7 from 1000 or 1100 W"};
+  }
   if (s.preset.starts_with("gb"))
     return {published(all, "GB200", kBestShape, "bf16") / best_rate(gemm_rates(all, "GB200", "bfloat16")),
             "best shape of a long search (ml-engineering MAMF) on GB200 over the best of the burst table"};
