@@ -4,6 +4,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "formulas/quantising.hpp"
+#include "formulas/states.hpp"
 #include "formulas/transient.hpp"
 #include "planner/layer_cost.hpp"
 
@@ -83,6 +84,15 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
     const double copy = stack_.states == StateLayout::DeepSpeed && training_.grad_bytes == 4 ? 4 + 4 : 0;
     cost.weight += pointwise_time({"sum of the gradient", n, k, 0, 0, 1}, KernelTime::Pass::WeightGrad,
                                   4 + copy + 2 * training_.grad_bytes);
+  }
+  if (training_.task == Task::Qlora) {
+    // Weights of 4 bits are turned to 16 in a kernel of their own before each product (bitsandbytes, MatMul4Bit).
+    const double each = frozen_weight_bytes(training_) + 2;
+    const auto time = [&](KernelTime::Pass pass) {
+      return pointwise_time({"weights from 4 bits to 16", n, k, 0, 0, 1}, pass, each);
+    };
+    add_launches(1, 1);
+    cost.forward += time(KernelTime::Pass::Forward), cost.data += time(KernelTime::Pass::Backward);
   }
   add_linear_cost(cost, module);
   return cost;

@@ -183,6 +183,22 @@ TEST_CASE("adapters cost time where they sit") {
   CHECK(seconds(true, true) == doctest::Approx(attention + ffn - none).epsilon(1e-9));
 }
 
+TEST_CASE("a base of 4 bits is turned to 16 before each of its products, by reading 4 bits and writing 16") {
+  Problem problem;
+  problem.model = oracle::dense_model(8, 4096, 32, 32, 16384, 32000);
+  problem.cluster = oracle::plain_cluster();
+  problem.training.seq = 4096, problem.training.global_batch = 1;
+  const auto seconds = [&](Task task) {
+    problem.training.task = task;
+    return estimate(problem, Layout{}).terms.compute.value;
+  };
+  const double more = seconds(Task::Qlora) - seconds(Task::Lora);
+  const double weights = 8.0 * (4 * 4096. * 4096 + 2 * 4096. * 16384);  // at least, without gates
+  const double rate = problem.cluster.gpu.memory_efficiency * problem.cluster.gpu.memory_bandwidth.value;
+  CHECK(more > 2 * 2.5 * weights / rate);
+  CHECK(more < 2 * 2.5 * 2 * weights / rate);
+}
+
 TEST_CASE("all-to-alls beside another micro-batch leave the launches of their layers") {
   Problem problem;
   problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 32000);
