@@ -113,9 +113,12 @@ void aleph_alpha(const Run& run, Problem& problem, const Layout& layout) {
 }
 
 /// Megatron-DeepSpeed: DeepSpeed's optimizer and pipeline around Megatron's layers. Its bf16 optimizer keeps
-/// whole fp32 gradients.
-void megatron_deepspeed(Problem& problem) {
+/// whole fp32 gradients. Microsoft's fork has Megatron-LM's asynchronous all-reduce since May 2023, BigScience's never.
+void megatron_deepspeed(const Run& run, Problem& problem) {
+  constexpr int kAsynchronous = month_of(2023, 5);
   problem.training.grad_bytes = problem.training.precision == Precision::Bf16 ? 4 : 2;
+  const bool big_science = contains(run.source, "BigScience") || contains(run.source, "bigscience");
+  problem.training.stack.tp_async_reduce = !big_science && software_month(run) >= kAsynchronous;
 }
 
 /// DeepSpeed's stage 3 gathered and reduced lists of the ranks' shares (0.4.5, runtime/zero/partition_parameters.py)
@@ -215,14 +218,22 @@ int layers_of_stage(const Problem& problem, const Layout& layout, double share) 
   return static_cast<int>(std::lround(share * problem.model.depth() / layout.pp));
 }
 
+/// Since 26.06 performance recipes of experts in MXFP8 run whole iterations in one CUDA graph and all-to-alls beside
+/// another micro-batch (DEEPSEEK_V3_ and GPT_OSS_120B_PRETRAIN_CONFIG_GB200_FP8_MX_V2, of which releases quote it).
+bool quoted_expert_recipe(const Run& run, const Problem& problem) {
+  return contains(run.source, "pretrain_performance") && problem.model.moe() &&
+         problem.training.precision == Precision::Mxfp8 && software_month(run) >= month_of(2026, 6);
+}
+
 /// Megatron-Bridge and NeMo: what their recipes switch on beyond defaults. Weights of fp8 GEMMs are stored in fp8 but
 /// with scales of blocks (training/mixed_precision.py); in bf16 the optimizer reads its gradients in place
 /// (scripts/performance/utils/overrides.py); DeepSeek's recipes keep moments in bf16 (recipes/deepseek).
 void megatron_bridge(const Run& run, Problem& problem) {
   Training& training = problem.training;
   Stack& stack = training.stack;
-  if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
-  if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;
+  const bool newest = quoted_expert_recipe(run, problem);
+  if (contains(run.notes, "=full_iteration") || newest) stack.cuda_graphs = true;
+  if (contains(run.notes, "moe_a2a_overlap=True") || newest) stack.ep_overlap = true;
   stack.fp8_param_gather = is_fp8(training.precision) && training.precision != Precision::Fp8Blockwise;
   training.offload.layers = static_cast<int>(number_behind(run.notes, "cpu_offloading_num_layers="));
   if (!contains(run.framework, "Bridge")) return;
@@ -308,7 +319,7 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
   if (contains(run.framework, "utomodel") || contains(run.framework, "utoModel"))
     return automodel(run, problem.training.stack);
   if (contains(run.framework, "Aleph Alpha")) return aleph_alpha(run, problem, layout);
-  if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(problem);
+  if (contains(run.framework, "Megatron-DeepSpeed")) return megatron_deepspeed(run, problem);
   if (contains(run.framework, "torchtitan")) return torchtitan(run, problem, layout);
   if (contains(run.framework, "Kwai")) return kwai(run, problem, layout);
   if (contains(run.framework, "Bridge") || contains(run.framework, "NeMo/")) return megatron_bridge(run, problem);

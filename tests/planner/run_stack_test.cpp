@@ -75,6 +75,9 @@ TEST_CASE("what published code did before its successors, and what its configura
   };
   CHECK_FALSE(reduces_early("Megatron-LM", "Narayanan et al. 2021 (SC21)"));
   CHECK(reduces_early("Megatron-LM", "Korthikanti et al. 2022"));
+  CHECK_FALSE(reduces_early("Megatron-DeepSpeed", "docs/_posts/2022-07-26-deepspeed-azure.md"));
+  CHECK(reduces_early("Megatron-DeepSpeed", "commit f8dda84 (2024-09-26)"));
+  CHECK_FALSE(reduces_early("Megatron-DeepSpeed", "bigscience-workshop/bigscience:experiments/tr3m-1B3.md"));
 
   Run pythia = run_of("GPT-NeoX");
   pythia.model = "Pythia-1B";
@@ -132,6 +135,27 @@ TEST_CASE("what earlier software allocated otherwise") {
   CHECK(gradients("section \"Rebalancing layers\", date 02-28") == 4);
   CHECK(gradients("bf16 gradient accumulation") == 2);
   CHECK(apply(bloom, model).problem.training.dropout == 0.1);
+}
+
+TEST_CASE("performance recipes of experts in MXFP8 run as releases quote them where a row quotes none") {
+  const auto stack = [](const char* source, const char* release, Precision precision, bool routed) {
+    Run run = run_of("Megatron-Bridge/Megatron-Core", source);
+    run.facts["release"] = release;
+    Applied result;
+    result.problem.model = fixture::llama3_8b();
+    if (routed) result.problem.model.kinds[0].ffn = Ffn::Moe;
+    result.problem.training.precision = precision;
+    result.problem.training.stack = run_defaults(run.framework).stack;
+    apply_run_facts(run, result.problem, result.layout);
+    return result.problem.training.stack;
+  };
+  const char* card = "card.yaml, item pretrain_performance.GB200";
+  CHECK(stack(card, "main-2026-08", Precision::Mxfp8, true).cuda_graphs);
+  CHECK(stack(card, "main-2026-08", Precision::Mxfp8, true).ep_overlap);
+  CHECK_FALSE(stack(card, "26.04", Precision::Mxfp8, true).cuda_graphs);
+  CHECK_FALSE(stack(card, "main-2026-08", Precision::Bf16, true).ep_overlap);
+  CHECK_FALSE(stack(card, "main-2026-08", Precision::Mxfp8, false).cuda_graphs);
+  CHECK_FALSE(stack("card.yaml, item pretrain.GB200", "main-2026-08", Precision::Mxfp8, true).cuda_graphs);
 }
 
 TEST_CASE("quoted flags turn Megatron's defaults around") {
