@@ -39,10 +39,12 @@ struct NamedModel {
 
 /// What the files around a framework's own say: launchers and the model's config.json.
 struct LaunchFacts {
-  int nodes = 0;          ///< 0: not stated
-  int gpus_per_node = 0;  ///< 0: not stated
-  int ranks = 0;          ///< on all nodes together, by a launcher that does not say on how many; 0: not stated
-  std::string gpu{};      ///< preset name
+  int nodes = 0;            ///< 0: not stated
+  int gpus_per_node = 0;    ///< 0: not stated
+  int ranks = 0;            ///< on all nodes together, by a launcher that does not say on how many; 0: not stated
+  std::string gpu{};        ///< preset name
+  std::string other_gpu{};  ///< the word for a GPU that no preset has
+  std::string other_gpu_where{};
   std::string gpus_where{};
   std::string one_node{};  ///< the launcher whose default is one node, where nobody states nodes; empty: none
   std::optional<Model> model{};

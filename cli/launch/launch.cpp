@@ -232,6 +232,18 @@ bool for_ascend(const std::vector<LaunchSource>& files) {
   return false;
 }
 
+/// A GPU that launchers ask for and no preset describes: a model has a number in its name, which a label of the
+/// cluster's own (`hgx`, `volta`) has not.
+void name_other_gpu(const LaunchFacts& facts, LaunchJob& job) {
+  if (facts.other_gpu.empty() || !facts.gpu.empty() || !job.gpu.empty() || !job.hardware.empty()) return;
+  const std::string word = yaml::printable(facts.other_gpu);
+  if (facts.other_gpu.find_first_of("0123456789") != std::string::npos)
+    job.hardware = fmt::format("the GPU `{}` ({})", word, facts.other_gpu_where);
+  else
+    unused(job, "not_used",
+           fmt::format("{}: the GPU `{}` is none that plan knows by name", facts.other_gpu_where, word));
+}
+
 /// Degrees that no such number of GPUs has.
 bool takes_more(const Fixed& fixed, const LaunchFacts& facts) {
   const auto product = [](std::initializer_list<std::optional<int>> degrees) {
@@ -336,6 +348,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
+  name_other_gpu(facts, *job);
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())
       return fail({"absurd_model", fmt::format("{}: {}", files.front().path, problem)});

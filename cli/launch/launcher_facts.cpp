@@ -7,6 +7,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/shell_statements.hpp"
+#include "presets/hardware.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -17,17 +18,55 @@ using shell::behind_kind;
 using shell::count_of;
 using shell::kMostCounted;
 
+/// A part of a GPU, as MIG names it: `3g.40gb` behind the name of the whole.
+bool is_slice(std::string_view kind) {
+  const std::size_t dot = kind.find("g.");
+  return dot != std::string_view::npos && dot > 0 && std::isdigit(static_cast<unsigned char>(kind[dot - 1])) != 0 &&
+         kind.ends_with("gb");
+}
+
+/// The GPU that a launcher's word means: a preset, or a name that has none.
+void kind_of_gpu(std::string_view kind, const std::string& where, LaunchFacts& facts) {
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  const std::string word = lowered(std::string(kind));
+  std::string spaced = word;
+  std::replace(spaced.begin(), spaced.end(), '_', ' ');
+  const bool slice = is_slice(word);
+  if (const Result<Found<Gpu>> found = load_gpu(word, store); found && !slice) {
+    facts.gpu = found->name;
+  } else if (const std::string sheet = preset_of_device(spaced, 0); !sheet.empty() && !slice) {
+    facts.gpu = sheet;
+  } else {
+    facts.other_gpu = std::string(kind), facts.other_gpu_where = where;
+  }
+}
+
 /// `8`, `h100:8`, `gpu:8`, `gpu:h100:8`
-void gpus_of(std::string_view text, LaunchFacts& facts) {
+void gpus_of(std::string_view text, const std::string& where, LaunchFacts& facts) {
   const std::size_t colon = text.rfind(':');
   facts.gpus_per_node = count_of(behind_kind(text));
   if (colon == std::string_view::npos) return;
   std::string_view kind = text.substr(0, colon);
   if (const std::size_t last = kind.rfind(':'); last != std::string_view::npos) kind = kind.substr(last + 1);
-  if (kind == "gpu") return;
+  if (kind != "gpu" && kind.find('$') == std::string_view::npos) kind_of_gpu(kind, where, facts);
+}
+
+/// `a100&hbm80g`: features of nodes, of which one may be the name of a GPU.
+void constraint_of(std::string_view text, LaunchFacts& facts) {
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
-  if (const Result<Found<Gpu>> found = load_gpu(lowered(std::string(kind)), store)) facts.gpu = found->name;
+  constexpr std::string_view kBetween = "&|,()[]*\"' ";
+  std::string gpu;
+  for (std::size_t at = text.find_first_not_of(kBetween); at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    if (const Result<Found<Gpu>> found = load_gpu(lowered(std::string(text.substr(at, end - at))), store)) {
+      if (!gpu.empty() && gpu != found->name) return;  // a choice of several
+      gpu = found->name;
+    }
+    at = text.find_first_not_of(kBetween, end);
+  }
+  if (facts.gpu.empty()) facts.gpu = gpu;
 }
 
 /// Ranks that are no nodes times GPUs. Launchers that disagree state nothing.
@@ -43,9 +82,15 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
       facts.nodes = count_of(row.value);
       facts.gpus_where = fmt::format("{}:{}", file, row.line);
     }
-    if (row.name == "gpus-per-node" || row.name == "gres") gpus_of(row.value, facts);
-    if (row.name == "gpus" || row.name == "G")
+    if (row.name == "gpus-per-node" || row.name == "gres")
+      gpus_of(row.value, fmt::format("{}:{}", file, row.line), facts);
+    if (row.name == "gpus" || row.name == "G") {
+      const int each = facts.gpus_per_node;  // which the number of all leaves as it is
+      gpus_of(row.value, fmt::format("{}:{}", file, row.line), facts);
+      facts.gpus_per_node = each;
       state_ranks(count_of(behind_kind(row.value)), fmt::format("{}:{}", file, row.line), facts);
+    }
+    if (row.name == "constraint" || row.name == "C") constraint_of(row.value, facts);
     if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(row.value) > 1)
       facts.gpus_per_node = count_of(row.value);
   }
@@ -231,14 +276,15 @@ int yaml_number(const std::string& text, std::string_view key) {
 }
 
 /// SkyPilot: `accelerators: H100:8`
-void from_skypilot(const std::string& text, LaunchFacts& facts) {
+void from_skypilot(const std::string& text, const std::string& path, LaunchFacts& facts) {
   const std::size_t at = text.find("accelerators:");
   if (at == std::string::npos) return;
   std::string value = text.substr(at + 13, text.find('\n', at) - at - 13);
   std::erase_if(value,
                 [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '"' || c == '\''; });
   if (value.find(':') == std::string::npos) value += ":1";
-  gpus_of(value, facts);
+  if (value.find_first_of("{[,") != std::string::npos) return;  // a choice of several
+  gpus_of(value, path, facts);
 }
 
 /// The month in the name of NVIDIA's image for training: nvcr.io/nvidia/nemo:26.04, also as Enroot writes it. Comments
@@ -286,7 +332,7 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       facts.gpus_where = source.path;
     } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
-      from_skypilot(text, facts);
+      from_skypilot(text, source.path, facts);
       facts.gpus_where = source.path;
     } else if (text.find(" slots=") != std::string::npos && !text.starts_with("#!")) {
       from_hostfile(source, facts);

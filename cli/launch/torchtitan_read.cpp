@@ -270,6 +270,49 @@ Result<LaunchJob> torchtitan::job_of(Settings& settings, std::string_view format
   return builder.finish();
 }
 
+namespace {
+
+/// Keys of 2024 and early 2025 under the names of v0.2.2: torchtitan moved them between its tables.
+constexpr std::pair<std::string_view, std::string_view> kMoved[] = {
+    {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},
+    {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.fsdp_reshard_after_forward", "parallelism.fsdp_reshard_after_forward"},
+    {"experimental.context_parallel_degree", "parallelism.context_parallel_degree"},
+    {"experimental.context_parallel_rotate_method", "parallelism.context_parallel_rotate_method"},
+    {"experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
+    {"experimental.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule"},
+    {"experimental.pipeline_parallel_schedule_csv", "parallelism.pipeline_parallel_schedule_csv"},
+    {"experimental.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"},
+    {"training.batch_size", "training.local_batch_size"},
+    {"training.compile", "compile.enable"},
+};
+
+/// Lays each moved key under its name of today.
+std::vector<std::string> modernised(Settings& settings) {
+  std::vector<std::string> notes;
+  for (const auto& [then, now] : kMoved) {
+    const Setting* old = settings.states(now) ? nullptr : settings.get(then);
+    if (old == nullptr) continue;
+    notes.push_back(fmt::format("{}: torchtitan 0.2.2 calls `{}` `{}`", old->where(), then, now));
+    Setting moved = *old;
+    moved.key = now;
+    settings.add(std::move(moved));
+  }
+  constexpr std::string_view kFloat8 = "float8.enable_float8_linear", kConverters = "model.converters";
+  if (const Setting* old = settings.get(kFloat8);
+      old != nullptr && old->value == "true" && !settings.states(kConverters)) {
+    Setting converters = *old;
+    converters.key = kConverters, converters.value = "quantize.linear.float8";
+    notes.push_back(fmt::format("{}: torchtitan 0.2.2 asks for it with `{}`", old->where(), kConverters));
+    settings.add(std::move(converters));
+  }
+  return notes;
+}
+
+}  // namespace
+
 Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Settings settings;
   for (const LaunchSource& file : files) {
@@ -277,7 +320,11 @@ Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const Lau
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }
-  return torchtitan::job_of(settings, "torchtitan", facts);
+  const std::vector<std::string> moved = modernised(settings);
+  Result<LaunchJob> job = torchtitan::job_of(settings, "torchtitan", facts);
+  for (const std::string& note : moved)
+    if (job) job->notes.push_back({"moved_key", note});
+  return job;
 }
 
 /// Other trainers write `[model]` and `[training]`, too: one of torchtitan's own tables or words must stand there.

@@ -246,6 +246,10 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (file && follow) follow_deepspeed(source, setting, all);
   }
   take_zero_flags(all);
+  for (const ShellWord& word : command.words)
+    if (word.text == "trl" || word.text.ends_with("/trl") || word.text.find("trl/scripts/") != std::string::npos ||
+        word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))
+      set(all, "trl", none);
   set(all, "args.launched", none);
   if (swift) set(all, "tool", "ms-swift", none);
 }

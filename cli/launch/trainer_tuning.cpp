@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/trainer_sources.hpp"
@@ -128,12 +129,37 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
   return {tool.adapters ? "lora" : "", ""};
 }
 
-bool four_bits(Settings& settings) {
-  if (settings.text("args.load_in_4bit").value_or("false") != "false") return true;
+/// Key that loads the weights in 4 bits, under the names of the tools or one of a program's own: `--use_4bit`.
+std::string four_bits(Settings& settings) {
+  constexpr std::string_view kLoad = "args.load_in_4bit";
+  if (settings.states(kLoad))
+    return lowered(settings.text(kLoad).value_or("false")) != "false" ? std::string(kLoad) : "";
   for (const char* key : {"args.quantization_bit", "args.q_lora"})
     if (const std::optional<std::string> word = settings.text(key); word && (*word == "4" || lowered(*word) == "true"))
-      return true;
-  return false;
+      return key;
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    const std::string word = lowered(setting.value);
+    if (key.starts_with("args.") && (key.find("4bit") != key.npos || key.find("4_bit") != key.npos) && !setting.list &&
+        (word == "true" || word == "1" || word == "yes"))
+      return std::string(settings.get(key)->key);
+  }
+  return "";
+}
+
+/// Where nothing switches adapters on: weights in 4 bits cannot be trained without them, and a program that asks for
+/// their rank trains them, but for TRL's own, which wait for `--use_peft`.
+std::pair<std::string, std::string> implied_method(JobBuilder& builder, const std::string& quantized) {
+  Settings& settings = builder.settings;
+  if (!quantized.empty()) return {"lora", quantized};
+  if (settings.states("trl") || settings.states("args.use_peft")) return {"", ""};
+  for (const char* key : {"args.lora_rank", "args.lora_r"})
+    if (settings.states(key) && settings.text(key).value_or("0") != "0") {
+      builder.unused(key,
+                     fmt::format("adapters are trained because `{}` is stated: no switch says so", shown_key(key)));
+      return {"lora", key};
+    }
+  return {"", ""};
 }
 
 void read_stage(JobBuilder& builder) {
@@ -159,8 +185,9 @@ void read_tuning(JobBuilder& builder) {
   Settings& settings = builder.settings;
   const TrainerTool& tool = tool_of(settings);
   auto [word, key] = method(settings, tool);
-  const bool narrow = four_bits(settings);
-  if (word == "qlora" || (word == "lora" && narrow)) {
+  const std::string quantized = four_bits(settings);
+  if (word.empty()) std::tie(word, key) = implied_method(builder, quantized);
+  if (word == "qlora" || (word == "lora" && !quantized.empty())) {
     builder.training.task = Task::Qlora;
   } else if (word == "lora" || word.starts_with("lora_") || word == "longlora" || word == "adalora" || word == "oft") {
     builder.training.task = Task::Lora;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/launch.hpp"
+#include "planner/problem/axes.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -303,6 +304,44 @@ TEST_CASE("a TOML file is torchtitan's by its own tables and words, not because 
     const Files written;
     CHECK_FALSE(written.read("other.toml", model + others));
   }
+}
+
+TEST_CASE("keys of torchtitan's first releases mean what they mean under their names of today") {
+  const auto file = [](const char* text) {
+    return job_of("t.toml", std::string("[model]\nname = \"llama3\"\nflavor = \"8B\"\n") + text, on(64));
+  };
+  const LaunchJob then = file(
+      "[training]\nbatch_size = 2\nseq_len = 4096\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\n"
+      "tensor_parallel_degree = 4\n[experimental]\npipeline_parallel_degree = 2\ncontext_parallel_degree = 1\n"
+      "pipeline_parallel_schedule = \"1F1B\"\n[float8]\nenable_float8_linear = true\n");
+  const LaunchJob now = file(
+      "converters = [\"quantize.linear.float8\"]\n[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\n"
+      "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\ntensor_parallel_degree = 4\n"
+      "pipeline_parallel_degree = 2\ncontext_parallel_degree = 1\npipeline_parallel_schedule = \"1F1B\"\n");
+  each_axis([&](const auto& axis) { CHECK_MESSAGE(then.fixed.*axis.fixed == now.fixed.*axis.fixed, axis.key); });
+  CHECK(then.fixed.tp == 4);
+  CHECK(then.training->precision == now.training->precision);
+  CHECK(then.training->precision == Precision::Fp8Tensorwise);
+  CHECK(then.training->seq == 4096);
+  CHECK(names(then.notes, "training.tensor_parallel_degree"));
+}
+
+TEST_CASE("adapters are trained where their rank or weights in 4 bits say so, but by TRL's own programs") {
+  const auto task = [](const std::string& program, const std::string& flags) {
+    return job_of("run.sh", "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 " + program +
+                                " --model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2 --bf16 true " +
+                                flags + "\n")
+        .training->task;
+  };
+  CHECK(task("train.py", "") == Task::FullFinetune);
+  CHECK(task("train.py", "--lora_r 16") == Task::Lora);
+  CHECK(task("train.py", "--lora_rank 8 --use_4bit") == Task::Qlora);
+  CHECK(task("train.py", "--use_4bit_quantization True") == Task::Qlora);
+  CHECK(task("train.py", "--load_in_4bit false --lora_r 16") == Task::Lora);
+  CHECK(task("train.py", "--lora_r 16 --use_peft false") == Task::FullFinetune);
+  CHECK(task("train.py", "--lora_r 16 --use_lora False") == Task::FullFinetune);
+  CHECK(task("trl/scripts/sft.py", "--lora_r 16") == Task::FullFinetune);
+  CHECK(task("trl/scripts/sft.py", "--lora_r 16 --use_peft") == Task::Lora);
 }
 
 TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {

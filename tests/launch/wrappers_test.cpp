@@ -153,7 +153,7 @@ TEST_CASE("a program's own names for adapters and recomputation count, and what 
   CHECK(names(job.unused, "freeze_layers"));
   CHECK_FALSE(names(job.unused, "lora_alpha"));
   const LaunchJob open = job_of("open.sh", replaced(text, "--use_peft_lora True", ""));
-  CHECK(open.training->task != Task::Lora);
+  CHECK(open.training->task == Task::Lora);  // who states a rank means adapters; that no switch says so is told
   CHECK(names(open.unused, "lora_r"));
   CHECK(job_of("q.sh", replaced(text, "--use_peft_lora True", "--use_qlora 1")).training->task == Task::Qlora);
 }

@@ -1,0 +1,61 @@
+// GPUs that launchers name: every preset by each of its names, parts of a GPU, models and labels that no preset has.
+#include <doctest/doctest.h>
+
+#include "cli/launch/launch.hpp"
+#include "presets/store.hpp"
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+std::string script(const std::string& directives) {
+  return "#!/bin/bash\n#SBATCH --nodes=2\n" + directives +
+         "\ntorchrun --nnodes 2 --nproc_per_node 4 pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+         "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+         "--global-batch-size 16 --eval-interval 10 --vocab-size 32000 --bf16\n";
+}
+
+std::string read(const std::string& directives) { return job_of("run.sh", script(directives)).gpu; }
+
+}  // namespace
+
+TEST_CASE("a GPU is known by each of its names, wherever Slurm has a place for it") {
+  StoreOptions store;
+  store.files = false;
+  int names = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, store)) {
+    std::vector<std::string> words = entry.aliases;
+    words.push_back(entry.name);
+    for (const std::string& word : words) {
+      CAPTURE(word);
+      CHECK(read("#SBATCH --gres=gpu:" + word + ":4") == entry.name);
+      CHECK(read("#SBATCH --gpus-per-node=" + word + ":4") == entry.name);
+      CHECK(read("#SBATCH --gpus=" + word + ":8") == entry.name);
+      CHECK(read("#SBATCH -C \"" + word + "&ib\"") == entry.name);
+      ++names;
+    }
+  }
+  CHECK(names > 60);
+  CHECK(read("#SBATCH --gres=gpu:nvidia_h100_80gb_hbm3:4") == "h100-sxm");
+  CHECK(read("#SBATCH --gres=gpu:nvidia_a100-sxm4-80gb:4") == "a100-sxm-80gb");
+  CHECK(read("#SBATCH --constraint=a100|h100") == "");
+}
+
+TEST_CASE("a part of a GPU and a model without a preset must be named, a label of the cluster's own is told") {
+  for (const char* word :
+       {"nvidia_h100_80gb_hbm3_3g.40gb", "a100_1g.5gb", "h200_2g.35gb", "tesla_t4", "p100", "gtx_1080_ti"}) {
+    CAPTURE(word);
+    const LaunchJob job = job_of("run.sh", script(std::string("#SBATCH --gres=gpu:") + word + ":4"));
+    CHECK(job.gpu.empty());
+    CHECK(job.hardware.find(word) != std::string::npos);
+  }
+  const LaunchJob label = job_of("run.sh", script("#SBATCH --gres=gpu:hgx:4"));
+  CHECK(label.hardware.empty());
+  CHECK(names(label.unused, "`hgx`"));
+  CHECK(job_of("run.sh", script("#SBATCH --gres=gpu:4")).unused.empty());
+}
+
+}  // namespace plan
