@@ -15,6 +15,7 @@
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
 #include "presets/hardware.hpp"
+#include "presets/model_names.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -296,8 +297,16 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
 
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (!entry) return tl::unexpected(entry.error());
-  return found(parse_model(*entry), *entry);
+  if (entry) return found(parse_model(*entry), *entry);
+  if (options.files && looks_like_path(word)) return tl::unexpected(entry.error());
+  for (const OtherName& name : other_names(word)) {
+    const std::optional<PresetEntry> other = find_entry(PresetKind::Model, name.text, options);
+    if (!other) continue;
+    Result<Found<Model>> model = found(parse_model(*other), *other);
+    if (model) model->exact = name.exact;
+    return model;
+  }
+  return tl::unexpected(entry.error());
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {

@@ -103,40 +103,6 @@ std::string selector_of(std::string& path) {
   return selector;
 }
 
-/// What the names of variants add to the name of the model whose layers they have.
-constexpr std::string_view kVariants[] = {"-instruct",
-                                          "-base",
-                                          "-chat",
-                                          "-hf",
-                                          "-it",
-                                          "-pt",
-                                          "-thinking",
-                                          "-unsloth",
-                                          "-bnb-4bit",
-                                          "-4bit",
-                                          "-fp8",
-                                          "-bf16",
-                                          "-2507",
-                                          "-instruct-v0.1",
-                                          "-instruct-v0.2",
-                                          "-instruct-v0.3",
-                                          "-v0.1",
-                                          "-v0.2",
-                                          "-v0.3",
-                                          "-instruct-2507",
-                                          "-mcore",
-                                          "-thinking-2507",
-                                          "-sft",
-                                          "-gptq-int4",
-                                          "-awq"};
-
-std::optional<Model> preset(const std::string& word) {
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
-  if (Result<Found<Model>> found = load_model(word, store)) return std::move(found->value);
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool is_shell(const LaunchSource& source) {
@@ -197,27 +163,13 @@ std::vector<std::string> script_arguments(std::string_view typed) {
 }
 
 std::optional<NamedModel> model_named(std::string_view name) {
-  std::string word(name);
-  while (word.size() > 1 && word.back() == '/') word.pop_back();
-  if (word.empty() || word.find('$') != std::string::npos) return std::nullopt;
-  for (std::string part = word;; part = part.substr(part.find('/') + 1)) {
-    if (std::optional<Model> found = preset(part)) return NamedModel{std::move(*found), true};
-    if (part.find('/') == std::string::npos) {
-      word = lowered(part);
-      break;
-    }
-  }
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string_view variant : kVariants)
-      if (word.size() > variant.size() && word.ends_with(variant)) {
-        word.resize(word.size() - variant.size());
-        if (std::optional<Model> found = preset(word)) return NamedModel{std::move(*found), false};
-        again = true;
-        break;
-      }
-  }
-  return std::nullopt;
+  while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
+  if (name.empty() || name.find('$') != std::string_view::npos) return std::nullopt;
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  Result<Found<Model>> found = load_model(name, store);
+  if (!found) return std::nullopt;
+  return NamedModel{std::move(found->value), found->exact};
 }
 
 }  // namespace plan

@@ -96,6 +96,36 @@ TEST_CASE("models are found as published runs spell them") {
   }
 }
 
+TEST_CASE("checkpoints have the layers of the model that they were made from") {
+  struct Row {
+    const char* word;
+    const char* name;
+    bool exact;
+  };
+  constexpr Row kRows[] = {
+      {"NousResearch/Meta-Llama-3-8B", "llama3-8b", true},
+      {"unsloth/Meta-Llama-3.1-8B-bnb-4bit", "llama3-8b", false},
+      {"Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b", false},
+      {"Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b", false},
+      {"deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama3-8b", true},
+      {"mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b", false},
+      {"mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.2", true},
+      {"mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3", true},
+      {"EleutherAI/pythia-1.4b-deduped", "pythia-1.4b", false},
+      {"mistralai/Ministral-3-3B-Instruct-2512-BF16", "ministral3-3b", false},
+      {"phi-2", "phi-2", true},
+  };
+  for (const Row& row : kRows) {
+    CAPTURE(row.word);
+    const auto found = load_model(row.word, kEmbeddedOnly);
+    REQUIRE(found);
+    CHECK(found->name == row.name);
+    CHECK(found->exact == row.exact);
+  }
+  for (const char* word : {"-instruct", "nobody/", "/", "nobody/nothing-instruct", "./qwen3-8b", "instruct"})
+    CHECK_FALSE(load_model(word, kEmbeddedOnly));
+}
+
 TEST_CASE("an unknown name suggests the nearest") {
   const auto found = plan::load_model("llama3-504b", kEmbeddedOnly);
   REQUIRE_FALSE(found.has_value());
