@@ -83,12 +83,13 @@ double usd_per_token(const Problem& problem, const Estimate& e) {
 
 }  // namespace
 
-std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan, double least) {
+std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan, double least,
+                            std::int64_t families) {
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
   const Estimate& own = plan.fastest ? *plan.fastest : plan.best;
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  const RunnableSearch found = find_faster(problem, tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9));
+  const RunnableSearch found = find_faster(problem, tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9), families);
   if (found.result.ranking.best().empty()) return std::nullopt;
   Advice out{change.flag, found.problem, estimate(found.problem, found.result.ranking.best().front().layout), 0, {}};
   out.faster = out.fastest.tokens_per_s / own.tokens_per_s - 1;

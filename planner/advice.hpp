@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "planner/plan.hpp"
+#include "planner/search.hpp"
 #include "planner/switches.hpp"
 
 namespace plan {
@@ -18,8 +20,9 @@ namespace plan {
 inline constexpr double kWorthSaying = 0.005;
 [[nodiscard]] std::vector<Advice> advice(const Problem& asked, const Plan& plan);
 
-/// One change searched; nothing where it has no layout that fits for certain and brings `least` more tokens/s, a share.
+/// One change searched, `families` of its layouts at most; nothing where it has no layout that fits for certain and
+/// brings `least` more tokens/s, a share.
 [[nodiscard]] std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan,
-                                          double least);
+                                          double least, std::int64_t families = Extent{}.families);
 
 }  // namespace plan

@@ -124,12 +124,12 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   return found;
 }
 
-RunnableSearch find_faster(const Problem& problem, double slowest) {
-  RunnableSearch found{problem, find_layouts(problem, {.best_alone = true, .slowest = slowest})};
+RunnableSearch find_faster(const Problem& problem, double slowest, std::int64_t families) {
+  RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
   const bool others = problem.framework == Framework::Any && !found.result.slower;
   // Other frameworks are asked only where nothing of these fits, however slow.
   if (!found.result.ranking.best().empty() || !others) return found;
-  RunnableSearch other = find_runnable(problem, {.best_alone = true});
+  RunnableSearch other = find_runnable(problem, {.families = families, .best_alone = true});
   const bool good =
       certain(other.result) && !other.nothing_runs && other.result.ranking.best().front().score.step_time <= slowest;
   return good ? std::move(other) : std::move(found);

@@ -24,8 +24,9 @@ struct RunnableSearch {
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 
 /// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
-/// empty result if not.
-[[nodiscard]] RunnableSearch find_faster(const Problem& problem, double slowest);
+/// empty result if not. Of `families` at most.
+[[nodiscard]] RunnableSearch find_faster(const Problem& problem, double slowest,
+                                         std::int64_t families = Extent{}.families);
 
 /// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness.
 [[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);

@@ -4,6 +4,8 @@
 #include "planner/starved.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@ namespace plan {
 namespace {
 
 constexpr int kMostTimes = 8, kLeastTimes = 1024;  // GPUs, over and under the job's
+constexpr std::int64_t kFamilies = 300;            // looked into by one search: a suggestion is not worth any time
 constexpr double kComparable = 0.5;                // of the best lift found
 constexpr double kEnough = 0.2;                    // MFU
 constexpr int kSeveral = 3;                        // changes that reach it end the search for others
@@ -24,7 +27,7 @@ const Estimate& present(const Plan& plan) { return plan.fastest ? *plan.fastest 
 /// The change if it gives each GPU `times` the tokens/s.
 std::optional<Advice> lifted(const ChangedJob& change, const Problem& asked, const Plan& plan, double times) {
   const double gpus = static_cast<double>(change.problem.gpus) / plan.problem.gpus;
-  std::optional<Advice> one = worth(change, asked, plan, times * gpus - 1);
+  std::optional<Advice> one = worth(change, asked, plan, times * gpus - 1, kFamilies);
   return one && lift(*one, plan) >= times ? std::move(one) : std::nullopt;
 }
 
@@ -42,14 +45,18 @@ void offer(std::vector<Advice>& all, const std::vector<ChangedJob>& changes, con
   if (best) all.push_back(std::move(*best));
 }
 
-/// The fewest GPUs that train nearly as fast, halving.
+/// Fewer GPUs that train nearly as fast: a quarter, and a quarter again, or else a half.
 void offer_fewer(std::vector<Advice>& all, const Problem& asked, const Plan& plan) {
   std::optional<Advice> best;
-  for (int times = 2; times <= kLeastTimes && asked.gpus % times == 0; times *= 2) {
-    std::optional<Advice> one = worth(with_gpus(asked, asked.gpus / times), asked, plan, kAsFast - 1);
-    if (!one || lift(*one, plan) < kLift) break;
+  const auto tried = [&](int times) {
+    if (asked.gpus % times != 0) return false;
+    std::optional<Advice> one = worth(with_gpus(asked, asked.gpus / times), asked, plan, kAsFast - 1, kFamilies);
+    if (!one || lift(*one, plan) < kLift) return false;
     best = std::move(one);
-  }
+    return true;
+  };
+  for (int times = 4; times <= kLeastTimes && tried(times); times *= 4) continue;
+  if (!best) tried(2);
   if (best) all.push_back(std::move(*best));
 }
 
@@ -60,8 +67,7 @@ std::vector<ChangedJob> more_gpus(const Problem& problem) {
 }
 
 std::vector<ChangedJob> larger_batches(const Problem& problem) {
-  return {with_batch(problem, 2 * problem.training.global_batch),
-          with_batch(problem, 4 * problem.training.global_batch)};
+  return {with_batch(problem, 4 * problem.training.global_batch)};
 }
 
 /// Half and a quarter, of which a step has as many tokens.
@@ -102,10 +108,18 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   const auto filled = [](const Advice& one) { return one.fastest.mfu.model_causal >= kEnough; };
   offer(all, more_gpus(used), used, plan);
   if (all.empty()) offer_fewer(all, used, plan);
-  // What gives memory back first; it is found sooner, too.
-  for (const auto& changes : {offloads, narrower_states, freed_axes, freed_framework, larger_batches, shorter_sequences,
-                              graph_launches, other_precisions})
-    if (std::count_if(all.begin(), all.end(), filled) < kSeveral) offer(all, changes(used), used, plan);
+  // Where fewer are as fast the batch is too small, and memory is no matter. What gives memory back is found soonest.
+  const bool too_many = !all.empty() && all.front().problem.gpus < used.gpus;
+  using Changes = std::vector<ChangedJob> (*)(const Problem&);
+  constexpr Changes kRoom[] = {offloads, narrower_states, shorter_sequences, other_precisions};
+  constexpr Changes kWork[] = {freed_axes, freed_framework, larger_batches, graph_launches};
+  const auto try_all = [&](std::span<const Changes> kinds) {
+    for (const Changes& changes : kinds)
+      if (std::count_if(all.begin(), all.end(), filled) < kSeveral) offer(all, changes(used), used, plan);
+  };
+  if (!too_many) try_all(std::span(kRoom).first(2));
+  try_all(kWork);
+  if (!too_many) try_all(std::span(kRoom).subspan(2));
   std::stable_sort(all.begin(), all.end(),
                    [&](const Advice& a, const Advice& b) { return lift(a, plan) > lift(b, plan); });
   return all;

@@ -20,12 +20,15 @@ bool may_be_megatron(const Problem& problem) {
          runs_on(framework_row(Framework::Megatron), problem.cluster.gpu.vendor);
 }
 
-/// The job under Megatron, which has words of its own.
+/// The job under Megatron, which has words of its own, and its software with the defaults that `--framework megatron`
+/// takes, unless the job states another.
 ChangedJob under_megatron(const Problem& problem, const std::string& words) {
   ChangedJob change{words, problem};
   if (problem.framework == Framework::Megatron) return change;
   change.flag = "--framework megatron " + words;
   change.problem.framework = Framework::Megatron;
+  Stack& stack = change.problem.training.stack;
+  if (stack == framework_row(problem.framework).stack) stack = framework_row(Framework::Megatron).stack;
   return change;
 }
 

@@ -9,6 +9,8 @@
 #include "oracle/random_problem.hpp"
 #include "planner/choice.hpp"
 #include "planner/nearest.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "planner/switches.hpp"
 
 using namespace plan;
 
@@ -78,6 +80,26 @@ TEST_CASE("batches near the job's have the odd factor of its GPUs") {
   CHECK(twos.front().problem.training.global_batch == 1536);
   CHECK(near_batches(llama_8b(8, 1100)).front().problem.training.global_batch % 8 == 0);
   CHECK(near_batches(llama_8b(12288, 3072)).empty());
+}
+
+TEST_CASE("what is advised under Megatron has the defaults that its word takes, unless the job states others") {
+  Problem any = llama_8b(24, 128);
+  any.framework = Framework::Any, any.training.stack = framework_row(Framework::Any).stack;
+  Problem own = any;
+  own.training.stack.eager_launches = !own.training.stack.eager_launches;
+  int named = 0;
+  for (const auto changes : {graph_launches, narrower_states}) {
+    for (const ChangedJob& change : changes(any)) {
+      if (change.flag.find("--framework megatron ") != 0) continue;
+      Stack stack = change.problem.training.stack;
+      stack.graph_scopes = 0;
+      CHECK(stack == framework_row(Framework::Megatron).stack);
+      ++named;
+    }
+    for (const ChangedJob& change : changes(own))
+      CHECK(change.problem.training.stack.eager_launches == own.training.stack.eager_launches);
+  }
+  CHECK(named >= 2);
 }
 
 TEST_CASE("a plan says that another batch would suit its GPUs") {
