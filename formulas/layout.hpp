@@ -46,12 +46,15 @@ struct Recompute {
   return block < stage_layers ? block : stage_layers;
 }
 
-/// What one pipeline rank does its own way, in a pipeline whose stages differ.
+/// What one pipeline rank does its own way, in a pipeline whose stages differ: with all of its layers, or with its
+/// first ones, and with each run of layers behind those what that run says.
 struct StageStrategy {
   Recompute recompute{};
-  int offload = 0;  ///< layers of the stage whose activations wait in host memory
+  int offload = 0;  ///< layers of the run whose activations wait in host memory
   int tp = 0;       ///< 0: the layout's; a stage has as many GPUs whatever its tp, so that dp makes up for it
   int zero = -1;    ///< below 0: the layout's
+  int layers = 0;   ///< of the run; 0: all that are left
+  std::vector<StageStrategy> behind{};  ///< further runs of the stage, front to back; they have none behind them
   bool operator==(const StageStrategy&) const = default;
 };
 

@@ -2,6 +2,7 @@
 #include "formulas/nccl_buffers.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace plan {
 namespace {
@@ -81,6 +82,18 @@ double nccl_buffers(const Layout& layout, const NcclPlatform& platform) {
   if (!platform.known) return bytes;
   for_each_group(layout, groups_of(platform), [&](const NcclGroup& group) { bytes += group.bytes; });
   return bytes;
+}
+
+double nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform) {
+  std::map<std::pair<std::string_view, int>, double> groups;  // by what it is for and its ranks
+  for (const Layout& layout : layouts)
+    for (const NcclGroup& group : nccl_groups(layout, platform)) {
+      double& bytes = groups[{group.what, group.ranks}];
+      bytes = std::max(bytes, group.bytes);
+    }
+  double sum = 0;
+  for (const auto& [group, bytes] : groups) sum += bytes;
+  return sum;
 }
 
 std::vector<NcclGroup> nccl_groups(const Layout& layout, const NcclPlatform& platform) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct NcclPlatform {
 /// point-to-point channels of pipeline and expert parallelism. What a probe measured of a node's groups is taken as
 /// measured; the rest follows NCCL's sources with the channels that its log states, or usual ones.
 [[nodiscard]] double nccl_buffers(const Layout& layout, const NcclPlatform& platform);
+/// Of a rank whose layers are split in several ways: groups that two of them have are there once.
+[[nodiscard]] double nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform);
 
 /// How the bytes of a group come about.
 enum class NcclShare {

@@ -84,6 +84,14 @@ void Evaluator::find_placement(const Layout& layout) {
           return other.content == segment.content && (other.first > 0) == (segment.first > 0);
         }))
       placement->holders.push_back(segment);
+  std::size_t first = 0;
+  for (std::size_t rank = 0; rank < cell_of_rank.size(); ++rank) {
+    const int content = placement->stages.content_of[rank];
+    const StageContent& stage = placement->stages.contents[static_cast<std::size_t>(content)];
+    placement->runs.resize(cells_.size());
+    if (cell_of(stage)->part) placement->runs[static_cast<std::size_t>(stage.cell)] = split_runs(first, stage);
+    first += static_cast<std::size_t>(stage_layers[rank]);
+  }
   placement_ = placement.get(), placement_index_ = placements_.size();
   placements_.push_back(std::move(placement));
 }
@@ -127,7 +135,7 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
   sum.backward_input.compute += offload_stall(bytes, link, sum.backward_input.total() + sum.backward_weight.total());
 }
 
-StageCost Evaluator::stage_cost(const StageContent& content) const {
+StageCost Evaluator::run_cost(const StageContent& content) const {
   const double visits = stages_met(layout_.schedule);
   const CostModel& costs = costs_of(content);
   StageCost sum;
@@ -143,7 +151,7 @@ StageCost Evaluator::stage_cost(const StageContent& content) const {
   return sum;
 }
 
-Phase Evaluator::recompute_cost(const StageContent& content, const Recompute& choice) const {
+Phase Evaluator::run_recompute(const StageContent& content, const Recompute& choice) const {
   Phase sum;
   if (choice.kind == RecomputeKind::None) return sum;
   int layers = 0;
@@ -241,10 +249,7 @@ double Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) c
   std::int64_t peak = 0;
   for (const Segment& holder : placement_->holders) {
     const StageContent& content = stages().contents[static_cast<std::size_t>(holder.content)];
-    peak = std::max(peak, memory_of(content, memory)
-                              .stage(layout_of(content, layout), holder.first, content, held_by(holder.first))
-                              .total()
-                              .value);
+    peak = std::max(peak, stage_memory(layout, memory, holder.first, content).total().value);
   }
   return static_cast<double>(peak);
 }

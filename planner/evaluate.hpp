@@ -12,6 +12,7 @@
 #include "planner/memory.hpp"
 #include "planner/message_times.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/resharding.hpp"
 #include "planner/stages.hpp"
 
 namespace plan {
@@ -42,6 +43,10 @@ struct DataParallel {
   double refetch = 0;    ///< the gathering again where layers are recomputed whole, before their backward passes
   double table = 0;      ///< sum of the embedding's gradients that first and last stage hold
   double optimizer = 0;  ///< the optimizer step
+  DataParallel& operator+=(const DataParallel& o) {
+    reduce += o.reduce, gather += o.gather, refetch += o.refetch, table += o.table, optimizer += o.optimizer;
+    return *this;
+  }
 };
 
 /// One kind of message that a rank sends for data parallelism.
@@ -64,6 +69,18 @@ struct ShardingMessages {
   const ShardingMessage* end() const { return all.data() + count; }
 };
 
+/// Layers of a stage that share states over the same ranks in the same way, of the cells that a stage has of its own.
+struct StateGroup {
+  StageContent content{};  ///< its cell is the first of them
+  std::vector<std::size_t> runs{};
+};
+
+/// What the layers of one stage do apart.
+struct StageRuns {
+  std::vector<StageContent> runs{};  ///< front to back, each with its cell
+  std::vector<StateGroup> states{};
+};
+
 /// Where the layers of one (pp, vp, shape of the pipeline) lie: shared by all schedules of that shape.
 struct Placement {
   int pp = 0, vp = 0, shape = 0;
@@ -74,16 +91,20 @@ struct Placement {
   /// Ranks among which the one with the most memory is: every content's first, rank 0 apart, since no
   /// schedule makes a later rank hold more micro-batches than an earlier one.
   std::vector<Segment> holders{};
+  std::vector<StageRuns> runs{};  ///< by the first cell of a stage; empty: no layers of one stage differ
 };
 
-/// A run of neighbouring pipeline stages on one kind of GPU with a strategy of its own. The layout is that of the run
-/// but for the pipeline (pp, vp, schedule, chunk_layers), which is the whole one.
+/// A run of neighbouring pipeline stages on one kind of GPU with a strategy of its own, or a run of layers inside one
+/// stage. The layout is that of the run but for the pipeline (pp, vp, schedule, chunk_layers), which is the whole one.
 struct Cell {
   const Problem* problem = nullptr;  ///< of the run's own cluster
   const CostModel* costs = nullptr;
   const MemoryModel* memory = nullptr;
   Layout layout{};
-  int stages = 1;
+  int stages = 1;      ///< 0: further layers of the stage that the cell before belongs to
+  int layers = 0;      ///< of its stage, 0: all that are left
+  bool part = false;   ///< other layers of its only stage are cells of their own, which follow the first of them
+  Resharding input{};  ///< what its input takes from the cell before, inside a stage
 };
 
 /// Evaluates layouts that share a split, in the order in which a search chooses: first where the layers
@@ -188,12 +209,57 @@ class Evaluator {
   const Recompute& recompute_of(const StageContent& content, const Recompute& choice) const {
     return cells_.empty() ? choice : cell_of(content)->layout.recompute;
   }
+  /// The runs of a stage whose layers differ, none of any other.
+  const StageRuns* runs_of(const StageContent& content) const {
+    if (cells_.empty() || !cell_of(content)->part) return nullptr;
+    return &placement_->runs[static_cast<std::size_t>(content.cell)];
+  }
+  /// Calls with the content of every run of a stage: of most stages with all of it.
+  template <class Do>
+  void each_run(const StageContent& content, const Do& with) const {
+    if (const StageRuns* runs = runs_of(content))
+      for (const StageContent& run : runs->runs) with(run);
+    else
+      with(content);
+  }
+  /// The same of its layers that share states alike.
+  template <class Do>
+  void each_state(const StageContent& content, const Do& with) const {
+    if (const StageRuns* runs = runs_of(content))
+      for (const StateGroup& group : runs->states) with(group.content);
+    else
+      with(content);
+  }
+  StageRuns split_runs(std::size_t first_layer, const StageContent& content) const;
+  StageCost cost_of_runs(const StageRuns& runs) const;
+  StageCost run_cost(const StageContent& run) const;
+  Phase recompute_of_runs(const StageRuns& runs) const;
+  Phase run_recompute(const StageContent& run, const Recompute& choice) const;
+  /// What of the data parallelism of a stage whose layers differ goes block by block, and what waits for its last
+  /// micro-batch.
+  struct Moved {
+    double blocks = 0;  ///< exposed seconds of layers under ZeRO-3
+    bool all_blocks = true;
+    DataParallel late{};  ///< of all other layers
+    double repeated = 0;  ///< of its reductions, under ZeRO-2
+  };
+  Moved moved_of_runs(const StageRuns& runs) const;
+  /// Where `instant` is given, it gets the name of the moment at which the rank peaks.
+  StageMemory stage_memory(const Layout& layout, const MemoryModel& memory, int rank, const StageContent& content,
+                           const char** instant = nullptr) const;
+  StageMemory memory_of_runs(const StageRuns& runs, int rank, const char** instant) const;
   int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void set_base();
-  StageCost stage_cost(const StageContent& content) const;
+  StageCost stage_cost(const StageContent& content) const {
+    const StageRuns* runs = runs_of(content);
+    return runs == nullptr ? run_cost(content) : cost_of_runs(*runs);
+  }
   void add_host_copies(StageCost& sum, const StageContent& content, double visits) const;
-  Phase recompute_cost(const StageContent& content, const Recompute& choice) const;
+  Phase recompute_cost(const StageContent& content, const Recompute& choice) const {
+    const StageRuns* runs = runs_of(content);
+    return runs == nullptr ? run_recompute(content, choice) : recompute_of_runs(*runs);
+  }
   void add_block(StageCost& sum, const LayerCost& cost, double count) const;
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;
   double block_exposed(const StageCost& cost, const DataParallel& price, double layers, bool rebuilt) const;

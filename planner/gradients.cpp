@@ -182,8 +182,13 @@ DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const
 void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
                                std::vector<DataParallel>& prices) const {
   prices.clear();
-  for (const StageContent& content : stages().contents)
-    prices.push_back(price(layout_of(content, layout), memory_of(content, memory).sums(content), content));
+  for (const StageContent& content : stages().contents) {
+    DataParallel sum;
+    each_state(content, [&](const StageContent& part) {
+      sum += price(layout_of(part, layout), memory_of(part, memory).sums(part), part);
+    });
+    prices.push_back(sum);
+  }
 }
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
@@ -220,9 +225,10 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const StageCost& cost = stage_costs_[content];
     const DataParallel& price = prices[content];
     const Layout& own = layout_of(stages().contents[content], layout);
+    const StageRuns* runs = runs_of(stages().contents[content]);
     worst.optimizer = std::max(worst.optimizer, price.optimizer);
     worst.table = std::max(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
-    if (own.zero == 3) {
+    if (runs == nullptr && own.zero == 3) {
       worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content],
                                                                     own.recompute.kind == RecomputeKind::Full));
       continue;
@@ -232,12 +238,20 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
     const double backward = cost.backward(), forward = cost.forward.total();
     const double reduce_slack = segment.first == 0 ? 0.9 * last * backward : before_backward;
     const double gather_slack = segment.first == 0 ? 0.9 * last * forward : before_forward;
-    const double repeated = own.zero == 2 && !stack.reduces_once
-                                ? (passes_ - 1) * std::max(tax * price.reduce, price.reduce - backward)
-                                : 0;
-    worst.reduce =
-        std::max(worst.reduce, repeated + expose(price.reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    worst.gather = std::max(worst.gather, expose(price.gather, forward, gather_slack, stack.overlap_param_gather));
+    const auto repeated = [&](double seconds) {
+      return stack.reduces_once ? 0.0 : (passes_ - 1) * std::max(tax * seconds, seconds - backward);
+    };
+    double reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : 0;
+    if (runs != nullptr) {
+      const Moved apart = moved_of_runs(*runs);
+      reduce = apart.late.reduce, gather = apart.late.gather, besides = apart.blocks + repeated(apart.repeated);
+      if (apart.all_blocks) {
+        worst.reduce = std::max(worst.reduce, apart.blocks);
+        continue;
+      }
+    }
+    worst.reduce = std::max(worst.reduce, besides + expose(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
+    worst.gather = std::max(worst.gather, expose(gather, forward, gather_slack, stack.overlap_param_gather));
     before_forward += segment.ranks * forward / layout.vp, before_backward += segment.ranks * backward / layout.vp;
   }
   return worst;

@@ -58,8 +58,9 @@ struct StageContent {
   std::array<int, kMaxLayerKinds> layers_of_kind{};  ///< indexed by model kind
   bool embedding = false;
   bool head = false;
-  int mtp = 0;   ///< multi-token prediction modules
-  int cell = 0;  ///< of a pipeline whose stages differ in strategy or GPU (planner/evaluate.hpp, Cell)
+  bool hands_on = true;  ///< its output, to the next stage: not so for layers with others of the stage behind them
+  int mtp = 0;           ///< multi-token prediction modules
+  int cell = 0;          ///< of a pipeline whose stages differ in strategy or GPU (planner/evaluate.hpp, Cell)
   bool operator==(const StageContent&) const = default;
 };
 
@@ -161,10 +162,15 @@ class MemoryModel {
   /// Memory of `rank` (0 first) of `layout`, which may differ from the constructor's only in pp, vp,
   /// dp, zero, shard, schedule and chunk_layers. `in_flight` is in whole-stage micro-batches.
   [[nodiscard]] StageMemory stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const;
+  /// The same of parts that are known; this model is that of the stage's last layers.
+  [[nodiscard]] StageMemory stage(const ShardedMemory& sharded, const ActivityMemory& activity) const;
 
   /// Name of the instant at which the stage peaks: "loss", "moe forward", "optimizer step", ...
   [[nodiscard]] const char* peak_instant(const Layout& layout, int rank, const StageContent& content,
                                          double in_flight) const;
+  const char* peak_instant(const ShardedMemory& sharded, const ActivityMemory& activity) const {
+    return peak(sharded, activity).name;
+  }
 
   // The same in parts, so that a search computes each as rarely as it changes.
 

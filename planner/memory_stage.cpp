@@ -250,7 +250,7 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
   out.activations += content.mtp * problem_->model.mtp.passes * ends_.mtp_saved;
-  if (!problem_->training.stack.frees_stage_outputs && !head) out.activations += in_flight * stale_;
+  if (!problem_->training.stack.frees_stage_outputs && !head && content.hands_on) out.activations += in_flight * stale_;
   const double waiting = head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   out.activations += waiting * (ends_.head_saved + ends_.logits_saved);
   out.at_head = out.activations + ends_.head_saved;
@@ -319,11 +319,15 @@ double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemo
 
 StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {
   const StageSums total = sums(content);
-  const ShardedMemory states = sharded(layout, rank, content, total);
-  const Instant instant = peak(states, activity(layout, content, total, in_flight));
-  StageMemory memory;
+  StageMemory memory = stage(sharded(layout, rank, content, total), activity(layout, content, total, in_flight));
   memory.stage = rank;
   memory.layers = total.layers;
+  return memory;
+}
+
+StageMemory MemoryModel::stage(const ShardedMemory& states, const ActivityMemory& activity) const {
+  const Instant instant = peak(states, activity);
+  StageMemory memory;
   memory.weights = states.weights, memory.grads = states.grads, memory.optimizer = states.optimizer;
   memory.activations = whole_bytes(instant.activations);
   memory.reserve = reserve_of(states, instant);

@@ -91,6 +91,16 @@ Sent sent_by_busiest(const Layout& layout, const Hops& hops) {
   });
 }
 
+/// The messages of a resharding, which nothing hides.
+LayerCost resharding_cost(const Resharding& resharding) {
+  LayerCost cost;
+  for (const std::vector<ReshardingGather>* way : {&resharding.forward, &resharding.backward})
+    for (const ReshardingGather& gather : *way)
+      cost.messages.push_back(
+          {Axis::Tp, Collective::AllGather, gather.group, gather.bytes, 1, gather.seconds, gather.seconds});
+  return cost;
+}
+
 /// Rows know what one layer leaves exposed by itself; pairs of micro-batches, split backwards and a spread vocabulary
 /// change that for the whole axis, whose time is the step's term.
 void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
@@ -132,9 +142,7 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
   double most = -1;  // share of a GPU's memory where GPUs differ, else bytes
   for (int rank = 0; rank < estimate.layout.pp; ++rank) {
     const StageContent& content = stages().contents[content_of(rank)];
-    const Layout& layout = layout_of(content, estimate.layout);
-    const MemoryModel& own = memory_of(content, memory);
-    StageMemory stage = own.stage(layout, rank, content, held_by(rank));
+    StageMemory stage = stage_memory(estimate.layout, memory, rank, content);
     stage.stage = rank;
     stage.layers = stages().stage_layers[static_cast<std::size_t>(rank)];
     double full = static_cast<double>(stage.total().value);
@@ -143,7 +151,9 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
       most = full, fullest = &content;
       estimate.peak = stage.total();
       estimate.peak_stage = rank;
-      estimate.peak_instant = own.peak_instant(layout, rank, content, held_by(rank));
+      const char* instant = "";
+      stage_memory(estimate.layout, memory, rank, content, &instant);
+      estimate.peak_instant = instant;
     }
     estimate.stages.push_back(stage);
   }
@@ -174,13 +184,12 @@ void Evaluator::fill_runs(Estimate& estimate) const {
 }
 
 void Evaluator::report_layers(Estimate& estimate) const {
-  const StageContent& content = stages().contents[content_of(bottleneck_)];
+  const StageContent& stage = stages().contents[content_of(bottleneck_)];
   const double visits = static_cast<double>(estimate.micro_batches) * stages_met(layout_.schedule);
-  const CostModel& costs = costs_of(content);
   const auto add = [&](const LayerCost& cost, double layers) {
     for (const Message& message : cost.messages) {
       const double times = visits * layers * message.count;
-      add_row(estimate, problem_of(content).cluster,
+      add_row(estimate, problem_of(stage).cluster,
               {.axis = message.axis,
                .op = message.op,
                .per_step = whole_bytes(times * message.size * wire_factor(message.op, message.group.size)),
@@ -190,12 +199,16 @@ void Evaluator::report_layers(Estimate& estimate) const {
               message.group);
     }
   };
-  for (int kind = 0; kind < costs.kinds(); ++kind)
-    if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
-      add(costs.layer(kind), count);
   const bool spread = problem_.training.stack.vocab_barriers > 0;  // a share of both ends on every rank
-  if (spread || content.embedding) add(costs.embedding(), spread ? 1.0 / layout_.pp : 1);
-  if (spread || content.head) add(costs.head(), spread ? 1.0 / layout_.pp : 1);
+  each_run(stage, [&](const StageContent& content) {
+    const CostModel& costs = costs_of(content);
+    for (int kind = 0; kind < costs.kinds(); ++kind)
+      if (const int count = content.layers_of_kind[static_cast<std::size_t>(kind)]; count > 0)
+        add(costs.layer(kind), count);
+    if (spread || content.embedding) add(costs.embedding(), spread ? 1.0 / layout_.pp : 1);
+    if (spread || content.head) add(costs.head(), spread ? 1.0 / layout_.pp : 1);
+    if (const Cell* cell = cell_of(content)) add(resharding_cost(cell->input), 1);
+  });
   settle_exposed(estimate, Axis::Tp, base_.tp);
   settle_exposed(estimate, Axis::Cp, base_.cp);
   settle_exposed(estimate, Axis::Ep, base_.ep);
@@ -204,7 +217,9 @@ void Evaluator::report_layers(Estimate& estimate) const {
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
   double bytes = hand_over_bytes(problem_, layout_);
-  for (const Cell& cell : cells_) bytes = std::max(bytes, hand_over_bytes(problem_, cell.layout));
+  for (std::size_t i = 0; i < cells_.size(); ++i)  // inside a stage there is none
+    if (const bool last = i + 1 == cells_.size() || cells_[i + 1].stages > 0; last || cells_[i].stages > 0)
+      bytes = std::max(bytes, hand_over_bytes(problem_, cells_[i].layout));
   const Sent sent = sent_by_busiest(layout_, hops_);
   const auto micro_batches = static_cast<double>(estimate.micro_batches);
   const double sends = sent.count * micro_batches;
@@ -227,8 +242,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
     if (seconds(prices[i]) > seconds(prices[slowest])) slowest = i;
   const DataParallel& price = prices[slowest];
   const StageContent& content = stages().contents[slowest];
-  const Layout& layout = layout_of(content, estimate.layout);
-  for (const ShardingMessage& message : sharding_messages(layout, memory_of(content, memory).sums(content), content)) {
+  const auto add = [&](const Layout& layout, const ShardingMessage& message) {
     const double time = pass_time(message, content);
     using What = ShardingMessage::What;
     const bool last = message.what == What::Table || message.what == What::Outer;  // once all else is done
@@ -244,7 +258,12 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
              .time = Seconds(message.passes * time),
              .exposed = Seconds(left)},
             message.group);
-  }
+  };
+  each_state(content, [&](const StageContent& part) {
+    const Layout& layout = layout_of(part, estimate.layout);
+    for (const ShardingMessage& message : sharding_messages(layout, memory_of(part, memory).sums(part), part))
+      add(layout, message);
+  });
   settle_exposed(estimate, Axis::Dp, Seconds(exposed.reduce + exposed.gather + exposed.table));
 }
 
@@ -254,11 +273,15 @@ double Evaluator::recomputed_per_token(const Layout& layout) const {
   const std::vector<int>& all = stages().stage_layers;
   const double everywhere = std::max(1, std::accumulate(all.begin(), all.end(), 0));
   auto first = all.begin();
-  for (const Cell& cell : cells_) {
-    const std::vector<int> held(first, first + cell.stages);
+  const auto add = [&](const Layout& own, const std::vector<int>& held) {
     const double layers = std::accumulate(held.begin(), held.end(), 0.0);
-    sum += layers / everywhere * recomputed_flops(problem_, cell.layout, held);
-    first += cell.stages;
+    sum += layers / everywhere * recomputed_flops(problem_, own, held);
+  };
+  for (std::size_t i = 0; i < cells_.size(); first += cells_[i].stages, ++i) {
+    if (!cells_[i].part) add(cells_[i].layout, {first, first + cells_[i].stages});
+    if (!cells_[i].part || cells_[i].stages == 0) continue;
+    for (const StageContent& run : placement_->runs[i].runs)
+      add(cell_of(run)->layout, {std::accumulate(run.layers_of_kind.begin(), run.layers_of_kind.end(), 0)});
   }
   return sum;
 }

@@ -34,27 +34,38 @@ std::vector<Cell> StageModels::cells(const Layout& layout) {
   std::vector<Cell> cells;
   for (int stage = 0; stage < layout.pp; ++stage) {
     const StageStrategy& own = layout.stages[static_cast<std::size_t>(stage)];
-    if (stage > 0 && own == layout.stages[static_cast<std::size_t>(stage) - 1]) {
+    const bool part =
+        !own.behind.empty();  // where kinds of layers differ, two such stages may hold other ones in a run
+    if (stage > 0 && !part && own == layout.stages[static_cast<std::size_t>(stage) - 1]) {
       ++cells.back().stages;
       continue;
     }
-    Layout alone = layout_of_stage(layout, stage);
-    const CostModel& costs = this->costs(own.offload, alone);
-    const MemoryModel& memory = this->memory(own.offload, alone);
-    cells.push_back({&problem(own.offload), &costs, &memory, std::move(alone), 1});
+    const std::vector<StageStrategy> runs = runs_of(own);
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const int offload = runs[run].offload;
+      Layout alone = layout_of_run(layout, runs[run]);
+      const CostModel& costs = this->costs(offload, alone);
+      const MemoryModel& memory = this->memory(offload, alone);
+      Resharding input = run > 0 ? resharding(whole_, cells.back().layout, alone) : Resharding{};
+      cells.push_back({&problem(offload), &costs, &memory, std::move(alone), run == 0 ? 1 : 0, runs[run].layers, part,
+                       std::move(input)});
+    }
   }
   return cells;
 }
 
 Hops StageModels::hops(const Layout& layout) const {
   if (layout.pp == 1) return {};
-  std::vector<double> bytes;
-  for (int stage = 0; stage < layout.pp; ++stage)
-    bytes.push_back(hand_over_bytes(whole_, layout_of_stage(layout, stage)));
+  std::vector<double> in, out;
+  for (const StageStrategy& stage : layout.stages) {
+    in.push_back(hand_over_bytes(whole_, layout_of_run(layout, stage)));
+    out.push_back(stage.behind.empty() ? in.back()
+                                       : hand_over_bytes(whole_, layout_of_run(layout, stage.behind.back())));
+  }
   std::vector<Seconds> each;
   const std::vector<std::size_t> tiers = hop_tiers(whole_.cluster, layout);
   for (std::size_t stage = 0; stage < tiers.size(); ++stage) {
-    const double wider = std::max(bytes[stage], bytes[(stage + 1) % bytes.size()]);
+    const double wider = std::max(out[stage], in[(stage + 1) % in.size()]);
     each.push_back(hop_time(whole_.cluster, wider, tiers[stage]) / whole_.cluster.calibration.scale_out);
   }
   return Hops(each);

@@ -218,8 +218,8 @@ Result<Recompute> read_recompute(std::string_view text) {
 
 namespace {
 
-/// `full-2@offload4@tp8@zero3`.
-Result<StageStrategy> read_stage(std::string_view text) {
+/// `full-2@layers3@offload4@tp8@zero3`.
+Result<StageStrategy> read_run(std::string_view text) {
   StageStrategy stage;
   const std::vector<std::string_view> parts = split(text, "@");
   const Result<Recompute> recompute = read_recompute(parts.front());
@@ -230,7 +230,8 @@ Result<StageStrategy> read_stage(std::string_view text) {
     std::string_view known;
     for (const auto& [word, field, least, most] :
          {std::tuple{"offload", &StageStrategy::offload, 1, 100000},
-          std::tuple{"tp", &StageStrategy::tp, 1, kMostRanks}, std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
+          std::tuple{"layers", &StageStrategy::layers, 1, 100000}, std::tuple{"tp", &StageStrategy::tp, 1, kMostRanks},
+          std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
       const std::optional<std::string_view> rest = after(parts[i], word);
       if (!rest) continue;
       known = word;
@@ -238,7 +239,7 @@ Result<StageStrategy> read_stage(std::string_view text) {
       if (!value) return fail(value.error());
       stage.*field = static_cast<int>(*value);
     }
-    if (known.empty()) return unknown_value("stages", parts[i], {"offloadN", "tpN", "zeroN"});
+    if (known.empty()) return unknown_value("stages", parts[i], {"layersN", "offloadN", "tpN", "zeroN"});
     if (std::find(seen.begin(), seen.end(), known) != seen.end())
       return fail({"given_twice", fmt::format("`@{}` is given twice for a stage in `--layout`", known)});
     seen.push_back(known);
@@ -246,19 +247,44 @@ Result<StageStrategy> read_stage(std::string_view text) {
   return stage;
 }
 
+/// `full@layers3~none@tp4`: runs of layers, of which the last takes what is left.
+Result<StageStrategy> read_stage(std::string_view text) {
+  std::optional<StageStrategy> stage;
+  const std::vector<std::string_view> parts = split(text, "~");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Result<StageStrategy> run = read_run(parts[i]);
+    if (!run) return fail(run.error());
+    const bool last = i + 1 == parts.size();
+    if (last != (run->layers == 0))
+      return fail({"bad_value",
+                   fmt::format("`{}` of `stages={}` in `--layout` {}", parts[i], text,
+                               last ? "is the last run of its stage, which has all layers that are left"
+                                    : "does not say how many layers it has"),
+                   {},
+                   {last ? "leave its `@layersN` out" : fmt::format("write `{}@layersN`", parts[i])}});
+    if (!stage)
+      stage = *run;
+    else
+      stage->behind.push_back(*run);
+  }
+  return *stage;
+}
+
 }  // namespace
 
 Result<std::vector<StageStrategy>> read_stages(std::string_view text) {
   constexpr std::size_t kMostStages = 1 << 16;
   std::vector<StageStrategy> stages;
+  std::size_t runs = 0;
   for (const std::string_view part : split(text, ":")) {
     const Result<Repeated> item = read_repeated("stages=", part);
     if (!item) return fail(item.error());
     const Result<StageStrategy> stage = read_stage(item->what);
     if (!stage) return fail(stage.error());
-    stages.insert(stages.end(), item->times, *stage);
-    if (stages.size() > kMostStages)
+    runs += item->times * (1 + stage->behind.size());
+    if (runs > kMostStages)
       return fail({"out_of_range", fmt::format("`stages=` has more than {} strategies", kMostStages)});
+    stages.insert(stages.end(), item->times, *stage);
   }
   return stages;
 }

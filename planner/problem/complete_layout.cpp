@@ -5,20 +5,51 @@
 
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/stage_layout.hpp"
 
 namespace plan {
 
+namespace {
+
+/// Neighbouring runs that do the same are one. A block of recomputed or offloaded layers is counted from a run's first.
+void join_runs(StageStrategy& stage) {
+  const auto alike = [](StageStrategy a, const StageStrategy& b) {
+    const bool whole = a.recompute.layers == 0 && a.recompute.uniform <= 1 && a.offload == 0;
+    a.layers = b.layers;
+    return whole && a == b;
+  };
+  std::vector<StageStrategy> runs;
+  for (const StageStrategy& run : runs_of(stage)) {
+    if (runs.empty() || !alike(runs.back(), run))
+      runs.push_back(run);
+    else
+      runs.back().layers = run.layers == 0 ? 0 : runs.back().layers + run.layers;
+  }
+  stage = runs.front();
+  stage.behind.assign(runs.begin() + 1, runs.end());
+}
+
+}  // namespace
+
 void settle_stages(const Problem& problem, Layout& layout) {
+  const auto settle = [&](StageStrategy& run) {
+    if (run.tp == layout.tp) run.tp = 0;
+    if (run.zero == layout.zero) run.zero = -1;
+  };
   for (StageStrategy& stage : layout.stages) {
-    if (stage.tp == layout.tp) stage.tp = 0;
-    if (stage.zero == layout.zero) stage.zero = -1;
+    settle(stage);
+    if (stage.behind.empty()) continue;
+    std::for_each(stage.behind.begin(), stage.behind.end(), settle);
+    join_runs(stage);
   }
   if (layout.stages.empty()) return;
   const StageStrategy& first = layout.stages.front();
   const bool alike = static_cast<int>(layout.stages.size()) == layout.pp &&
                      std::all_of(layout.stages.begin(), layout.stages.end(),
                                  [&](const StageStrategy& stage) { return stage == first; });
-  if (!alike || first.tp > 0 || first.zero >= 0 || first.offload != problem.training.offload.layers) return;
+  if (!alike || !first.behind.empty() || first.tp > 0 || first.zero >= 0 ||
+      first.offload != problem.training.offload.layers)
+    return;
   layout.recompute = first.recompute;
   layout.stages.clear();
 }

@@ -5,8 +5,18 @@
 
 namespace plan {
 
+std::vector<StageStrategy> runs_of(const StageStrategy& stage) {
+  std::vector<StageStrategy> runs{stage};
+  runs.front().behind.clear();
+  runs.insert(runs.end(), stage.behind.begin(), stage.behind.end());
+  return runs;
+}
+
 Layout layout_of_stage(const Layout& layout, int stage) {
-  const StageStrategy& own = layout.stages[static_cast<std::size_t>(stage)];
+  return layout_of_run(layout, layout.stages[static_cast<std::size_t>(stage)]);
+}
+
+Layout layout_of_run(const Layout& layout, const StageStrategy& own) {
   Layout out = layout;
   out.stages.clear();
   out.recompute = own.recompute;
@@ -28,7 +38,8 @@ std::optional<Layout> without_list(const Layout& layout) {
   for (std::size_t i = 0; i < layout.stages.size(); ++i) {
     const StageStrategy& stage = layout.stages[i];
     const bool block = stage.recompute.kind == RecomputeKind::Full && stage.recompute.uniform <= 1;
-    if (!block || stage.offload != front.offload || stage.tp > 0 || stage.zero >= 0) return std::nullopt;
+    if (!block || !stage.behind.empty() || stage.offload != front.offload || stage.tp > 0 || stage.zero >= 0)
+      return std::nullopt;
     const int layers = layout.chunk_layers[i], rebuilt = recomputed_layers(stage.recompute, 1, layers);
     most = std::max(most, rebuilt), all = all && rebuilt == layers;
   }

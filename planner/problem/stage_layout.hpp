@@ -1,13 +1,19 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "formulas/layout.hpp"
 
 namespace plan {
 
-/// The layout of one stage, counted from 0, of a pipeline whose stages differ: its own tp, ZeRO and recomputation, with
-/// dp and micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
+/// The runs of layers of a stage, front to back, each with none behind it.
+[[nodiscard]] std::vector<StageStrategy> runs_of(const StageStrategy& stage);
+
+/// The layout of one run of layers in a pipeline whose stages differ: its own tp, ZeRO and recomputation, with dp and
+/// micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
+[[nodiscard]] Layout layout_of_run(const Layout& layout, const StageStrategy& run);
+/// That of the first layers of a stage, counted from 0.
 [[nodiscard]] Layout layout_of_stage(const Layout& layout, int stage);
 
 /// The layout without a list, where one number says what its stages recompute: the same for all, or Megatron's block of

@@ -11,6 +11,7 @@
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/problem/stage_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -37,15 +38,18 @@ std::uint16_t absent_modules(const Problem& problem, const Fixed& fixed) {
 std::uint16_t absent_in_stages(const Problem& problem, const Fixed& fixed) {
   unsigned absent = 0;
   for (const StageStrategy& stage : fixed.stages.value_or(std::vector<StageStrategy>{}))
-    absent |= absent_modules(problem, stage.recompute);
+    for (const StageStrategy& run : runs_of(stage)) absent |= absent_modules(problem, run.recompute);
   return static_cast<std::uint16_t>(absent);
 }
 
 /// More layers in one stage than the model has.
 bool stage_too_deep(const Problem& problem, const Fixed& fixed) {
   const std::vector<StageStrategy> stages = fixed.stages.value_or(std::vector<StageStrategy>{});
+  const auto deep = [&](const StageStrategy& run) {
+    return std::max({run.layers, run.recompute.layers, run.recompute.uniform, run.offload}) > problem.model.depth();
+  };
   return std::any_of(stages.begin(), stages.end(), [&](const StageStrategy& stage) {
-    return std::max({stage.recompute.layers, stage.recompute.uniform, stage.offload}) > problem.model.depth();
+    return deep(stage) || std::any_of(stage.behind.begin(), stage.behind.end(), deep);
   });
 }
 

@@ -36,6 +36,13 @@ TEST_CASE("words alone name a schedule; layers repeat") {
                                    {full},
                                    {.recompute = {}, .offload = 3},
                                    {{RecomputeKind::Selective, kRecomputeCoreAttention | kRecomputeMlp}, 0, 4, 3}});
+  const StageStrategy wide{.tp = 4}, two{.recompute = full, .tp = 2, .layers = 2, .behind = {wide}};
+  CHECK(read_layout("stages=2xfull@tp2@layers2~none@tp4:none@tp4").value().stages ==
+        std::vector<StageStrategy>{two, two, wide});
+  for (const char* text : {"stages=full~none", "stages=full@layers2~none@layers3", "stages=full@layers2"}) {
+    CAPTURE(text);
+    CHECK(read_layout(text).error().front().code == "bad_value");
+  }
 }
 
 TEST_CASE("a layout as people write it") {
@@ -106,13 +113,21 @@ TEST_CASE("a layout printed as a flag reads back") {
     Problem problem;
     if (pick(3) == 0) {
       layout.recompute = {};
-      for (int stage = 0; stage < layout.pp; ++stage) {
+      const auto any = [&] {
         StageStrategy own;
         if (pick(2) == 0) own.recompute = {RecomputeKind::Full, 0, pick(3), 0};
         if (pick(4) == 0) own.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))};
         if (pick(4) == 0) own.offload = 1 + pick(3);
         if (pick(4) == 0) own.tp = 1 << pick(4);
         if (pick(4) == 0) own.zero = pick(4);
+        return own;
+      };
+      for (int stage = 0; stage < layout.pp; ++stage) {
+        StageStrategy own = any();
+        for (int runs = std::max(0, pick(6) - 3); runs > 0; --runs) {
+          (own.behind.empty() ? own : own.behind.back()).layers = 1 + pick(3);
+          own.behind.push_back(any());
+        }
         layout.stages.push_back(own);
       }
       settle_stages(problem, layout);

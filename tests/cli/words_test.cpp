@@ -42,7 +42,8 @@ std::vector<std::string> all_words() {
   for (const char* word :
        {"sp", "sp=off", "layers=32", "layers=16+16", "layers=7+2x8+9", "layers=0+16+16+0", "layers=8x4",
         "layers=16+0+16", "layers=1+1", "layers=40", "stages=full:none", "stages=2xfull", "stages=full:full-2:none:mlp",
-        "stages=none@offload2:none", "stages=none:none@tp2", "stages=2xnone:full@zero0", "stages=full-99:none"})
+        "stages=none@offload2:none", "stages=none:none@tp2", "stages=2xnone:full@zero0", "stages=full-99:none",
+        "stages=full@layers1~none:none", "stages=none@tp2@layers3~full@layers2@zero0~none"})
     words.emplace_back(word);
   return words;
 }

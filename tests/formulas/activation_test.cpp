@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "formulas/nccl_buffers.hpp"
 #include "formulas/transient.hpp"
 #include "tests/formulas/models.hpp"
@@ -196,11 +198,14 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
 
 TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over a node") {
   constexpr double mib = 1 << 20;
-  CHECK(nccl_buffers({}, {}) == 0);
+  CHECK(nccl_buffers(Layout{}, {}) == 0);
   const Layout pair{.dp = 2};
   // One ring of reduce-scatter and all-gather, one all-reduce communicator of the world.
   CHECK(nccl_buffers(pair, {}) == (16 + 2 * 16) * 12 * mib);
   const Layout experts{.dp = 8, .ep = 8};
+  // Layers of tp 1 and 2 on one rank: the world's is there once.
+  const std::vector<Layout> both{{.dp = 2}, {.tp = 2, .sequence_parallel = true}};
+  CHECK(nccl_buffers(both, {}) == nccl_buffers(both[0], {}) + nccl_buffers(both[1], {}) - 2 * 16 * 12 * mib);
   CHECK(nccl_buffers(experts, {}) - nccl_buffers({.dp = 8}, {}) == 2688 * mib);
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "formulas/layout.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// One all-gather of a resharding.
+struct ReshardingGather {
+  Group group{};
+  double bytes = 0;  ///< of what is gathered
+  double seconds = 0;
+};
+
+/// Between two runs of layers of one stage that differ in tp and dp, for one micro-batch. What is not gathered is cut
+/// out of what a rank has: no message.
+struct Resharding {
+  std::vector<ReshardingGather> forward{}, backward{};
+  bool any() const { return !forward.empty() || !backward.empty(); }
+};
+
+/// The activation that leaves the layers of one layout and enters those of the other. With s tokens a sequence, b and
+/// b' sequences in a micro-batch of a replica of tp c ranks before and behind, under sequence parallelism
+///   all ranks of a replica gather the sequence           all-gather of 2 b s h over tp c
+///   b' > b: ranks of the b' / b replicas that become one  all-gather of 2 b' s h over b' / b ranks, tp c apart
+/// and each rank keeps its part of it; without, the first is left out. The gradient goes the same way from b' to b.
+///   source   Hetu-Galvatron, galvatron/core/runtime/redistribute.py
+///            (_fused_split_allgather_along_first_dim_with_sequence_parallel)
+[[nodiscard]] Resharding resharding(const Problem& problem, const Layout& before, const Layout& behind);
+
+/// Seconds and bytes of all gathers of one direction.
+struct GatherSum {
+  double seconds = 0, bytes = 0;
+};
+[[nodiscard]] GatherSum total_of(const std::vector<ReshardingGather>& gathers);
+
+}  // namespace plan
