@@ -1,11 +1,11 @@
-// Galvatron's strategy of a job (`galvatron_config_*.json`): lists with one value for each layer. Layers of one
-// pipeline stage must do the same, but for which of them are recomputed; stages may differ. Keys and meanings:
+// Galvatron's strategy of a job (`galvatron_config_*.json`): lists with one value for each layer. Keys and meanings:
 // Hetu-Galvatron, galvatron/utils/config_utils.py (config2strategy), core/runtime/hybrid_parallel_config.py and the
 // manual's "JSON Config Mode". Tested by tests/launch/galvatron_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
 
 #include "cli/launch/galvatron.hpp"
@@ -106,38 +106,39 @@ Lists read_lists(JobBuilder& builder, int pp) {
   return lists;
 }
 
-/// The choice of each stage, and how many of its layers are recomputed: all, or as many of the first.
-struct StageChoice {
+/// Neighbouring layers of one stage that do the same, and how many of them are recomputed: all, or as many of the
+/// first.
+struct RunChoice {
   LayerChoice layer{};
+  int layers = 0;
   Recompute recompute{};
 };
+using StageChoice = std::vector<RunChoice>;
+
+/// `first` and the one after the last layer.
+StageChoice read_stage(const Lists& lists, std::size_t first, std::size_t last) {
+  StageChoice runs;
+  for (std::size_t layer = first; layer < last;) {
+    RunChoice run{lists.layers[layer]};
+    int rebuilt = 0;
+    for (; layer < last && lists.layers[layer] == run.layer; ++layer, ++run.layers) rebuilt += lists.checkpoint[layer];
+    if (rebuilt > 0)
+      run.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = rebuilt == run.layers ? 0 : rebuilt};
+    runs.push_back(run);
+  }
+  return runs;
+}
 
 std::vector<StageChoice> read_stages(JobBuilder& builder, const Lists& lists) {
   std::vector<StageChoice> stages;
   std::size_t first = 0;
   for (const int count : lists.division) {
-    const std::size_t last = first + static_cast<std::size_t>(count);
     if (count == 0) {
       builder.settings.refuse(*builder.settings.get("pp_division"), "stages of at least one layer");
       return {};
     }
-    StageChoice stage{lists.layers[first], {}};
-    for (std::size_t layer = first + 1; layer < last; ++layer) {
-      if (lists.layers[layer] == stage.layer) continue;
-      builder.errors.push_back({"not_expressible",
-                                fmt::format("{}: layers {} and {} of stage {} differ in tp, cp, Ulysses or ZeRO",
-                                            builder.settings.where("tp_sizes_enc"), first, layer, stages.size()),
-                                {"plan prices a strategy for each pipeline stage, not for layers of one stage"},
-                                {"give the layers of each stage one strategy"}});
-      return {};
-    }
-    const auto begin = lists.checkpoint.begin();
-    const auto rebuilt = static_cast<int>(
-        std::count(begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(last), 1));
-    if (rebuilt > 0)
-      stage.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = rebuilt == count ? 0 : rebuilt};
-    stages.push_back(stage);
-    first = last;
+    stages.push_back(read_stage(lists, first, first + static_cast<std::size_t>(count)));
+    first += static_cast<std::size_t>(count);
   }
   return stages;
 }
@@ -174,7 +175,7 @@ void read_batch(JobBuilder& builder, int dp) {
 
 void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages, const Lists& lists, int gpus) {
   const int pp = static_cast<int>(stages.size()), otherwise = default_zero(builder);
-  const LayerChoice& front = stages.front().layer;
+  const LayerChoice& front = stages.front().front().layer;
   const auto zero_of = [&](const LayerChoice& layer) { return layer.sharded ? 3 : otherwise; };
   const std::int64_t model_ranks = static_cast<std::int64_t>(front.tp) * front.cp * front.ulysses * pp;
   if (model_ranks <= 0 || model_ranks > gpus || gpus % model_ranks != 0) {
@@ -202,22 +203,31 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
   builder.fix("shard", &Fixed::shard, 0, "");
   if (pp > 1)
     builder.fix("layers", &Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
+  const auto strategy = [&](const RunChoice& run) {
+    StageStrategy own{run.recompute};
+    if (run.layer.tp != front.tp) own.tp = run.layer.tp;
+    if (zero_of(run.layer) != zero_of(front)) own.zero = zero_of(run.layer);
+    own.layers = run.layers;
+    return own;
+  };
   std::vector<StageStrategy> all;
   for (const StageChoice& stage : stages) {
-    if (stage.layer.cp != front.cp || stage.layer.ulysses != front.ulysses) {
+    if (std::any_of(stage.begin(), stage.end(), [&](const RunChoice& run) {
+          return run.layer.cp != front.cp || run.layer.ulysses != front.ulysses;
+        })) {
       builder.errors.push_back(
           {"not_expressible",
-           fmt::format("{}: stages differ in context parallelism or `use_sp`", builder.settings.where("tp_sizes_enc")),
+           fmt::format("{}: layers differ in context parallelism or `use_sp`", builder.settings.where("tp_sizes_enc")),
            {},
-           {"give all stages one cp, and Ulysses or none"}});
+           {"give all layers one cp, and Ulysses or none"}});
       return;
     }
-    StageStrategy own{stage.recompute};
-    if (stage.layer.tp != front.tp) own.tp = stage.layer.tp;
-    if (zero_of(stage.layer) != zero_of(front)) own.zero = zero_of(stage.layer);
-    all.push_back(own);
+    StageStrategy own = strategy(stage.front());
+    std::transform(stage.begin() + 1, stage.end(), std::back_inserter(own.behind), strategy);
+    (own.behind.empty() ? own : own.behind.back()).layers = 0;  // those that are left
+    all.push_back(std::move(own));
   }
-  if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end())
+  if (all.front().behind.empty() && std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end())
     builder.fix("recompute", &Fixed::recompute, all.front().recompute, recompute_text(all.front().recompute),
                 "checkpoint");
   else
@@ -283,7 +293,7 @@ Result<LaunchJob> read_galvatron(std::span<const LaunchSource> files, const Laun
   if (sound)
     if (const std::vector<StageChoice> stages = read_stages(builder, lists); !stages.empty()) {
       read_strategies(builder, stages, lists, builder.job.gpus);
-      read_rest(builder, files.front(), pp, stages.front().layer);
+      read_rest(builder, files.front(), pp, stages.front().front().layer);
     }
   tell_the_rest(builder, {}, "Galvatron");
   return builder.finish();

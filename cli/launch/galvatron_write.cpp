@@ -40,29 +40,47 @@ std::string lacks(const Plan& plan) {
   return "";
 }
 
+/// One value for each layer, and the ZeRO stages below 3 of all runs of them.
+struct Lists {
+  std::vector<int> tp{}, cp{}, sharded{}, sp{}, checkpoint{}, zeros{};
+};
+
+Result<Lists> lists_of(const Plan& plan) {
+  const Layout& l = plan.best.layout;
+  const bool ulysses = l.cp > 1 && l.cp_kind == CpKind::Ulysses;
+  const std::vector<int> division = layers_of_stages(plan);
+  Lists out;
+  for (std::size_t stage = 0; stage < division.size(); ++stage) {
+    int left = division[stage];
+    const StageStrategy all = l.stages.empty() ? StageStrategy{l.recompute} : l.stages[stage];
+    for (const StageStrategy& run : runs_of(all)) {
+      const Layout own = layout_of_run(l, run);
+      const int layers = run.layers > 0 ? run.layers : left;
+      left -= layers;
+      if (own.recompute.kind == RecomputeKind::Selective || own.recompute.uniform > 1)
+        return cannot("galvatron", "recomputes whole layers, one by one", "add `--layout recompute=full`");
+      if (run.offload > 0) return cannot("galvatron", "is written here without offload");
+      const int rebuilt = recomputed_layers(own.recompute, 1, layers);
+      for (int layer = 0; layer < layers; ++layer) {
+        out.tp.push_back(ulysses ? own.cp : own.tp), out.cp.push_back(ulysses ? 1 : own.cp);
+        out.sp.push_back(ulysses ? 1 : 0), out.sharded.push_back(own.zero == 3 ? 1 : 0);
+        out.checkpoint.push_back(layer < rebuilt ? 1 : 0);
+      }
+      if (own.zero < 3) out.zeros.push_back(own.zero);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOptions&) {
   if (const std::string text = lacks(plan); !text.empty()) return cannot("galvatron", text);
   const Layout& l = plan.best.layout;
+  const Result<Lists> lists = lists_of(plan);
+  if (!lists) return fail(lists.error());
   const bool ulysses = l.cp > 1 && l.cp_kind == CpKind::Ulysses;
-  const std::vector<int> division = layers_of_stages(plan);
-  std::vector<int> tp, cp, sharded, sp, checkpoint, zeros;
-  for (int stage = 0; stage < l.pp; ++stage) {
-    const Layout own = l.stages.empty() ? l : layout_of_stage(l, stage);
-    const int layers = division[static_cast<std::size_t>(stage)];
-    if (own.recompute.kind == RecomputeKind::Selective || own.recompute.uniform > 1)
-      return cannot("galvatron", "recomputes whole layers, one by one", "add `--layout recompute=full`");
-    if (!l.stages.empty() && l.stages[static_cast<std::size_t>(stage)].offload > 0)
-      return cannot("galvatron", "is written here without offload");
-    const int rebuilt = recomputed_layers(own.recompute, 1, layers);
-    for (int layer = 0; layer < layers; ++layer) {
-      tp.push_back(ulysses ? own.cp : own.tp), cp.push_back(ulysses ? 1 : own.cp);
-      sp.push_back(ulysses ? 1 : 0);
-      sharded.push_back(own.zero == 3 ? 1 : 0), checkpoint.push_back(layer < rebuilt ? 1 : 0);
-    }
-    if (own.zero < 3) zeros.push_back(own.zero);
-  }
+  const std::vector<int>& zeros = lists->zeros;
   const auto other = [](int zero) { return zero != 0 && zero != 2; };
   if (std::any_of(zeros.begin(), zeros.end(), other))
     return cannot("galvatron", "has no key for zero 1: ddp, zero2 and zero3", "add `--layout zero2`");
@@ -71,15 +89,15 @@ Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOpti
   const auto list = [](const std::vector<int>& values) { return fmt::format("{}", fmt::join(values, ",")); };
   nlohmann::ordered_json out;
   out["pp_deg"] = l.pp;
-  out["tp_sizes_enc"] = list(tp);
-  out["tp_consecutive_flags"] = list(std::vector<int>(tp.size(), 1));
-  out["cp_sizes_enc"] = list(cp);
-  out["dp_types_enc"] = list(sharded);
-  out["use_sp"] = list(sp);
-  out["checkpoint"] = list(checkpoint);
+  out["tp_sizes_enc"] = list(lists->tp);
+  out["tp_consecutive_flags"] = list(std::vector<int>(lists->tp.size(), 1));
+  out["cp_sizes_enc"] = list(lists->cp);
+  out["dp_types_enc"] = list(lists->sharded);
+  out["use_sp"] = list(lists->sp);
+  out["checkpoint"] = list(lists->checkpoint);
   out["global_bsz"] = plan.problem.training.global_batch;
   out["chunks"] = micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch);
-  out["pp_division"] = list(division);
+  out["pp_division"] = list(layers_of_stages(plan));
   out["pipeline_type"] = l.schedule == Schedule::GPipe ? "gpipe" : "pipedream_flush";
   out["default_dp_type"] = zeros.empty() ? "zero3" : zeros.front() == 0 ? "ddp" : "zero2";
   out["vtp"] = ulysses ? l.cp : l.tp;
