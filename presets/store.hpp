@@ -35,8 +35,8 @@ struct Found {
   bool exact = true;     ///< false: found by a name without the suffix of a variant, such as `-Instruct`
 };
 
-/// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one; else the preset
-/// whose layers a checkpoint of that name has: without its owner, or without what names of variants add.
+/// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one; else the
+/// preset whose layers a checkpoint of that name has: without its owner, or without what names of variants add.
 [[nodiscard]] Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options);
 /// A name or alias, or a YAML file.
 [[nodiscard]] Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options);

@@ -68,7 +68,7 @@ double share_of_linears(const std::vector<Row>& all, const Gpu& gpu, const std::
 
 /// The product of a type: as published in 16 bits, without the quantisation of its input in fp8 and fp4.
 std::vector<GemmRate> product_rates(const std::vector<Row>& all, const std::string& csv, const std::string& word) {
-  const std::vector<GemmRate> published = gemm_rates(all, csv, word);
+  std::vector<GemmRate> published = gemm_rates(all, csv, word);
   if (published.empty() || word == "bfloat16") return published;
   const std::vector<GemmRate> wide = gemm_rates(all, csv, "bfloat16");
   return product_alone(wide, quantised_linear(wide, published));
