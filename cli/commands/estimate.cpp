@@ -29,9 +29,14 @@ std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& 
     if (words.*axis.fixed) words.*axis.fixed = remedy.layout.*axis.value;
   });
   if (remedy.layout.chunk_layers.empty()) words.chunk_layers.reset();
+  if (remedy.layout.stages.empty()) words.stages.reset();
+  Fixed others = problem.fixed;
+  each_axis([&](const auto& axis) {
+    if (typed.*axis.fixed) (others.*axis.fixed).reset();
+  });
   each_axis([&](const auto& axis) {
     Problem stated = remedy.problem;
-    stated.fixed = overlaid(problem.fixed, words);
+    stated.fixed = overlaid(others, words);
     if (!(complete_layout(stated).*axis.value == remedy.layout.*axis.value))
       words.*axis.fixed = remedy.layout.*axis.value;
   });
