@@ -68,6 +68,7 @@ constexpr Weighing kWeighing[] = {
     {"args.optimizer_in_bwd", "gradients that are freed as they are used are counted as kept"},
     {"args.enable_activation_offloading", "activations that go to the host are counted on the GPU"},
     {"args.quantizer", "what training for quantization adds is not counted"},
+    {"args.torch_compile", "kernels that torch.compile fuses are counted one by one"},
     {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
 };
 
@@ -162,6 +163,23 @@ std::pair<std::string, std::string> implied_method(JobBuilder& builder, const st
   return {"", ""};
 }
 
+/// Embeddings, heads and the like that are trained whole beside adapters: a list, or words with commas.
+void name_whole_modules(JobBuilder& builder) {
+  for (const char* key : {"args.modules_to_save", "args.lora_modules_to_save", "args.additional_target"})
+    if (const Setting* setting = builder.settings.get(key);
+        setting != nullptr && (setting->list ? !setting->items.empty() : !switched_off(setting->value)))
+      builder.unused(key, fmt::format("modules trained whole beside adapters (`{}`) are not counted", shown_key(key)));
+}
+
+/// Attention without a fused kernel keeps its scores: `--attn_implementation eager`, LLaMA-Factory's `disabled`.
+void read_attention(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  for (const char* key : {"args.attn_implementation", "args.attn_impl", "args.flash_attn"})
+    if (const std::string word = lowered(settings.text(key).value_or("")); word == "eager" || word == "disabled")
+      builder.training.stack.flash_attention = false;
+  if (settings.boolean("args.eager_attention").value_or(false)) builder.training.stack.flash_attention = false;
+}
+
 void read_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
   for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
@@ -202,7 +220,9 @@ void read_tuning(JobBuilder& builder) {
   if (builder.training.adapters()) {
     read_rank(builder, tool);
     read_targets(builder);
+    name_whole_modules(builder);
   }
+  read_attention(builder);
   read_stage(builder);
   if (const std::string kind = settings.text("args.task_type").value_or("causal_lm"); kind != "causal_lm")
     builder.unused("args.task_type", "the head of another task is counted as the vocabulary's");

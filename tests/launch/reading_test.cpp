@@ -344,6 +344,23 @@ TEST_CASE("adapters are trained where their rank or weights in 4 bits say so, bu
   CHECK(task("trl/scripts/sft.py", "--lora_r 16 --use_peft") == Task::Lora);
 }
 
+TEST_CASE("what attention keeps, what is trained beside adapters and how sequences are split is read or named") {
+  const auto job = [](const std::string& flags) {
+    return job_of("run.sh",
+                  "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 train.py --model_name_or_path "
+                  "Qwen/Qwen3-8B --per_device_train_batch_size 2 --bf16 true " +
+                      flags + "\n");
+  };
+  CHECK(job("").training->stack.flash_attention);
+  CHECK(job("--attn_implementation sdpa").training->stack.flash_attention);
+  CHECK_FALSE(job("--attn_implementation eager").training->stack.flash_attention);
+  CHECK(names(job("--use_peft --lora_r 8 --modules_to_save embed_tokens,lm_head").unused, "modules_to_save"));
+  CHECK(job("--use_peft --lora_r 8 --modules_to_save null").unused.empty());
+  CHECK(names(job("--torch_compile True").unused, "torch.compile"));
+  for (const char* flag : {"ulysses_degree", "sp_size", "ring_attn_size", "my_cp_size"})
+    CHECK_MESSAGE(names(job(std::string("--") + flag + " 4").unused, flag), flag);
+}
+
 TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {
   const Files files;
   files.folder.write("gpt.yaml",
