@@ -25,44 +25,49 @@ bool is_slice(std::string_view kind) {
          kind.ends_with("gb");
 }
 
-/// The GPU that a launcher's word means: a preset, or a name that has none.
-void kind_of_gpu(std::string_view kind, const std::string& where, LaunchFacts& facts) {
+/// The preset of that name; empty if there is none.
+std::string preset_called(std::string_view word) {
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
-  const std::string word = lowered(std::string(kind));
-  std::string spaced = word;
+  const Result<Found<Gpu>> found = load_gpu(lowered(std::string(word)), store);
+  return found ? found->name : "";
+}
+
+/// The GPU that a launcher's word means: a preset, or a name that has none. `h100:8`, `gpu:h100:8`; `8` and `gpu:8` say
+/// nothing.
+void kind_of_gpu(std::string_view text, const std::string& where, LaunchFacts& facts) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return;
+  const std::string_view kind = behind_kind(text.substr(0, colon));
+  if (kind == "gpu" || kind.find('$') != std::string_view::npos) return;
+  std::string spaced(kind);
   std::replace(spaced.begin(), spaced.end(), '_', ' ');
-  const bool slice = is_slice(word);
-  if (const Result<Found<Gpu>> found = load_gpu(word, store); found && !slice) {
-    facts.gpu = found->name;
-  } else if (const std::string sheet = preset_of_device(spaced, 0); !sheet.empty() && !slice) {
-    facts.gpu = sheet;
-  } else {
-    facts.other_gpu = std::string(kind), facts.other_gpu_where = where;
+  std::string preset;
+  if (!is_slice(lowered(std::string(kind)))) {
+    preset = preset_called(kind);
+    if (preset.empty()) preset = preset_of_device(spaced, 0);
   }
+  if (preset.empty())
+    facts.other_gpu = std::string(kind), facts.other_gpu_where = where;
+  else
+    facts.gpu = std::move(preset);
 }
 
 /// `8`, `h100:8`, `gpu:8`, `gpu:h100:8`
 void gpus_of(std::string_view text, const std::string& where, LaunchFacts& facts) {
-  const std::size_t colon = text.rfind(':');
   facts.gpus_per_node = count_of(behind_kind(text));
-  if (colon == std::string_view::npos) return;
-  std::string_view kind = text.substr(0, colon);
-  if (const std::size_t last = kind.rfind(':'); last != std::string_view::npos) kind = kind.substr(last + 1);
-  if (kind != "gpu" && kind.find('$') == std::string_view::npos) kind_of_gpu(kind, where, facts);
+  kind_of_gpu(text, where, facts);
 }
 
 /// `a100&hbm80g`: features of nodes, of which one may be the name of a GPU.
 void constraint_of(std::string_view text, LaunchFacts& facts) {
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
   constexpr std::string_view kBetween = "&|,()[]*\"' ";
   std::string gpu;
   for (std::size_t at = text.find_first_not_of(kBetween); at < text.size();) {
     const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
-    if (const Result<Found<Gpu>> found = load_gpu(lowered(std::string(text.substr(at, end - at))), store)) {
-      if (!gpu.empty() && gpu != found->name) return;  // a choice of several
-      gpu = found->name;
+    if (const std::string preset = preset_called(text.substr(at, end - at)); !preset.empty()) {
+      if (!gpu.empty() && gpu != preset) return;  // a choice of several
+      gpu = preset;
     }
     at = text.find_first_not_of(kBetween, end);
   }
@@ -85,9 +90,7 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
     if (row.name == "gpus-per-node" || row.name == "gres")
       gpus_of(row.value, fmt::format("{}:{}", file, row.line), facts);
     if (row.name == "gpus" || row.name == "G") {
-      const int each = facts.gpus_per_node;  // which the number of all leaves as it is
-      gpus_of(row.value, fmt::format("{}:{}", file, row.line), facts);
-      facts.gpus_per_node = each;
+      kind_of_gpu(row.value, fmt::format("{}:{}", file, row.line), facts);
       state_ranks(count_of(behind_kind(row.value)), fmt::format("{}:{}", file, row.line), facts);
     }
     if (row.name == "constraint" || row.name == "C") constraint_of(row.value, facts);
