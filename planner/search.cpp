@@ -37,9 +37,10 @@ struct Priced {
 };
 
 /// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
-/// of what is best.
+/// of what is best. Those that are surely slower than `slowest` seconds come behind, in no order, and last those of
+/// which nothing fits.
 std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families, double capacity,
-                                  std::map<Split, Priced>& splits) {
+                                  double slowest, std::map<Split, Priced>& splits) {
   std::vector<double> states;
   std::vector<Priced*> priced;  // by family; none if nothing of it can fit
   LeastStates least(problem);
@@ -68,7 +69,12 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   std::vector<std::size_t> order(costed.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool memory = problem.objective == Objective::Memory;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  auto end = order.end();
+  if (!memory) {
+    end = std::stable_partition(order.begin(), end, [&](std::size_t i) { return costed[i].bound.any <= slowest; });
+    std::stable_partition(end, order.end(), [&](std::size_t i) { return costed[i].costs != nullptr; });
+  }
+  std::stable_sort(order.begin(), end, [&](std::size_t a, std::size_t b) {
     return memory ? states[a] < states[b] : costed[a].bound.any < costed[b].bound.any;
   });
   std::vector<Costed> sorted;
@@ -230,7 +236,7 @@ SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   const std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, Priced> splits;
   const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
-  const std::vector<Costed> costed = cost_families(problem, families, most_memory, splits);
+  const std::vector<Costed> costed = cost_families(problem, families, most_memory, extent.slowest, splits);
   SearchResult found = search_all(problem, costed, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
   const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;

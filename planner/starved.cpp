@@ -103,11 +103,13 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   if (asked.objective == Objective::Memory || !asked.pools.empty() || mfu >= kFilled) return std::nullopt;
   Problem used = asked;
   used.gpus = plan.problem.gpus;
-  if (mfu >= kStarvedMfu && !lifted(with_gpus(used, 2 * used.gpus), used, plan, kFarBetter)) return std::nullopt;
+  const bool starving = mfu < kStarvedMfu;
+  if (!starving && !lifted(with_gpus(used, 2 * used.gpus), used, plan, kFarBetter)) return std::nullopt;
   std::vector<Advice> all;
   const auto filled = [](const Advice& one) { return one.fastest.mfu.model_causal >= kEnough; };
-  offer(all, more_gpus(used), used, plan);
-  if (all.empty()) offer_fewer(all, used, plan);
+  // Where fewer train nearly as fast, more would have less to do still; and a search takes longer the more there are.
+  if (starving) offer_fewer(all, used, plan);
+  if (all.empty()) offer(all, more_gpus(used), used, plan);
   // Where fewer are as fast the batch is too small, and memory is no matter. What gives memory back is found soonest.
   const bool too_many = !all.empty() && all.front().problem.gpus < used.gpus;
   using Changes = std::vector<ChangedJob> (*)(const Problem&);

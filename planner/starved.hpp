@@ -18,7 +18,7 @@ inline constexpr double kFilled = 0.3;
 inline constexpr double kLift = 1.25, kAsFast = 0.9;
 
 /// Of a plan whose GPUs are starved, what one change of the job would at least lift the tokens/s of each GPU to, the
-/// most first: more GPUs, up to eight times, or else fewer that train nearly as fast; a word of `--layout` or the
+/// most first: fewer GPUs that train nearly as fast, or else more, up to eight times; a word of `--layout` or the
 /// framework left free, a larger batch, CUDA graphs; where fewer are not as fast also offload, narrower states, a
 /// shorter sequence, another precision; until three fill the GPUs. Nothing if they are not starved.
 [[nodiscard]] std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& plan);
