@@ -7,6 +7,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/check/limit_text.hpp"
+#include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "presets/quantity.hpp"
 
@@ -97,7 +98,7 @@ std::string categories_text(const std::vector<std::pair<std::string, Bytes>>& mo
     const double gibs = static_cast<double>(bytes.value) / kGiB;
     if (large && std::fabs(gibs) < 0.05) continue;
     const std::string change =
-        large ? fmt::format("{:+.1f} GiB", gibs) : change_text(MetricUnit::Memory, static_cast<double>(bytes.value));
+        large ? signed_number(gibs, 1) + " GiB" : change_text(MetricUnit::Memory, static_cast<double>(bytes.value));
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", category, change);
   }
   return out;

@@ -42,7 +42,7 @@ std::string moved_text(const Verdict& v, MetricUnit unit, bool relative) {
   if (!relative) return change_text(unit, v.now.value - *v.before);
   if (v.now.value == *v.before) return "=";
   if (*v.before == 0) return change_text(unit, v.now.value);
-  return fmt::format("{:+.1f} %", 100 * (v.now.value - *v.before) / *v.before);
+  return signed_percent((v.now.value - *v.before) / *v.before);
 }
 
 /// The kind of GPU that the fullest stage stands on.
@@ -202,7 +202,7 @@ void explain_run(Finding& finding, const Plan& now, const MeasuredJob& measured)
   const double predicted = finding.predicted.value_or(0);
   finding.facts.push_back(
       fmt::format("predicted {}{}", figure_text(row.unit, predicted),
-                  predicted > 0 ? fmt::format(": measured {:+.1f} %", 100 * (v.now.value / predicted - 1)) : ""));
+                  predicted > 0 ? ": measured " + signed_percent(v.now.value / predicted - 1) : ""));
   finding.help.push_back(fmt::format("`plan diagnose --log {}` with the same job says what makes the difference",
                                      measured.files.substr(0, measured.files.find(", "))));
 }

@@ -94,9 +94,9 @@ std::string line_of(const DiagnosisReport& report) {
   if (!report.step) return "no step yet\n";
   const Estimate& planned = report.plan.best;
   const double step = report.step->median, slower = step / planned.step_time.value;
-  std::string out = fmt::format("{} steps  {} a step ± {:.1f} %  {:+.1f} % of predicted  MFU {:.1f} %",
+  std::string out = fmt::format("{} steps  {} a step ± {:.1f} %  {} of predicted  MFU {:.1f} %",
                                 steps_of(report.logs.front()), seconds_text(Seconds(step)), 100 * report.step->spread,
-                                100 * (slower - 1), 100 * planned.mfu.model_causal / slower);
+                                signed_percent(slower - 1), 100 * planned.mfu.model_causal / slower);
   for (const MemoryCompared& memory : report.memory)
     out += fmt::format("  {} {}", memory.kind, memory_text(round_bytes(memory.measured)));
   if (const auto skipped = report.logs.front().skipped(); skipped && *skipped > 0)

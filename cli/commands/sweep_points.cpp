@@ -76,7 +76,7 @@ std::string why_not(const Plan& here, Layout old, int old_gpus) {
   std::string text = fmt::format("the old one is {:.1f} % slower", 100 * slower);
   const std::vector<TermDelta> deltas = against(here.best, e);
   for (std::size_t i = 0; i < deltas.size() && i < 2; ++i)
-    text += fmt::format("{} {} {:+.2f} s", i == 0 ? ":" : ",", deltas[i].term, deltas[i].delta.value);
+    text += fmt::format("{} {} {} s", i == 0 ? ":" : ",", deltas[i].term, signed_number(deltas[i].delta.value, 2));
   return text;
 }
 

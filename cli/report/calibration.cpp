@@ -12,7 +12,7 @@ namespace {
 
 std::string error_line(std::string_view name, const ErrorScore& e) {
   return fmt::format("  {:<18}{:>6} {:>8} {:>8} {:>8} {:>9}\n", name, e.n, percent(e.median_ape), percent(e.mape),
-                     percent(e.p90_ape), fmt::format("{:+.1f} %", 100 * e.bias));
+                     percent(e.p90_ape), signed_percent(e.bias));
 }
 
 std::string error_lines(std::string_view name, const HeldOut& held_out) {

@@ -104,8 +104,8 @@ std::string instead_text(const Plan& plan, const Layout& other) {
 std::string other_text(const Plan& plan, const Estimate& other) {
   const std::string degrees = degrees_of(other);
   const bool same = other.runs.empty() && degrees == degrees_of(plan.best) && !(other.layout == plan.best.layout);
-  return fmt::format("{} ({:+.1f} %)  {}, {} GiB", step_text(plan, other.step_time),
-                     100 * (other.step_time / plan.best.step_time - 1),
+  return fmt::format("{} ({})  {}, {} GiB", step_text(plan, other.step_time),
+                     signed_percent(other.step_time / plan.best.step_time - 1),
                      same ? instead_text(plan, other.layout) : degrees, gib(other.peak));
 }
 
@@ -115,9 +115,10 @@ std::string per_stage_text(const Plan& plan, const PerStage& found) {
   if (!found.best)
     return fmt::format("no layers and recomputation of single stages are faster than stages that are alike{}", left);
   const Estimate& best = *found.best;
-  std::string text = fmt::format("{} ({}; {:+.1f} %)  {}, {} GiB, layers {}", step_text(plan, best.step_time),
-                                 difference_text(found.difference), 100 * (best.step_time / plan.best.step_time - 1),
-                                 degrees_text(best.layout), gib(best.peak), stage_layers_text(best.stage_layers));
+  std::string text =
+      fmt::format("{} ({}; {})  {}, {} GiB, layers {}", step_text(plan, best.step_time),
+                  difference_text(found.difference), signed_percent(best.step_time / plan.best.step_time - 1),
+                  degrees_text(best.layout), gib(best.peak), stage_layers_text(best.stage_layers));
   if (best.layout.stages.empty())
     text += fmt::format(", recompute {}", recompute_text(best.layout.recompute));
   else
@@ -175,7 +176,7 @@ std::string dim_lines(const std::vector<std::string>& lines, const Terminal& ter
 }
 
 std::string difference_text(const Difference& difference) {
-  return fmt::format("{:+.0f}..{:+.0f} %", 100 * difference.low, 100 * difference.high);
+  return fmt::format("{}..{}", signed_number(100 * difference.low, 0), signed_percent(difference.high, 0));
 }
 
 std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {

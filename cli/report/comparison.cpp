@@ -149,9 +149,7 @@ const char* fits_text(Fits fits) {
   return "no";
 }
 
-std::string relative_text(double a, double b) {
-  return a > 0 && a != b ? fmt::format("{:+.1f} %", 100 * (b / a - 1)) : "";
-}
+std::string relative_text(double a, double b) { return a > 0 && a != b ? signed_percent(b / a - 1) : ""; }
 
 /// Numbers of one effect as text: unit, decimals, and values that add up.
 struct Printer {
@@ -160,8 +158,8 @@ struct Printer {
   std::string unit{};
   std::string operator()(double shown) const { return fmt::format("{:.{}f}", shown, decimals); }
   std::string change(double shown) const {
-    const std::string text = fmt::format("{:+.{}f}", shown, decimals);
-    return text.find_first_of("123456789") == std::string::npos ? "=" : text;
+    const std::string text = signed_number(shown, decimals);
+    return reads_zero(text) ? "=" : text;
   }
 };
 
@@ -211,7 +209,7 @@ ShownEffect shown(const Effect& effect) {
       return {"MFU",
               percent(effect.a),
               percent(effect.b),
-              fmt::format("{:+.1f} points", 100 * effect.delta()),
+              signed_number(100 * effect.delta(), 1) + " points",
               "",
               verdict_text(effect.verdict),
               {}};

@@ -20,10 +20,6 @@ constexpr std::size_t kMostSuspects = 4;
 
 std::string_view part_name(Observable part) { return kObservableNames[static_cast<std::size_t>(part)]; }
 
-std::string signed_percent(double measured, double predicted) {
-  return predicted > 0 ? fmt::format("{:+.1f} %", 100 * (measured / predicted - 1)) : "-";
-}
-
 /// What a rank does itself, waits for or sends, and does not use, seconds a step.
 struct RankTimes {
   double compute = 0, communication = 0, idle = 0;
@@ -56,12 +52,12 @@ std::string rows(const DiagnosisReport& report) {
     constexpr double kNinety = 1.645;
     out += fmt::format("  {:<14} {:>10} {:>10} {:>7}  ± {}{}\n", part_name(part.part),
                        seconds_text(Seconds(part.measured)), seconds_text(Seconds(part.predicted)),
-                       signed_percent(part.measured, part.predicted), seconds_text(Seconds(kNinety * part.sigma)),
+                       off_text(part.measured, part.predicted), seconds_text(Seconds(kNinety * part.sigma)),
                        report.diagnosis.worst == part.part ? "  <- stands out" : "");
   }
   for (const MemoryCompared& memory : report.memory)
     out += fmt::format("  {:<14} {:>10} {:>10} {:>7}\n", memory.kind, memory_text(round_bytes(memory.measured)),
-                       memory_text(round_bytes(memory.predicted)), signed_percent(memory.measured, memory.predicted));
+                       memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted));
   return out;
 }
 
@@ -213,6 +209,10 @@ std::string tflops_text(const DiagnosisReport& report) {
 
 }  // namespace
 
+std::string off_text(double measured, double predicted) {
+  return predicted > 0 ? signed_percent(measured / predicted - 1) : "-";
+}
+
 double predicted_memory(const Estimate& e, std::string_view kind) {
   const StageMemory& peak = e.stages[static_cast<std::size_t>(e.peak_stage)];
   if (kind == "device") return static_cast<double>(peak.total().value);
@@ -277,10 +277,10 @@ std::string diagnosis_markdown(const DiagnosisReport& report) {
     out +=
         fmt::format("| {}{} | {} | {} | {} |\n", part_name(part.part),
                     report.diagnosis.worst == part.part ? " **stands out**" : "", seconds_text(Seconds(part.measured)),
-                    seconds_text(Seconds(part.predicted)), signed_percent(part.measured, part.predicted));
+                    seconds_text(Seconds(part.predicted)), off_text(part.measured, part.predicted));
   for (const MemoryCompared& memory : report.memory)
     out += fmt::format("| {} | {} | {} | {} |\n", memory.kind, memory_text(round_bytes(memory.measured)),
-                       memory_text(round_bytes(memory.predicted)), signed_percent(memory.measured, memory.predicted));
+                       memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted));
   out += "\n";
   if (!report.diagnosis.worst) out += "Nothing stands out.\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {

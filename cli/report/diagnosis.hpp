@@ -39,6 +39,9 @@ struct DiagnosisReport {
 /// cannot hand out, or taken of the device by everything.
 [[nodiscard]] double predicted_memory(const Estimate& estimate, std::string_view kind);
 
+/// What was measured against what was predicted, "+4.1 %"; "-" where nothing was.
+[[nodiscard]] std::string off_text(double measured, double predicted);
+
 [[nodiscard]] std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal);
 /// Schema plan-diagnose/1; every key is in man/plan-json.5.
 [[nodiscard]] std::string diagnosis_json(const DiagnosisReport& report);

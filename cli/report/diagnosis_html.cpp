@@ -74,16 +74,13 @@ std::string bars(const DiagnosisReport& report) {
 
 std::string figures(const DiagnosisReport& report) {
   HtmlTable table{{"part", "measured", "predicted", "off", "beyond its interval"}, {}};
-  const auto off = [](double measured, double predicted) {
-    return predicted > 0 ? fmt::format("{:+.1f} %", 100 * (measured / predicted - 1)) : std::string("-");
-  };
   for (const ComparedPart& part : report.diagnosis.parts)
     table.rows.push_back({std::string(part_name(part.part)), seconds_text(Seconds(part.measured)),
-                          seconds_text(Seconds(part.predicted)), off(part.measured, part.predicted),
+                          seconds_text(Seconds(part.predicted)), off_text(part.measured, part.predicted),
                           report.diagnosis.worst == part.part ? "<b>stands out</b>" : ""});
   for (const MemoryCompared& memory : report.memory)
     table.rows.push_back({escape_html(memory.kind), memory_text(round_bytes(memory.measured)),
-                          memory_text(round_bytes(memory.predicted)), off(memory.measured, memory.predicted), ""});
+                          memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted), ""});
   return table.rows.empty() ? "" : html_table(table);
 }
 

@@ -178,7 +178,7 @@ std::string runners_up_html(const Plan& plan) {
     const RunnerUp& runner = plan.runners_up[i];
     const double slower = runner.estimate.step_time / plan.best.step_time - 1;
     table.rows.push_back({fmt::format("{}", i + 2), degrees(plan, runner.estimate.layout), against_html(plan, runner),
-                          step_text(plan, runner.estimate.step_time), fmt::format("{:+.1f} %", slower * 100),
+                          step_text(plan, runner.estimate.step_time), signed_percent(slower),
                           difference_text(runner.difference), gib(runner.estimate.peak)});
   }
   return html_table(table);

@@ -98,9 +98,9 @@ std::string others(const Plan& plan) {
         "|\n|--:|---|--:|--:|--:|--:|---|\n";
     for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
       const RunnerUp& r = plan.runners_up[i];
-      out += fmt::format("| {} | {} | {} | {:+.1f} % | {} | {} | {} |\n", i + 2,
-                         axis_columns({&r.estimate.layout}, moe)[0], step_text(plan, r.estimate.step_time),
-                         100 * (r.estimate.step_time / plan.best.step_time - 1), difference_text(r.difference),
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", i + 2, axis_columns({&r.estimate.layout}, moe)[0],
+                         step_text(plan, r.estimate.step_time),
+                         signed_percent(r.estimate.step_time / plan.best.step_time - 1), difference_text(r.difference),
                          gib(r.estimate.peak), against_text(plan, r, kWholeText));
     }
     out += "\n";

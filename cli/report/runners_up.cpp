@@ -52,9 +52,8 @@ std::string against_text(const Plan& plan, const RunnerUp& runner, int room) {
   std::vector<std::string> parts = other_choices(plan.best.layout, runner.estimate.layout);
   const TimeScale scale = time_scale(plan.best.step_time);
   for (const TermDelta& delta : runner.against_best) {
-    const std::string number = fmt::format("{:+.{}f}", delta.delta.value * scale.factor, scale.decimals);
-    const bool nothing = number.find_first_of("123456789") == std::string::npos;
-    if (!nothing) parts.push_back(fmt::format("{} {}", delta.term, number));
+    const std::string number = signed_number(delta.delta.value * scale.factor, scale.decimals);
+    if (!reads_zero(number)) parts.push_back(fmt::format("{} {}", delta.term, number));
   }
   std::string out;
   for (const std::string& part : parts) {
@@ -132,8 +131,8 @@ std::vector<ShownAdvice> shown_advice(const Plan& plan) {
     std::string layout = axis_columns({&one.fastest.layout}, one.problem.model.moe())[0];
     layout.erase(std::unique(layout.begin(), layout.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
                  layout.end());
-    rows.push_back({one.change, fmt::format("{:+.1f} %", 100 * one.faster),
-                    one.cheaper ? fmt::format("{:+.1f} %", -100 * *one.cheaper) : "", std::move(layout)});
+    rows.push_back(
+        {one.change, signed_percent(one.faster), one.cheaper ? signed_percent(-*one.cheaper) : "", std::move(layout)});
   }
   return rows;
 }

@@ -19,9 +19,6 @@ constexpr int kNameColumns = 18;
 
 using Suites = std::vector<std::pair<std::string, const SuiteScore*>>;
 
-/// "+1.2 %", signed.
-std::string signed_percent(double ratio) { return fmt::format("{:+.1f} %", 100 * ratio); }
-
 std::string share(double ratio, int n) { return n == 0 ? "-" : fmt::format("{:.0f} %", 100 * ratio); }
 
 std::string heading(const Terminal& terminal, std::string_view name, std::string_view columns) {

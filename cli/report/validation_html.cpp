@@ -106,17 +106,17 @@ std::string picture(std::string_view title, std::string_view unit, const std::ve
     if (i == 0 || points[i - 1].suite != p.suite)
       out += fmt::format("{}<g class=\"u u{}\" fill=\"{}\">\n", i == 0 ? "" : "</g>\n", p.suite,
                          kPalette[p.suite % kColours]);
-    out += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"5\"><title>{} {} {:+.1f}%</title></circle>\n",
+    out += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"5\"><title>{} {} {}</title></circle>\n",
                        axis.x(p.pair.measured), axis.y(p.pair.predicted), escape_html(*p.id),
-                       number_text(p.pair.measured, 3), 100 * p.pair.error());
+                       number_text(p.pair.measured, 3), signed_percent(p.pair.error()));
   }
   return out + "</g>\n</svg>\n";
 }
 
 std::string time_cells(const ErrorScore& e) {
   if (e.n == 0) return "<td></td><td></td><td></td><td></td>";
-  return fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{:+.1f} %</td>", e.n, percent(e.median_ape),
-                     percent(e.p90_ape), 100 * e.bias);
+  return fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td>", e.n, percent(e.median_ape), percent(e.p90_ape),
+                     signed_percent(e.bias));
 }
 
 /// A suite's memory errors by kind, one cell.

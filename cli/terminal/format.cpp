@@ -84,6 +84,16 @@ std::string count_text(double count) {
 
 std::string percent(double ratio, int decimals) { return fmt::format("{:.{}f} %", ratio * 100, decimals); }
 
+bool reads_zero(std::string_view number) { return number.find_first_of("123456789") == std::string_view::npos; }
+
+std::string signed_number(double value, int decimals) {
+  std::string text = fmt::format("{:+.{}f}", value, decimals);
+  if (reads_zero(text)) text.erase(0, 1);
+  return text;
+}
+
+std::string signed_percent(double ratio, int decimals) { return signed_number(100 * ratio, decimals) + " %"; }
+
 std::string grouped(std::int64_t value) {
   const std::string digits = fmt::format("{}", value);
   std::string out;

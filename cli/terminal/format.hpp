@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formulas/units.hpp"
@@ -24,6 +25,12 @@ namespace plan {
 [[nodiscard]] std::string count_text(double count);
 /// "41.4 %".
 [[nodiscard]] std::string percent(double ratio, int decimals = 1);
+/// With its sign: "+4.1", "-0.3"; what rounds to nothing has none: "0.0".
+[[nodiscard]] std::string signed_number(double value, int decimals);
+/// A difference as a share: "+4.1 %"; "0.0 %".
+[[nodiscard]] std::string signed_percent(double ratio, int decimals = 1);
+/// Does a number written out say that there is nothing: "0.00"?
+[[nodiscard]] bool reads_zero(std::string_view number);
 /// Digits in groups of three: "45 634 027 520".
 [[nodiscard]] std::string grouped(std::int64_t value);
 /// `digits` significant digits without exponent or trailing zeros where the size allows: "21.25", "8192".

@@ -22,6 +22,13 @@ TEST_CASE("numbers as people read them") {
   CHECK(count_text(2816) == "2816");
   CHECK(count_text(15.6e12) == "15.6 T");
   CHECK(percent(0.414) == "41.4 %");
+  CHECK(signed_percent(0.0414) == "+4.1 %");
+  CHECK(signed_percent(-0.0273) == "-2.7 %");
+  CHECK(signed_percent(-0.0004) == "0.0 %");  // no sign of what is not there
+  CHECK(signed_percent(0.0004) == "0.0 %");
+  CHECK(signed_percent(-0.004, 0) == "0 %");
+  CHECK(signed_number(-0.0062, 2) == "-0.01");
+  CHECK(signed_number(12.0, 0) == "+12");
   CHECK(grouped(45634027520) == "45 634 027 520");
   CHECK(grouped(-1234) == "-1 234");
   CHECK(grouped(123) == "123");

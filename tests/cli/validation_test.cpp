@@ -162,7 +162,7 @@ TEST_CASE("the page is well-formed, has every point and no script") {
     CHECK(page.size() < 200'000);
   }
   const std::string page = validation_html(sample());
-  CHECK(page.find("<title>a&lt;1&gt; 2 +5.0%</title>") != std::string::npos);
+  CHECK(page.find("<title>a&lt;1&gt; 2 +5.0 %</title>") != std::string::npos);
   const auto count = [&](std::string_view what) {
     int n = 0;
     for (std::size_t at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++n;
