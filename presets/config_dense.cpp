@@ -1,63 +1,9 @@
-// Families of dense decoders: which keys of config.json mean what, and what a family takes for granted
-// (plan-formulas(7) A2).
+// Families of dense decoders that do not descend from Llama: which keys of config.json mean what, and what a family
+// takes for granted (plan-formulas(7) A2).
 #include "presets/json_config.hpp"
 
 namespace plan {
 namespace {
-
-/// What distinguishes the families that descend from Llama.
-struct LlamaLike {
-  bool tied = false;
-  bool qkv_bias = false;    ///< biases whatever the config says (Qwen2)
-  bool bias_on_out = true;  ///< `attention_bias` covers the output projection
-  QkNorm qk_norm = QkNorm::None;
-  int norms = 2;
-  std::int64_t full_every = 0;  ///< every n-th layer is full, the others have the window; 0 = all equal
-};
-
-void build_llama_like(JsonConfig& c, ModelBuilder& out, const LlamaLike& family) {
-  Model& m = out.model;
-  read_common(c, m, family.tied);
-  Layer layer;
-  layer.norms = family.norms;
-  layer.attention = read_heads(c, m.hidden);
-  const bool bias = c.flag_or("attention_bias", c.flag_or("bias", false));
-  layer.attention.qkv_bias = family.qkv_bias || bias;
-  layer.attention.out_bias = bias && family.bias_on_out;
-  layer.attention.qk_norm = family.qk_norm;
-  layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
-  layer.dense.bias = c.flag_or("mlp_bias", false);
-  const std::int64_t depth = read_depth(c);
-  const bool use = c.flag_or("use_sliding_window", true);
-  const std::int64_t window = use ? c.size_or({"sliding_window"}, 0) : 0;
-  const std::vector<bool> sliding = sliding_layers(c, depth, family.full_every);
-  const bool all = family.full_every == 0 && !c.has("layer_types");
-  for (std::int64_t i = 0; i < depth; ++i) {
-    layer.attention.window = all || sliding[static_cast<std::size_t>(i)] ? window : 0;
-    out.add(layer);
-  }
-}
-
-void build_llama(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {}); }
-void build_smollm3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.tied = true}); }
-void build_qwen2(JsonConfig& c, ModelBuilder& out) {
-  build_llama_like(c, out, {.qkv_bias = true, .bias_on_out = false});
-}
-void build_qwen3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::PerHead}); }
-/// OLMo 1: LayerNorms without weights.
-void build_olmo(JsonConfig& c, ModelBuilder& out) {
-  out.model.norm = Norm::Layer;
-  out.model.norm_weights = false;
-  build_llama_like(c, out, {});
-}
-void build_olmo2(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.qk_norm = QkNorm::Full}); }
-void build_olmo3(JsonConfig& c, ModelBuilder& out) {
-  build_llama_like(c, out, {.qk_norm = QkNorm::Full, .full_every = 4});
-}
-void build_gemma(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.tied = true}); }
-void build_gemma2(JsonConfig& c, ModelBuilder& out) {
-  build_llama_like(c, out, {.tied = true, .norms = 4, .full_every = 2});
-}
 
 /// Configs of Gemma 3 leave out what equals the class's defaults.
 void build_gemma3(JsonConfig& c, ModelBuilder& out) {
@@ -71,6 +17,7 @@ void build_gemma3(JsonConfig& c, ModelBuilder& out) {
   layer.attention.kv_heads = c.size_or({"num_key_value_heads"}, 4, 1, 1e5);
   layer.attention.head_dim = c.size_or({"head_dim"}, 256, 1, 1e5);
   layer.attention.qk_norm = QkNorm::PerHead;
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
   layer.dense.width = c.size_or({"intermediate_size"}, 9216, 1, 1e7);
   const std::int64_t depth = c.size_or({"num_hidden_layers"}, 26, 1, 1e4);
   const std::int64_t window = c.size_or({"sliding_window"}, 4096);
@@ -197,35 +144,55 @@ void build_nemotron(JsonConfig& c, ModelBuilder& out) {
   add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
 }
 
+/// StableLM 2: LayerNorms with shifts around a gated FFN; parallel halves share one norm.
+void build_stablelm(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  m.norm = Norm::Layer;
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = c.flag_or("use_qkv_bias", false);
+  layer.norms = c.flag_or("use_parallel_residual", false) ? 1 : 2;
+  layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
+  if (c.flag_or("qk_layernorm", false))
+    c.error("qk_layernorm", "unsupported",
+            "`qk_layernorm` of StableLM, a norm of its own for every head, is not modelled");
+  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(layer);
+}
+
+/// Command-R: one LayerNorm without shift before both halves; of Command-R7B and A three of four layers have a window.
+void build_cohere(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, true);
+  m.norm = Norm::Layer;
+  m.norm_bias = false;
+  Layer layer;
+  layer.norms = 1;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
+  if (c.flag_or("use_qk_norm", false))
+    c.error("use_qk_norm", "unsupported", "`use_qk_norm` of Cohere, a norm of its own for every head, is not modelled");
+  const bool second = c.text_or("model_type", "") == "cohere2";
+  const std::int64_t depth = read_depth(c);
+  const std::int64_t every = second ? c.size_or({"sliding_window_pattern"}, 4, 1, 1e4) : 1;
+  const std::int64_t window = second ? c.size_or({"sliding_window"}, 4096) : 0;
+  const std::vector<bool> sliding = sliding_layers(c, depth, every);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    layer.attention.window = sliding[static_cast<std::size_t>(i)] ? window : 0;
+    out.add(layer);
+  }
+}
+
 }  // namespace
 
 const std::vector<ModelFamily>& dense_families() {
   static const std::vector<ModelFamily> kFamilies = {
-      {"bloom", build_bloom},
-      {"falcon", build_falcon},
-      {"gemma", build_gemma},
-      {"gemma2", build_gemma2},
-      {"gemma3", build_gemma3},
-      {"gemma3_text", build_gemma3},
-      {"gpt2", build_gpt2},
-      {"gpt_neox", build_gpt_neox},
-      {"gptj", build_gptj},
-      {"internlm", build_llama},
-      {"llama", build_llama},
-      {"mistral", build_llama},
-      {"mpt", build_mpt},
-      {"nemotron", build_nemotron},
-      {"olmo", build_olmo},
-      {"olmo2", build_olmo2},
-      {"olmo3", build_olmo3},
-      {"opt", build_opt},
-      {"phi", build_phi},
-      {"phi3", build_llama},
-      {"qwen2", build_qwen2},
-      {"qwen3", build_qwen3},
-      {"qwen3_vl_text", build_qwen3},
-      {"smollm3", build_smollm3},
-      {"starcoder2", build_starcoder2},
+      {"bloom", build_bloom},   {"cohere", build_cohere},     {"cohere2", build_cohere},
+      {"falcon", build_falcon}, {"gemma3", build_gemma3},     {"gemma3_text", build_gemma3},
+      {"gpt2", build_gpt2},     {"gpt_neox", build_gpt_neox}, {"gptj", build_gptj},
+      {"mpt", build_mpt},       {"nemotron", build_nemotron}, {"opt", build_opt},
+      {"phi", build_phi},       {"stablelm", build_stablelm}, {"starcoder2", build_starcoder2},
   };
   return kFamilies;
 }

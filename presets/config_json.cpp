@@ -12,6 +12,7 @@
 #include "presets/json_config.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
+#include "presets/unmodelled.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -105,15 +106,21 @@ Result<nlohmann::json> parse_json(const std::string& source, const std::string& 
 }
 
 const ModelFamily* find_family(std::string_view type) {
-  for (const std::vector<ModelFamily>* families : {&dense_families(), &mixed_families()})
+  for (const std::vector<ModelFamily>* families :
+       {&llama_families(), &dense_families(), &expert_families(), &mixed_families()})
     for (const ModelFamily& family : *families)
       if (family.model_type == type) return &family;
   return nullptr;
 }
 
 void unknown_family(JsonConfig& config, std::string_view key, const std::string& type) {
+  if (const Unmodelled* row = unmodelled_type(type)) {
+    config.error(key, "unsupported", fmt::format("`{}` has {}, which is not modelled", type, row->part));
+    return;
+  }
   std::vector<std::string> names;
-  for (const std::vector<ModelFamily>* families : {&dense_families(), &mixed_families()})
+  for (const std::vector<ModelFamily>* families :
+       {&llama_families(), &dense_families(), &expert_families(), &mixed_families()})
     for (const ModelFamily& family : *families) names.emplace_back(family.model_type);
   std::sort(names.begin(), names.end());
   const std::string near = nearest_name(type, names);

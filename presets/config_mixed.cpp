@@ -1,5 +1,5 @@
-// Families with experts, latent attention, linear attention or Mamba: the keys of config.json and the defaults of the
-// family (plan-formulas(7) A2).
+// Families with latent attention, linear attention, attention in chunks or Mamba: the keys of config.json and the
+// defaults of the family (plan-formulas(7) A2).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,121 +9,6 @@
 
 namespace plan {
 namespace {
-
-MoeShape read_experts(JsonConfig& c, JsonConfig::Keys width) {
-  MoeShape moe;
-  moe.experts = c.size({"n_routed_experts", "num_experts", "num_local_experts"}, 1, 1e5);
-  moe.top_k = c.size({"num_experts_per_tok", "moe_topk"}, 1, 1e5);
-  moe.expert_width = c.size(width, 1, 1e7);
-  return moe;
-}
-
-Layer dense_of(Layer layer, std::int64_t width) {
-  layer.ffn = Ffn::Dense;
-  layer.dense.width = width;
-  layer.moe = {};
-  return layer;
-}
-Layer moe_of(Layer layer, const MoeShape& moe) {
-  layer.ffn = Ffn::Moe;
-  layer.moe = moe;
-  layer.dense = {};
-  return layer;
-}
-
-/// Mixtral: every layer a mixture, `intermediate_size` is an expert's.
-void build_mixtral(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.window = c.size_or({"sliding_window"}, 0);
-  MoeShape moe;
-  moe.experts = c.size_or({"num_local_experts"}, 8, 1, 1e5);
-  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 1, 1e5);
-  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
-  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
-}
-
-void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  if (c.flag_or("use_qk_norm", true)) layer.attention.qk_norm = QkNorm::Full;
-  MoeShape moe = read_experts(c, {"intermediate_size"});
-  moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
-  moe.score_bias = c.flag_or("use_routing_bias", true);
-  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
-}
-
-void build_gpt_oss(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
-  layer.attention.sinks = true;
-  MoeShape moe = read_experts(c, {"intermediate_size"});
-  moe.expert_bias = moe.router_bias = true;
-  const std::int64_t depth = read_depth(c), window = c.size_or({"sliding_window"}, 128);
-  const std::vector<bool> sliding = sliding_layers(c, depth, 2);
-  for (std::int64_t i = 0; i < depth; ++i) {
-    layer.attention.window = sliding[static_cast<std::size_t>(i)] ? window : 0;
-    out.add(moe_of(layer, moe));
-  }
-}
-
-void build_dbrx(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  m.norm = Norm::Layer;
-  m.norm_bias = false;
-  JsonConfig attention = c.object("attn_config"), ffn = c.object("ffn_config");
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.kv_heads = attention.size_or({"kv_n_heads"}, layer.attention.heads, 1, 1e5);
-  MoeShape moe;
-  moe.experts = ffn.size({"moe_num_experts"}, 1, 1e5);
-  moe.top_k = ffn.size({"moe_top_k"}, 1, 1e5);
-  moe.expert_width = ffn.size({"ffn_hidden_size"}, 1, 1e7);
-  c.take(attention);
-  c.take(ffn);
-  for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
-}
-
-/// Qwen's rule: a mixture at multiples of `decoder_sparse_step`, except in `mlp_only_layers`.
-struct QwenMoe {
-  bool qkv_bias = false;
-  QkNorm qk_norm = QkNorm::PerHead;
-  bool shared = false;
-};
-
-void build_qwen_moe(JsonConfig& c, ModelBuilder& out, const QwenMoe& family) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = family.qkv_bias || c.flag_or("attention_bias", false);
-  layer.attention.qk_norm = family.qk_norm;
-  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
-  if (family.shared) {
-    moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
-    moe.shared_gate = moe.shared_width > 0;
-  }
-  const std::int64_t depth = read_depth(c), step = c.size_or({"decoder_sparse_step"}, 1, 1, 1e4);
-  const std::int64_t width = c.size_or({"intermediate_size"}, 1, 1, 1e7);
-  const std::vector<std::int64_t> plain = c.sizes("mlp_only_layers");
-  for (std::int64_t i = 0; i < depth; ++i) {
-    const bool mixture = (i + 1) % step == 0 && std::find(plain.begin(), plain.end(), i) == plain.end();
-    out.add(mixture ? moe_of(layer, moe) : dense_of(layer, width));
-  }
-}
-
-void build_qwen2_moe(JsonConfig& c, ModelBuilder& out) {
-  build_qwen_moe(c, out, {.qkv_bias = true, .qk_norm = QkNorm::None, .shared = true});
-}
-void build_qwen3_moe(JsonConfig& c, ModelBuilder& out) { build_qwen_moe(c, out, {}); }
 
 /// Gated DeltaNet but for every `full_attention_interval`-th layer; mixtures or, in Qwen3.5, dense layers too.
 void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
@@ -153,50 +38,6 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
   if (predicted > 0) m.mtp = {1, 1, std::vector<int>(static_cast<std::size_t>(predicted), out.kind(full)), false};
 }
 
-/// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple of `moe_layer_freq`.
-bool is_mixture(JsonConfig& c, std::int64_t i) {
-  const std::vector<std::string> types = c.words("mlp_layer_types");
-  if (static_cast<std::size_t>(i) < types.size()) return types[static_cast<std::size_t>(i)] != "dense";
-  return i >= c.size_or({"first_k_dense_replace"}, 0, 0, 1e4) && i % c.size_or({"moe_layer_freq"}, 1, 1, 1e4) == 0;
-}
-
-MoeShape read_deepseek_experts(JsonConfig& c) {
-  MoeShape moe = read_experts(c, {"moe_intermediate_size"});
-  moe.shared_width = c.size_or({"n_shared_experts"}, 0, 0, 1e4) * moe.expert_width;
-  return moe;
-}
-
-void add_mtp(JsonConfig& c, ModelBuilder& out, const Layer& layer, bool own_embedding) {
-  const std::int64_t depth = c.size_or({"num_nextn_predict_layers"}, 0, 0, 64);
-  if (depth == 0) return;
-  out.model.mtp = {static_cast<int>(depth), 1, {out.kind(layer)}, own_embedding};
-}
-
-/// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of layers.
-void build_deepseek(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  const MoeShape moe = read_deepseek_experts(c);
-  const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
-  for (std::int64_t i = 0; i < depth; ++i) out.add(is_mixture(c, i) ? moe_of(layer, moe) : dense_of(layer, width));
-}
-
-void build_glm4_moe(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = c.flag_or("attention_bias", false);
-  if (c.flag_or("use_qk_norm", false)) layer.attention.qk_norm = QkNorm::PerHead;
-  MoeShape moe = read_deepseek_experts(c);
-  moe.score_bias = true;
-  const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
-  for (std::int64_t i = 0; i < depth; ++i) out.add(is_mixture(c, i) ? moe_of(layer, moe) : dense_of(layer, width));
-  add_mtp(c, out, moe_of(layer, moe), false);
-}
-
 LatentShape read_latent_shape(JsonConfig& c) {
   LatentShape a;
   a.heads = c.size({"num_attention_heads"}, 1, 1e5);
@@ -211,7 +52,7 @@ LatentShape read_latent_shape(JsonConfig& c) {
   return a;
 }
 
-/// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-5.
+/// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5.
 void build_latent(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -219,17 +60,60 @@ void build_latent(JsonConfig& c, ModelBuilder& out) {
   layer.mixer = Mixer::Latent;
   layer.latent = read_latent_shape(c);
   MoeShape moe = read_deepseek_experts(c);
-  moe.score_bias = c.text_or("topk_method", "") == "noaux_tc";
+  const std::string type = c.text_or("model_type", "");
+  moe.score_bias = c.text_or("topk_method", "") == "noaux_tc" || type == "glm4_moe_lite";
   const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
+  const bool lite = type == "glm4_moe_lite",
+             three = type == "deepseek_v3" || type == "deepseek_v32" || type == "glm_moe_dsa";
+  const std::int64_t dense = lite ? 1 : three ? 3 : 0;
   const std::vector<std::string> indexers = c.words("indexer_types");
   for (std::int64_t i = 0; i < depth; ++i) {
     Layer here = layer;
     if (static_cast<std::size_t>(i) < indexers.size() && indexers[static_cast<std::size_t>(i)] == "shared")
       here.latent.index_heads = here.latent.index_dim = 0;  // attends to what the last indexer chose
-    out.add(is_mixture(c, i) ? moe_of(here, moe) : dense_of(here, width));
+    out.add(is_mixture(c, i, dense) ? moe_of(here, moe) : dense_of(here, width));
   }
-  const std::string type = c.text_or("model_type", "");
   add_mtp(c, out, moe_of(layer, moe), type == "deepseek_v3" || type == "deepseek_v32");
+}
+
+/// Granite 4: attention or Mamba-2, then shared experts beside routed ones, or alone as a plain FFN.
+void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
+  Model& m = out.model;
+  read_common(c, m, false);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden);
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  const std::int64_t shared = c.size_or({"shared_intermediate_size"}, 1024, 0, 1e7);
+  MoeShape moe;
+  moe.experts = c.size_or({"num_local_experts"}, 8, 0, 1e5);
+  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 0, 1e5);
+  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  moe.shared_width = shared;
+  layer = moe.experts > 0 ? moe_of(layer, moe) : dense_of(layer, shared);
+  Layer scan = layer;
+  scan.mixer = Mixer::Mamba2;
+  scan.attention = {};
+  const std::int64_t heads = c.size_or({"mamba_n_heads"}, 128, 1, 1e5);
+  const std::int64_t inner = c.size_or({"mamba_expand"}, 2, 1, 64) * m.hidden;
+  const std::int64_t wide =
+      c.is_text("mamba_d_head") ? inner / heads : c.size_or({"mamba_d_head"}, inner / heads, 1, 1e5);
+  scan.mamba = {heads, wide, c.size_or({"mamba_n_groups"}, 1, 1, 1e5), c.size_or({"mamba_d_state"}, 256, 1, 1e5),
+                c.size_or({"mamba_d_conv"}, 4, 1, 1e3)};
+  if (heads * wide != inner)
+    c.error("mamba_n_heads", "bad_value",
+            "`mamba_n_heads` times `mamba_d_head` is not `mamba_expand` times the hidden width");
+  if (!c.flag_or("mamba_conv_bias", true) || c.flag_or("mamba_proj_bias", false))
+    c.error("mamba_proj_bias", "unsupported",
+            "a Mamba-2 without the convolution's bias, or with biases of its projections, is not modelled");
+  const std::vector<std::string> types = c.words("layer_types");
+  const std::int64_t depth = read_depth(c);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::string type = at < types.size() ? types[at] : "mamba";
+    if (type != "mamba" && type != "linear_attention" && type != "attention" && type != "full_attention")
+      c.error("layer_types", "bad_value", fmt::format("`layer_types` has `{}`", yaml::printable(type)));
+    out.add(type == "attention" || type == "full_attention" ? layer : scan);
+  }
 }
 
 /// Llama 4: `intermediate_size` is an expert's and the shared expert's; three of four layers attend in chunks.
@@ -315,26 +199,19 @@ void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
 
 const std::vector<ModelFamily>& mixed_families() {
   static const std::vector<ModelFamily> kFamilies = {
-      {"dbrx", build_dbrx},
-      {"deepseek", build_deepseek},
       {"deepseek_v2", build_latent},
       {"deepseek_v3", build_latent},
       {"deepseek_v32", build_latent},
-      {"glm4_moe", build_glm4_moe},
+      {"glm4_moe_lite", build_latent},
       {"glm_moe_dsa", build_latent},
-      {"gpt_oss", build_gpt_oss},
+      {"granitemoehybrid", build_granite_hybrid},
       {"kimi_k2", build_latent},
       {"llama4", build_llama4},
       {"llama4_text", build_llama4},
-      {"minimax_m2", build_minimax_m2},
-      {"mixtral", build_mixtral},
       {"nemotron_h", build_nemotron_h},
-      {"qwen2_moe", build_qwen2_moe},
       {"qwen3_5_moe_text", build_qwen3_next},
       {"qwen3_5_text", build_qwen3_next},
-      {"qwen3_moe", build_qwen3_moe},
       {"qwen3_next", build_qwen3_next},
-      {"qwen3_vl_moe_text", build_qwen3_moe},
   };
   return kFamilies;
 }

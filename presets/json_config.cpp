@@ -161,11 +161,12 @@ void read_common(JsonConfig& c, Model& m, bool tied) {
     m.dropout = std::clamp(std::max(m.dropout, c.number_or(key, 0)), 0.0, 1.0);
 }
 
-AttentionShape read_heads(JsonConfig& c, std::int64_t hidden) {
+AttentionShape read_heads(JsonConfig& c, std::int64_t hidden, std::int64_t head_dim) {
   AttentionShape a;
   a.heads = c.size({"num_attention_heads", "n_head", "n_heads"}, 1, 1e5);
   a.kv_heads = c.size_or({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, a.heads, 1, 1e5);
-  a.head_dim = c.size_or({"head_dim", "attention_head_dim"}, std::max<std::int64_t>(1, hidden / a.heads), 1, 1e5);
+  const std::int64_t shared = std::max<std::int64_t>(1, hidden / a.heads);
+  a.head_dim = c.size_or({"head_dim", "attention_head_dim"}, head_dim > 0 ? head_dim : shared, 1, 1e5);
   return a;
 }
 

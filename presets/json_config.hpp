@@ -21,6 +21,10 @@ class JsonConfig {
   using Keys = std::initializer_list<std::string_view>;
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// Stated as null, which is not what an absent key stands for.
+  bool is_null(std::string_view key) const { return object_->contains(key) && !has(key); }
+  bool is_list(std::string_view key) const { return has(key) && find(key)->is_array(); }
+  bool is_text(std::string_view key) const { return has(key) && find(key)->is_string(); }
   /// First of `keys` that is present; a mistake if none is.
   std::int64_t size(Keys keys, double least = 1, double most = 1e8);
   std::int64_t size_or(Keys keys, std::int64_t assumed, double least = 0, double most = 1e9);
@@ -62,13 +66,30 @@ struct ModelFamily {
   FamilyBuilder build;
 };
 
-/// Families whose layers are all equal but for windows and widths; those with experts, latent attention or Mamba.
+/// Dense families that descend from Llama, the other dense ones, those of experts alone, and those with latent
+/// attention, linear attention or Mamba.
+[[nodiscard]] const std::vector<ModelFamily>& llama_families();
 [[nodiscard]] const std::vector<ModelFamily>& dense_families();
+[[nodiscard]] const std::vector<ModelFamily>& expert_families();
 [[nodiscard]] const std::vector<ModelFamily>& mixed_families();
+
+/// The same layer with a plain feed-forward, or with a mixture.
+[[nodiscard]] Layer dense_of(Layer layer, std::int64_t width);
+[[nodiscard]] Layer moe_of(Layer layer, const MoeShape& moe);
+/// Experts, how many a token goes to, and the width that the first present of `width` states.
+[[nodiscard]] MoeShape read_experts(JsonConfig& config, JsonConfig::Keys width);
+/// DeepSeek's: shared experts are counted in widths of a routed one.
+[[nodiscard]] MoeShape read_deepseek_experts(JsonConfig& config);
+/// Whether layer `i` of DeepSeek's order, or of `mlp_layer_types`, is a mixture. `dense`: how many layers in front are
+/// not, where the config does not say.
+[[nodiscard]] bool is_mixture(JsonConfig& config, std::int64_t i, std::int64_t dense = 0);
+/// `num_nextn_predict_layers` prediction modules of that layer.
+void add_mtp(JsonConfig& config, ModelBuilder& out, const Layer& layer, bool own_embedding);
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.
 void read_common(JsonConfig& config, Model& model, bool tied);
-[[nodiscard]] AttentionShape read_heads(JsonConfig& config, std::int64_t hidden);
+/// `head_dim`: what an absent one stands for; 0 = hidden / heads.
+[[nodiscard]] AttentionShape read_heads(JsonConfig& config, std::int64_t hidden, std::int64_t head_dim = 0);
 [[nodiscard]] std::int64_t read_depth(JsonConfig& config);
 /// Per layer whether `layer_types` (or else `every`, counted from 1: full at multiples) makes it sliding.
 [[nodiscard]] std::vector<bool> sliding_layers(JsonConfig& config, std::int64_t depth, std::int64_t every);

@@ -18,6 +18,7 @@
 #include "presets/model_names.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
+#include "presets/unmodelled.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -158,7 +159,9 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   }
   Error error{fmt::format("unknown_{}", kind == PresetKind::Gpu ? "gpu" : w.noun),
               fmt::format("unknown {} `{}`", w.noun, yaml::printable(word))};
-  const std::string near = nearest_name(word, names);
+  const Unmodelled* lacking = kind == PresetKind::Model ? unmodelled_name(word) : nullptr;
+  if (lacking != nullptr) error.message += fmt::format(": it has {}, which is not modelled", lacking->part);
+  const std::string near = lacking == nullptr ? nearest_name(word, names) : "";
   const std::vector<std::string> holding = names_with(word, entries);
   if (holding.size() > 1)
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));

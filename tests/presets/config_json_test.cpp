@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "formulas/parameters.hpp"
@@ -184,4 +186,19 @@ TEST_CASE("every count of a config has a limit, and the limit itself is taken") 
     CHECK(has_place(row.most + 1));
     CHECK(has_place(-1));
   }
+}
+
+TEST_CASE("a small config of every family counts what transformers builds of it") {
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(lines, line); ++compared) {
+    CAPTURE(line);
+    const nlohmann::json row = nlohmann::json::parse(line);
+    const auto model = plan::read_config_json(row["config"].dump(), "config.json");
+    if (!model)
+      for (const plan::Error& e : model.error()) MESSAGE(e.message);
+    REQUIRE(model.has_value());
+    CHECK(plan::model_parameters(*model).total + model->extra_parameters == row["trained"].get<std::int64_t>());
+  }
+  CHECK(compared >= 500);
 }

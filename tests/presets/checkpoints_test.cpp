@@ -1,0 +1,75 @@
+// Names of checkpoints that people type: each finds its model or is refused by the part that is not modelled.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "formulas/parameters.hpp"
+#include "presets/config_json.hpp"
+#include "presets/store.hpp"
+#include "presets/unmodelled.hpp"
+
+namespace {
+
+plan::Error refusal_of(const std::string& name) {
+  const auto model = plan::load_model(name, plan::StoreOptions{});
+  REQUIRE_FALSE(model.has_value());
+  return model.error().front();
+}
+
+struct Row {
+  const char* name;
+  std::int64_t total;
+};
+
+// Trained parameters without prediction modules and vision towers, as model cards and checkpoint indexes print them.
+constexpr Row kCheckpoints[] = {
+    {"meta-llama/Llama-3.3-70B-Instruct", 70'553'706'496},
+    {"meta-llama/Llama-Guard-3-8B", 8'030'261'248},
+    {"deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", 8'190'735'360},
+    {"deepseek-ai/DeepSeek-V3.1-Terminus", 671'026'404'352},
+    {"deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct", 15'706'484'224},
+    {"Qwen/Qwen3-Coder-Next", 79'674'391'296},
+    {"Qwen/Qwen3.6-27B", 26'895'998'464},
+    {"Qwen/Qwen3.6-35B-A3B", 34'660'610'688},
+    {"mistralai/Mathstral-7B-v0.1", 7'248'023'552},
+    {"mistralai/Mistral-Large-Instruct-2411", 122'610'069'504},
+    {"HuggingFaceTB/SmolLM-1.7B", 1'711'376'384},
+    {"moonshotai/Kimi-K2.5", 1'026'408'209'408},
+};
+
+}  // namespace
+
+TEST_CASE("names of checkpoints find the model whose layers they have") {
+  for (const Row& row : kCheckpoints) {
+    CAPTURE(std::string(row.name));
+    const auto model = plan::load_model(row.name, plan::StoreOptions{});
+    REQUIRE(model.has_value());
+    CHECK(plan::model_parameters(model->value).total == row.total);
+  }
+}
+
+TEST_CASE("a checkpoint with a part that is not modelled is refused by that part") {
+  for (const char* name : {"google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V4-Flash", "tiiuae/Falcon-H1-7B-Base",
+                           "ai21labs/Jamba-v0.1", "Zyphra/Zamba2-7B", "moonshotai/Kimi-Linear-48B-A3B-Base",
+                           "meta-llama/Llama-3.2-11B-Vision-Instruct", "nvidia/Llama-3_3-Nemotron-Super-49B-v1"}) {
+    CAPTURE(std::string(name));
+    const plan::Error error = refusal_of(name);
+    const plan::Unmodelled* row = plan::unmodelled_name(name);
+    REQUIRE(row != nullptr);
+    CHECK(error.message.find(row->part) != std::string::npos);
+    for (const std::string& help : error.help) CHECK(help.find("similar") == std::string::npos);
+  }
+  CHECK(plan::unmodelled_name("meta-llama/Llama-3.1-8B") == nullptr);
+  CHECK(plan::unmodelled_name("google/gemma-3-27b-it") == nullptr);
+  CHECK(plan::unmodelled_name("") == nullptr);
+}
+
+TEST_CASE("a config of a family that is not modelled is refused by that part") {
+  for (const char* type : {"gemma4_text", "falcon_h1", "jamba", "zamba2", "deepseek_v4", "kimi_linear", "lfm2"}) {
+    const auto model = plan::read_config_json("{\"model_type\": \"" + std::string(type) + "\"}", "config.json");
+    REQUIRE_FALSE(model.has_value());
+    CHECK(model.error().front().code == "unsupported");
+    CHECK(model.error().front().message.find(plan::unmodelled_type(type)->part) != std::string::npos);
+  }
+  CHECK(plan::unmodelled_type("llama") == nullptr);
+}
