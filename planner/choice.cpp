@@ -2,12 +2,7 @@
 #include "planner/choice.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <numbers>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -18,7 +13,6 @@
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/starved.hpp"
-#include "planner/uncertainty.hpp"
 
 namespace plan {
 namespace {
@@ -42,60 +36,6 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
 
 constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
 constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
-constexpr int kDraws = 400;
-constexpr double kLowest = 0.05, kHighest = 0.95;
-
-using TermList = std::array<double, std::size(kTimeTerms)>;
-
-/// Terms of many layouts; those that share a split share its costs.
-std::vector<TermList> terms_of(const Problem& problem, const std::vector<Layout>& layouts) {
-  std::map<Split, CostModel> costs;
-  std::vector<TermList> all;
-  const auto listed = [](const Terms& terms) {
-    TermList list{};
-    for (std::size_t i = 0; i < list.size(); ++i) list[i] = (terms.*kTimeTerms[i].second).value;
-    return list;
-  };
-  for (const Layout& layout : layouts) {
-    if (!layout.stages.empty()) {
-      all.push_back(listed(estimate(problem, layout).terms));
-      continue;
-    }
-    const Split split = split_of(layout);
-    auto known = costs.find(split);
-    if (known == costs.end()) known = costs.emplace(split, CostModel(problem, split)).first;
-    Evaluator evaluator(problem, known->second);
-    evaluator.place(layout);
-    std::vector<DataParallel> prices;
-    evaluator.price_sharding(layout, MemoryModel(problem, layout), prices);
-    evaluator.recompute(layout.recompute);
-    all.push_back(listed(evaluator.step_terms(layout, prices)));
-  }
-  return all;
-}
-
-/// Standard deviation of the logarithm of a term's factor. What the ratio of two steps is off by for each share of them
-/// that they spend on different things (paired_parts) counts that share on both sides: of two terms of which one grows
-/// by what the other shrinks, each with an error of its own, it is the root of a half of a term's.
-double term_error() { return std::numbers::sqrt2 * paired_parts(0).different; }
-
-/// Factors on the terms, by draw. Polar pairs of a 64-bit generator rather than std::normal_distribution, whose
-/// numbers differ between standard libraries.
-std::vector<TermList> draw_factors() {
-  std::mt19937_64 random(20220510);
-  const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
-  const auto normal = [&] {
-    for (;;) {
-      const double x = 2 * uniform() - 1, y = 2 * uniform() - 1, square = x * x + y * y;
-      if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
-    }
-  };
-  const double error = term_error();
-  std::vector<TermList> draws(kDraws);
-  for (TermList& draw : draws)
-    for (std::size_t i = 0; i < draw.size(); ++i) draw[i] = std::exp(error * normal());
-  return draws;
-}
 
 }  // namespace
 
@@ -227,39 +167,6 @@ std::string what_it_lacks(const Problem& problem, const Layout& layout) {
     text += fmt::format("{}{}", text.empty() ? "" : "; ", rules()[static_cast<std::size_t>(broken)].text);
   }
   return text;
-}
-
-Draws::Draws(const Problem& problem, const std::vector<Layout>& layouts) {
-  const std::vector<TermList> terms = terms_of(problem, layouts);
-  const std::vector<TermList> factors = draw_factors();
-  fastest_.assign(kDraws, std::numeric_limits<double>::infinity());
-  for (const TermList& list : terms) {
-    std::vector<double>& steps = steps_.emplace_back();
-    for (std::size_t draw = 0; draw < factors.size(); ++draw) {
-      double step = 0;
-      for (std::size_t i = 0; i < list.size(); ++i) step += list[i] * factors[draw][i];
-      steps.push_back(step);
-      fastest_[draw] = std::min(fastest_[draw], step);
-    }
-  }
-}
-
-double Draws::within(std::size_t layout, double share) const {
-  int good = 0;
-  for (std::size_t draw = 0; draw < fastest_.size(); ++draw)
-    good += steps_[layout][draw] <= (1 + share) * fastest_[draw] * (1 + 1e-12);
-  return static_cast<double>(good) / static_cast<double>(fastest_.size());
-}
-
-Difference Draws::difference(std::size_t layout, std::size_t other) const {
-  std::vector<double> shares;
-  for (std::size_t draw = 0; draw < fastest_.size(); ++draw)
-    shares.push_back(steps_[layout][draw] / steps_[other][draw] - 1);
-  std::sort(shares.begin(), shares.end());
-  const auto at = [&](double share) {
-    return shares[static_cast<std::size_t>(share * static_cast<double>(shares.size() - 1))];
-  };
-  return {at(kLowest), at(0.5), at(kHighest)};
 }
 
 }  // namespace plan

@@ -38,18 +38,4 @@ struct RunnableSearch {
 /// Empty if one runs it.
 [[nodiscard]] std::string what_it_lacks(const Problem& problem, const Layout& layout);
 
-/// Draws of the model's errors over some layouts of one job: each term of the step is off by a factor that all of them
-/// share, since they are predicted by the same laws. The same seed every time.
-class Draws {
- public:
-  Draws(const Problem& problem, const std::vector<Layout>& layouts);
-  /// Share of draws in which a layout is at most `share` slower than the fastest of all.
-  [[nodiscard]] double within(std::size_t layout, double share) const;
-  [[nodiscard]] Difference difference(std::size_t layout, std::size_t other) const;
-
- private:
-  std::vector<std::vector<double>> steps_{};  ///< by layout, then draw; seconds
-  std::vector<double> fastest_{};             ///< by draw
-};
-
 }  // namespace plan

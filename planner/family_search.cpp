@@ -24,10 +24,10 @@ FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
   return outcome;
 }
 
-std::optional<Candidate> FamilySearch::plainest(const Costed& family, double slowest,
+std::optional<Candidate> FamilySearch::plainest(const Costed& family, const Allowance& allowance,
                                                 const std::optional<Candidate>& best) {
   FamilyOutcome uncounted{Kept(problem_)};
-  kept_ = nullptr, plainest_ = {slowest, best}, outcome_ = &uncounted;
+  kept_ = nullptr, plainest_ = {&allowance, best}, outcome_ = &uncounted;
   if (!bounds_ || !never_plainest(family.layout, family.bound.any, wanted_)) search_family(family);
   return plainest_->best;
 }
@@ -286,8 +286,10 @@ void FamilySearch::offer(const Candidate& candidate) {
   if (plainest_) {
     std::optional<Candidate>& best = plainest_->best;
     if (never_plainest(candidate.layout, candidate.score.step_time, candidate.runs_on)) return;
-    const Candidate laid = plainly_laid(problem_, *costs_, candidate, plainest_->slowest, capacity_);
-    if (!best || plainer(problem_, laid, *best)) best = laid;
+    const Allowance& allowance = *plainest_->allowance;
+    const Candidate laid = plainly_laid(problem_, *costs_, candidate, allowance, capacity_);
+    if (best && !plainer(problem_, laid, *best)) return;
+    if (allowance.allows(laid.score.step_time, terms_of(problem_, *costs_, laid.layout))) best = laid;
     return;
   }
   if (candidate.runs_on != 0) {
@@ -332,7 +334,7 @@ bool FamilySearch::hopeless_with_traffic(const Layout& run, double step_time, do
 }
 
 bool FamilySearch::never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const {
-  if (runs_on == 0 || step_time > plainest_->slowest) return true;
+  if (runs_on == 0 || step_time > plainest_->allowance->slowest()) return true;
   const std::optional<Candidate>& best = plainest_->best;
   return best && plainness(problem_, *best) < plainness(problem_, {layout});
 }

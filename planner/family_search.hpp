@@ -152,9 +152,9 @@ class FamilySearch {
   /// `kept` is what earlier families found: what that beats is counted, not looked at.
   [[nodiscard]] FamilyOutcome run(const Costed& family, const Kept& kept);
 
-  /// The plainest layout of the family that a wanted framework runs and that takes at most `slowest` seconds, if it is
+  /// The plainest layout of the family that a wanted framework runs and that takes no more than is allowed, if it is
   /// plainer than `best`.
-  [[nodiscard]] std::optional<Candidate> plainest(const Costed& family, double slowest,
+  [[nodiscard]] std::optional<Candidate> plainest(const Costed& family, const Allowance& allowance,
                                                   const std::optional<Candidate>& best);
 
  private:
@@ -174,7 +174,7 @@ class FamilySearch {
   };
   /// What is left of a search for the plainest layout.
   struct Plainest {
-    double slowest = 0;               ///< seconds
+    const Allowance* allowance = nullptr;
     std::optional<Candidate> best{};  ///< so far
   };
   /// least_states() under some shardings.

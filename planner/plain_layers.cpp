@@ -11,7 +11,7 @@
 
 namespace plan {
 
-Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate, double slowest,
+Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate, const Allowance& allowance,
                        double capacity) {
   if (candidate.layout.pp == 1 || !candidate.layout.chunk_layers.empty()) return candidate;
   Candidate plain = candidate;
@@ -33,7 +33,9 @@ Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate
   evaluator.price_sharding(layout, memory, prices);
   evaluator.recompute(layout.recompute);
   plain.score = {evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
-  return plain.score.step_time <= slowest && plain.score.peak <= capacity ? plain : candidate;
+  const bool good =
+      plain.score.peak <= capacity && allowance.allows(plain.score.step_time, evaluator.step_terms(layout, prices));
+  return good ? plain : candidate;
 }
 
 }  // namespace plan

@@ -1,15 +1,16 @@
 #pragma once
 
 #include "planner/cost.hpp"
+#include "planner/plainness.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/ranking.hpp"
 
 namespace plan {
 
 /// The candidate with its layers where frameworks put them unless they are told: equally many on every chunk, embedding
-/// and head counted as a layer each or not. Where that takes more than `slowest` seconds or `capacity` bytes, or no
-/// wanted framework runs it, the candidate as it is, said to be laid by hand. `costs` are those of its split.
+/// and head counted as a layer each or not. Where that takes more than is allowed or `capacity` bytes, or no wanted
+/// framework runs it, the candidate as it is, said to be laid by hand. `costs` are those of its split.
 [[nodiscard]] Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate,
-                                     double slowest, double capacity);
+                                     const Allowance& allowance, double capacity);
 
 }  // namespace plan

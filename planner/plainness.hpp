@@ -2,7 +2,9 @@
 
 #include <array>
 #include <compare>
+#include <utility>
 
+#include "planner/draws.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/ranking.hpp"
 
@@ -11,6 +13,23 @@ namespace plan {
 /// What a plainer layout may cost at most, as a share of the fastest step. Predictions of two layouts of one job are
 /// off against each other by more than that, however similar they are.
 inline constexpr double kPriceOfPlainness = 0.03;
+/// Share of draws of the model's errors in which it must be as good as the fastest: in fewer it is slower for certain.
+inline constexpr double kSeldom = 0.05;
+
+/// What a plainer layout may take.
+class Allowance {
+ public:
+  /// `fastest` seconds; `draws` are of those that may be the fastest.
+  Allowance(double fastest, Draws draws) : fastest_(fastest), draws_(std::move(draws)) {}
+  double slowest() const { return (1 + kPriceOfPlainness) * fastest_; }
+  [[nodiscard]] bool allows(double step_time, const Terms& terms) const {
+    return step_time <= fastest_ || (step_time <= slowest() && draws_.within(terms, kAsGood) >= kSeldom);
+  }
+
+ private:
+  double fastest_;
+  Draws draws_;
+};
 
 /// How plain a layout is, for choosing among those that are as good as equally fast. The first count that differs
 /// decides: less is plainer. plan(1) documents the order.

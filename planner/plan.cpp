@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "formulas/names.hpp"
 #include "planner/advice.hpp"
 #include "planner/choice.hpp"
+#include "planner/draws.hpp"
 #include "planner/hardware_notes.hpp"
 #include "planner/learnt.hpp"
 #include "planner/memory.hpp"
@@ -137,7 +136,7 @@ PerStage per_stage(const Plan& plan, const SearchResult& result) {
   if (!found.best) return out;
   const Layout layout = without_list(found.best->layout).value_or(found.best->layout);
   out.best = estimate(problem, layout);
-  out.difference = Draws(problem, {layout, plan.best.layout}).difference(0, 1);
+  out.difference = Draws({}).difference(out.best->terms, plan.best.terms);
   Problem stated = problem;
   stated.fixed.chunk_layers = layout.chunk_layers;
   out.runs_on = frameworks_that_run(stated, layout);
@@ -146,17 +145,16 @@ PerStage per_stage(const Plan& plan, const SearchResult& result) {
 
 /// How sure the choice is: the errors of the model drawn over all layouts that may be the fastest.
 void weigh(Plan& plan, const SearchResult& result) {
-  std::vector<Layout> layouts{plan.best.layout};
-  for (const RunnerUp& runner : plan.runners_up) layouts.push_back(runner.estimate.layout);
-  for (const Candidate& candidate : result.near)
-    if (std::find(layouts.begin(), layouts.end(), candidate.layout) == layouts.end())
-      layouts.push_back(candidate.layout);
-  const Draws draws(plan.problem, layouts);
-  for (std::size_t i = 0; i < plan.runners_up.size(); ++i) {
-    plan.runners_up[i].difference = draws.difference(i + 1, 0);
-    plan.runners_up[i].against_best = against(plan.best, plan.runners_up[i].estimate);
+  const Terms& best = plan.best.terms;
+  std::vector<Terms> steps = result.near_terms;
+  steps.push_back(best);
+  for (const RunnerUp& runner : plan.runners_up) steps.push_back(runner.estimate.terms);
+  const Draws draws(steps);
+  for (RunnerUp& runner : plan.runners_up) {
+    runner.difference = draws.difference(runner.estimate.terms, best);
+    runner.against_best = against(plan.best, runner.estimate);
   }
-  plan.choice = Certainty{draws.within(0, 0), draws.within(0, 0.02), plan.best.capacity - plan.best.peak};
+  plan.choice = Certainty{draws.within(best, 0), draws.within(best, kAsGood), plan.best.capacity - plan.best.peak};
 }
 
 }  // namespace

@@ -131,10 +131,10 @@ std::optional<Candidate> plainest(const Problem& problem, const std::vector<Cost
   if (found.ranking.best().empty()) return std::nullopt;
   const Candidate& fastest = found.ranking.best().front();
   if (problem.objective == Objective::Memory) return fastest;
-  const double slowest = (1 + kPriceOfPlainness) * fastest.score.step_time;
+  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
   std::vector<Costed> families;
   std::copy_if(all.begin(), all.end(), std::back_inserter(families),
-               [&](const Costed& family) { return !bounds || family.bound.any <= slowest; });
+               [&](const Costed& family) { return !bounds || family.bound.any <= allowance.slowest(); });
   std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
     return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
   });
@@ -144,7 +144,7 @@ std::optional<Candidate> plainest(const Problem& problem, const std::vector<Cost
     const std::size_t count = std::min<std::size_t>(32, families.size() - start);
     std::vector<std::optional<Candidate>> each(count);
     in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
-      each[i] = searches[thread].plainest(families[start + i], slowest, best);
+      each[i] = searches[thread].plainest(families[start + i], allowance, best);
     });
     for (const std::optional<Candidate>& one : each)
       if (one && (!best || plainer(problem, *one, *best))) best = one;
@@ -195,8 +195,12 @@ SearchResult search_all(const Problem& problem, const std::vector<Costed>& famil
   }
   found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
   found.near = near_of(kept.near);
-  if (extent.families == Extent{}.families && !extent.best_alone)
+  if (extent.families == Extent{}.families && !extent.best_alone) {
+    std::vector<Layout> layouts;
+    for (const Candidate& candidate : found.near) layouts.push_back(candidate.layout);
+    found.near_terms = terms_of(problem, layouts);
     found.recommended = plainest(problem, families, found, bounds);
+  }
   found.stats.rejected = tally.rows();
   if (too_big > 0) found.stats.rejected.push_back({"does_not_fit", too_big});
   found.stats.legal = found.stats.fit + found.stats.pruned + too_big;

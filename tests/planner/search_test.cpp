@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <random>
 
 #include "formulas/schedule.hpp"
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/draws.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/estimate.hpp"
 #include "planner/evaluate.hpp"
@@ -77,8 +79,10 @@ bool shallower(const Problem& problem, const Layout& b, const Layout& a) {
          reach(b.tp * b.cp) <= reach(a.tp * a.cp) && reach(b.etp * b.ep) <= reach(a.etp * a.ep);
 }
 
-/// With as many layers on every chunk, the ends counted as a layer each or not, if that keeps within both limits.
-Candidate laid(const Problem& problem, Candidate candidate, double slowest, double capacity) {
+using Allowed = std::function<bool(const Candidate&)>;
+
+/// With as many layers on every chunk, the ends counted as a layer each or not, if that is allowed and has room.
+Candidate laid(const Problem& problem, Candidate candidate, const Allowed& allowed, double capacity) {
   const int depth = problem.model.depth(), chunks = candidate.layout.pp * candidate.layout.vp;
   if (candidate.layout.pp == 1 || problem.fixed.chunk_layers) return candidate;
   candidate.by_hand = true;
@@ -106,10 +110,22 @@ Candidate laid(const Problem& problem, Candidate candidate, double slowest, doub
   evaluator.price_sharding(equal.layout, memory, prices);
   evaluator.recompute(equal.layout.recompute);
   equal.score = {evaluator.step_time(equal.layout, prices), evaluator.peak_memory(equal.layout, memory)};
-  return equal.score.step_time <= slowest && equal.score.peak <= capacity ? equal : candidate;
+  return equal.score.peak <= capacity && allowed(equal) ? equal : candidate;
 }
 
-/// The choice by its definition: of all that run and are at most 3 % slower than the fastest that does, the plainest.
+/// At most 3 % slower than the fastest of those that are near, and within 2 % of the fastest of a draw in a twentieth
+/// of all draws.
+Allowed allowed_beside(const Problem& problem, const std::vector<Candidate>& near) {
+  std::vector<Terms> terms;
+  for (const Candidate& candidate : near) terms.push_back(estimate(problem, candidate.layout).terms);
+  return [problem, draws = Draws(terms), fastest = near.front().score.step_time](const Candidate& candidate) {
+    if (candidate.score.step_time <= fastest) return true;
+    return candidate.score.step_time <= 1.03 * fastest &&
+           draws.within(estimate(problem, candidate.layout).terms, 0.02) >= 0.05;
+  };
+}
+
+/// The choice by its definition: of all that run and may be as good as the fastest that does, the plainest.
 void check_choice(const Problem& problem, const SearchResult& found, const std::vector<Candidate>& all) {
   const std::vector<Candidate> some = running(all);
   if (some.empty()) {
@@ -127,21 +143,22 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
     if (candidate.score.step_time <= 1.05 * fastest) near.push_back(candidate);
   }
   if (problem.objective == Objective::Memory) return check_same({*found.recommended}, {found.ranking.best().front()});
+  const Allowed allowed = allowed_beside(problem, found.near);
   const auto plain = [&](const Candidate& a, const Candidate& b) { return plainer(problem, a, b); };
   const auto counts = [&](const Candidate& candidate) { return plainness(problem, candidate).counts; };
   std::sort(good.begin(), good.end(), plain);
   std::optional<Candidate> plainest;
   for (const Candidate& candidate : good) {
     if (plainest && counts(candidate) > counts(*plainest)) break;  // laid by hand it is no plainer
-    const Candidate one = laid(problem, candidate, 1.03 * fastest, usable_memory(problem, found.at_risk));
-    if (!plainest || plain(one, *plainest)) plainest = one;
+    const Candidate one = laid(problem, candidate, allowed, usable_memory(problem, found.at_risk));
+    if ((!plainest || plain(one, *plainest)) && allowed(one)) plainest = one;
   }
   check_same({*found.recommended}, {*plainest});
   CHECK(found.recommended->runs_on != 0);
   CHECK(std::none_of(good.begin(), good.end(), [&](const Candidate& other) {
     if (!shallower(problem, other.layout, found.recommended->layout)) return false;
-    return found.recommended->by_hand ||
-           !laid(problem, other, 1.03 * fastest, usable_memory(problem, found.at_risk)).by_hand;
+    const Candidate one = laid(problem, other, allowed, usable_memory(problem, found.at_risk));
+    return allowed(one) && (found.recommended->by_hand || !one.by_hand);
   }));
   std::sort(near.begin(), near.end(), faster);
   std::vector<Candidate> apart;

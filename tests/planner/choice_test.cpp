@@ -1,0 +1,47 @@
+// What is recommended, against draws of the model's errors by another generator.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "oracle/random_problem.hpp"
+#include "planner/estimate.hpp"
+#include "planner/search.hpp"
+#include "planner/uncertainty.hpp"
+
+using namespace plan;
+
+TEST_CASE("what is recommended may turn out as good as anything near, whoever draws the errors") {
+  std::mt19937 random(31);
+  std::normal_distribution<double> normal;
+  constexpr int kOwnDraws = 2000;
+  int slower = 0;
+  for (int i = 0; i < 150; ++i) {
+    Problem problem = oracle::random_problem(random, 128);
+    problem.fixed = {};
+    problem.objective = Objective::StepTime, problem.top = 1, problem.pareto = false;
+    const SearchResult found = find_layouts(problem);
+    if (!found.recommended) continue;
+    const double fastest = found.near.front().score.step_time, gap = found.recommended->score.step_time / fastest - 1;
+    if (gap <= 0) continue;
+    CAPTURE(i);
+    CHECK(gap <= 0.03 * (1 + 1e-9));
+    ++slower;
+    std::vector<Terms> steps{estimate(problem, found.recommended->layout).terms};
+    for (const Candidate& candidate : found.near) steps.push_back(estimate(problem, candidate.layout).terms);
+    int good = 0;
+    for (int draw = 0; draw < kOwnDraws; ++draw) {
+      std::vector<double> drawn(steps.size());
+      for (const auto& [name, term] : kTimeTerms) {
+        const double factor = std::exp(std::sqrt(2) * paired_parts(0).different * normal(random));
+        for (std::size_t k = 0; k < steps.size(); ++k) drawn[k] += factor * (steps[k].*term).value;
+      }
+      good += drawn.front() <= 1.02 * *std::min_element(drawn.begin(), drawn.end());
+    }
+    CHECK(good >= 0.02 * kOwnDraws);  // a twentieth of 400 others
+  }
+  CHECK(slower > 20);
+  MESSAGE(slower << " recommended layouts are slower than the fastest");
+}
