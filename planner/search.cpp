@@ -39,8 +39,8 @@ struct Priced {
 /// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
 /// of what is best. Those that are surely slower than `slowest` seconds come behind, in no order, and last those of
 /// which nothing fits.
-std::vector<Costed> cost_families(const Problem& problem, const std::vector<Family>& families, double capacity,
-                                  double slowest, std::map<Split, Priced>& splits) {
+std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, double capacity, double slowest,
+                                  std::map<Split, Priced>& splits) {
   std::vector<double> states;
   std::vector<Priced*> priced;  // by family; none if nothing of it can fit
   LeastStates least(problem);
@@ -57,29 +57,28 @@ std::vector<Costed> cost_families(const Problem& problem, const std::vector<Fami
   });
 
   const LeastTimes times(problem);
-  std::vector<Costed> costed;
-  costed.reserve(families.size());
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    const Layout& layout = families[i].layout;
-    const SplitWork* work = priced[i] ? &*priced[i]->work : nullptr;
-    costed.push_back({layout, priced[i] ? &*priced[i]->costs : nullptr,
-                      work ? times.of(*work, layout) : LeastTime{std::numeric_limits<double>::infinity()},
-                      fewest_layers(problem, work, layout)});
-  }
-  std::vector<std::size_t> order(costed.size());
+  std::vector<LeastTime> bounds;
+  bounds.reserve(families.size());
+  for (std::size_t i = 0; i < families.size(); ++i)
+    bounds.push_back(priced[i] ? times.of(*priced[i]->work, families[i].layout)
+                               : LeastTime{std::numeric_limits<double>::infinity()});
+  std::vector<std::size_t> order(families.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool memory = problem.objective == Objective::Memory;
   auto end = order.end();
   if (!memory) {
-    end = std::stable_partition(order.begin(), end, [&](std::size_t i) { return costed[i].bound.any <= slowest; });
-    std::stable_partition(end, order.end(), [&](std::size_t i) { return costed[i].costs != nullptr; });
+    end = std::stable_partition(order.begin(), end, [&](std::size_t i) { return bounds[i].any <= slowest; });
+    std::stable_partition(end, order.end(), [&](std::size_t i) { return priced[i] != nullptr; });
   }
   std::stable_sort(order.begin(), end, [&](std::size_t a, std::size_t b) {
-    return memory ? states[a] < states[b] : costed[a].bound.any < costed[b].bound.any;
+    return memory ? states[a] < states[b] : bounds[a].any < bounds[b].any;
   });
   std::vector<Costed> sorted;
-  sorted.reserve(costed.size());
-  for (const std::size_t i : order) sorted.push_back(std::move(costed[i]));
+  sorted.reserve(families.size());
+  for (const std::size_t i : order) {
+    const int fewest = fewest_layers(problem, priced[i] ? &*priced[i]->work : nullptr, families[i].layout);
+    sorted.push_back({std::move(families[i].layout), priced[i] ? &*priced[i]->costs : nullptr, bounds[i], fewest});
+  }
   return sorted;
 }
 
@@ -237,10 +236,10 @@ namespace {
 
 SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   Tally outer;
-  const std::vector<Family> families = enumerate_families(problem, outer);
+  std::vector<Family> families = enumerate_families(problem, outer);
   std::map<Split, Priced> splits;
   const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
-  const std::vector<Costed> costed = cost_families(problem, families, most_memory, extent.slowest, splits);
+  const std::vector<Costed> costed = cost_families(problem, std::move(families), most_memory, extent.slowest, splits);
   SearchResult found = search_all(problem, costed, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
   const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;

@@ -53,7 +53,9 @@ void offer_fewer(std::vector<Advice>& all, const Problem& asked, const Plan& pla
     std::optional<Advice> one = worth(with_gpus(asked, asked.gpus / times), asked, plan, kAsFast - 1, kFamilies);
     if (!one || lift(*one, plan) < kLift) return false;
     best = std::move(one);
-    return true;
+    // The next quarter loses at least as much again: where that is too much, it is not searched.
+    const double kept = 1 + best->faster;
+    return kept * kept >= kAsFast;
   };
   for (int times = 4; times <= kLeastTimes && tried(times); times *= 4) continue;
   if (!best) tried(2);
