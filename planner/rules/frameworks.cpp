@@ -141,7 +141,7 @@ Stack bridge() {
 /// Megatron Core as its README's tables ran it: "overlapping with PP (enabled by default)" is on when virtual stages
 /// are (transformer/moe/README.md, P2P Comm Overlap).
 /// Megatron Core under its own pretrain_gpt.py: --tp-comm-overlap is off unless a launch asks for it
-/// (megatron/training/arguments.py), and neither FlagPerf's script nor Megatron-MoE-ModelZoo's configurations do.
+/// (megatron/training/arguments.py), and FlagPerf's script does not.
 FrameworkDefaults megatron_core(std::string_view keyword) {
   Stack stack = tuned();
   stack.tp_overlap = false;

@@ -75,7 +75,7 @@ std::uint16_t stated_scopes(std::string_view notes) {
 
 /// Kernels that a row names for itself, whatever its framework's habit.
 void stated_kernels(const Run& run, Stack& stack) {
-  stack.graph_scopes = stated_scopes(run.notes);
+  if (const std::uint16_t scopes = stated_scopes(run.notes); scopes != 0) stack.graph_scopes = scopes;
   if (const std::string_view norm = run.fact("norm"); !norm.empty()) stack.fused_norms = norm == "fused";
   if (contains(run.notes, "DeepEP") || contains(run.notes, "HybridEP")) stack.dedup_dispatch = true;
   if (const std::string_view softmax = run.fact("softmax"); !softmax.empty()) stack.fused_softmax = softmax == "fused";
@@ -225,6 +225,15 @@ bool quoted_expert_recipe(const Run& run, const Problem& problem) {
          problem.training.precision == Precision::Mxfp8 && software_month(run) >= month_of(2026, 6);
 }
 
+/// Performance recipes of experts in bf16 have router and preprocessing in graphs, where those in fp8 with scales of
+/// whole tensors may not (QWEN3_30B_A3B_PRETRAIN_CONFIG_H100_BF16_V1 beside _FP8_CS_V1).
+std::uint16_t scopes_of_recipe(const Run& run, const Problem& problem) {
+  const bool quoted = contains(run.notes, "Recipe ") || contains(run.notes, "graph");
+  const bool recipe = contains(run.source, "pretrain_performance") && !quoted && problem.model.moe() &&
+                      problem.training.precision == Precision::Bf16;
+  return recipe ? kGraphRouter | kGraphPreprocess : 0;
+}
+
 /// Megatron-Bridge and NeMo: what their recipes switch on beyond defaults. Weights of fp8 GEMMs are stored in fp8 but
 /// with scales of blocks (training/mixed_precision.py); in bf16 the optimizer reads its gradients in place
 /// (scripts/performance/utils/overrides.py); DeepSeek's recipes keep moments in bf16 (recipes/deepseek).
@@ -234,6 +243,7 @@ void megatron_bridge(const Run& run, Problem& problem) {
   const bool newest = quoted_expert_recipe(run, problem);
   if (contains(run.notes, "=full_iteration") || newest) stack.cuda_graphs = true;
   if (contains(run.notes, "moe_a2a_overlap=True") || newest) stack.ep_overlap = true;
+  stack.graph_scopes = scopes_of_recipe(run, problem);
   stack.fp8_param_gather = is_fp8(training.precision) && training.precision != Precision::Fp8Blockwise;
   training.offload.layers = static_cast<int>(number_behind(run.notes, "cpu_offloading_num_layers="));
   if (!contains(run.framework, "Bridge")) return;
@@ -327,6 +337,9 @@ void framework_facts(const Run& run, Problem& problem, Layout& layout) {
   // gradients are summed inside their GEMMs since 2022.
   if (run.framework == "Megatron-LM" && contains(run.source, "2021"))
     problem.training.stack.tp_async_reduce = problem.training.stack.gradient_fusion = false;
+  // Megatron-MoE-ModelZoo's sbatch_benchmarking.sh asks for --tp-comm-overlap in bf16 alone.
+  if (contains(run.source, "Megatron-MoE-ModelZoo") && problem.training.precision == Precision::Bf16)
+    problem.training.stack.tp_overlap = true;
   if (contains(run.framework, "Megatron-LM fork")) return megatron_fork(run, problem);
   if (run.task.starts_with("functional-test") && Flags(run.notes).any()) return megatron_tests(run, problem);
 }
