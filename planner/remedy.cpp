@@ -158,6 +158,10 @@ Variants other_ep(const Variant& from) {
               [](Layout& l, int v) { l.ep = v; });
 }
 
+Variants other_order(const Variant& from) {
+  return each(from, {0, 1}, [](Layout& l, int v) { l.order = static_cast<AxisOrder>(v); });
+}
+
 /// One switch of the training changed, under the same framework and layout.
 Variants switched(const Variant& from, std::vector<ChangedJob> changes) {
   Variants out;
@@ -173,23 +177,36 @@ Variants other_states(const Variant& from) { return switched(from, narrower_stat
 
 Variants other_precision(const Variant& from) { return switched(from, other_precisions(from.problem)); }
 
+/// The batch that its replicas divide, the nearest; then halves and doubles.
 Variants other_batch(const Variant& from) {
+  const std::int64_t now = from.problem.training.global_batch;
+  const std::int64_t once = std::max<std::int64_t>(1, from.layout.dp) * std::max(1, from.layout.micro_batch);
+  const std::int64_t below = now / once * once, above = below + once;
+  const bool up = above - now < now - below;
   Variants out;
-  for (const auto& [times, over] : {std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 4}, std::pair{4, 1}}) {
+  for (const std::int64_t batch : {up ? above : below, up ? below : above, now / 2, now * 2, now / 4, now * 4}) {
     Variant next = from;
-    next.problem.training.global_batch = from.problem.training.global_batch * times / over;
-    if (next.problem.training.global_batch > 0 && broken_rule(next.problem, next.layout) < 0) out.push_back(next);
+    next.problem.training.global_batch = batch;
+    if (batch > 0 && batch != now && broken_rule(next.problem, next.layout) < 0) out.push_back(next);
   }
   return out;
 }
 
+/// Powers of two from the GPUs that there are; then the replicas that the batch divides among, the most first.
 Variants other_gpu_count(const Variant& from) {
-  Variants out;
+  const int now = from.problem.gpus, inner = from.layout.tp * from.layout.cp * from.layout.pp;
+  std::vector<int> counts;
   for (const auto& [times, over] :
-       {std::pair{2, 1}, std::pair{1, 2}, std::pair{4, 1}, std::pair{1, 4}, std::pair{8, 1}}) {
+       {std::pair{2, 1}, std::pair{1, 2}, std::pair{4, 1}, std::pair{1, 4}, std::pair{8, 1}})
+    counts.push_back(now * times / over);
+  const std::int64_t micro_batches = from.problem.training.global_batch / std::max(1, from.layout.micro_batch);
+  for (int dp = static_cast<int>(std::min<std::int64_t>(micro_batches, now / std::max(1, inner))); dp > 0; --dp)
+    if (micro_batches % dp == 0) counts.push_back(dp * inner);
+  Variants out;
+  for (const int gpus : counts) {
     Variant next = from;
-    next.problem.gpus = from.problem.gpus * times / over;
-    if (next.problem.gpus > 0 && settle_dp(next.problem, next.layout) && broken_rule(next.problem, next.layout) < 0)
+    next.problem.gpus = gpus;
+    if (gpus > 0 && gpus != now && settle_dp(next.problem, next.layout) && broken_rule(next.problem, next.layout) < 0)
       out.push_back(next);
   }
   return out;
@@ -211,10 +228,10 @@ struct Lever {
   bool fastest;
 };
 constexpr Lever kLevers[] = {
-    {other_recompute, true},  {other_micro_batch, false}, {other_zero, false},     {other_sequence_parallel, false},
-    {other_cp, false},        {other_pipeline, false},    {other_tp, false},       {other_ep, false},
-    {other_offload, false},   {other_states, true},       {other_precision, true}, {other_batch, false},
-    {other_gpu_count, false}, {other_gpu_kind, false}};
+    {other_recompute, true}, {other_micro_batch, false}, {other_zero, false},    {other_sequence_parallel, false},
+    {other_cp, false},       {other_pipeline, false},    {other_tp, false},      {other_ep, false},
+    {other_order, false},    {other_offload, false},     {other_states, true},   {other_precision, true},
+    {other_batch, false},    {other_gpu_count, false},   {other_gpu_kind, false}};
 constexpr std::size_t kPairedLevers = 7;  ///< changes of the layout that are worth two at a time
 
 /// The best variant that keeps the limits.

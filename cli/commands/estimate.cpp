@@ -28,12 +28,13 @@ std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& 
   each_axis([&](const auto& axis) {
     if (words.*axis.fixed) words.*axis.fixed = remedy.layout.*axis.value;
   });
-  if (remedy.layout.chunk_layers.empty()) words.chunk_layers.reset();
-  if (remedy.layout.stages.empty()) words.stages.reset();
   Fixed others = problem.fixed;
   each_axis([&](const auto& axis) {
     if (typed.*axis.fixed) (others.*axis.fixed).reset();
   });
+  // No word says "as it comes": another pipeline does without the split and the stages of a file by itself.
+  if (remedy.layout.chunk_layers.empty()) words.chunk_layers.reset(), others.chunk_layers.reset();
+  if (remedy.layout.stages.empty()) words.stages.reset(), others.stages.reset();
   each_axis([&](const auto& axis) {
     Problem stated = remedy.problem;
     stated.fixed = overlaid(others, words);

@@ -65,12 +65,14 @@ constexpr Rule kRules[] = {
        const int away = p.training.offload.layers;
        return away == 0 || (l.pp == 1 && away < p.model.depth());
      }},
-    // Of a dense model, too: its experts' grid is tp wide then.
+    // Of a dense model, too: its experts' grid is etp wide, or tp where nobody says.
     {"order_keeps_copies",
      "with dp outermost Megatron wants as many copies of experts as of the rest: cp 1 without "
      "experts",
      Level::Schedule, kMegatron,
-     [](const Problem& p, const Layout& l) { return pipeline_outermost(l) || p.model.moe() || l.cp == 1; }},
+     [](const Problem& p, const Layout& l) {
+       return pipeline_outermost(l) || p.model.moe() || l.cp == 1 || l.etp == l.tp * l.cp;
+     }},
     {"schedule_unknown", "Megatron runs 1F1B and interleaved", Level::Schedule, kMegatron,
      [](const Problem&, const Layout& l) { return megatron_schedule(l.schedule); }},
     {"interleaving_needs_overlap", "interleaved stages on pp 2 need overlapped point-to-point communication",
