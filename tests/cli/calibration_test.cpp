@@ -148,8 +148,10 @@ TEST_CASE("twenty steps of an unknown cluster: unseen layouts within 3 %, and an
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
   CHECK(all[all.size() / 2] < 0.03);
   MESSAGE("held ", held, " of ", unseen, ", median error ", all[all.size() / 2]);
-  CHECK(held >= 0.85 * unseen);
-  CHECK(held <= 0.95 * unseen);
+  // The layouts of one cluster err together, so a share holds by the number of clusters: 5 points of eight of them.
+  const double margin = 0.14 / std::sqrt(worlds);
+  CHECK(held >= (0.9 - margin) * unseen);
+  CHECK(held <= (0.9 + margin) * unseen);
 }
 
 TEST_CASE("where the time went tells what the whole step cannot") {
