@@ -48,6 +48,11 @@ struct Dialect {
 [[nodiscard]] const Dialect& nemo_rl_dialect();
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
+[[nodiscard]] const Dialect& mca_dialect();
+/// Whether keys are those of LLaMA-Factory over mcore_adapter, which none of Megatron-Bridge's are.
+[[nodiscard]] bool is_mca(const DialectKeys& keys);
+/// Its `additional_configs`, which lie over keys of the same name, as those keys.
+void unfold_additional_configs(DialectKeys& keys);
 
 /// The job of Megatron-LM's arguments as keys: underscores for dashes, `true` for a switch. The file is a fork's.
 [[nodiscard]] Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file,
@@ -86,6 +91,7 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_swift(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+void derive_mca(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 
 /// ms-swift's keys with those of the role that is trained in the place of what all roles share.
 [[nodiscard]] Result<DialectKeys> keys_of_role(Result<DialectKeys> keys);

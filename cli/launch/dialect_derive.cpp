@@ -24,6 +24,38 @@ void adapters(const DialectKeys& keys, std::string_view key, std::string_view ra
   args.lora_where = stated ? where_of(keys, rank) : "";
 }
 
+/// Of LLaMA-Factory: what is trained, and which models stand beside it.
+void factory_task(const DialectKeys& keys, MegatronArgs& args) {
+  if (word_of(keys, "stage") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "stage");
+  if (const std::string stage = word_of(keys, "stage"); !stage.empty() && stage != "sft" && stage != "pt")
+    unused(keys, "stage", args, "models beside the trained one are not counted");
+  if (const std::string kind = word_of(keys, "finetuning_type"); kind != "full" && kind != "freeze")
+    adapters(keys, "finetuning_type", "lora_rank", 8, word_of(keys, "quantization_bit") == "4", args);
+}
+
+/// Of LLaMA-Factory: a step's sequences, by the ranks that read micro-batches of their own. `experts`: ep, where it
+/// divides them further.
+void factory_batch(const DialectKeys& keys, const LaunchFacts& facts, std::int64_t experts, MegatronArgs& args) {
+  const int steps = number_of(keys, "gradient_accumulation_steps");
+  auto grid = static_cast<double>(experts);  // factors are as written, so their product may pass any integer
+  for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"})
+    grid *= static_cast<double>(args.integer(flag, 1));
+  const auto gpus = static_cast<double>(facts.gpus());
+  if (steps == 0 || gpus == 0 || !(grid >= 1) || std::fmod(gpus, grid) != 0) return;
+  const double batch = steps * static_cast<double>(args.integer("micro-batch-size", 1)) * (gpus / grid);
+  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)}, where_of(keys, "gradient_accumulation_steps")};
+}
+
+/// `a,b` in one word or several as a word each.
+std::vector<std::string> words_between_commas(const std::vector<std::string>& values) {
+  std::vector<std::string> out;
+  for (const std::string& value : values) {
+    const std::vector<std::string> words = listed("[" + value + "]");
+    out.insert(out.end(), words.begin(), words.end());
+  }
+  return out;
+}
+
 }  // namespace
 
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
@@ -118,17 +150,35 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
 }
 
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
-  if (word_of(keys, "finetuning_type") != "full" && word_of(keys, "finetuning_type") != "freeze")
-    adapters(keys, "finetuning_type", "lora_rank", 8, word_of(keys, "quantization_bit") == "4", args);
-  const int steps = number_of(keys, "gradient_accumulation_steps");
-  double grid = 1;  // factors are as written, so their product may be larger than any integer
-  for (const char* flag : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size",
-                           "expert-model-parallel-size"})
-    grid *= static_cast<double>(args.integer(flag, 1));
-  const auto gpus = static_cast<double>(facts.gpus());
-  if (steps == 0 || gpus == 0 || !(grid >= 1) || std::fmod(gpus, grid) != 0) return;
-  const double batch = steps * static_cast<double>(args.integer("micro-batch-size", 1)) * (gpus / grid);
-  args.given["global-batch-size"] = {{fmt::format("{:.0f}", batch)}, where_of(keys, "gradient_accumulation_steps")};
+  factory_task(keys, args);
+  // It divides the batch by the experts' ranks as well, which Megatron counts among the data-parallel ones.
+  const bool experts = args.integer("expert-model-parallel-size", 1) > 1;
+  if (experts && keys.find("extra_config") == keys.end())
+    unused(keys, "expert_model_parallel_size", args,
+           "the batch is that of Megatron-Bridge; with USE_MCA=1 each expert rank has one of its own");
+  factory_batch(keys, facts, args.integer("expert-model-parallel-size", 1), args);
+}
+
+void derive_mca(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  factory_task(keys, args);
+  factory_batch(keys, facts, 1, args);
+  const auto set = [&](const char* flag, const char* value, std::string_view key) {
+    args.given.try_emplace(flag, MegatronValue{{value}, where_of(keys, key)});
+  };
+  if (args.text("recompute-granularity") == "full" && !args.has("recompute-method") &&
+      !args.has("recompute-num-layers"))
+    set("recompute-method", "uniform", "recompute_granularity"),
+        set("recompute-num-layers", "1", "recompute_granularity");
+  if (const auto found = args.given.find("recompute-modules"); found != args.given.end())
+    found->second.values = words_between_commas(found->second.values);
+  // Sequences are split where there is a tp, and have to be where experts are; nowhere else.
+  const bool tp = args.integer("tensor-model-parallel-size", 1) > 1;
+  if (!tp) args.given.erase("sequence-parallel");
+  if (tp && args.integer("expert-model-parallel-size", 1) > 1)
+    args.given.try_emplace("sequence-parallel", MegatronValue{{}, ""});
+  args.given.try_emplace("moe-token-dispatcher-type", MegatronValue{{"allgather"}, ""});
+  if (is_on(keys, "moe_layer_recompute"))
+    unused(keys, "moe_layer_recompute", args, "the experts' activations are counted as kept");
 }
 
 }  // namespace plan

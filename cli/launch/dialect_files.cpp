@@ -380,9 +380,13 @@ bool is_llama_factory(const LaunchSource& source) {
          has(source, "model_parallel_size:");
 }
 Result<LaunchJob> read_llama_factory(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  return read_all(llama_factory_dialect(), files, facts, [](const LaunchSource& source) {
+  bool mca = std::any_of(files.begin(), files.end(), [](const LaunchSource& file) { return has(file, "USE_MCA"); });
+  for (const LaunchSource& file : files)
+    if (const Result<DialectKeys> keys = keys_of_yaml(file)) mca = mca || is_mca(*keys);
+  return read_all(mca ? mca_dialect() : llama_factory_dialect(), files, facts, [mca](const LaunchSource& source) {
     Result<DialectKeys> keys = keys_of_yaml(source);
-    if (keys) unfold_extra_config(*keys);
+    if (keys && mca) unfold_additional_configs(*keys);
+    if (keys && !mca) unfold_extra_config(*keys);
     return keys;
   });
 }
