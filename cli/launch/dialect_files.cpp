@@ -144,6 +144,12 @@ Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource>
   return dialect_job(dialect, keys, facts);
 }
 
+/// Weights of Megatron's own are named by the model that they were made of, `X-mcore`, and stand alone.
+void take_model_of_weights(DialectKeys& keys) {
+  for (const char* key : {"mcore_model", "load"})
+    if (!keys.contains("model") && model_named(word_of(keys, key))) keys["model"] = keys[key];
+}
+
 }  // namespace
 
 Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions& options) {
@@ -335,10 +341,11 @@ bool is_swift(const LaunchSource& source) {
 Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   LaunchFacts stated = facts;  // looked at when all files are read, which may state more
   return read_all(swift_dialect(), files, stated, [&stated](const LaunchSource& source) -> Result<DialectKeys> {
-    if (is_shell(source)) return keys_of_flags(source, "megatron");
-    Result<DialectKeys> keys = keys_of_yaml(source);
-    if (keys) take_gpus_of_role(*keys, stated);
-    return keys_of_role(std::move(keys));
+    const bool script = is_shell(source);
+    Result<DialectKeys> keys = script ? keys_of_flags(source, "megatron") : keys_of_yaml(source);
+    if (keys && !script) take_gpus_of_role(*keys, stated), keys = keys_of_role(std::move(keys));
+    if (keys) take_model_of_weights(*keys);
+    return keys;
   });
 }
 

@@ -78,4 +78,17 @@ TEST_CASE("what LLaMA-Factory hands to Megatron-Bridge unread is read") {
         Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention | kRecomputeMoe});
 }
 
+TEST_CASE("ms-swift's model is the one that Megatron's weights are named by, where none is") {
+  const std::string command =
+      "NPROC_PER_NODE=8 megatron sft --micro_batch_size 1 --global_batch_size 64 --max_length 4096 ";
+  for (const char* weights :
+       {"--load /data/Qwen3-8B-mcore", "--mcore_model Qwen3-8B-mcore", "--model Qwen/Qwen3-8B --load x"}) {
+    CAPTURE(weights);
+    const LaunchJob job = read("a.sh", command + weights + "\n");
+    REQUIRE(job.model);
+    CHECK(job.model->depth() == 36);
+  }
+  CHECK(!read("a.sh", command + "--load /data/out/checkpoint-100\n").model);
+}
+
 }  // namespace plan
