@@ -49,10 +49,10 @@ struct Dialect {
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 [[nodiscard]] const Dialect& mca_dialect();
-/// Whether keys are those of LLaMA-Factory over mcore_adapter, which none of Megatron-Bridge's are.
-[[nodiscard]] bool is_mca(const DialectKeys& keys);
-/// Its `additional_configs`, which lie over keys of the same name, as those keys.
-void unfold_additional_configs(DialectKeys& keys);
+/// Whether a file is of LLaMA-Factory over mcore_adapter, by keys that none has over Megatron-Bridge.
+[[nodiscard]] bool is_mca(const LaunchSource& source);
+/// The keys of a file of LLaMA-Factory's, what it hands on in one of them as keys of their own.
+[[nodiscard]] Result<DialectKeys> keys_of_llama_factory(const LaunchSource& source, bool mca);
 
 /// The job of Megatron-LM's arguments as keys: underscores for dashes, `true` for a switch. The file is a fork's.
 [[nodiscard]] Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file,

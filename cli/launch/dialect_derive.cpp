@@ -153,7 +153,7 @@ void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, Meg
   factory_task(keys, args);
   // It divides the batch by the experts' ranks as well, which Megatron counts among the data-parallel ones.
   const bool experts = args.integer("expert-model-parallel-size", 1) > 1;
-  if (experts && keys.find("extra_config") == keys.end())
+  if (experts && !is_on(keys, "use_megatron_bridge"))
     unused(keys, "expert_model_parallel_size", args,
            "the batch is that of Megatron-Bridge; with USE_MCA=1 each expert rank has one of its own");
   factory_batch(keys, facts, args.integer("expert-model-parallel-size", 1), args);

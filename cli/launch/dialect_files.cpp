@@ -379,7 +379,8 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
       "set -euo pipefail\n\nexport USE_MEGATRON_BRIDGE=1 FORCE_TORCHRUN=1\n" + environment(plan) + node_variables(plan);
   script += fmt::format("llamafactory-cli train \"$(dirname \"$0\")/{}.yaml\"\n", stem);
   return std::vector<LaunchFile>{
-      {stem + ".yaml", header(plan, {"Started by " + stem + ".sh."}) + yaml_of(*settings), false},
+      {stem + ".yaml", header(plan, {"Started by " + stem + ".sh with USE_MEGATRON_BRIDGE=1."}) + yaml_of(*settings),
+       false},
       {stem + ".sh", script, true}};
 }
 bool is_llama_factory(const LaunchSource& source) {
@@ -387,15 +388,9 @@ bool is_llama_factory(const LaunchSource& source) {
          has(source, "model_parallel_size:");
 }
 Result<LaunchJob> read_llama_factory(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  bool mca = std::any_of(files.begin(), files.end(), [](const LaunchSource& file) { return has(file, "USE_MCA"); });
-  for (const LaunchSource& file : files)
-    if (const Result<DialectKeys> keys = keys_of_yaml(file)) mca = mca || is_mca(*keys);
-  return read_all(mca ? mca_dialect() : llama_factory_dialect(), files, facts, [mca](const LaunchSource& source) {
-    Result<DialectKeys> keys = keys_of_yaml(source);
-    if (keys && mca) unfold_additional_configs(*keys);
-    if (keys && !mca) unfold_extra_config(*keys);
-    return keys;
-  });
+  const bool mca = std::any_of(files.begin(), files.end(), is_mca);
+  return read_all(mca ? mca_dialect() : llama_factory_dialect(), files, facts,
+                  [mca](const LaunchSource& source) { return keys_of_llama_factory(source, mca); });
 }
 
 }  // namespace plan

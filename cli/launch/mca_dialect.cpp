@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/extra_config.hpp"
 
 namespace plan {
 namespace {
@@ -80,27 +81,42 @@ constexpr std::string_view kAdditional = "additional_configs.";
 constexpr Dialect kDialect{"llama-factory",   kKeys,    {},        "model_name_or_path", "", "",
                            "mixed_precision", kDerived, derive_mca};
 
-}  // namespace
-
-const Dialect& mca_dialect() { return kDialect; }
-
-bool is_mca(const DialectKeys& keys) {
-  const auto own = [](const auto& row) {
-    return row.first.starts_with(kAdditional) ||
-           std::find(std::begin(kOwn), std::end(kOwn), row.first) != std::end(kOwn);
-  };
-  // Megatron-Bridge refuses full recomputation that names no method; here it is every layer's.
-  const bool every_layer = word_of(keys, "recompute_granularity") == "full" && !keys.contains("recompute_method") &&
-                           !keys.contains("recompute_num_layers");
-  return every_layer || std::any_of(keys.begin(), keys.end(), own);
-}
-
+/// `additional_configs`, which lie over keys of the same name, as those keys.
 void unfold_additional_configs(DialectKeys& keys) {
   DialectKeys inner;
   for (const auto& [key, value] : keys)
     if (key.starts_with(kAdditional)) inner[key.substr(kAdditional.size())] = value;
   std::erase_if(keys, [](const auto& row) { return row.first.starts_with(kAdditional); });
   for (auto& [key, value] : inner) keys[key] = std::move(value);
+}
+
+bool says(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
+
+}  // namespace
+
+const Dialect& mca_dialect() { return kDialect; }
+
+bool is_mca(const LaunchSource& source) {
+  if (says(source, "USE_MCA")) return true;
+  const Result<DialectKeys> keys = keys_of_yaml(source);
+  if (!keys) return false;
+  const auto own = [](const auto& row) {
+    return row.first.starts_with(kAdditional) ||
+           std::find(std::begin(kOwn), std::end(kOwn), row.first) != std::end(kOwn);
+  };
+  // Megatron-Bridge refuses full recomputation that names no method; here it is every layer's.
+  const bool every_layer = word_of(*keys, "recompute_granularity") == "full" && !keys->contains("recompute_method") &&
+                           !keys->contains("recompute_num_layers");
+  return every_layer || std::any_of(keys->begin(), keys->end(), own);
+}
+
+Result<DialectKeys> keys_of_llama_factory(const LaunchSource& source, bool mca) {
+  Result<DialectKeys> keys = keys_of_yaml(source);
+  if (!keys) return keys;
+  if (mca) unfold_additional_configs(*keys);
+  if (!mca) unfold_extra_config(*keys);
+  if (says(source, "USE_MEGATRON_BRIDGE")) (*keys)["use_megatron_bridge"] = {{"true"}, source.path};
+  return keys;
 }
 
 }  // namespace plan
