@@ -1,5 +1,5 @@
-// Families with experts behind plain attention: the keys of config.json and the defaults of the family
-// (plan-formulas(7) A2).
+// Families with experts behind plain attention: the keys of config.json and the
+// defaults of the family (plan-formulas(7) A2).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -29,11 +29,14 @@ Layer moe_of(Layer layer, const MoeShape& moe) {
   return layer;
 }
 
-/// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple of `moe_layer_freq`.
+/// Layers 0 .. first-1 dense, then a mixture wherever the index is a multiple
+/// of `moe_layer_freq`.
 bool is_mixture(JsonConfig& c, std::int64_t i, std::int64_t dense) {
+  const std::int64_t first = c.size_or({"first_k_dense_replace"}, dense, 0, 1e4);
+  const std::int64_t every = c.size_or({"moe_layer_freq"}, 1, 1, 1e4);
   const std::vector<std::string> types = c.words("mlp_layer_types");
   if (static_cast<std::size_t>(i) < types.size()) return types[static_cast<std::size_t>(i)] != "dense";
-  return i >= c.size_or({"first_k_dense_replace"}, dense, 0, 1e4) && i % c.size_or({"moe_layer_freq"}, 1, 1, 1e4) == 0;
+  return i >= first && i % every == 0;
 }
 
 MoeShape read_deepseek_experts(JsonConfig& c) {
@@ -64,6 +67,12 @@ void build_mixtral(JsonConfig& c, ModelBuilder& out) {
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
+/// Whether a list of numbers, if there is one, has that number alone.
+bool all_equal(JsonConfig& c, std::string_view key, std::int64_t number) {
+  const std::vector<std::int64_t> all = c.sizes(key);
+  return std::all_of(all.begin(), all.end(), [number](std::int64_t one) { return one == number; });
+}
+
 void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -73,6 +82,10 @@ void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
   MoeShape moe = read_experts(c, {"intermediate_size"});
   moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
   moe.score_bias = c.flag_or("use_routing_bias", true);
+  c.size_or({"num_mtp_modules"}, 0, 0,
+            64);  // the published checkpoints leave the modules out
+  if (!all_equal(c, "attn_type_list", 1))
+    c.error("attn_type_list", "unsupported", "`attn_type_list` has lightning attention, which is not modelled");
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
@@ -111,7 +124,8 @@ void build_dbrx(JsonConfig& c, ModelBuilder& out) {
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
-/// Qwen's rule: a mixture at multiples of `decoder_sparse_step`, except in `mlp_only_layers`.
+/// Qwen's rule: a mixture at multiples of `decoder_sparse_step`, except in
+/// `mlp_only_layers`.
 struct QwenMoe {
   bool qkv_bias = false;
   QkNorm qk_norm = QkNorm::PerHead;
@@ -127,6 +141,8 @@ void build_qwen_moe(JsonConfig& c, ModelBuilder& out, const QwenMoe& family) {
   layer.attention.qkv_bias = c.flag_or("qkv_bias", family.qkv_bias || bias);
   layer.attention.out_bias = bias;
   layer.attention.qk_norm = family.qk_norm;
+  if (family.qk_norm == QkNorm::PerHead && !c.flag_or("use_qk_norm", true))
+    c.error("use_qk_norm", "unsupported", "this family without norms of queries and keys is not modelled");
   MoeShape moe = read_experts(c, {"moe_intermediate_size"});
   if (family.shared) {
     moe.shared_width = c.size_or({"shared_expert_intermediate_size"}, 0, 0, 1e7);
@@ -146,7 +162,8 @@ void build_qwen2_moe(JsonConfig& c, ModelBuilder& out) {
 }
 void build_qwen3_moe(JsonConfig& c, ModelBuilder& out) { build_qwen_moe(c, out, {}); }
 
-/// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of layers.
+/// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of
+/// layers.
 void build_deepseek(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -218,7 +235,8 @@ void build_phimoe(JsonConfig& c, ModelBuilder& out) {
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
-/// ERNIE 4.5: mixtures between two layers, at multiples of an interval, and shared experts in widths of a routed one.
+/// ERNIE 4.5: mixtures between two layers, at multiples of an interval, and
+/// shared experts in widths of a routed one.
 void build_ernie_moe(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, true);
@@ -231,7 +249,9 @@ void build_ernie_moe(JsonConfig& c, ModelBuilder& out) {
   moe.shared_width = c.size_or({"moe_num_shared_experts"}, 2, 0, 1e4) * moe.expert_width;
   moe.score_bias = true;
   if (c.flag_or("use_bias", false))
-    c.error("use_bias", "unsupported", "`use_bias`: biases in every product of ERNIE's mixtures are not modelled");
+    c.error("use_bias", "unsupported",
+            "`use_bias`: biases in every product of ERNIE's mixtures are not "
+            "modelled");
   const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
   const std::int64_t first = c.size_or({"moe_layer_start_index"}, 1, 0, 1e4);
   const std::int64_t stated = c.size_or({"moe_layer_end_index"}, -1, -1, 1e4), last = stated < 0 ? depth - 1 : stated;
@@ -242,7 +262,8 @@ void build_ernie_moe(JsonConfig& c, ModelBuilder& out) {
   }
 }
 
-/// Ling and Ring: DeepSeek's order of layers around plain attention; the second ones with norms of queries and keys.
+/// Ling and Ring: DeepSeek's order of layers around plain attention; the second
+/// ones with norms of queries and keys.
 void build_bailing(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -281,7 +302,8 @@ void build_dots1(JsonConfig& c, ModelBuilder& out) {
   }
 }
 
-/// A number that a config may also state once for every layer; they must be equal.
+/// A number that a config may also state once for every layer; they must be
+/// equal.
 std::int64_t same_everywhere(JsonConfig& c, std::string_view key, std::int64_t assumed) {
   if (!c.is_list(key)) return c.size_or({key}, assumed, 0, 1e7);
   const std::vector<std::int64_t> all = c.sizes(key);

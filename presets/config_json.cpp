@@ -1,4 +1,5 @@
-// Hugging Face config.json to Model. Tested by tests/presets/config_json_test.cpp on one config of every family.
+// Hugging Face config.json to Model. Tested by
+// tests/presets/config_json_test.cpp on one config of every family.
 #include "presets/config_json.hpp"
 
 #include <fmt/format.h>
@@ -25,8 +26,8 @@ Error whole_file(const std::string& file, std::string code, std::string message)
   return {std::move(code), std::move(message), {}, {}, {file, 0, 0, 1, {}}};
 }
 
-/// Python writes NaN and Infinity, which JSON has not: outside strings they become null of the same length. Returns the
-/// deepest nesting.
+/// Python writes NaN and Infinity, which JSON has not: outside strings they
+/// become null of the same length. Returns the deepest nesting.
 int tame(std::string& text) {
   int depth = 0, deepest = 0;
   bool quoted = false;
@@ -63,7 +64,8 @@ Place place_at(const std::string& text, const std::string& file, std::size_t off
           yaml::printable(std::string_view(text).substr(begin, std::min<std::size_t>(end - begin, 57)))};
 }
 
-/// Notes a key that one object has twice, while the parser goes by: nlohmann-json keeps the last without a word.
+/// Notes a key that one object has twice, while the parser goes by:
+/// nlohmann-json keeps the last without a word.
 struct KeysOnce {
   std::vector<std::set<std::string>> open{};
   std::string twice{};
@@ -147,7 +149,8 @@ std::string name_of(JsonConfig& root, const std::string& file) {
   return name.empty() || name.size() > 100 ? "model" : name;
 }
 
-/// Key of the language model inside a multimodal one, which takes over the outer `tie_word_embeddings`; else empty.
+/// Key of the language model inside a multimodal one, which takes over the
+/// outer `tie_word_embeddings`; else empty.
 std::string language_model(nlohmann::json& root) {
   for (const char* key : {"text_config", "llm_config", "language_config"}) {
     if (!root.contains(key)) continue;
@@ -158,7 +161,8 @@ std::string language_model(nlohmann::json& root) {
   return {};
 }
 
-/// Transformers looks the activation up by name, and stops at one that it does not have.
+/// Transformers looks the activation up by name, and stops at one that it does
+/// not have.
 void judge_activation(JsonConfig& config) {
   static const std::vector<std::string_view> known = {"gelu",
                                                       "gelu_10",
@@ -196,7 +200,7 @@ void judge_activation(JsonConfig& config) {
 
 }  // namespace
 
-Result<Model> read_config_json(const std::string& text, const std::string& file) {
+Result<Model> read_config_json(const std::string& text, const std::string& file, Stated stated) {
   Result<nlohmann::json> parsed = parse_json(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
   const std::string nested = language_model(*parsed);
@@ -207,10 +211,12 @@ Result<Model> read_config_json(const std::string& text, const std::string& file)
   ModelBuilder out;
   if (type.empty() && root.errors().empty()) root.error("", "missing_key", "`model_type` is missing");
   const ModelFamily* family = find_family(type);
-  if (family != nullptr)
+  if (family != nullptr) {
     family->build(config, out);
-  else if (!type.empty())
+    if (stated == Stated::ByCheckpoint) judge_shapes(config);
+  } else if (!type.empty()) {
     unknown_family(root, "model_type", type);
+  }
   const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, 4096, 1, 1e8);
   judge_activation(config);
   root.take(config);

@@ -1,5 +1,6 @@
-// Families with latent attention, linear attention, attention in chunks or Mamba: the keys of config.json and the
-// defaults of the family (plan-formulas(7) A2).
+// Families with latent attention, linear attention, attention in chunks or
+// Mamba: the keys of config.json and the defaults of the family
+// (plan-formulas(7) A2).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 namespace plan {
 namespace {
 
-/// Gated DeltaNet but for every `full_attention_interval`-th layer; mixtures or, in Qwen3.5, dense layers too.
+/// Gated DeltaNet but for every `full_attention_interval`-th layer; mixtures
+/// or, in Qwen3.5, dense layers too.
 void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -33,7 +35,18 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
     full.dense.width = linear.dense.width = c.size({"intermediate_size"}, 1, 1e7);
   }
   const std::int64_t depth = read_depth(c), interval = c.size_or({"full_attention_interval"}, 4, 1, 1e4);
-  for (std::int64_t i = 0; i < depth; ++i) out.add((i + 1) % interval == 0 ? full : linear);
+  const std::vector<std::string> types = c.words("layer_types");
+  if (!types.empty() && static_cast<std::int64_t>(types.size()) != depth)
+    c.error("layer_types", "bad_value", fmt::format("`layer_types` names {} layers of {}", types.size(), depth));
+  for (const std::string& type : types)
+    if (type != "linear_attention" && type != "full_attention")
+      c.error("layer_types", "bad_value", fmt::format("`layer_types` has `{}`", yaml::printable(type)));
+  if (c.size_or({"decoder_sparse_step"}, 1, 1, 1e4) != 1 || !c.sizes("mlp_only_layers").empty())
+    c.error("mlp_only_layers", "unsupported", "plain layers between the mixtures of this family are not modelled");
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    out.add((at < types.size() ? types[at] == "full_attention" : (i + 1) % interval == 0) ? full : linear);
+  }
   const std::int64_t predicted = c.size_or({"mtp_num_hidden_layers"}, 0, 0, 64);
   if (predicted > 0) m.mtp = {1, 1, std::vector<int>(static_cast<std::size_t>(predicted), out.kind(full)), false};
 }
@@ -76,7 +89,8 @@ void build_latent(JsonConfig& c, ModelBuilder& out) {
   add_mtp(c, out, moe_of(layer, moe), type == "deepseek_v3" || type == "deepseek_v32");
 }
 
-/// Granite 4: attention or Mamba-2, then shared experts beside routed ones, or alone as a plain FFN.
+/// Granite 4: attention or Mamba-2, then shared experts beside routed ones, or
+/// alone as a plain FFN.
 void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
@@ -101,10 +115,12 @@ void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
                 c.size_or({"mamba_d_conv"}, 4, 1, 1e3)};
   if (heads * wide != inner)
     c.error("mamba_n_heads", "bad_value",
-            "`mamba_n_heads` times `mamba_d_head` is not `mamba_expand` times the hidden width");
+            "`mamba_n_heads` times `mamba_d_head` is not `mamba_expand` times "
+            "the hidden width");
   if (!c.flag_or("mamba_conv_bias", true) || c.flag_or("mamba_proj_bias", false))
     c.error("mamba_proj_bias", "unsupported",
-            "a Mamba-2 without the convolution's bias, or with biases of its projections, is not modelled");
+            "a Mamba-2 without the convolution's bias, or with biases of its "
+            "projections, is not modelled");
   const std::vector<std::string> types = c.words("layer_types");
   const std::int64_t depth = read_depth(c);
   for (std::int64_t i = 0; i < depth; ++i) {
@@ -116,12 +132,15 @@ void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
   }
 }
 
-/// Llama 4: `intermediate_size` is an expert's and the shared expert's; three of four layers attend in chunks.
+/// Llama 4: `intermediate_size` is an expert's and the shared expert's; three
+/// of four layers attend in chunks.
 void build_llama4(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
+  c.flag_or("use_qk_norm",
+            true);  // norms without weights, inside the kernel of the attention
   MoeShape moe;
   moe.experts = c.size({"num_local_experts"}, 1, 1e5);
   moe.top_k = c.size_or({"num_experts_per_tok"}, 1, 1, 1e5);
@@ -159,6 +178,8 @@ Layer nemotron_h_layer(JsonConfig& c, const Model& m, char letter) {
     layer.ffn = Ffn::Moe;
     layer.moe = read_experts(c, {"moe_intermediate_size"});
     layer.moe.gated = false;
+    if (c.size_or({"n_shared_experts"}, 1, 0, 1e4) > 1)
+      c.error("n_shared_experts", "unsupported", "several shared experts of this family are not modelled");
     layer.moe.score_bias = true;
     layer.moe.shared_width = c.size_or({"moe_shared_expert_intermediate_size"}, 0, 0, 1e7);
     layer.moe.latent = c.size_or({"moe_latent_size"}, 0, 0, 1e6);

@@ -1,5 +1,6 @@
-// Values of a Hugging Face config.json, read so that every mistake has a place. nlohmann-json keeps no places, so they
-// are found again by the key. Tested by tests/presets/config_json_test.cpp.
+// Values of a Hugging Face config.json, read so that every mistake has a place.
+// nlohmann-json keeps no places, so they are found again by the key. Tested by
+// tests/presets/config_json_test.cpp.
 #include "presets/json_config.hpp"
 
 #include <fmt/format.h>
@@ -32,6 +33,11 @@ std::string join(JsonConfig::Keys keys) { return fmt::format("{}", fmt::join(key
 }  // namespace
 
 const nlohmann::json* JsonConfig::find(std::string_view key) const {
+  asked_.emplace(key);
+  return raw(key);
+}
+
+const nlohmann::json* JsonConfig::raw(std::string_view key) const {
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }

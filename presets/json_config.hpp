@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,8 @@
 
 namespace plan {
 
-/// The values of one config.json with their mistakes and places. null counts as absent, as in transformers.
+/// The values of one config.json with their mistakes and places. null counts as
+/// absent, as in transformers.
 class JsonConfig {
  public:
   JsonConfig(const nlohmann::json& object, std::string_view text, std::string file)
@@ -38,6 +40,11 @@ class JsonConfig {
   /// Takes over the mistakes of an object made from this one.
   void take(const JsonConfig& nested);
 
+  /// Whether a reader has asked for the key by now.
+  bool asked(std::string_view key) const { return asked_.find(key) != asked_.end(); }
+
+  /// The value as it stands; null if there is none. Not asking for it.
+  const nlohmann::json* raw(std::string_view key) const;
   void error(std::string_view key, std::string code, std::string message, std::vector<std::string> help = {});
   Place place(std::string_view key) const;
   const Errors& errors() const { return errors_; }
@@ -48,7 +55,8 @@ class JsonConfig {
   const nlohmann::json* object_;
   std::string_view text_;  ///< from the object's own position on
   std::string file_;
-  int line_ = 1;  ///< of text_'s begin
+  int line_ = 1;                                        ///< of text_'s begin
+  mutable std::set<std::string, std::less<>> asked_{};  ///< keys that were looked for
   Errors errors_{};
 };
 
@@ -66,8 +74,8 @@ struct ModelFamily {
   FamilyBuilder build;
 };
 
-/// Dense families that descend from Llama, the other dense ones, those of experts alone, and those with latent
-/// attention, linear attention or Mamba.
+/// Dense families that descend from Llama, the other dense ones, those of
+/// experts alone, and those with latent attention, linear attention or Mamba.
 [[nodiscard]] const std::vector<ModelFamily>& llama_families();
 [[nodiscard]] const std::vector<ModelFamily>& dense_families();
 [[nodiscard]] const std::vector<ModelFamily>& expert_families();
@@ -76,22 +84,29 @@ struct ModelFamily {
 /// The same layer with a plain feed-forward, or with a mixture.
 [[nodiscard]] Layer dense_of(Layer layer, std::int64_t width);
 [[nodiscard]] Layer moe_of(Layer layer, const MoeShape& moe);
-/// Experts, how many a token goes to, and the width that the first present of `width` states.
+/// Experts, how many a token goes to, and the width that the first present of
+/// `width` states.
 [[nodiscard]] MoeShape read_experts(JsonConfig& config, JsonConfig::Keys width);
 /// DeepSeek's: shared experts are counted in widths of a routed one.
 [[nodiscard]] MoeShape read_deepseek_experts(JsonConfig& config);
-/// Whether layer `i` of DeepSeek's order, or of `mlp_layer_types`, is a mixture. `dense`: how many layers in front are
-/// not, where the config does not say.
+/// Whether layer `i` of DeepSeek's order, or of `mlp_layer_types`, is a
+/// mixture. `dense`: how many layers in front are not, where the config does
+/// not say.
 [[nodiscard]] bool is_mixture(JsonConfig& config, std::int64_t i, std::int64_t dense = 0);
 /// `num_nextn_predict_layers` prediction modules of that layer.
 void add_mtp(JsonConfig& config, ModelBuilder& out, const Layer& layer, bool own_embedding);
+
+/// A mistake for every key that shapes layers in some family, is there, and was
+/// not asked for: what this family does with it nobody knows.
+void judge_shapes(JsonConfig& config);
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.
 void read_common(JsonConfig& config, Model& model, bool tied);
 /// `head_dim`: what an absent one stands for; 0 = hidden / heads.
 [[nodiscard]] AttentionShape read_heads(JsonConfig& config, std::int64_t hidden, std::int64_t head_dim = 0);
 [[nodiscard]] std::int64_t read_depth(JsonConfig& config);
-/// Per layer whether `layer_types` (or else `every`, counted from 1: full at multiples) makes it sliding.
+/// Per layer whether `layer_types` (or else `every`, counted from 1: full at
+/// multiples) makes it sliding.
 [[nodiscard]] std::vector<bool> sliding_layers(JsonConfig& config, std::int64_t depth, std::int64_t every);
 
 }  // namespace plan

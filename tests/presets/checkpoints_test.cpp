@@ -1,6 +1,9 @@
-// Names of checkpoints that people type: each finds its model or is refused by the part that is not modelled.
+// Names of checkpoints that people type: each finds its model or is refused by
+// the part that is not modelled.
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "formulas/parameters.hpp"
@@ -21,7 +24,8 @@ struct Row {
   std::int64_t total;
 };
 
-// Trained parameters without prediction modules and vision towers, as model cards and checkpoint indexes print them.
+// Trained parameters without prediction modules and vision towers, as model
+// cards and checkpoint indexes print them.
 constexpr Row kCheckpoints[] = {
     {"meta-llama/Llama-3.3-70B-Instruct", 70'553'706'496},
     {"meta-llama/Llama-Guard-3-8B", 8'030'261'248},
@@ -62,6 +66,80 @@ TEST_CASE("a checkpoint with a part that is not modelled is refused by that part
   CHECK(plan::unmodelled_name("meta-llama/Llama-3.1-8B") == nullptr);
   CHECK(plan::unmodelled_name("google/gemma-3-27b-it") == nullptr);
   CHECK(plan::unmodelled_name("") == nullptr);
+}
+
+TEST_CASE("what shapes layers in one family is read or named in every other") {
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  std::string last;
+  int families = 0;
+  for (std::string line; std::getline(lines, line);) {
+    nlohmann::json config = nlohmann::json::parse(line)["config"];
+    if (config["model_type"] == last) continue;
+    last = config["model_type"], ++families;
+    for (const char* key : {"altup_num_inputs",
+                            "attention_k_eq_v",
+                            "attn_layer_indices",
+                            "attn_type_list",
+                            "block_configs",
+                            "cla_share_factor",
+                            "cross_attention_layers",
+                            "decoder_sparse_step",
+                            "first_k_dense_replace",
+                            "global_head_dim",
+                            "hidden_size_per_layer_input",
+                            "hybrid_layer_pattern",
+                            "hybrid_override_pattern",
+                            "index_n_heads",
+                            "kv_lora_rank",
+                            "layer_types",
+                            "linear_num_value_heads",
+                            "mamba_n_heads",
+                            "mlp_only_layers",
+                            "moe_intermediate_size",
+                            "moe_layer_freq",
+                            "moe_num_experts",
+                            "n_routed_experts",
+                            "n_shared_experts",
+                            "num_experts",
+                            "num_kv_shared_layers",
+                            "num_local_experts",
+                            "num_nextn_predict_layers",
+                            "num_shared_experts",
+                            "qk_layernorm",
+                            "qkv_bias",
+                            "shared_intermediate_size",
+                            "ssm_state_size",
+                            "swa_head_dim",
+                            "use_bias",
+                            "use_cla",
+                            "use_parallel_residual",
+                            "use_qk_norm",
+                            "use_sliding_window",
+                            "v_head_dim"}) {
+      CAPTURE(last);
+      CAPTURE(std::string(key));
+      nlohmann::json edited = config;
+      edited[key] = {{"not", "a value"}};
+      const auto model = plan::read_config_json(edited.dump(), "config.json");
+      REQUIRE_FALSE(model.has_value());
+      bool named = false;
+      for (const plan::Error& error : model.error())
+        named = named || error.message.find("`" + std::string(key) + "`") != std::string::npos;
+      CHECK(named);
+    }
+  }
+  CHECK(families >= 45);
+}
+
+TEST_CASE("a key that says nothing is no reason to refuse") {
+  const std::string llama =
+      "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": "
+      "128, \"num_hidden_layers\": 2, "
+      "\"num_attention_heads\": 4, \"vocab_size\": 100";
+  for (const char* more : {"\"num_experts\": 0", "\"use_cla\": false", "\"sparse_config\": null",
+                           "\"mlp_only_layers\": []", "\"attn_type_list\": [0, 0]", "\"rope_theta\": 10000"})
+    CHECK(plan::read_config_json(llama + ", " + more + "}", "config.json").has_value());
+  CHECK_FALSE(plan::read_config_json(llama + ", \"num_experts\": 8}", "config.json").has_value());
 }
 
 TEST_CASE("a config of a family that is not modelled is refused by that part") {
