@@ -200,7 +200,7 @@ void judge_activation(JsonConfig& config) {
 
 }  // namespace
 
-Result<Model> read_config_json(const std::string& text, const std::string& file, Stated stated) {
+Result<Model> read_config_json(const std::string& text, const std::string& file, KeysOf keys) {
   Result<nlohmann::json> parsed = parse_json(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
   const std::string nested = language_model(*parsed);
@@ -213,7 +213,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const ModelFamily* family = find_family(type);
   if (family != nullptr) {
     family->build(config, out);
-    if (stated == Stated::ByCheckpoint) judge_shapes(config);
+    if (keys == KeysOf::Checkpoint) judge_shapes(config);
   } else if (!type.empty()) {
     unknown_family(root, "model_type", type);
   }

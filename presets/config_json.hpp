@@ -10,11 +10,11 @@ namespace plan {
 
 /// Who wrote the keys: a checkpoint, whose keys all mean something, or a reader of launch files, which states those of
 /// several families at once and leaves to `model_type` which of them count.
-enum class Stated : std::uint8_t { ByCheckpoint, ByReader };
+enum class KeysOf : std::uint8_t { Checkpoint, Reader };
 
 /// Model from the text of a Hugging Face config.json. `file` is the name in messages; the model is named after the
 /// repository that the config or the folder of `file` states.
 [[nodiscard]] Result<Model> read_config_json(const std::string& text, const std::string& file,
-                                             Stated stated = Stated::ByCheckpoint);
+                                             KeysOf keys = KeysOf::Checkpoint);
 
 }  // namespace plan

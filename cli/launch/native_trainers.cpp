@@ -41,7 +41,7 @@ void describe_model(JobBuilder& builder, std::string_view type, std::string_view
   nlohmann::json config{{"model_type", std::string(type)}};
   for (const auto& [key, value] : numbers) config[std::string(key)] = value;
   for (const auto& [key, value] : switches) config[std::string(key)] = value;
-  Result<Model> model = read_config_json(config.dump(), where.substr(0, where.rfind(':')), Stated::ByReader);
+  Result<Model> model = read_config_json(config.dump(), where.substr(0, where.rfind(':')), KeysOf::Reader);
   if (!model) {
     for (const Error& error : model.error())
       builder.errors.push_back({error.code, fmt::format("{}: {}", where, error.message), error.facts, error.help});

@@ -41,7 +41,61 @@ constexpr Row kCheckpoints[] = {
     {"moonshotai/Kimi-K2.5", 1'026'408'209'408},
 };
 
+// All elements of the checkpoint as others print them, with the tower of images and the buffers that balance experts.
+constexpr Row kFiles[] = {
+    {"allenai/OLMoE-1B-7B-0924", 6'919'161'856},
+    {"mistralai/Ministral-8B-Instruct-2410", 8'019'808'256},
+    {"CohereLabs/c4ai-command-r7b-12-2024", 8'028'033'024},
+    {"CohereLabs/aya-expanse-8b", 8'028'033'024},
+    {"stabilityai/stablelm-2-1_6b", 1'644'515'328},
+    {"baidu/ERNIE-4.5-0.3B-PT", 360'748'032},
+    {"ibm-granite/granite-3.3-2b-instruct", 2'533'539'840},
+    {"ibm-granite/granite-3.1-1b-a400m-base", 1'334'628'352},
+    {"ibm-granite/granite-3.1-3b-a800m-base", 3'298'793'472},
+    {"ibm-granite/granite-4.0-h-small", 32'207'337'984},
+    {"ibm-granite/granite-4.0-h-micro", 3'191'396'096},
+    {"ibm-granite/granite-4.0-micro", 3'402'836'480},
+    {"openbmb/MiniCPM-2B-sft-bf16", 2'724'880'896},
+    {"tiiuae/Falcon3-1B-Base", 1'669'408'768},
+    {"tiiuae/Falcon3-3B-Base", 3'227'655'168},
+    {"nvidia/NVIDIA-Nemotron-Nano-9B-v2", 8'888'227'328},
+    {"upstage/SOLAR-10.7B-v1.0", 10'731'524'096},
+    {"zai-org/GLM-4-9B-0414", 9'400'279'040},
+    {"inclusionAI/Ling-mini-2.0", 16'255'643'392},
+    {"Qwen/Qwen3-VL-8B-Instruct", 8'767'123'696},
+    {"Qwen/Qwen3-VL-32B-Instruct", 33'357'390'064},
+    {"Qwen/Qwen3-VL-30B-A3B-Instruct", 31'070'754'032},
+    {"Qwen/Qwen3-VL-235B-A22B-Instruct", 235'670'022'896},
+    {"Qwen/Qwen2.5-VL-3B-Instruct", 3'754'622'976},
+    {"Qwen/Qwen2.5-VL-7B-Instruct", 8'292'166'656},
+    {"Qwen/Qwen2.5-VL-32B-Instruct", 33'452'718'336},
+    {"Qwen/Qwen2-VL-2B-Instruct", 2'208'985'600},
+    {"Qwen/Qwen2-VL-7B-Instruct", 8'291'375'616},
+    {"Qwen/Qwen2-VL-72B-Instruct", 73'405'560'320},
+};
+
+// Likewise, multiplied out of the shapes alone: no printed total was at hand to compare with.
+constexpr Row kShapes[] = {
+    {"mistralai/Codestral-22B-v0.1", 22'247'282'688},
+    {"Qwen/Qwen3-VL-2B-Instruct", 2'127'532'032},
+    {"Qwen/Qwen3-VL-4B-Instruct", 4'437'815'808},
+};
+
 }  // namespace
+
+TEST_CASE("names of checkpoints find as many elements as their files hold") {
+  const auto elements = [](const plan::Model& m) {
+    return plan::model_parameters(m).total + m.extra_parameters + plan::score_bias_elements(m);
+  };
+  const auto compare = [&](const Row& row) {
+    CAPTURE(std::string(row.name));
+    const auto model = plan::load_model(row.name, plan::StoreOptions{});
+    REQUIRE(model.has_value());
+    CHECK(elements(model->value) == row.total);
+  };
+  for (const Row& row : kFiles) compare(row);
+  for (const Row& row : kShapes) compare(row);
+}
 
 TEST_CASE("names of checkpoints find the model whose layers they have") {
   for (const Row& row : kCheckpoints) {
