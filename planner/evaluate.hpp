@@ -177,6 +177,24 @@ class Evaluator {
   /// Everything that a report shows.
   void fill(Estimate& estimate, const MemoryModel& memory) const;
 
+  // Runs of layers that make up one stage, each of any of the cells; after place().
+
+  /// The runs with what they share of states.
+  static StageRuns grouped(std::vector<StageContent> runs, std::span<const Cell> cells);
+  StageCost cost_of_runs(const StageRuns& runs) const;
+  Phase recompute_of_runs(const StageRuns& runs) const;
+  /// What of the data parallelism of a stage whose layers differ goes block by block, and what waits for its last
+  /// micro-batch.
+  struct Moved {
+    double blocks = 0;  ///< exposed seconds of layers under ZeRO-3
+    bool all_blocks = true;
+    DataParallel late{};  ///< of all other layers
+    double repeated = 0;  ///< of its reductions, under ZeRO-2
+  };
+  Moved moved_of_runs(const StageRuns& runs) const;
+  /// Where `instant` is given, it gets the name of the moment at which the rank peaks.
+  StageMemory memory_of_runs(const StageRuns& runs, int rank, const char** instant = nullptr) const;
+
  private:
   /// What data parallelism and the optimizer leave exposed.
   struct Exposed {
@@ -231,23 +249,10 @@ class Evaluator {
       with(content);
   }
   StageRuns split_runs(std::size_t first_layer, const StageContent& content) const;
-  StageCost cost_of_runs(const StageRuns& runs) const;
   StageCost run_cost(const StageContent& run) const;
-  Phase recompute_of_runs(const StageRuns& runs) const;
   Phase run_recompute(const StageContent& run, const Recompute& choice) const;
-  /// What of the data parallelism of a stage whose layers differ goes block by block, and what waits for its last
-  /// micro-batch.
-  struct Moved {
-    double blocks = 0;  ///< exposed seconds of layers under ZeRO-3
-    bool all_blocks = true;
-    DataParallel late{};  ///< of all other layers
-    double repeated = 0;  ///< of its reductions, under ZeRO-2
-  };
-  Moved moved_of_runs(const StageRuns& runs) const;
-  /// Where `instant` is given, it gets the name of the moment at which the rank peaks.
   StageMemory stage_memory(const Layout& layout, const MemoryModel& memory, int rank, const StageContent& content,
                            const char** instant = nullptr) const;
-  StageMemory memory_of_runs(const StageRuns& runs, int rank, const char** instant) const;
   int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void set_base();

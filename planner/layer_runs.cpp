@@ -47,7 +47,7 @@ void add_activity(ActivityMemory& sum, const ActivityMemory& run) {
 }  // namespace
 
 StageRuns Evaluator::split_runs(std::size_t first_layer, const StageContent& content) const {
-  StageRuns out;
+  std::vector<StageContent> runs;
   const auto front = static_cast<std::size_t>(content.cell);
   const std::vector<int>& kinds = problem_.model.layers;
   auto left = static_cast<std::size_t>(layers_of(content));
@@ -59,14 +59,25 @@ StageRuns Evaluator::split_runs(std::size_t first_layer, const StageContent& con
     first_layer += count, left -= count;
     run.embedding = content.embedding && cell == front;
     run.head = content.head && last, run.mtp = last ? content.mtp : 0, run.hands_on = last;
+    runs.push_back(run);
+  }
+  return grouped(std::move(runs), cells_);
+}
+
+StageRuns Evaluator::grouped(std::vector<StageContent> runs, std::span<const Cell> cells) {
+  StageRuns out{std::move(runs), {}};
+  const auto layout_of = [&](const StageContent& run) -> const Layout& {
+    return cells[static_cast<std::size_t>(run.cell)].layout;
+  };
+  for (std::size_t i = 0; i < out.runs.size(); ++i) {
+    const StageContent& run = out.runs[i];
     const auto known = std::find_if(out.states.begin(), out.states.end(), [&](const StateGroup& group) {
-      return share_states(cell_of(group.content)->layout, cells_[cell].layout);
+      return share_states(layout_of(group.content), layout_of(run));
     });
     if (known == out.states.end())
-      out.states.push_back({run, {out.runs.size()}});
+      out.states.push_back({run, {i}});
     else
-      join(known->content, run), known->runs.push_back(out.runs.size());
-    out.runs.push_back(run);
+      join(known->content, run), known->runs.push_back(i);
   }
   return out;
 }

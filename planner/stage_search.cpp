@@ -203,6 +203,8 @@ double least_trip(StageModels& models, const Problem& problem, const Layout& bas
   return kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world()));
 }
 
+}  // namespace
+
 /// Seconds that a step takes at least on any split of the layers: the mean stage's work. Under GPipe and 1F1B a stage
 /// begins when a micro-batch is through those in front of it, so that w_1 + ... + w_(s-1) + m w_s pass at least; the
 /// split that makes all of these equal has T = trip / (1 - (1 - 1/m)^pp).
@@ -212,8 +214,6 @@ double least_step(double trip, const Problem& problem, const Layout& layout) {
   const double mean = m * trip / layout.pp;
   return waits ? std::max(mean, trip / (1 - std::pow(1 - 1 / m, layout.pp))) : mean;
 }
-
-}  // namespace
 
 Score score_stages(StageModels& models, const Problem& problem, const Layout& layout) {
   std::vector<Cell> cells;

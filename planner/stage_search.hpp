@@ -34,6 +34,9 @@ struct StageSearch {
   bool exact = true;           ///< nothing faster was left out
 };
 
+/// Seconds that a step takes at least on any split of the layers, through which a micro-batch takes `trip` seconds.
+[[nodiscard]] double least_step(double trip, const Problem& problem, const Layout& layout);
+
 /// Of one pipeline, in `capacity` bytes and less than `beat` seconds; exact if ZeRO is 0 or 1 and no more than `most`
 /// ways are left to weigh.
 /// `base`: all axes but layers and recomputation. Under 1F1B the layers of each stage are chosen; other schedules keep

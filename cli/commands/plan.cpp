@@ -1,13 +1,19 @@
 // `plan`: search, and the answer on one screen. Tested by tests/cli/golden_test.cpp.
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
+#include "cli/report/layer_note.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/advice.hpp"
 #include "planner/memory_front.hpp"
+#include "planner/per_layer.hpp"
+#include "planner/physics.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/starved.hpp"
 #include "planner/thumb.hpp"
 
@@ -16,6 +22,34 @@ namespace plan {
 namespace {
 
 constexpr int kFrontPoints = 7;  // that a page draws where `--pareto` does not ask for all of them
+
+/// Words of the answer that this job has none for.
+Errors meaningless_answers(const Args& args, const Problem& problem) {
+  Errors errors;
+  if (args.advice && !problem.pools.empty())
+    errors.push_back({"conflicting_flags",
+                      "`--advice` has none for several kinds of GPU",
+                      {},
+                      {"leave `--advice` out: each kind alone stands beside the answer"}});
+  if (args.per_layer && !problem.pools.empty())
+    errors.push_back({"conflicting_flags",
+                      "`--per-layer` mixes strategies on one kind of GPU, and the job has several",
+                      {},
+                      {"leave `--per-layer` out"}});
+  if (args.per_layer && problem.objective == Objective::Memory)
+    errors.push_back({"conflicting_flags",
+                      "`--per-layer` finds the fastest, and `--objective memory` asks for the smallest",
+                      {},
+                      {"leave one of the two out"}});
+  if (args.per_layer && named(problem.framework))
+    errors.push_back({"conflicting_flags",
+                      fmt::format("`--per-layer` gives layers of one stage strategies of their own, and {} has one for "
+                                  "all of them: Galvatron alone runs such lists",
+                                  framework_row(problem.framework).name),
+                      {},
+                      {"leave `--framework` out"}});
+  return errors;
+}
 
 }  // namespace
 
@@ -27,12 +61,7 @@ int run_plan(const Args& args, Streams& streams) {
     if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
     return report_errors(errors, streams);
   }
-  if (args.advice && !problem->pools.empty())
-    return report_errors({{"conflicting_flags",
-                           "`--advice` has none for several kinds of GPU",
-                           {},
-                           {"leave `--advice` out: each kind alone stands beside the answer"}}},
-                         streams);
+  if (const Errors errors = meaningless_answers(args, *problem); !errors.empty()) return report_errors(errors, streams);
   problem->more_alternatives = larger_clusters;
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
@@ -41,6 +70,13 @@ int run_plan(const Args& args, Streams& streams) {
   if (plan->best.runs.empty()) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   plan->starved = starved(*problem, *plan);
   if (args.advice) plan->advice = advice(*problem, *plan);
+  if (args.per_layer) {
+    const PerLayer found = per_layer(*plan);
+    if (found.best)
+      if (const std::optional<Error> error = beyond_physics(plan->problem, *found.best))
+        return report_errors({*error}, streams);
+    plan->notes.push_back(per_layer_note(*plan, found));
+  }
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);
   streams.out = std::move(*report);

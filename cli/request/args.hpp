@@ -34,7 +34,7 @@ struct Args {
   bool timeline = false, all = false, advice = false;
   Text arguments;
   bool accept_risk = false, force = false, strict = false, pareto = false, per_stage = false, names = false,
-       rough = false, json = false, ascii = false, quiet = false;
+       per_layer = false, rough = false, json = false, ascii = false, quiet = false;
   bool resolve = false;
   bool help = false, short_help = false, version = false;
 };

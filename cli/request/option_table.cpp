@@ -220,6 +220,7 @@ constexpr Option kOptions[] = {
     take("--top", "N", kAnswer, kNothing, kForPlan, &Args::top, "layouts to report, the best included", "Default: 4."),
     turn_on("--pareto", kAnswer, kForPlan, &Args::pareto, "add every layout that no other beats in time and memory"),
     turn_on("--per-stage", kAnswer, kForPlan, &Args::per_stage, "add the best layers and recomputation of every stage"),
+    turn_on("--per-layer", kAnswer, kForPlan, &Args::per_layer, "add the best strategy of every run of layers"),
     turn_on("--advice", kAnswer, kForPlan, &Args::advice, "add what another batch, switch, GPU or GiB would bring",
             "Each is a search of its own with one thing changed."),
     take("--deadline", "60d", kAnswer, kNothing, kForSweep, &Args::deadline,

@@ -1,0 +1,154 @@
+// Which pipelines are searched for strategies of single layers: those that Galvatron runs. Tested by
+// tests/planner/layer_search_test.cpp.
+#include "planner/per_layer.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "planner/draws.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/layer_search.hpp"
+#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/galvatron.hpp"
+#include "planner/search.hpp"
+
+namespace plan {
+namespace {
+
+/// Stages of as many GPUs that take as many sequences at once, whatever their tp: what layers of one stage agree in.
+/// Tensor ranks split the sequence in all layers or in none.
+using StageKey = std::tuple<int, int, CpKind, Schedule, int, int, bool, int>;
+
+struct Stages {
+  Layout widest{};                          ///< of the largest tp
+  std::map<int, std::vector<int>> zeros{};  ///< by tp
+};
+
+StageKey key_of(const Problem& problem, const Layout& l) {
+  return {l.pp,
+          l.cp,
+          l.cp_kind,
+          l.schedule,
+          l.tp * l.dp,
+          l.dp * l.micro_batch,
+          l.tp == 1 || l.sequence_parallel,
+          problem.model.moe() ? l.tp : 0};  // experts are spread over the ranks of all layers alike
+}
+
+std::map<StageKey, Stages> stages_of(const Problem& problem) {
+  std::map<StageKey, Stages> all;
+  Tally tally;
+  for (const Family& family : enumerate_families(problem, tally)) {
+    for (const Pipelining& run : enumerate_runs(problem, family.layout, tally)) {
+      Layout layout = run_of(problem, family.layout, run);
+      for (const Sharding& sharding : enumerate_shardings(problem, layout, tally)) {
+        if (sharding.shard > 0 && sharding.shard != layout.dense_group()) continue;
+        layout.zero = sharding.zero, layout.shard = 0;
+        if (!galvatron_lacks(problem, layout).text.empty()) continue;
+        Stages& stages = all[key_of(problem, layout)];
+        std::vector<int>& zeros = stages.zeros[layout.tp];
+        if (std::find(zeros.begin(), zeros.end(), layout.zero) == zeros.end()) zeros.push_back(layout.zero);
+        if (stages.widest.tp <= layout.tp) stages.widest = layout;
+      }
+    }
+  }
+  return all;
+}
+
+/// What a layer may do: any tp of the stages, ZeRO-3 or `zero`, recomputed or not.
+std::vector<StageStrategy> ways_of(const Problem& problem, const Stages& stages, const Layout& base, int zero) {
+  std::vector<StageStrategy> ways;
+  for (const Recompute& recompute : enumerate_recomputes(problem, 1)) {
+    const bool whole = recompute.kind == RecomputeKind::Full && recompute.uniform <= 1;
+    if (recompute.kind != RecomputeKind::None && !whole) continue;
+    for (const auto& [tp, zeros] : stages.zeros)
+      for (const int own : zeros)
+        if (own == 3 || own == zero)
+          ways.push_back({whole ? Recompute{.kind = RecomputeKind::Full} : Recompute{}, 0, tp == base.tp ? 0 : tp,
+                          own == base.zero ? -1 : own});
+  }
+  return ways;
+}
+
+struct Pipelines {
+  Layout base{};
+  std::vector<StageStrategy> ways{};
+  double least = 0;  ///< seconds of a step
+};
+
+/// Seconds of a step at least, each layer under the tp that suits it best.
+double least_of(StageModels& models, const Problem& problem, const Layout& base, const Stages& stages) {
+  std::vector<double> least;
+  for (const auto& [tp, zeros] : stages.zeros) {
+    const CostModel& costs =
+        models.costs(problem.training.offload.layers, layout_of_run(base, {.tp = tp == base.tp ? 0 : tp}));
+    least.resize(static_cast<std::size_t>(costs.kinds()), std::numeric_limits<double>::infinity());
+    for (int kind = 0; kind < costs.kinds(); ++kind) {
+      const LayerCost& cost = costs.layer(kind);
+      const double seconds = (cost.forward + cost.backward_input + cost.backward_weight).total() +
+                             std::min(0.0, cost.paired_ep) - cost.forward.ep - cost.backward_input.ep;
+      double& known = least[static_cast<std::size_t>(kind)];
+      known = std::min(known, seconds);
+    }
+  }
+  double trip = 0;
+  for (const int kind : problem.model.layers) trip += least[static_cast<std::size_t>(kind)];
+  const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
+  return least_step(kBelow * trip * straggler, problem, base);
+}
+
+std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem) {
+  std::vector<Pipelines> all;
+  for (const auto& [key, stages] : stages_of(problem)) {
+    std::vector<int> defaults;
+    for (const auto& [tp, zeros] : stages.zeros)
+      for (const int zero : zeros)
+        if (zero != 3 && std::find(defaults.begin(), defaults.end(), zero) == defaults.end()) defaults.push_back(zero);
+    if (defaults.empty()) defaults.push_back(3);
+    for (const int zero : defaults) {
+      Layout base = stages.widest;
+      base.zero = zero;
+      all.push_back({base, ways_of(problem, stages, base, zero), least_of(models, problem, base, stages)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Pipelines& a, const Pipelines& b) { return a.least < b.least; });
+  return all;
+}
+
+}  // namespace
+
+StageSearch find_runs(const Problem& problem, double capacity, double beat) {
+  StageSearch found;
+  StageModels models(problem);
+  double known = beat;
+  for (const Pipelines& one : pipelines_of(models, problem)) {
+    if (one.least > known || one.ways.empty()) continue;
+    if (found.stages >= kMostStages) {
+      found.exact = false;
+      break;
+    }
+    const StageSearch here = best_runs(models, problem, one.base, one.ways, capacity, known);
+    ++found.pipelines;
+    found.stages += here.stages, found.exact = found.exact && here.exact;
+    if (!here.best || broken_rule(problem, here.best->layout) >= 0) continue;
+    if (!galvatron_lacks(problem, here.best->layout).text.empty()) continue;
+    known = here.best->score.step_time, found.best = here.best;
+  }
+  return found;
+}
+
+PerLayer per_layer(const Plan& plan) {
+  const Problem& problem = plan.problem;
+  PerLayer out;
+  if (named(problem.framework)) return out;
+  const double beat = (1 - 1e-9) * plan.fastest->step_time.value;
+  StageSearch found = find_runs(problem, usable_memory(problem, plan.best.fits == Fits::AtRisk), beat);
+  out.pipelines = found.pipelines, out.exact = found.exact;
+  if (!found.best) return out;
+  out.best = estimate(problem, found.best->layout);
+  out.difference = Draws({}).difference(out.best->terms, plan.best.terms);
+  return out;
+}
+
+}  // namespace plan
