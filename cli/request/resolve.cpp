@@ -14,6 +14,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -24,11 +25,23 @@
 namespace plan {
 namespace {
 
+/// Parts of a checkpoint beside its language model are in no figure; of how much that is, a thousandth is worth a word.
+void tell_left_out(Draft& draft) {
+  const auto extra = static_cast<double>(draft.problem.model.extra_parameters);
+  if (extra < 1e-3 * static_cast<double>(model_parameters(draft.problem.model).total)) return;
+  draft.problem.notes.push_back(
+      {"parts_left_out",
+       fmt::format("{} parameters beside the language model (a tower for images or the like) are not counted: frozen "
+                   "in 2 bytes {:.3g} GiB a GPU, trained by Adam {:.3g} GiB shared by those that shard it",
+                   count_text(extra), 2 * extra / kGiB, 16 * extra / kGiB)});
+}
+
 void resolve_model(Draft& draft) {
   const Request& request = draft.request;
   if (request.model) {
     draft.problem.model = request.model->value;
     draft.problem.inputs.push_back(request.model->input);
+    tell_left_out(draft);
   } else if (request.files && !request.files->model_name.empty() && draft.asked.find("model") == nullptr) {
     draft.errors.push_back(
         {"missing_flag",
