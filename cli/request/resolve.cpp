@@ -31,8 +31,8 @@ void tell_left_out(Draft& draft) {
   if (extra < 1e-3 * static_cast<double>(model_parameters(draft.problem.model).total)) return;
   draft.problem.notes.push_back(
       {"parts_left_out",
-       fmt::format("{} parameters beside the language model (a tower for images or the like) are not counted: frozen "
-                   "in 2 bytes {:.3g} GiB a GPU, trained by Adam {:.3g} GiB shared by those that shard it",
+       fmt::format("{} parameters beside the language model (towers of images or the like) are not counted: {:.2g} GiB "
+                   "frozen, {:.2g} GiB trained by Adam on one GPU",
                    count_text(extra), 2 * extra / kGiB, 16 * extra / kGiB)});
 }
 

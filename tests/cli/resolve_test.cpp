@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/request/options.hpp"
+#include "formulas/parameters.hpp"
+#include "presets/store.hpp"
 
 using namespace plan;
 
@@ -163,4 +165,20 @@ TEST_CASE("a release chooses what its software does; where it matters and nobody
   CHECK(refused("soon", "megatron") == "unknown_release");
   CHECK(refused("39.12", "megatron") == "unknown_release");
   CHECK(refused("26.04", "torchtitan") == "conflicting_flags");
+}
+
+TEST_CASE("parts of a checkpoint that no figure counts are told where they are worth a word") {
+  int told = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, {})) {
+    CAPTURE(entry.name);
+    const Result<Problem> problem = resolve({"--model", entry.name, "--gpus", "64"});
+    REQUIRE(problem);
+    const double share = static_cast<double>(problem->model.extra_parameters) /
+                         static_cast<double>(model_parameters(problem->model).total);
+    const bool tells = std::any_of(problem->notes.begin(), problem->notes.end(),
+                                   [](const Note& note) { return note.code == "parts_left_out"; });
+    CHECK(tells == (share >= 1e-3));
+    told += tells ? 1 : 0;
+  }
+  CHECK(told > 10);
 }
