@@ -200,6 +200,18 @@ void judge_activation(JsonConfig& config) {
 
 }  // namespace
 
+std::string parts_beside(const std::string& text) {
+  const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
+  if (!root.is_object()) return {};
+  std::string out;
+  for (const auto& [key, value] : root.items())
+    for (const std::string_view part :
+         {"vision", "vit", "image", "video", "audio", "speech", "sound", "qformer", "perceiver", "talker", "token2wav"})
+      if (key.starts_with(part) && key.ends_with("_config") && value.is_object())
+        out += (out.empty() ? "" : ", ") + key;
+  return out;
+}
+
 Result<Model> read_config_json(const std::string& text, const std::string& file, KeysOf keys) {
   Result<nlohmann::json> parsed = parse_json(text, file);
   if (!parsed) return tl::unexpected(parsed.error());

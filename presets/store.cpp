@@ -300,7 +300,11 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
 
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (entry) return found(parse_model(*entry), *entry);
+  if (entry) {
+    Result<Found<Model>> model = found(parse_model(*entry), *entry);
+    if (model && entry->origin.ends_with(".json")) model->left_out = parts_beside(entry->text);
+    return model;
+  }
   if (options.files && looks_like_path(word)) return tl::unexpected(entry.error());
   for (const OtherName& name : other_names(word)) {
     const std::optional<PresetEntry> other = find_entry(PresetKind::Model, name.text, options);

@@ -29,10 +29,11 @@ struct StoreOptions {
 template <class T>
 struct Found {
   T value{};
-  std::string name{};    ///< its own name, whatever alias found it
-  std::string origin{};  ///< "embedded" or the path of the file
-  std::string digest{};  ///< SHA-256 of the content
-  bool exact = true;     ///< false: found by a name without the suffix of a variant, such as `-Instruct`
+  std::string name{};      ///< its own name, whatever alias found it
+  std::string origin{};    ///< "embedded" or the path of the file
+  std::string digest{};    ///< SHA-256 of the content
+  bool exact = true;       ///< false: found by a name without the suffix of a variant, such as `-Instruct`
+  std::string left_out{};  ///< of a model's file: sections of parts that are not read
 };
 
 /// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one; else the

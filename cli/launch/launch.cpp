@@ -346,6 +346,10 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;  // and on how many nodes is not stated
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   for (const LaunchSource& source : files)
+    if (const std::string parts = is_model_config(source) ? parts_beside(source.text) : ""; !parts.empty())
+      unused(*job, "parts_left_out",
+             fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
+  for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   name_other_gpu(facts, *job);

@@ -92,6 +92,8 @@ struct Request {
   std::optional<Stated<PooledCluster>> pools{};
   std::optional<Stated<std::vector<Fixed>>> pool_layouts{};
 
+  /// Sections of the model's file that describe parts beside it, which no figure counts.
+  std::string left_out{};
   /// The GPU of the cluster as reports print it.
   Input gpu{};
   /// What only launch files tell: axes and the lines that state them, the software, what they leave open.

@@ -132,6 +132,7 @@ void read_model(Reading& reading, const StoreOptions& store) {
   Input input = input_of("model", *word, found->value.name);
   if (input.origin == Origin::Flag) input.where = found->origin;
   input.digest = found->digest;
+  reading.request.left_out = found->left_out;
   reading.request.model = {std::move(found->value), std::move(input), true};
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "check_files.hpp"
 #include "cli/request/options.hpp"
 #include "formulas/parameters.hpp"
 #include "presets/store.hpp"
@@ -181,4 +182,27 @@ TEST_CASE("parts of a checkpoint that no figure counts are told where they are w
     told += tells ? 1 : 0;
   }
   CHECK(told > 10);
+}
+
+TEST_CASE("a config.json that describes more than a language model is read as one, and told") {
+  const checks::Folder folder;
+  const std::string plain =
+      R"("model_type": "qwen2", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
+         "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 32000)";
+  folder.write("plain.json", "{" + plain + ", \"quantization_config\": {\"bits\": 4}}");
+  folder.write("seeing.json", "{" + plain + ", \"vision_config\": {\"depth\": 32}, \"audio_config\": {\"layers\": 2}}");
+  for (const std::string command : {"", "estimate"}) {
+    const auto answer = [&](const char* file) {
+      std::vector<std::string> words{"--model", file, "--gpus", "8"};
+      if (!command.empty()) words.insert(words.begin(), command), words.insert(words.end(), {"--layout", "dp8"});
+      const checks::Ran ran = checks::run(words);
+      return ran.out + ran.err;
+    };
+    CHECK(answer("seeing.json").find("vision_config") != std::string::npos);
+    CHECK(answer("plain.json").find("_config") == std::string::npos);
+  }
+  folder.write("config.json", "{" + plain + ", \"vision_config\": {\"depth\": 32}}");
+  CHECK(
+      checks::run({"estimate", "--from", "config.json", "--gpus", "8", "--layout", "dp8"}).out.find("vision_config") !=
+      std::string::npos);
 }
