@@ -53,17 +53,23 @@ void add_mtp(JsonConfig& c, ModelBuilder& out, const Layer& layer, bool own_embe
 
 namespace {
 
-/// Mixtral: every layer a mixture, `intermediate_size` is an expert's.
+/// Mixtral's experts, of which others have other defaults: `intermediate_size` is the width of one.
+MoeShape mixtral_experts(JsonConfig& c, std::string_view key, std::int64_t experts, std::int64_t top_k) {
+  MoeShape moe;
+  moe.experts = c.size_or({key}, experts, 1, 1e5);
+  moe.top_k = c.size_or({"num_experts_per_tok"}, top_k, 1, 1e5);
+  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  return moe;
+}
+
+/// Mixtral: every layer a mixture.
 void build_mixtral(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, false);
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
   layer.attention.window = c.size_or({"sliding_window"}, 0);
-  MoeShape moe;
-  moe.experts = c.size_or({"num_local_experts"}, 8, 1, 1e5);
-  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 1, 1e5);
-  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  const MoeShape moe = mixtral_experts(c, "num_local_experts", 8, 2);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
@@ -195,10 +201,7 @@ void build_olmoe(JsonConfig& c, ModelBuilder& out) {
   layer.attention = read_heads(c, m.hidden);
   layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
   layer.attention.qk_norm = QkNorm::Full;
-  MoeShape moe;
-  moe.experts = c.size_or({"num_experts"}, 64, 1, 1e5);
-  moe.top_k = c.size_or({"num_experts_per_tok"}, 8, 1, 1e5);
-  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  const MoeShape moe = mixtral_experts(c, "num_experts", 64, 8);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
@@ -209,10 +212,7 @@ void build_granite_moe(JsonConfig& c, ModelBuilder& out) {
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
   layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
-  MoeShape moe;
-  moe.experts = c.size_or({"num_local_experts"}, 8, 1, 1e5);
-  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 1, 1e5);
-  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  MoeShape moe = mixtral_experts(c, "num_local_experts", 8, 2);
   if (c.text_or("model_type", "") == "granitemoeshared")
     moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
@@ -228,10 +228,7 @@ void build_phimoe(JsonConfig& c, ModelBuilder& out) {
   layer.attention = read_heads(c, m.hidden);
   layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
   layer.attention.window = c.size_or({"sliding_window"}, 0);
-  MoeShape moe;
-  moe.experts = c.size_or({"num_local_experts"}, 16, 1, 1e5);
-  moe.top_k = c.size_or({"num_experts_per_tok"}, 2, 1, 1e5);
-  moe.expert_width = c.size({"intermediate_size"}, 1, 1e7);
+  const MoeShape moe = mixtral_experts(c, "num_local_experts", 16, 2);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
