@@ -49,6 +49,10 @@ struct Dialect {
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 [[nodiscard]] const Dialect& mca_dialect();
+/// Whether a word stands anywhere in a file.
+[[nodiscard]] inline bool mentions(const LaunchSource& source, std::string_view word) {
+  return source.text.find(word) != std::string::npos;
+}
 /// Whether a file is of LLaMA-Factory over mcore_adapter, by keys that none has over Megatron-Bridge.
 [[nodiscard]] bool is_mca(const LaunchSource& source);
 /// The keys of a file of LLaMA-Factory's, what it hands on in one of them as keys of their own.

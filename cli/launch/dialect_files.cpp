@@ -115,12 +115,10 @@ void add_verl_batches(const Plan& plan, std::vector<DialectSetting>& settings) {
       settings.push_back({key, "true"});
 }
 
-bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
-
 /// The file of `megatron sft x.yaml`: the flags of ms-swift as keys.
 bool is_swift_yaml(const LaunchSource& source) {
   const auto key = [&](const std::string& name) {
-    return source.text.starts_with(name + ":") || has(source, "\n" + name + ":");
+    return source.text.starts_with(name + ":") || mentions(source, "\n" + name + ":");
   };
   return !is_shell(source) && !source.path.ends_with(".json") && key("model") && key("micro_batch_size") &&
          key("global_batch_size") && !key("model_class") && !key("dist_config") &&
@@ -189,11 +187,11 @@ Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions
 }
 
 bool is_bridge(const LaunchSource& source) {
-  if (has(source, "run_recipe.py")) return true;
-  return !is_shell(source) && !source.path.ends_with(".json") && !is_swift_yaml(source) && has(source, "model:") &&
-         has(source, "tensor_model_parallel_size:") && !has(source, "megatron_cfg:") &&
-         !has(source, "actor_rollout_ref") &&
-         (has(source, "\ntrain:") || has(source, "\nddp:") || has(source, "\ndataset:"));
+  if (mentions(source, "run_recipe.py")) return true;
+  return !is_shell(source) && !source.path.ends_with(".json") && !is_swift_yaml(source) && mentions(source, "model:") &&
+         mentions(source, "tensor_model_parallel_size:") && !mentions(source, "megatron_cfg:") &&
+         !mentions(source, "actor_rollout_ref") &&
+         (mentions(source, "\ntrain:") || mentions(source, "\nddp:") || mentions(source, "\ndataset:"));
 }
 
 Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -202,7 +200,7 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
     if (!is_shell(source)) continue;
     auto recipe = recipes::named_in(source, "run_recipe.py", kFlags);
     // A script that states every dimension needs none of the recipe's.
-    if (!recipe && !has(source, "model.num_layers=")) recipe = recipes::named_in(source, "run_recipe.py", kModel);
+    if (!recipe && !mentions(source, "model.num_layers=")) recipe = recipes::named_in(source, "run_recipe.py", kModel);
     if (!recipe || recipe->name.starts_with("vanilla_gpt")) continue;  // that one takes every dimension from overrides
     if (const auto mode = recipes::named_in(source, "run_recipe.py", kMode)) recipe->name += "_" + mode->name;
     DialectKeys keys;
@@ -218,7 +216,7 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
     return recipes::job_of(bridge_dialect(), keys, *recipe, facts);
   }
   return read_all(bridge_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
-    if (has(source, "run_recipe.py")) return keys_of_overrides(source, "run_recipe.py");
+    if (mentions(source, "run_recipe.py")) return keys_of_overrides(source, "run_recipe.py");
     return keys_of_yaml(source);
   });
 }
@@ -243,9 +241,9 @@ Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& 
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_verl(const LaunchSource& source) {
-  if (!is_shell(source) && has(source, "strategy: fsdp") && !has(source, "strategy: megatron")) return false;
-  return has(source, "actor_rollout_ref") && has(source, "megatron") &&
-         (is_shell(source) || has(source, "\ndata:") || has(source, "data."));
+  if (!is_shell(source) && mentions(source, "strategy: fsdp") && !mentions(source, "strategy: megatron")) return false;
+  return mentions(source, "actor_rollout_ref") && mentions(source, "megatron") &&
+         (is_shell(source) || mentions(source, "\ndata:") || mentions(source, "data."));
 }
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   return read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
@@ -280,14 +278,15 @@ Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOption
   return std::vector<LaunchFile>{{stem + ".yaml", text, false}};
 }
 bool is_nemo_rl(const LaunchSource& source) {
-  if (is_shell(source)) return has(source, "examples/run_") && has(source, "policy.") && has(source, "cluster.");
+  if (is_shell(source))
+    return mentions(source, "examples/run_") && mentions(source, "policy.") && mentions(source, "cluster.");
   if (source.path.ends_with(".json")) return false;
-  const bool policy = has(source, "\npolicy:") || source.text.starts_with("policy:");
-  const bool lies_over = has(source, "\ndefaults:") || source.text.starts_with("defaults:");
+  const bool policy = mentions(source, "\npolicy:") || source.text.starts_with("policy:");
+  const bool lies_over = mentions(source, "\ndefaults:") || source.text.starts_with("defaults:");
   if (lies_over)
     for (const char* section : {"\ncluster:", "\ngrpo:", "\nsft:", "\ndpo:", "\ncheckpointing:", "\nlogger:"})
-      if (has(source, section)) return true;
-  return policy && (has(source, "megatron_cfg:") || has(source, "dtensor_cfg:") || lies_over);
+      if (mentions(source, section)) return true;
+  return policy && (mentions(source, "megatron_cfg:") || mentions(source, "dtensor_cfg:") || lies_over);
 }
 Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   DialectKeys keys;
@@ -336,7 +335,7 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
 bool is_swift(const LaunchSource& source) {
   if (is_swift_yaml(source)) return true;
   return is_shell(source) &&
-         (has(source, "megatron sft") || has(source, "megatron pt") || has(source, "megatron rlhf"));
+         (mentions(source, "megatron sft") || mentions(source, "megatron pt") || mentions(source, "megatron rlhf"));
 }
 Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   LaunchFacts stated = facts;  // looked at when all files are read, which may state more
@@ -384,8 +383,8 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
       {stem + ".sh", script, true}};
 }
 bool is_llama_factory(const LaunchSource& source) {
-  return !is_shell(source) && has(source, "model_name_or_path:") && has(source, "finetuning_type:") &&
-         has(source, "model_parallel_size:");
+  return !is_shell(source) && mentions(source, "model_name_or_path:") && mentions(source, "finetuning_type:") &&
+         mentions(source, "model_parallel_size:");
 }
 Result<LaunchJob> read_llama_factory(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const bool mca = std::any_of(files.begin(), files.end(), is_mca);

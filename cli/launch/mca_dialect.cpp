@@ -90,14 +90,12 @@ void unfold_additional_configs(DialectKeys& keys) {
   for (auto& [key, value] : inner) keys[key] = std::move(value);
 }
 
-bool says(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
-
 }  // namespace
 
 const Dialect& mca_dialect() { return kDialect; }
 
 bool is_mca(const LaunchSource& source) {
-  if (says(source, "USE_MCA")) return true;
+  if (mentions(source, "USE_MCA")) return true;
   const Result<DialectKeys> keys = keys_of_yaml(source);
   if (!keys) return false;
   const auto own = [](const auto& row) {
@@ -115,7 +113,7 @@ Result<DialectKeys> keys_of_llama_factory(const LaunchSource& source, bool mca) 
   if (!keys) return keys;
   if (mca) unfold_additional_configs(*keys);
   if (!mca) unfold_extra_config(*keys);
-  if (says(source, "USE_MEGATRON_BRIDGE")) (*keys)["use_megatron_bridge"] = {{"true"}, source.path};
+  if (mentions(source, "USE_MEGATRON_BRIDGE")) (*keys)["use_megatron_bridge"] = {{"true"}, source.path};
   return keys;
 }
 
