@@ -41,6 +41,12 @@ constexpr Row kCheckpoints[] = {
     {"moonshotai/Kimi-K2.5", 1'026'408'209'408},
 };
 
+// Likewise, multiplied out of the shapes alone: no printed total was at hand to compare with.
+constexpr Row kTrainedShapes[] = {
+    {"Qwen/Qwen3.5-4B", 4'205'751'296},
+    {"zai-org/GLM-4.7-Flash", 29'943'390'976},
+};
+
 // All elements of the checkpoint as others print them, with the tower of images and the buffers that balance experts.
 constexpr Row kFiles[] = {
     {"allenai/OLMoE-1B-7B-0924", 6'919'161'856},
@@ -48,6 +54,7 @@ constexpr Row kFiles[] = {
     {"CohereLabs/c4ai-command-r7b-12-2024", 8'028'033'024},
     {"CohereLabs/aya-expanse-8b", 8'028'033'024},
     {"stabilityai/stablelm-2-1_6b", 1'644'515'328},
+    {"stabilityai/stablelm-3b-4e1t", 2'795'443'200},
     {"baidu/ERNIE-4.5-0.3B-PT", 360'748'032},
     {"ibm-granite/granite-3.3-2b-instruct", 2'533'539'840},
     {"ibm-granite/granite-3.1-1b-a400m-base", 1'334'628'352},
@@ -76,8 +83,8 @@ constexpr Row kFiles[] = {
 
 // Likewise, multiplied out of the shapes alone: no printed total was at hand to compare with.
 constexpr Row kShapes[] = {
-    {"mistralai/Codestral-22B-v0.1", 22'247'282'688},
-    {"Qwen/Qwen3-VL-2B-Instruct", 2'127'532'032},
+    {"mistralai/Codestral-22B-v0.1", 22'247'282'688}, {"CohereLabs/c4ai-command-r-v01", 34'980'831'232},
+    {"baidu/ERNIE-4.5-21B-A3B-PT", 21'825'437'888},   {"Qwen/Qwen3-VL-2B-Instruct", 2'127'532'032},
     {"Qwen/Qwen3-VL-4B-Instruct", 4'437'815'808},
 };
 
@@ -98,12 +105,14 @@ TEST_CASE("names of checkpoints find as many elements as their files hold") {
 }
 
 TEST_CASE("names of checkpoints find the model whose layers they have") {
-  for (const Row& row : kCheckpoints) {
+  const auto compare = [](const Row& row) {
     CAPTURE(std::string(row.name));
     const auto model = plan::load_model(row.name, plan::StoreOptions{});
     REQUIRE(model.has_value());
     CHECK(plan::model_parameters(model->value).total == row.total);
-  }
+  };
+  for (const Row& row : kCheckpoints) compare(row);
+  for (const Row& row : kTrainedShapes) compare(row);
 }
 
 TEST_CASE("a checkpoint with a part that is not modelled is refused by that part") {
