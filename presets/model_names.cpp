@@ -1,6 +1,13 @@
 // Names of checkpoints for the models whose layers they have. Tested by tests/presets/store_test.cpp.
 #include "presets/model_names.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -34,6 +41,19 @@ constexpr std::string_view kVariants[] = {"-instruct",
                                           "-awq",
                                           "-deduped"};
 
+/// The parameters that a part of a name states, as `7b`, `1.5b` and `560m` do; none otherwise.
+std::optional<double> stated_parameters(std::string_view part) {
+  double number = 0.0;
+  const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), number, std::chars_format::fixed);
+  if (status != std::errc() || end + 1 != part.data() + part.size() || number <= 0.0) return std::nullopt;
+  switch (*end) {
+    case 'm': return number * 1e6;
+    case 'b': return number * 1e9;
+    case 't': return number * 1e12;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::vector<OtherName> other_names(std::string_view checkpoint) {
@@ -54,6 +74,35 @@ std::vector<OtherName> other_names(std::string_view checkpoint) {
     }
   }
   return names;
+}
+
+FamilyAndSize family_and_size(std::string_view checkpoint) {
+  const std::string word = lowered(std::string(checkpoint.substr(checkpoint.rfind('/') + 1)));
+  FamilyAndSize said;
+  for (std::size_t begin = 0; begin < word.size();) {
+    const std::size_t end = std::min(word.find_first_of("-_", begin), word.size());
+    const std::string_view part = std::string_view(word).substr(begin, end - begin);
+    if (const std::optional<double> parameters = stated_parameters(part); parameters && !said.family.empty())
+      return {std::move(said.family), *parameters};
+    std::copy_if(part.begin(), part.end(), std::back_inserter(said.family),
+                 [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::vector<std::string> nearest_in_family(std::string_view checkpoint, const std::vector<std::string>& names,
+                                           std::size_t most) {
+  const FamilyAndSize wanted = family_and_size(checkpoint);
+  std::vector<std::pair<double, std::string>> found;  // how many times larger or smaller, as a logarithm
+  for (const std::string& name : names)
+    if (const FamilyAndSize said = family_and_size(name); !said.family.empty() && said.family == wanted.family)
+      found.emplace_back(std::abs(std::log(said.parameters / wanted.parameters)), name);
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> nearest;
+  for (const auto& [apart, name] : found)
+    if (nearest.size() < most) nearest.push_back(name);
+  return nearest;
 }
 
 }  // namespace plan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +16,16 @@ struct OtherName {
 /// `owner/Qwen3-8B-Instruct`: qwen3-8b-instruct, then owner/qwen3-8b and qwen3-8b. Variants are tuned, quantised or
 /// converted, and keep the layers of the model that they were made from.
 [[nodiscard]] std::vector<OtherName> other_names(std::string_view checkpoint);
+
+/// What a checkpoint's name says of its model: `Qwen/Qwen3.5-2B-Base` is 2e9 parameters of the family `qwen35`.
+struct FamilyAndSize {
+  std::string family{};     ///< letters and digits before the size, in lower case; empty if the name states no size
+  double parameters = 0.0;  ///< as written, not as counted
+};
+[[nodiscard]] FamilyAndSize family_and_size(std::string_view checkpoint);
+
+/// Of these names those of the family of `checkpoint`, the nearest in size first, at most `most`.
+[[nodiscard]] std::vector<std::string> nearest_in_family(std::string_view checkpoint,
+                                                         const std::vector<std::string>& names, std::size_t most);
 
 }  // namespace plan

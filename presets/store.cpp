@@ -149,6 +149,14 @@ std::vector<std::string> names_with(std::string_view word, const std::vector<Pre
   return found;
 }
 
+/// The presets of the family that `word` names, the nearest in size first.
+std::vector<std::string> relatives(std::string_view word, const std::vector<PresetEntry>& entries) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> names;
+  for (const PresetEntry& entry : entries) names.push_back(entry.name);
+  return nearest_in_family(word, names, kMost);
+}
+
 Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries,
               std::optional<PresetKind> other) {
   const KindWords w = words(kind);
@@ -163,7 +171,12 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   if (lacking != nullptr) error.message += fmt::format(": it has {}, which is not modelled", lacking->part);
   const std::string near = lacking == nullptr ? nearest_name(word, names) : "";
   const std::vector<std::string> holding = names_with(word, entries);
-  if (holding.size() > 1)
+  const std::vector<std::string> family =
+      kind == PresetKind::Model && lacking == nullptr ? relatives(word, entries) : std::vector<std::string>{};
+  if (!family.empty())
+    error.help.push_back(
+        fmt::format("models of its family, the nearest in size first: `{}`", fmt::join(family, "`, `")));
+  else if (holding.size() > 1)
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
@@ -173,7 +186,8 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   if (other)
     error.help.push_back(
         fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));
-  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
+  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml{}", w.folder, w.flag,
+                                   kind == PresetKind::Model ? ", or a checkpoint's config.json" : ""));
   return error;
 }
 

@@ -1,13 +1,16 @@
 #include "presets/store.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <sstream>
 
 #include "formulas/digest.hpp"
 #include "presets/default_cluster.hpp"
+#include "presets/model_names.hpp"
 #include "presets/reader.hpp"
 #include "temporary_folder.hpp"
 
@@ -134,13 +137,47 @@ TEST_CASE("an unknown name suggests the nearest") {
   CHECK(error.code == "unknown_model");
   CHECK(error.message == "unknown model `llama3-504b`");
   REQUIRE(error.help.size() == 2);
-  CHECK(error.help[0] == "a model with a similar name exists: `llama3-405b`");
-  CHECK(error.help[1] == "list all with `plan list models`, or give a file: --model ./mine.yaml");
+  CHECK(error.help[0] == "models of its family, the nearest in size first: `llama3-405b`, `llama3-70b`, `llama3-8b`");
+  CHECK(error.help[1] ==
+        "list all with `plan list models`, or give a file: --model ./mine.yaml, or a checkpoint's config.json");
+  CHECK(plan::load_model("lama3-405b", kEmbeddedOnly).error().front().help[0] ==
+        "a model with a similar name exists: `llama3-405b`");
   CHECK(plan::load_gpu("h100-smx", kEmbeddedOnly).error().front().help[0] ==
         "a GPU with a similar name exists: `h100-sxm`");
   CHECK(plan::load_cluster("zzz", kEmbeddedOnly).error().front().help.size() == 1);
   CHECK_FALSE(plan::load_model("", kEmbeddedOnly).has_value());
   CHECK_FALSE(plan::load_model(std::string(5000, 'x'), kEmbeddedOnly).has_value());
+}
+
+TEST_CASE("what a checkpoint's name says of family and size") {
+  struct Row {
+    const char* name;
+    const char* family;
+    double parameters;
+  };
+  for (const Row& row :
+       {Row{"Qwen/Qwen3.5-0.8B-Base", "qwen35", 0.8e9}, Row{"HuggingFaceTB/SmolLM2-360M", "smollm2", 360e6},
+        Row{"ERNIE-4.5-21B-A3B-PT", "ernie45", 21e9}, Row{"ling_1t", "ling", 1e12}, Row{"gpt2", "", 0.0},
+        Row{"7b", "", 0.0}, Row{"mixtral-8x7b", "", 0.0}, Row{"x-0b", "", 0.0}, Row{"", "", 0.0}}) {
+    CAPTURE(row.name);
+    const plan::FamilyAndSize said = plan::family_and_size(row.name);
+    CHECK(said.family == row.family);
+    CHECK(said.parameters == doctest::Approx(row.parameters));
+  }
+}
+
+TEST_CASE("a size that nobody published suggests the models of its family") {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly)) {
+    const plan::FamilyAndSize said = plan::family_and_size(entry.name);
+    if (said.family.empty()) continue;
+    const std::string word = fmt::format("nobody/{}-{}M-Instruct", said.family, std::lround(said.parameters / 1e6) + 1);
+    CAPTURE(word);
+    const auto found = plan::load_model(word, kEmbeddedOnly);
+    REQUIRE_FALSE(found.has_value());
+    const std::string& help = found.error().front().help[0];
+    CHECK(help.starts_with("models of its family, the nearest in size first: `"));
+    CHECK(help.find("`" + entry.name + "`") != std::string::npos);
+  }
 }
 
 TEST_CASE("names and aliases are unique within a kind") {
