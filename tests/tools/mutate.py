@@ -2,8 +2,9 @@
 """mutate.py: which changes of the program would no test notice?
 
 Changes one operator, comparison, constant, line or axis at a time in a copy of the tree, builds what depends on it, and
-runs the tests of its folder, then those of the folders above. A change that some test notices is killed; one that none
-notices survives and is printed with its place. The score is killed / (killed + survived).
+runs the tests of its folder, then those of the folders above: first the cases of all of them that take under a second,
+then the others, until one fails. A change that some test notices is killed; one that none notices survives and is printed
+with its place. The score is killed / (killed + survived).
 
   tests/tools/mutate.py --count 200                    a night: 200 changes, at most 3 a file
   tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
@@ -14,6 +15,7 @@ The same seed draws the same changes. What a compiler refuses does not count. Su
 replace: read them.
 """
 import argparse
+import json
 import os
 import random
 import re
@@ -23,15 +25,16 @@ import subprocess
 import sys
 import time
 
-# Tests that see a folder, its own first. Programs and ctest's names: test_NAME runs as NAME.
+# Tests that see a folder, its own first, by ctest's names.
 TESTS = {
-    "formulas": ["formulas", "planner", "presets", "cli"],
-    "planner": ["planner", "cli", "acceptance"],
+    "formulas": ["formulas", "planner", "stages", "presets", "cli", "acceptance"],
+    "planner": ["planner", "pools", "stages", "cli", "scenarios", "acceptance"],
     "presets": ["presets", "planner", "cli"],
-    "hwprobe": ["hwprobe", "probe_ranks", "presets"],
-    "cli/launch": ["launch", "frameworks", "cli"],
-    "cli": ["cli", "launch", "hostile"],
+    "hwprobe": ["hwprobe", "probe_check", "probe_ranks", "presets", "cli"],
+    "cli/launch": ["launch", "frameworks", "hostile_launch", "cli"],
+    "cli": ["cli", "launch", "logs", "hostile", "faulty_runs"],
 }
+SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
 FOLDERS = ["formulas", "planner", "presets", "hwprobe", "cli/launch", "cli"]
 OPERATORS = [
     (r"(?<![<>=!+\-*/&|:])<(?![<=])(?= )", ["<=", ">"]), (r"(?<=\s)>(?=\s)", [">=", "<"]), (r"<=", ["<", ">"]),
@@ -80,8 +83,8 @@ def mutants_of(path, number, line):
 class Tree:
     """A copy of the sources with a build of its own, kept from run to run."""
 
-    def __init__(self, source, root, jobs, scale):
-        self.source, self.root, self.jobs = source, root, jobs
+    def __init__(self, source, root, jobs, scale, flags):
+        self.source, self.root, self.jobs, self.flags = source, root, jobs, flags
         self.build_folder = os.path.join(root, "build")
         self.tree = os.path.join(root, "tree")
         self.env = dict(os.environ, PLAN_TEST_SCALE=scale, UBSAN_OPTIONS="halt_on_error=1")
@@ -98,25 +101,41 @@ class Tree:
                 continue
             os.makedirs(os.path.dirname(there), exist_ok=True)
             shutil.copy(here, there)
-        options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DPLAN_HOT=-O1", "-DPLAN_CUDA=OFF"]
+        options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=" + self.flags, "-DPLAN_HOT=-O1", "-DPLAN_CUDA=OFF",
+                   "-DPLAN_HIP=OFF"]
         if shutil.which("ccache"):
             options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
         subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"] + options, check=True,
                        stdout=subprocess.DEVNULL)
 
     def build(self, tests):
-        programs = ["plan"] + ["test_" + test for test in tests]
-        return subprocess.run(["cmake", "--build", self.build_folder, "--parallel", str(self.jobs), "--target"] + programs,
+        """Whether `plan`, which some tests start, and the programs of these tests can be built."""
+        targets = ["plan"] + ["test_" + test for test in tests]
+        return subprocess.run(["cmake", "--build", self.build_folder, "--parallel", str(self.jobs), "--target"] + targets,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
-    def passes(self, test, limit):
-        """Whether one program of tests passes. One of whose processes runs for more than `limit` seconds of CPU does not:
-        seconds on the clock would call a change noticed because the machine was busy. One that waits for ever ends too."""
+    def commands(self):
+        """name -> (words, folder) of the tests of ctest whose programs are built."""
+        listed = subprocess.run(["ctest", "--test-dir", self.build_folder, "--show-only=json-v1"], check=True,
+                                capture_output=True, text=True).stdout
+        return {test["name"]: (test["command"],
+                               next(p["value"] for p in test["properties"] if p["name"] == "WORKING_DIRECTORY"))
+                for test in json.loads(listed)["tests"] if "command" in test}
+
+    def run(self, command, words, limit):
+        """Exit status and output of a program of tests. One of whose processes runs for more than `limit` seconds of CPU
+        fails: seconds on the clock would call a change noticed because the machine was busy. One that waits for ever
+        fails too."""
         def bounded():
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
 
-        command = ["ctest", "--test-dir", self.build_folder, "-R", "^" + test + "$", "--timeout", str(int(20 * limit))]
-        return subprocess.run(command, env=self.env, stdout=subprocess.DEVNULL, preexec_fn=bounded).returncode == 0
+        try:
+            run = subprocess.run(command[0] + words, cwd=command[1], env=self.env, stdout=subprocess.PIPE, text=True,
+                                 errors="replace", stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
+                                 timeout=20 * limit)
+        except subprocess.TimeoutExpired:
+            return 1, ""
+        return run.returncode, run.stdout
 
     def write(self, path, lines):
         with open(os.path.join(self.tree, path), "w") as file:
@@ -148,57 +167,94 @@ def drawn(source, folders, seed, replay):
                 yield (folder,) + pools[folder].pop()
 
 
+class Cases:
+    """The cases of one program of tests, the quick ones apart from the slow."""
+
+    def __init__(self, tree, name, command):
+        self.tree, self.command = tree, command
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
+        status, output = tree.run(command, ["--duration=true"], 3600)
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if status != 0:
+            sys.exit(f"mutate.py: {name} fails as it is")
+        self.limit = 3 * (end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime) + 20
+        times = re.findall(r"^([0-9.]+) s: (.*)$", output, re.M)
+        self.slow = [name for seconds, name in times if float(seconds) > SLOW]
+
+    def passes(self, slow):
+        """Whether the quick cases, or the slow ones, pass."""
+        if slow and not self.slow:
+            return True
+        # A comma separates names, and a backslash says that it does not. Two words of one kind are not one list.
+        names = [name.replace(",", "\\,") for name in self.slow]
+        others = [word for word in self.command[0] if not word.startswith("-tce=")]
+        left_out = [word[len("-tce="):] for word in self.command[0] if word.startswith("-tce=")]
+        words = ["--abort-after=1", "--no-breaks=true"]
+        words += ["-tc=" + ",".join(names)] if slow else []
+        left_out += [] if slow else names
+        words += ["-tce=" + ",".join(left_out)] if left_out else []
+        return self.tree.run((others, self.command[1]), words, self.limit)[0] == 0
+
+
+def killer_of(tree, cases, names):
+    """The tests that notice the change that is in the tree, or None; False where it does not compile."""
+    for slow in (False, True):
+        for name in names:
+            if not slow and not tree.build([name]):
+                return False
+            if not cases[name].passes(slow):
+                return name
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", default="1", help="any word")
     parser.add_argument("--count", type=int, default=10 ** 6)
+    parser.add_argument("--skip", type=int, default=0, help="the first so many of them were tried before")
+    parser.add_argument("--verbose", action="store_true", help="say of every change what became of it")
     parser.add_argument("--minutes", type=float, default=10 ** 6, help="no new change is begun after so many")
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--replay", help="FILE:LINE")
     parser.add_argument("--scratch", default="build-mutate")
     parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
+    parser.add_argument("--flags", default="-O0 -g0", help="of the compiler; -O2 pays when many changes are tried")
     parser.add_argument("--least", type=float, default=0, help="fail below this share of killed changes (0.85)")
     options = parser.parse_args()
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
-    tree = Tree(source, os.path.realpath(options.scratch), os.cpu_count() or 2, options.scale)
+    tree = Tree(source, os.path.realpath(options.scratch), os.cpu_count() or 2, options.scale, options.flags)
     folders = options.folder or FOLDERS
     begun = time.time()
     tree.make()
     needed = sorted({test for folder in folders for test in TESTS[folder]})
     if not tree.build(needed):
         sys.exit("mutate.py: the tree as it is does not build")
-    limits = {}
-    for test in needed:
-        start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if not tree.passes(test, 3600):
-            sys.exit(f"mutate.py: {test} fails as it is")
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        limits[test] = 3 * (end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime) + 20
+    commands = tree.commands()
+    cases = {name: Cases(tree, name, commands[name]) for name in needed}
     killed, survived = {f: 0 for f in folders}, {f: 0 for f in folders}
     tried = invalid = 0
     for folder, path, number, changed in drawn(source, folders, options.seed, options.replay):
         if tried >= options.count or time.time() - begun > 60 * options.minutes:
             break
+        tried += 1
+        if tried <= options.skip:
+            continue
         lines = open(os.path.join(source, path)).read().split("\n")
         before, lines[number - 1] = lines[number - 1], changed
         tree.write(path, lines)
-        tried, killer, builds = tried + 1, None, True
-        for test in TESTS[folder]:
-            builds = tree.build([test])
-            if not builds:
-                break
-            if not tree.passes(test, limits[test]):
-                killer = test
-                break
+        killer = killer_of(tree, cases, TESTS[folder])
         lines[number - 1] = before
         tree.write(path, lines)
-        if not builds:
+        if killer is False:
             invalid += 1
         elif killer:
             killed[folder] += 1
         else:
             survived[folder] += 1
-            print(f"survived {path}:{number}\n  - {before.strip()}\n  + {changed.strip()}", flush=True)
+        if not killer and killer is not False or options.verbose:
+            what = "survived" if killer is None else f"killed by {killer}" if killer else "does not compile"
+            print(f"{what} {path}:{number}\n  - {before.strip()}\n  + {changed.strip()}", flush=True)
+    tried -= min(tried, options.skip)
     print(f"\nseed {options.seed}: {tried} changes, {invalid} do not compile\n")
     print(f"{'folder':<12} killed survived  score")
     for name in folders + ["all"]:
