@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -70,12 +71,25 @@ Error unknown_flag(const std::string& word, Words meant) {
   return error;
 }
 
+/// What the user meant by a file that stands in the command line without a flag: a model's configuration, or a job.
+/// Empty where no such file exists or the command reads none.
+Words meaning_of_file(const std::string& word, const Command& command) {
+  std::error_code unreadable;
+  const std::filesystem::path path = word;
+  const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
+  const Option* option = find_option(model ? "--model" : "--from");
+  if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
+  if ((option->verbs & command.bit) == 0) return {};
+  return {fmt::format("write `{} {}`", option->flag, word)};
+}
+
 Error unknown_word(const std::string& word, const Args& args) {
-  if (!args.verb.empty())
-    return {"unexpected_word",
-            fmt::format("unexpected word `{}` after `plan {}`", word, args.verb),
-            {},
-            {fmt::format("see `plan {} --help`", args.verb)}};
+  const Command* command = find_command(args.verb);
+  Words meant = command == nullptr ? Words{} : meaning_of_file(word, *command);
+  if (!args.verb.empty()) {
+    if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
+    return {"unexpected_word", fmt::format("unexpected word `{}` after `plan {}`", word, args.verb), {}, meant};
+  }
   Words verbs;
   for (const Command& command : kCommands) verbs.emplace_back(command.name);
   Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
@@ -86,6 +100,8 @@ Error unknown_word(const std::string& word, const Args& args) {
     error.help.emplace_back("write `plan --version`");
   else if (!near.empty())
     error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
+  else if (!meant.empty())
+    error.help.push_back(std::move(meant.front()));
   else
     error.help.push_back(fmt::format("to plan for a model, name it with a flag: `plan --model {} --gpus N`", word));
   error.help.push_back("list all with `plan --help`");

@@ -10,6 +10,7 @@
 #include "cli/commands/help.hpp"
 #include "cli/request/command_table.hpp"
 #include "contents.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 
@@ -55,6 +56,20 @@ TEST_CASE("one error for each mistake") {
   CHECK(first_error({"-x"}) == "unknown flag `-x`");
   CHECK(first_error({"--json=maybe"}) != "");
   CHECK(parse_arguments({"--modle", "a", "--gpsu", "3"}).error().size() == 2);
+}
+
+TEST_CASE("a file without a flag is told the flag that reads it") {
+  const TemporaryFolder folder;
+  const std::string script = folder.write("run.sh", "torchrun pretrain_gpt.py\n");
+  const std::string config = folder.write("config.json", "{}");
+  const auto help = [](std::vector<std::string> words) { return parse_arguments(words).error()[0].help[0]; };
+  for (const char* verb : {"estimate", "diagnose", "sweep"})
+    CHECK(help({verb, script}) == "write `--from " + script + "`");
+  CHECK(help({"estimate", config}) == "write `--model " + config + "`");
+  CHECK(help({"estimate", folder.path().string()}) == "write `--model " + folder.path().string() + "`");
+  CHECK(help({script, "--gpus", "8"}) == "write `--from " + script + "`");
+  CHECK(help({"estimate", script + "x"}) == "see `plan estimate --help`");
+  CHECK(help({"list", "models", script}) == "see `plan list --help`");
 }
 
 TEST_CASE("every flag and every verb is in the manual") {
