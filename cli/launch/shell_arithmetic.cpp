@@ -90,13 +90,15 @@ class Arithmetic {
   static Number checked(Number left, Number right, char op) {
     if (!left || !right) return std::nullopt;
     long long out = 0;
-    const bool overflow = op == '+'   ? __builtin_add_overflow(*left, *right, &out)
-                          : op == '-' ? __builtin_sub_overflow(*left, *right, &out)
-                          : op == '*' ? __builtin_mul_overflow(*left, *right, &out)
-                                      : *right == 0 || *right == -1;
+    const bool overflow = op == '+'      ? __builtin_add_overflow(*left, *right, &out)
+                          : op == '-'    ? __builtin_sub_overflow(*left, *right, &out)
+                          : op == '*'    ? __builtin_mul_overflow(*left, *right, &out)
+                          : *right == 0  ? true
+                          : *right == -1 ? __builtin_sub_overflow(0LL, *left, &out)
+                                         : false;
     if (overflow) return std::nullopt;
-    if (op == '/') out = *left / *right;
-    if (op == '%') out = *left % *right;
+    if (op == '/' && *right != -1) out = *left / *right;
+    if (op == '%') out = *right == -1 ? 0 : *left % *right;
     return out;
   }
 

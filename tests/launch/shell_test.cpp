@@ -31,6 +31,7 @@ constexpr Row kRows[] = {
     {"run ${B:-8} ${B-9} ${B:+no} ${C:=7} $C", "run 8 9 7 7"},
     {"B=; run ${B:-8} \"${B-9}\"", "run 8 "},
     {"N=4 G=8; run $((N*G)) $(( $N + ${G} / 2 - 1 )) $((N % 3)) $((-N))", "run 32 7 1 -4"},
+    {"N=7; run $((N / -1)) $((N % -1)) $((N / -2))", "run -7 0 -3"},
     {"run a \\\n  b \\\n  c", "run a b c"},
     {"run $UNSET ${UNSET} $(date) `date`", "run $UNSET ${UNSET} $(date) `date`"},
     {"if [ 1 -eq 1 ]; then run yes; else run no; fi", "run yes"},
