@@ -364,7 +364,6 @@ Result<LaunchJob> maxtext::job_of(Settings& settings, std::string_view format, c
 }
 
 bool is_maxtext(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   const auto starts = [&](std::string_view key) {  // at the start of a line, so that no other tool's section has it
     for (std::size_t at = source.text.find(key); at != std::string::npos; at = source.text.find(key, at + 1))
       if (at == 0 || source.text[at - 1] == '\n') return true;
@@ -372,7 +371,7 @@ bool is_maxtext(const LaunchSource& source) {
   };
   if (is_shell(source)) {
     const std::vector<ShellCommand> commands = follow_script(source).commands;
-    return has("per_device_batch_size") && std::any_of(commands.begin(), commands.end(), is_training);
+    return std::any_of(commands.begin(), commands.end(), is_training);
   }
   return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("per_device_batch_size:") ||
          starts("dcn_data_parallelism:");

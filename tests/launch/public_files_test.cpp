@@ -94,6 +94,8 @@ TEST_CASE("MaxText's command lies over the file that it names") {
   CHECK(job.training->global_batch == 16);
   CHECK(error_of(folder, "two.sh", start + "per_device_batch_size=2\n" + start + "per_device_batch_size=4\n") ==
         "several_trainings");
+  // The file's batch stands where the command names none.
+  CHECK(job_of(folder, "file.sh", start + "ici_fsdp_parallelism=-1\n", 8).training->global_batch == 96);
 }
 
 TEST_CASE("a list that a script counts out") {
