@@ -164,7 +164,8 @@ std::vector<std::string> warning_lines(const Plan& plan) {
   for (const Note& note : plan.notes)
     if (stands_above(note) && note.code != "defaults_taken") lines.push_back(note.text);
   for (const Input& input : plan.problem.inputs)
-    if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty())
+    if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty() &&
+        !input.where.starts_with("default of "))  // which the inputs say already
       lines.push_back(fmt::format("precision {}: nobody stated one, and {}", input.value, input.where));
   return lines;
 }
