@@ -159,6 +159,7 @@ std::vector<CurvePoint> points_of(const std::vector<NcclRow>& rows, double NcclR
   return points;
 }
 
+/// Of at least two ranks.
 Result<GroupShape> shape_of(const std::vector<std::string>& hosts, const std::string& file) {
   std::map<std::string, int> per_host;
   for (const std::string& host : hosts) ++per_host[host];
@@ -170,7 +171,7 @@ Result<GroupShape> shape_of(const std::vector<std::string>& hosts, const std::st
                         {},
                         {"run it with as many ranks on every node"}});
   GroupShape shape{.n = static_cast<int>(hosts.size()), .ranks_per_node = static_cast<int>(hosts.size())};
-  shape.nodes = std::max(1, static_cast<int>(per_host.size()));
+  shape.nodes = static_cast<int>(per_host.size());
   shape.ranks_per_node = shape.n / shape.nodes;
   return shape;
 }

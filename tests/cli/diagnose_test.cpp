@@ -21,7 +21,7 @@ struct Answer {
   std::string out, err;
 };
 
-Answer run(std::vector<std::string> words) {
+Answer run(const std::vector<std::string>& words) {
   Streams streams;
   const int status = run_command_line(words, streams);
   return {status, streams.out, streams.err};
@@ -167,6 +167,28 @@ TEST_CASE("diagnose: memory that ran out, and what would explain it") {
            "PyTorch but unallocated.\n")}));
   CHECK(answer.status == 0);
   CHECK(answer.out.find("expandable_segments") != std::string::npos);
+}
+
+// Without what PyTorch allocated, all that is not free would look like another program's.
+TEST_CASE("diagnose: memory of others is told only where this process's own is known") {
+  const TemporaryFolder folder;
+  const auto others = [&](const std::string& own) {
+    const Answer answer = run(with_job(
+        {"diagnose", "--log",
+         folder.write("a.log",
+                      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total "
+                      "capacity of 79.11 GiB of which 1.25 GiB is free. " +
+                          own + "\n")}));
+    CHECK(answer.status == 0);
+    return answer.out.find("taken by something else") != std::string::npos;
+  };
+  CHECK(
+      others("Of the allocated memory 30.50 GiB is allocated by PyTorch, and 5.25 GiB is reserved by PyTorch but "
+             "unallocated."));
+  CHECK_FALSE(
+      others("Of the allocated memory 70.50 GiB is allocated by PyTorch, and 5.25 GiB is reserved by PyTorch "
+             "but unallocated."));
+  CHECK_FALSE(others(""));
 }
 
 TEST_CASE("diagnose: what cannot be compared is refused") {

@@ -167,7 +167,8 @@ TEST_CASE("nodes times GPUs are GPUs") {
 }
 
 TEST_CASE("axes that stand between other signs than commas are written with commas in the help") {
-  for (const auto& [typed, help] : kSpacing) {
+  for (const auto& row : kSpacing) {
+    const std::string &typed = row.first, &help = row.second;
     CAPTURE(typed);
     const Result<Fixed> read = read_layout(typed);
     REQUIRE_FALSE(read.has_value());

@@ -135,6 +135,7 @@ void check_document(const Json& sarif) {
   CHECK(sarif["$schema"].get<std::string>().ends_with("/sarif-schema-2.1.0.json"));
   for (const Json& run : sarif["runs"]) {
     CHECK(run["columnKind"] == "utf16CodeUnits");
+    for (const Json& invocation : run["invocations"]) CHECK(invocation["executionSuccessful"] == true);
     const Json& rules = run["tool"]["driver"]["rules"];
     std::set<std::string> ids, fingerprints;
     for (const Json& rule : rules) CHECK(ids.insert(rule["id"]).second);

@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+
+#include "formulas/communication.hpp"
 #include "formulas/textbook_collectives.hpp"
 #include "formulas/textbook_traffic.hpp"
 
@@ -66,6 +70,27 @@ TEST_CASE("context parallelism, worked numbers") {
         Approx(ring_over_ulysses({2048, 256, 16})));
   CHECK(ring_forward({8192, 256, 1}) == 0);
   CHECK(ulysses_traffic({8192, 2048, 256, 1}) == 0);
+}
+
+// Every choice of k experts of E, which lie on G nodes one block after another, counted.
+TEST_CASE("the nodes of a token are the mean over every choice of experts") {
+  for (const int nodes : {1, 2, 4, 8})
+    for (const int each : {1, 2, 4})
+      for (int top_k = 1; top_k <= std::min(6, nodes * each); ++top_k) {
+        const int experts = nodes * each;
+        if (experts > 16) continue;
+        double choices = 0, held = 0;
+        for (unsigned chosen = 0; chosen < 1U << experts; ++chosen) {
+          if (std::popcount(chosen) != top_k) continue;
+          choices += 1;
+          for (int node = 0; node < nodes; ++node)
+            held += ((chosen >> (node * each)) & ((1U << each) - 1)) != 0 ? 1 : 0;
+        }
+        CAPTURE(nodes);
+        CAPTURE(each);
+        CAPTURE(top_k);
+        CHECK(plan::distinct_nodes(experts, top_k, nodes) == Approx(held / choices));
+      }
 }
 
 TEST_CASE("expert parallelism, worked numbers") {

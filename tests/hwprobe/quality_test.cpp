@@ -98,3 +98,20 @@ TEST_CASE("a curve that falls with size is flagged") {
       collective_quality(Collective::AllReduce, 4, samples, fit_collective(Collective::AllReduce, 4, samples));
   CHECK(q.flags == std::vector<std::string>{"non_monotonic"});
 }
+
+TEST_CASE("a roofline's held-out errors are those of what the others predict") {
+  const GemmFit law{.t0 = Seconds(2.8e-6), .rate = FlopsPerSecond(765e12), .bandwidth = BytesPerSecond(2.2e12)};
+  std::vector<GemmSample> samples;
+  for (const double m : {64., 512., 4096.})
+    for (const double k : {256., 512., 1024., 8192.}) {
+      const double flops = 2 * m * m * k, bytes = 2 * (2 * m * k + m * m);
+      samples.push_back({flops, bytes, roofline_time(law, flops, bytes).value});
+    }
+  const CurveQuality exact = gemm_quality(samples, fit_gemm(samples, law));
+  CHECK(exact.median_err < 0.001);
+  CHECK(exact.held_out_err < 0.005);
+  for (std::size_t i = 0; i < samples.size(); i += 2) samples[i].seconds *= 1.5;
+  const CurveQuality rough = gemm_quality(samples, fit_gemm(samples, law));
+  CHECK(rough.median_err > 0.05);
+  CHECK(rough.held_out_err >= rough.median_err);
+}

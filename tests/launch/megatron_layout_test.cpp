@@ -1,8 +1,11 @@
 // Megatron's layout string (plan-launch(7) 3.1.2, rule 23): what is written comes back, what Megatron refuses is
 // refused.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <random>
+#include <string>
 
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
@@ -40,6 +43,35 @@ TEST_CASE("MTP layers stand together in the last chunk of a rank that is not the
   CHECK(!read("Et|t|t|tttm|||L", 1, 4));   // not the last chunk of its rank
   CHECK(!read("Et|t|t|t|ttm|||L", 1, 4));  // the first rank
   CHECK(!read("Ett|tt|ttL", 0, 2));        // stages that the ranks do not share evenly
+}
+
+// Megatron's transformer_config: what the ends leave is shared evenly by the stages between them, if there are any.
+TEST_CASE("layers of the first and the last stage leave equal shares for those between") {
+  for (int pp = 2; pp <= 6; ++pp)
+    for (int first = 0; first <= 5; ++first)
+      for (int last = 0; last <= 5; ++last)
+        for (const int depth : {8, 12, 13}) {
+          if (first + last == 0) continue;
+          const int middle = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), left = depth - first - last;
+          const bool sound = left >= 0 && (middle > 0 ? left % middle == 0 : left == 0);
+          std::string line = fmt::format(
+              "torchrun --nproc-per-node {} --nnodes 1 pretrain_gpt.py --num-layers {} --hidden-size 4096 "
+              "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 "
+              "--global-batch-size 60 --train-iters 10 --eval-interval 10 --vocab-size 32000 --bf16 "
+              "--pipeline-model-parallel-size {}",
+              pp, depth, pp);
+          std::vector<int> layers(static_cast<std::size_t>(pp), left / std::max(1, middle));
+          if (first > 0) layers.front() = first;
+          if (last > 0) layers.back() = last;
+          if (first > 0) line += fmt::format(" --decoder-first-pipeline-num-layers {}", first);
+          if (last > 0) line += fmt::format(" --decoder-last-pipeline-num-layers {}", last);
+          CAPTURE(line);
+          const Temporary file("run.sh", line + "\n");
+          const Result<LaunchJob> job = read_launch_files({file.path()});
+          CHECK(job.has_value() == sound);
+          if (!job || !sound) continue;
+          CHECK(job->fixed.chunk_layers.value_or(std::vector<int>(layers.size(), depth / pp)) == layers);
+        }
 }
 
 TEST_CASE("what a script says that the estimate cannot follow is noted") {

@@ -283,6 +283,8 @@ TEST_CASE("NeMo's launcher and NeMo-RL's scripts lie over the files that they na
       files.read("functional/grpo.sh",
                  "#!/bin/bash\nROOT=$(realpath $(dirname $0)/..)\nuv run $ROOT/examples/run_grpo.py "
                  "--config $ROOT/examples/configs/base.yaml policy.train_global_batch_size=64 cluster.num_nodes=2\n");
+  // A command that ends where the name of a file should be names none.
+  CHECK_FALSE(files.read("functional/cut.sh", "uv run ../examples/run_grpo.py --config\n"));
   REQUIRE_MESSAGE(rl, (rl ? "" : rl.error().front().message));
   CHECK(rl->gpus == 16);
   CHECK(rl->training->global_batch == 64);

@@ -187,7 +187,7 @@ TEST_CASE("a base of 4 bits is turned to 16 before each of its products, by read
   Problem problem;
   problem.model = oracle::dense_model(8, 4096, 32, 32, 16384, 32000);
   problem.cluster = oracle::plain_cluster();
-  problem.training.seq = 4096, problem.training.global_batch = 1;
+  problem.gpus = 1, problem.training.seq = 4096, problem.training.global_batch = 1;
   const auto seconds = [&](Task task) {
     problem.training.task = task;
     return estimate(problem, Layout{}).terms.compute.value;

@@ -9,6 +9,7 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/runs/run_dates.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "tests/formulas/models.hpp"
 
@@ -36,6 +37,16 @@ Run run_of(std::string framework, std::string source = {}) {
   run.framework = std::move(framework);
   run.source = std::move(source);
   return run;
+}
+
+TEST_CASE("a date is a number of its own: a release, a day or an arXiv paper") {
+  CHECK(month_in("25.02") == 2025 * 12 + 1);
+  CHECK(month_in("NeMo 24.12 of 2023-01-05") == 2024 * 12 + 11);
+  CHECK(month_in("2019-07-01") == 2019 * 12 + 6);
+  CHECK(month_in("arXiv 2104.04473") == 2021 * 12 + 3);
+  for (const char* none :
+       {"", "25.0", "v24.05", "x2104.04473", "a2024-05", "2.13.0", "25.13", "25.00", "1999-05", "0.12.1"})
+    CHECK_MESSAGE(!month_in(none), none);
 }
 
 TEST_CASE("stacks by framework and source") {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -201,4 +202,30 @@ TEST_CASE("a small config of every family counts what transformers builds of it"
     CHECK(plan::model_parameters(*model).total + model->extra_parameters == row["trained"].get<std::int64_t>());
   }
   CHECK(compared >= 500);
+}
+
+// A width of nought is a layer that is not there: a reader that takes it counts a model that nobody can build.
+TEST_CASE("no width, depth or count of heads is nought in any family") {
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  std::map<std::string, int> tried;
+  int refused = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json config = nlohmann::json::parse(line)["config"];
+    const auto whole = plan::read_config_json(config.dump(), "config.json");
+    REQUIRE(whole.has_value());
+    for (const char* key :
+         {"hidden_size", "n_embd", "d_model", "num_hidden_layers", "n_layer", "n_layers", "num_attention_heads",
+          "n_head", "n_heads", "num_key_value_heads", "head_dim", "intermediate_size", "ffn_dim", "n_inner",
+          "ffn_hidden_size", "moe_intermediate_size", "vocab_size", "kv_lora_rank", "v_head_dim"}) {
+      if (!config.contains(key) || !config[key].is_number_integer() || config[key] == 0) continue;
+      if (++tried[config["model_type"].get<std::string>() + key] > 3) continue;
+      nlohmann::json empty = config;
+      empty[key] = 0;
+      CAPTURE(empty.dump());
+      const auto model = plan::read_config_json(empty.dump(), "config.json");
+      CHECK((!model || *model == *whole));  // or the family does not read the key
+      refused += !model;
+    }
+  }
+  CHECK(refused >= 300);
 }

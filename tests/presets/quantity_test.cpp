@@ -43,6 +43,40 @@ TEST_CASE("a quantity is a number and a unit of its dimension") {
   }
 }
 
+// The SI Brochure's prefixes, those of IEC 80000-13, and eight bits a byte.
+TEST_CASE("every unit is what it says") {
+  const std::pair<const char*, double> prefixes[] = {{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}};
+  int units = 0;
+  const auto check = [&](const std::string& unit, Dimension dimension, double value) {
+    const auto parsed = parse_quantity("3 " + unit, dimension);
+    if (!parsed) return;  // the unit is too large to be of use
+    CAPTURE(unit);
+    CHECK(parsed.value == doctest::Approx(3 * value).epsilon(1e-15));
+    ++units;
+  };
+  for (const auto& [prefix, value] : prefixes) {
+    const std::string p = prefix;
+    check(p + "B", Dimension::Bytes, value);
+    check(p + "iB", Dimension::Bytes, std::pow(1024, std::round(std::log10(value) / 3)));
+    check(p + "B/s", Dimension::ByteRate, value);
+    check(p + "b/s", Dimension::ByteRate, value / 8);
+    check(p + "iB/s", Dimension::ByteRate, std::pow(1024, std::round(std::log10(value) / 3)));
+    check(p + "FLOP/s", Dimension::FlopRate, value);
+  }
+  CHECK(units == 21);
+  const std::pair<const char*, double> times[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
+                                                  {"min", 60},  {"h", 3600},  {"d", 86400}};
+  for (const auto& [unit, value] : times) check(unit, Dimension::Time, value);
+  check("B", Dimension::Bytes, 1);
+  check("B/s", Dimension::ByteRate, 1);
+  check("FLOP/s", Dimension::FlopRate, 1);
+  check("W", Dimension::Power, 1);
+  check("kW", Dimension::Power, 1000);
+  check("tokens", Dimension::Tokens, 1);
+  check("sequences", Dimension::Sequences, 1);
+  CHECK(units == 35);
+}
+
 TEST_CASE("what is no quantity says why") {
   CHECK(parse_quantity("6.5", Dimension::Time).problem == "needs a unit");
   CHECK(parse_quantity("6.5 parsec", Dimension::Time).problem == "has an unknown unit");

@@ -221,6 +221,44 @@ TEST_CASE("every embedded preset loads and is named after its file") {
   }
 }
 
+// A misspelt key that a reader passes over is a number that nobody uses.
+TEST_CASE("every map of every preset refuses a key that it does not know") {
+  int maps = 0;
+  for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
+    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+      std::vector<std::string> lines;
+      std::istringstream text(entry.text);
+      for (std::string line; std::getline(text, line);) lines.push_back(line);
+      for (std::size_t at = 0; at < lines.size(); ++at) {
+        const std::size_t indent = lines[at].find_first_not_of(' ');
+        const std::size_t colon = lines[at].find(':'), after = lines[at].find_first_not_of(' ', colon + 1);
+        const bool opens = colon != std::string::npos && (after == std::string::npos || lines[at][after] == '#');
+        if (!opens || lines[at][indent] == '-' || at + 1 == lines.size()) continue;
+        const std::size_t inner = lines[at + 1].find_first_not_of(' ');
+        if (inner <= indent || lines[at + 1][inner] == '-') continue;  // a list
+        std::string edited;
+        for (std::size_t i = 0; i < lines.size(); ++i)
+          edited += lines[i] + "\n" + (i == at ? std::string(inner, ' ') + "zz_nobody: 1\n" : "");
+        CAPTURE(edited);
+        const auto errors = [&]() -> plan::Errors {
+          const auto of = [](const auto& read) { return read ? plan::Errors{} : read.error(); };
+          if (kind == PresetKind::Model) return of(plan::read_model(edited, "edited"));
+          if (kind == PresetKind::Gpu) return of(plan::read_gpu(edited, "edited"));
+          return of(plan::read_cluster(edited, "edited", [](std::string_view name) -> plan::Result<plan::Gpu> {
+            const auto gpu = plan::load_gpu(name, kEmbeddedOnly);
+            if (!gpu) return tl::unexpected(gpu.error());
+            return gpu->value;
+          }));
+        }();
+        CHECK(std::any_of(errors.begin(), errors.end(), [](const plan::Error& error) {
+          return error.message.find("zz_nobody") != std::string::npos;
+        }));
+        ++maps;
+      }
+    }
+  CHECK(maps >= 500);
+}
+
 TEST_CASE("every number of a preset names its source") {
   for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
     for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
