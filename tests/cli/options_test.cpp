@@ -62,7 +62,7 @@ TEST_CASE("a file without a flag is told the flag that reads it") {
   const TemporaryFolder folder;
   const std::string script = folder.write("run.sh", "torchrun pretrain_gpt.py\n");
   const std::string config = folder.write("config.json", "{}");
-  const auto help = [](std::vector<std::string> words) { return parse_arguments(words).error()[0].help[0]; };
+  const auto help = [](const std::vector<std::string>& words) { return parse_arguments(words).error()[0].help[0]; };
   for (const char* verb : {"estimate", "diagnose", "sweep"})
     CHECK(help({verb, script}) == "write `--from " + script + "`");
   CHECK(help({"estimate", config}) == "write `--model " + config + "`");
