@@ -123,12 +123,12 @@ std::optional<std::string> broken_text(const Problem& problem, const PooledLayou
     return fmt::format("the schedule does not accept {} stages and {} micro-batches", whole.pp,
                        pipeline_of(problem, whole).micro_batches);
   if (!named(problem.framework)) return std::nullopt;
-  if (problem.mesh_per_pool)
-    return suits_meshes(layouts_of(layout)) && !frameworks_that_run(problem, layout).empty()
-               ? std::nullopt
-               : std::optional<std::string>(
-                     "process meshes differ in tp, dp, micro_batch and stages alone, under 1f1b "
-                     "without FSDP, each as Megatron runs it");
+  if (problem.mesh_per_pool) {
+    if (suits_meshes(layouts_of(layout)) && !frameworks_that_run(problem, layout).empty()) return std::nullopt;
+    return fmt::format(
+        "process meshes differ in tp, dp, micro_batch and stages alone, under 1f1b without FSDP, each as {} runs it",
+        framework_titles(&FrameworkRow::mesh_per_pool));
+  }
   if (!as_one(layout)) return "no framework of plan's list runs stages that differ in more than their layers";
   if (frameworks_that_run(problem, layout).empty()) return "the framework does not run it";
   return std::nullopt;

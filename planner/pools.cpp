@@ -145,12 +145,12 @@ bool suits_meshes(const std::vector<Layout>& runs) {
 
 namespace {
 
-/// What FlagScale runs, in which each pool obeys Megatron's rules by itself.
-bool runs_as_meshes(const Problem& problem, const PooledLayout& layout) {
+/// A mesh of processes for each pool, which obeys by itself the rules of the framework that can start such meshes.
+bool runs_as_meshes(const FrameworkRow& row, const Problem& problem, const PooledLayout& layout) {
   if (!suits_meshes(layouts_of(layout)) || problem.cluster.gpu.library == CollectiveLibrary::Unknown) return false;
   return std::all_of(layout.runs.begin(), layout.runs.end(), [&](const PooledRun& run) {
     Problem alone = pool_alone(problem, run.pool);
-    alone.framework = Framework::Megatron;
+    alone.framework = row.framework;
     alone.fixed.pp = run.layout.pp, alone.fixed.dp = run.layout.dp, alone.fixed.chunk_layers.reset();
     Layout unsplit = run.layout;
     unsplit.chunk_layers.clear();
@@ -161,15 +161,17 @@ bool runs_as_meshes(const Problem& problem, const PooledLayout& layout) {
 }  // namespace
 
 std::vector<Framework> frameworks_that_run(const Problem& problem, const PooledLayout& layout) {
-  if (problem.mesh_per_pool)
-    return runs_as_meshes(problem, layout) ? std::vector{Framework::Megatron} : std::vector<Framework>{};
+  if (problem.mesh_per_pool) {
+    const FrameworkRow* row = framework_with(Framework::Any, &FrameworkRow::mesh_per_pool);
+    return row != nullptr && runs_as_meshes(*row, problem, layout) ? std::vector{row->framework}
+                                                                   : std::vector<Framework>{};
+  }
   const std::optional<Layout> one = as_one(layout);
   if (!one || problem.cluster.gpu.library == CollectiveLibrary::Unknown) return {};
   std::vector<Framework> all;
   for (const FrameworkRow& row : frameworks()) {
-    const bool asked = problem.framework == Framework::Any || problem.framework == Framework::None
-                           ? row.stack.states == problem.training.stack.states
-                           : row.framework == problem.framework;
+    const bool asked = named(problem.framework) ? row.framework == problem.framework
+                                                : row.stack.states == problem.training.stack.states;
     if (!named(row.framework) || !asked) continue;
     Problem whole = problem;
     whole.framework = row.framework;

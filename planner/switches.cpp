@@ -15,20 +15,21 @@
 namespace plan {
 namespace {
 
-bool may_be_megatron(const Problem& problem) {
-  return (problem.framework == Framework::Any || problem.framework == Framework::Megatron) &&
-         runs_on(framework_row(Framework::Megatron), problem.cluster.gpu.vendor);
+/// The framework that may run the job and has words for the property; nullptr if none does on these GPUs.
+const FrameworkRow* with_words(const Problem& problem, bool FrameworkRow::*property) {
+  const FrameworkRow* row = framework_with(problem.framework, property);
+  return row != nullptr && runs_on(*row, problem.cluster.gpu.vendor) ? row : nullptr;
 }
 
-/// The job under Megatron, which has words of its own, and its software with the defaults that `--framework megatron`
-/// takes, unless the job states another.
-ChangedJob under_megatron(const Problem& problem, const std::string& words) {
+/// The job under the framework that has these words, and its software with the defaults that naming it takes, unless
+/// the job states another.
+ChangedJob under(const FrameworkRow& row, const Problem& problem, const std::string& words) {
   ChangedJob change{words, problem};
-  if (problem.framework == Framework::Megatron) return change;
-  change.flag = "--framework megatron " + words;
-  change.problem.framework = Framework::Megatron;
+  if (problem.framework == row.framework) return change;
+  change.flag = framework_flag(row) + " " + words;
+  change.problem.framework = row.framework;
   Stack& stack = change.problem.training.stack;
-  if (stack == framework_row(problem.framework).stack) stack = framework_row(Framework::Megatron).stack;
+  if (stack == framework_row(problem.framework).stack) stack = row.stack;
   return change;
 }
 
@@ -98,13 +99,14 @@ std::vector<ChangedJob> narrower_states(const Problem& problem) {
     changes.push_back({"--optimizer adam8bit", problem});
     changes.back().problem.training.optimizer = Optimizer::Adam8bit;
   }
-  if (!may_be_megatron(problem)) return changes;
+  const FrameworkRow* row = with_words(problem, &FrameworkRow::narrow_states);
+  if (row == nullptr) return changes;
   if (training.grad_bytes > 2) {
-    changes.push_back(under_megatron(problem, "--state-formats grads=bf16"));
+    changes.push_back(under(*row, problem, "--state-formats grads=bf16"));
     changes.back().problem.training.grad_bytes = 2;
   }
   if (training.optimizer == Optimizer::Adam && training.moment1_bytes > 2) {
-    changes.push_back(under_megatron(problem, "--state-formats moments=bf16"));
+    changes.push_back(under(*row, problem, "--state-formats moments=bf16"));
     Training& narrow = changes.back().problem.training;
     narrow.moment1_bytes = narrow.moment2_bytes = 2, narrow.precision_aware = true;
   }
@@ -124,7 +126,8 @@ std::vector<ChangedJob> adapter_tasks(const Problem& problem) {
 
 std::vector<ChangedJob> graph_launches(const Problem& problem) {
   const Stack& stack = problem.training.stack;
-  if (!may_be_megatron(problem) || stack.cuda_graphs || stack.graph_scopes != 0) return {};
+  const FrameworkRow* row = with_words(problem, &FrameworkRow::graphs_of_parts);
+  if (row == nullptr || stack.cuda_graphs || stack.graph_scopes != 0) return {};
   struct Scope {
     std::uint16_t bits;
     const char* words;
@@ -143,7 +146,7 @@ std::vector<ChangedJob> graph_launches(const Problem& problem) {
     words += fmt::format("{}{}", words.empty() ? "" : "+", scope.words);
   }
   if (scopes == 0) return {};
-  std::vector<ChangedJob> changes = {under_megatron(problem, "--cuda-graphs " + words)};
+  std::vector<ChangedJob> changes = {under(*row, problem, "--cuda-graphs " + words)};
   changes.back().problem.training.stack.graph_scopes = scopes;
   return changes;
 }

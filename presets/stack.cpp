@@ -15,19 +15,20 @@
 namespace plan {
 namespace {
 
-/// Switches that a history may turn.
-struct Fact {
-  std::string_view name;
-  bool Stack::*member;
-};
-constexpr Fact kFacts[] = {{"dedup_dispatch", &Stack::dedup_dispatch},
-                           {"ep_overlap", &Stack::ep_overlap},
-                           {"fp8_dispatch", &Stack::fp8_dispatch},
-                           {"fp8_param_gather", &Stack::fp8_param_gather},
-                           {"fused_biased_experts", &Stack::fused_biased_experts},
-                           {"fused_sinks", &Stack::fused_sinks},
-                           {"tp_overlap", &Stack::tp_overlap}};
+constexpr Named<StateLayout> kStateLayoutNames[] = {{StateLayout::Megatron, "megatron"},
+                                                    {StateLayout::Fsdp2, "fsdp2"},
+                                                    {StateLayout::DeepSpeed, "deepspeed"},
+                                                    {StateLayout::MegatronFsdp, "megatron-fsdp"}};
+constexpr Named<CrossEntropy> kCrossEntropyNames[] = {
+    {CrossEntropy::Unfused, "unfused"},      {CrossEntropy::Eager, "eager"},
+    {CrossEntropy::Compiled, "compiled"},    {CrossEntropy::FusedInPlace, "fused_in_place"},
+    {CrossEntropy::FusedFp32, "fused_fp32"}, {CrossEntropy::Chunked, "chunked"}};
+constexpr Named<AttentionKernel> kAttentionKernelNames[] = {{AttentionKernel::Vendor, "vendor"},
+                                                            {AttentionKernel::Flash2, "flash2"},
+                                                            {AttentionKernel::Flash1, "flash1"},
+                                                            {AttentionKernel::Triton, "triton"}};
 
+constexpr int kMostLikes = 8;  ///< stacks that are like one another, one behind the other
 constexpr int kFirstYear = 20, kLastYear = 40;
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -56,22 +57,101 @@ std::vector<Number> numbers_of(std::string_view word) {
   return numbers;
 }
 
+/// Reads one value of a fact, whatever its type.
+struct FactReader {
+  yaml::Map& map;
+  std::string_view key;
+
+  std::optional<int> operator()(bool Stack::*) const {
+    bool value = false;
+    return map.boolean(key, value, yaml::kOptional) ? std::optional<int>(value) : std::nullopt;
+  }
+  std::optional<int> operator()(int Stack::*) const {
+    int value = 0;
+    return map.integer(key, value, yaml::kAnyCount, yaml::kOptional) ? std::optional(value) : std::nullopt;
+  }
+  std::optional<int> operator()(StateLayout Stack::*) const { return word(kStateLayoutNames); }
+  std::optional<int> operator()(CrossEntropy Stack::*) const { return word(kCrossEntropyNames); }
+  std::optional<int> operator()(AttentionKernel Stack::*) const { return word(kAttentionKernelNames); }
+
+  template <class E, std::size_t N>
+  std::optional<int> word(const Named<E> (&table)[N]) const {
+    E value{};
+    return map.word(key, value, table, yaml::kOptional) ? std::optional(static_cast<int>(value)) : std::nullopt;
+  }
+};
+
+/// The facts of one entry, which has one source.
+std::vector<StackFact> read_facts(yaml::Map& entry, bool of_releases) {
+  std::string source;
+  entry.text("source", source);
+  std::vector<StackFact> facts;
+  for (const StackFactRow& row : stack_fact_rows()) {
+    if (of_releases && row.matters == nullptr) continue;
+    if (const std::optional<int> value = std::visit(FactReader{entry, row.name}, row.member))
+      facts.push_back({&row, *value, source});
+  }
+  return facts;
+}
+
+void read_entry(yaml::Map entry, StackPreset& preset) {
+  for (StackFact& fact : read_facts(entry, false)) {
+    const bool again = std::any_of(preset.facts.begin(), preset.facts.end(),
+                                   [&](const StackFact& before) { return before.row == fact.row; });
+    if (again)
+      entry.reader().error(*entry.get(fact.row->name), "duplicate_key",
+                           fmt::format("`{}` is stated in an entry above", fact.row->name));
+    preset.facts.push_back(std::move(fact));
+  }
+  entry.finish();
+}
+
 void read_change(yaml::Map change, StackHistory& history) {
-  std::string since, source;
+  std::string since;
   change.text("since", since);
-  change.text("source", source);
   const std::optional<StackRelease> release = read_stack_release(since);
   if (change.has("since") && !release)
     change.reader().error(*change.get("since"), "bad_value",
                           fmt::format("`{}` is no release, such as 26.04", yaml::printable(since)));
   if (release && !history.changes.empty() && *release < history.changes.back().since)
     change.reader().error(*change.get("since"), "bad_value", "releases stand from the oldest to the newest");
-  for (const Fact& fact : kFacts) {
-    bool on = false;
-    if (change.boolean(fact.name, on, yaml::kOptional) && release)
-      history.changes.push_back({*release, fact.member, std::string(fact.name), on, source});
-  }
+  for (StackFact& fact : read_facts(change, true))
+    if (release) history.changes.push_back({*release, std::move(fact)});
   change.finish();
+}
+
+void read_newest(yaml::Map& root, StackHistory& history) {
+  std::string newest;
+  if (!root.text("newest", newest)) return;
+  if (const auto release = read_stack_release(newest))
+    history.newest = *release;
+  else
+    root.reader().error(*root.get("newest"), "bad_value", fmt::format("`{}` is no release", yaml::printable(newest)));
+}
+
+std::optional<Result<StackPreset>> embedded_stack(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == "stacks" && file.name == name)
+      return read_stack(std::string(file.text), fmt::format("stacks/{}.yaml", name));
+  return std::nullopt;
+}
+
+Result<Stack> default_stack(std::string_view name, int likes) {
+  const std::optional<Result<StackPreset>> preset = embedded_stack(name);
+  if (!preset) return fail({"unknown_stack", fmt::format("no file of presets/stacks is named `{}`", name), {}, {}});
+  if (!*preset) return fail(preset->error());
+  if (likes > kMostLikes)
+    return fail(
+        {"bad_value", fmt::format("`{}` is like itself, or too far from a stack that is like none", name), {}, {}});
+  Stack stack;
+  if (const StackPreset& own = **preset; !own.like.empty()) {
+    Result<Stack> other = default_stack(own.like, likes + 1);
+    if (!other) return other;
+    stack = *std::move(other);
+  }
+  for (const StackFact& fact : (*preset)->facts) set_fact(*fact.row, fact.value, stack);
+  stack.framework = (*preset)->releases.empty() ? std::string(name) : (*preset)->releases;
+  return stack;
 }
 
 }  // namespace
@@ -96,51 +176,50 @@ std::string stack_release_text(const StackRelease& release) {
 }
 
 Stack StackHistory::at(const StackRelease& release, Stack stack) const {
-  for (const StackChange& change : changes) stack.*change.fact = false;
+  for (const StackChange& change : changes) set_fact(*change.fact.row, 0, stack);
   for (const StackChange& change : changes)
-    if (change.since <= release) stack.*change.fact = change.on;
+    if (change.since <= release) set_fact(*change.fact.row, change.fact.value, stack);
   return stack;
 }
 
-Result<StackHistory> read_stack(std::string text, std::string file) {
+Result<StackPreset> read_stack(std::string text, std::string file) {
   const Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
   if (!document) return tl::unexpected<Errors>(document.error());
   yaml::Reader reader(*document);
   yaml::Map root = reader.root();
-  StackHistory history;
-  read_header(root, "stack/1", history.name);
-  std::string newest;
-  if (root.text("newest", newest)) {
-    if (const auto release = read_stack_release(newest))
-      history.newest = *release;
-    else
-      reader.error(*root.get("newest"), "bad_value", fmt::format("`{}` is no release", yaml::printable(newest)));
-  }
+  StackPreset preset;
+  read_header(root, "stack/1", preset.history.name);
+  root.text("like", preset.like, yaml::kOptional);
+  root.text("releases", preset.releases, yaml::kOptional);
   int index = 0;
-  for (const yaml::Node* change : root.list("changes"))
-    read_change(reader.map(*change, fmt::format("changes[{}]", index++)), history);
+  for (const yaml::Node* entry : root.list("facts", yaml::kOptional))
+    read_entry(reader.map(*entry, fmt::format("facts[{}]", index++)), preset);
+  index = 0;
+  for (const yaml::Node* change : root.list("changes", yaml::kOptional))
+    read_change(reader.map(*change, fmt::format("changes[{}]", index++)), preset.history);
+  if (root.has("changes") || root.has("newest")) read_newest(root, preset.history);
   root.finish();
   if (reader.failed()) return fail(reader.take());
-  return history;
+  return preset;
+}
+
+Result<Stack> load_default_stack(std::string_view name) { return default_stack(name, 0); }
+
+std::vector<std::string> stack_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == "stacks") names.emplace_back(file.name);
+  return names;
 }
 
 std::optional<StackHistory> load_stack(std::string_view name) {
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.folder == "stacks" && file.name == name)
-      if (Result<StackHistory> history = read_stack(std::string(file.text), fmt::format("stacks/{}.yaml", name)))
-        return *std::move(history);
-  return std::nullopt;
+  std::optional<Result<StackPreset>> preset = embedded_stack(name);
+  if (!preset || !*preset || (*preset)->history.changes.empty()) return std::nullopt;
+  return std::move((**preset).history);
 }
 
 bool matters(const StackChange& change, const Model& model, const Training& training) {
-  const auto any = [&](const auto& has) { return std::any_of(model.kinds.begin(), model.kinds.end(), has); };
-  if (change.fact == &Stack::fused_sinks)
-    return any([](const Layer& kind) { return kind.mixer == Mixer::Attention && kind.attention.sinks; });
-  if (change.fact == &Stack::fused_biased_experts)
-    return training.precision == Precision::Mxfp8 &&
-           any([](const Layer& kind) { return kind.ffn == Ffn::Moe && kind.moe.expert_bias; });
-  if (change.fact == &Stack::fp8_param_gather) return is_fp8(training.precision);
-  return change.fact == &Stack::tp_overlap || model.moe();
+  return change.fact.row->matters(model, training);
 }
 
 Stack stack_of_release(std::string_view word, Stack stack) {

@@ -8,6 +8,7 @@
 #include "formulas/model.hpp"
 #include "formulas/result.hpp"
 #include "formulas/training.hpp"
+#include "presets/stack_facts.hpp"
 
 namespace plan {
 
@@ -22,13 +23,17 @@ struct StackRelease {
 [[nodiscard]] std::optional<StackRelease> read_stack_release(std::string_view word);
 [[nodiscard]] std::string stack_release_text(const StackRelease& release);
 
+/// One fact of a file, with where it is known from.
+struct StackFact {
+  const StackFactRow* row = nullptr;
+  int value = 0;  ///< a truth or an enumerator as its number
+  std::string source{};
+};
+
 /// One switch that a release turned.
 struct StackChange {
   StackRelease since{};
-  bool Stack::*fact = nullptr;
-  std::string name{};  ///< of the fact
-  bool on = false;
-  std::string source{};
+  StackFact fact{};
 };
 
 /// Changes of a framework's software from release to release, oldest first.
@@ -41,8 +46,23 @@ struct StackHistory {
   [[nodiscard]] Stack at(const StackRelease& release, Stack stack) const;
 };
 
-/// A `preset: stack/1` file. Strict: unknown facts, missing sources and releases out of order are mistakes.
-[[nodiscard]] Result<StackHistory> read_stack(std::string text, std::string file);
+/// What a `preset: stack/1` file says of a stack: what it does whatever the release, and what releases changed.
+struct StackPreset {
+  std::string like{};      ///< the stack whose facts hold where this one states none; empty: Stack{}
+  std::string releases{};  ///< the stack whose changes are its own too; empty: itself
+  std::vector<StackFact> facts{};
+  StackHistory history{};
+};
+
+/// Strict: unknown facts, facts that are stated twice, missing sources and releases out of order are mistakes.
+[[nodiscard]] Result<StackPreset> read_stack(std::string text, std::string file);
+
+/// The stack of that name with all that it does by default, from the files that the program is built with. An Error
+/// names what is missing: the file, or one that it is like.
+[[nodiscard]] Result<Stack> load_default_stack(std::string_view name);
+
+/// The names of all files of stacks that the program is built with.
+[[nodiscard]] std::vector<std::string> stack_names();
 
 /// The history of that name among those embedded; nullopt if releases of it are not distinguished.
 [[nodiscard]] std::optional<StackHistory> load_stack(std::string_view name);

@@ -26,6 +26,8 @@ endforeach()
 file(STRINGS ${SOURCE_DIR}/formulas/calibration.cmake written REGEX "^write_source")
 list(TRANSFORM written REPLACE "^write_source\\(([^ ]+).*" "\\1")
 
+list(APPEND written planner/rules/stack_data.hpp planner/rules/stack_data.cpp)  # presets/stack_table.cpp
+
 macro(missing what)
   message(SEND_ERROR "${file}: ${what}")
   math(EXPR wrong "${wrong} + 1")

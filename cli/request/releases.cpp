@@ -7,27 +7,30 @@
 #include <utility>
 
 #include "cli/request/plan_json_read.hpp"
+#include "cli/request/switches.hpp"
 #include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
-constexpr std::string_view kContainer = "nemo";  ///< presets/stacks, and the image's name
+/// The file of presets/stacks that lists the releases of a framework's image.
+std::string_view history_name(const FrameworkRow& row) { return row.image.substr(row.image.rfind('/') + 1); }
+
+std::optional<StackHistory> history_of(const FrameworkRow* row) {
+  return row != nullptr ? load_stack(history_name(*row)) : std::nullopt;
+}
 
 void take_core(const Request& request, Problem& problem, Errors& errors) {
   if (!request.megatron_version) return;
-  if (problem.framework != Framework::Megatron) {
-    errors.push_back(
-        {"conflicting_flags", "`--megatron-version` goes with Megatron alone", {}, {"add `--framework megatron`"}});
-    return;
-  }
+  if (!has_earlier_releases(framework_row(problem.framework)))
+    return errors.push_back(needs_framework(has_earlier_releases, "`--megatron-version` goes with {} alone"));
   problem.release = request.megatron_version->value;
   problem.inputs.push_back(request.megatron_version->input);
 }
 
 std::string fact_words(const StackChange& change) {
-  std::string words = change.name;
+  std::string words(change.fact.row->name);
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }
@@ -38,7 +41,7 @@ void note_assumed(const StackHistory& history, Problem& problem) {
   for (const StackChange& change : history.changes)
     if (matters(change, problem.model, problem.training))
       others += fmt::format("{}{} {} {}", others.empty() ? "" : ", ", stack_release_text(change.since),
-                            change.on ? "has" : "lacks", fact_words(change));
+                            change.fact.value != 0 ? "has" : "lacks", fact_words(change));
   if (others.empty()) return;
   problem.notes.push_back({"release_assumed", fmt::format("no release of the software is stated, so the newest known, "
                                                           "{}, is assumed; of what this model needs, {}; see --release",
@@ -55,11 +58,9 @@ Error unknown_release(std::string_view word, const StackHistory& history, std::s
 
 /// A release that a person asked for.
 void take_word(const Stated<StackRelease>& stated, const StackHistory& history, Problem& problem, Errors& errors) {
-  if (problem.framework != Framework::Megatron && problem.framework != Framework::Any)
-    return errors.push_back({"conflicting_flags",
-                             "`--release` goes with Megatron, whose containers are known by month",
-                             {},
-                             {"add `--framework megatron`"}});
+  if (framework_with(problem.framework, has_image) == nullptr)
+    return errors.push_back(
+        needs_framework(has_image, "`--release` goes with {}, whose containers are known by month"));
   const bool any = std::any_of(history.changes.begin(), history.changes.end(), [&](const StackChange& change) {
     return matters(change, problem.model, problem.training);
   });
@@ -74,7 +75,7 @@ void take_word(const Stated<StackRelease>& stated, const StackHistory& history, 
 
 /// The image that launch files name. One newer than the newest known does what that does.
 void take_image(const Stated<StackRelease>& stated, const StackHistory& history, Problem& problem) {
-  if (problem.framework != Framework::Megatron) return;
+  if (!has_image(framework_row(problem.framework))) return;
   problem.training.stack = history.at(stated.value, problem.training.stack);
   problem.inputs.push_back(stated.input);
   if (history.newest < stated.value)
@@ -88,7 +89,7 @@ void take_image(const Stated<StackRelease>& stated, const StackHistory& history,
 
 Result<StackRelease> read_release(std::string_view word) {
   const std::optional<StackRelease> release = read_stack_release(word);
-  const std::optional<StackHistory> history = load_stack(kContainer);
+  const std::optional<StackHistory> history = history_of(framework_with(Framework::Any, has_image));
   if (!history) return fail({"unknown_release", "no release of the software is known", {}, {}});
   // An image's tag may hold more than the month; what a person writes may not.
   const bool bare = word.find_first_not_of("0123456789.") == std::string_view::npos;
@@ -100,11 +101,12 @@ Result<StackRelease> read_release(std::string_view word) {
 Errors take_releases(const Request& request, Problem& problem) {
   Errors errors;
   take_core(request, problem, errors);
-  const std::optional<StackHistory> history = load_stack(kContainer);
+  const FrameworkRow* row = framework_with(problem.framework, has_image);
+  const std::optional<StackHistory> history =
+      history_of(row != nullptr ? row : framework_with(Framework::Any, has_image));
   if (!history) return errors;
   if (!request.release) {
-    if (problem.framework == Framework::Megatron || problem.framework == Framework::Any)
-      note_assumed(*history, problem);
+    if (row != nullptr) note_assumed(*history, problem);
   } else if (request.release->by_person) {
     take_word(*request.release, *history, problem, errors);
   } else {
@@ -115,7 +117,8 @@ Errors take_releases(const Request& request, Problem& problem) {
 
 std::string container_of(const Problem& problem) {
   const Input* release = find_input(problem.inputs, "release");
-  return release != nullptr ? fmt::format("nvcr.io/nvidia/{}:{}", kContainer, release->value) : "";
+  const FrameworkRow* row = framework_with(problem.framework, has_image);
+  return release != nullptr && row != nullptr ? fmt::format("{}:{}", row->image, release->value) : "";
 }
 
 }  // namespace plan

@@ -154,11 +154,9 @@ void resolve_offload(Draft& draft) {
     draft.problem.inputs.push_back(stated->input);
   }
   if (draft.problem.training.offload.activations() && !framework_row(draft.problem.framework).offloads_activations)
-    draft.refuse({"conflicting_flags",
-                  "of the frameworks Megatron alone offloads activations",
-                  {},
-                  {"add `--framework megatron`"}},
-                 {"offload"});
+    draft.refuse(
+        needs_framework(&FrameworkRow::offloads_activations, "of the frameworks {} alone offloads activations"),
+        {"offload"});
 }
 
 /// Switches of the software that have words of their own.

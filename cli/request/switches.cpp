@@ -12,8 +12,6 @@
 namespace plan {
 namespace {
 
-Error needs_megatron(const char* what) { return {"conflicting_flags", what, {}, {"add `--framework megatron`"}}; }
-
 /// What a graph needs of the model.
 Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
   const auto has = [&](auto test) { return std::any_of(model.kinds.begin(), model.kinds.end(), test); };
@@ -42,14 +40,15 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
 
 Errors take_state_formats(const StateFormats& formats, Problem& problem) {
   if (!framework_row(problem.framework).narrow_states)
-    return {needs_megatron("of the frameworks Megatron alone lets its states be narrower than fp32")};
+    return {needs_framework(&FrameworkRow::narrow_states,
+                            "of the frameworks {} alone lets its states be narrower than fp32")};
   formats.apply(problem.training);
   return {};
 }
 
 Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   if (graphs != CudaGraphs{} && !framework_row(problem.framework).graphs_of_parts)
-    return {needs_megatron("CUDA graphs of parts of a step are known of Megatron alone")};
+    return {needs_framework(&FrameworkRow::graphs_of_parts, "CUDA graphs of parts of a step are known of {} alone")};
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);

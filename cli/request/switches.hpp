@@ -1,18 +1,31 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string_view>
 
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 
-/// Number formats of the optimizer's states, in Megatron alone.
+/// Only frameworks with the property have what is asked for. Their titles stand for "{}" in the sentence `what`.
+template <class Property>
+[[nodiscard]] Error needs_framework(const Property& property, std::string_view what) {
+  Error error{"conflicting_flags", fmt::format(fmt::runtime(what), framework_titles(property)), {}, {}};
+  if (const FrameworkRow* row = framework_with(Framework::Any, property))
+    error.help.push_back(fmt::format("add `{}`", framework_flag(*row)));
+  return error;
+}
+
+/// Number formats of the optimizer's states, in frameworks that let them be narrower than fp32.
 [[nodiscard]] Errors take_state_formats(const StateFormats& formats, Problem& problem);
 
-/// What graphs launch, in Megatron alone, of the parts that the model has and whose shapes are known beforehand.
+/// What graphs launch, in frameworks with words for it, of the parts that the model has and whose shapes are known
+/// beforehand.
 [[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
 
 /// "500" inner steps, or "500,copies=4".

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "formulas/training.hpp"
@@ -15,8 +17,9 @@ namespace plan {
 struct FrameworkRow {
   Framework framework;
   std::string_view name;
+  std::string_view title;  ///< how sentences spell it
   std::string_view help;
-  Stack stack{};
+  Stack stack{};                         ///< of presets/stacks, whose file says where each fact is known from
   std::string_view vendors{};            ///< of the GPUs that it runs on, as presets name them; empty: whoever's
   std::string_view aliases{};            ///< what others call it, in small letters
   std::string_view run_word{};           ///< what tables of runs call its newest software
@@ -30,6 +33,8 @@ struct FrameworkRow {
   bool narrow_states = false;            ///< states of the optimizer may be narrower than fp32
   bool graphs_of_parts = false;          ///< CUDA graphs of the step, or of parts of it, have words
   bool offloads_activations = false;     ///< activations can wait in host memory
+  bool mesh_per_pool = false;            ///< each kind of GPU can be a process mesh of its own
+  std::string_view image{};              ///< of its containers, whose releases presets/stacks lists by the last word
   std::uint16_t recomputes = 0;          ///< RecomputeModule bits that it rebuilds together, and nobody else does
   std::optional<StateLayout> sharded{};  ///< of the states from zero 2 on, where it is not the stack's
 };
@@ -43,6 +48,31 @@ struct FrameworkRow {
   return frameworks()[static_cast<std::size_t>(framework)];
 }
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
+
+/// The framework that is asked for, or the first of all where that is left open, if its row has the property: a member
+/// of the row, or a test of it. nullptr if not.
+template <class Property>
+[[nodiscard]] const FrameworkRow* framework_with(Framework asked, const Property& property) {
+  for (const FrameworkRow& row : frameworks())
+    if (named(row.framework) && (asked == Framework::Any || asked == row.framework) && std::invoke(property, row))
+      return &row;
+  return nullptr;
+}
+
+/// The titles of all frameworks with the property, for sentences: "A", "A and B".
+template <class Property>
+[[nodiscard]] std::string framework_titles(const Property& property) {
+  std::string titles;
+  for (const FrameworkRow& row : frameworks())
+    if (named(row.framework) && std::invoke(property, row))
+      titles.append(titles.empty() ? "" : " and ").append(row.title);
+  return titles;
+}
+
+/// The words that ask for the framework.
+[[nodiscard]] std::string framework_flag(const FrameworkRow& row);
+[[nodiscard]] inline bool has_image(const FrameworkRow& row) { return !row.image.empty(); }
+[[nodiscard]] inline bool has_earlier_releases(const FrameworkRow& row) { return !row.earlier.empty(); }
 /// The framework that others call so; nothing for its own name.
 [[nodiscard]] std::optional<Framework> framework_called(std::string_view alias);
 

@@ -2,7 +2,7 @@
 // parallelism_config.py, utils/dataclasses.py, utils/launch.py; transformers' tensor-parallel plans.
 // Tested by tests/planner/framework_rules_test.cpp and by accelerate itself, tests/validators/.
 #include "planner/rules/rule_tables.hpp"
-#include "planner/rules/stacks.hpp"
+#include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
@@ -57,8 +57,9 @@ FrameworkRow accelerate_framework() {
   return {
       .framework = Framework::Accelerate,
       .name = "accelerate",
+      .title = "accelerate",
       .help = "Hugging Face: FSDP2 with tp and cp",
-      .stack = hugging_face_stack("accelerate", StateLayout::Fsdp2),
+      .stack = stacks::accelerate(),
       // accelerate/utils/imports.py: CUDA, HPU (Gaudi); its parallelism_config.py asks for a torch device mesh.
       .vendors = "nvidia amd intel",
       .aliases = "hf-accelerate",

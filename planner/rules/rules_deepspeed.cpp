@@ -3,7 +3,7 @@
 // docs/_pages/config-json.md. Tested by tests/planner/framework_rules_test.cpp and by DeepSpeed itself,
 // tests/validators/.
 #include "planner/rules/rule_tables.hpp"
-#include "planner/rules/stacks.hpp"
+#include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
@@ -46,8 +46,9 @@ FrameworkRow deepspeed_framework() {
   return {
       .framework = Framework::DeepSpeed,
       .name = "deepspeed",
+      .title = "DeepSpeed",
       .help = "ZeRO 0-3 with AutoTP, AutoEP or Ulysses",
-      .stack = deepspeed_stack(),
+      .stack = stacks::deepspeed(),
       .vendors = "nvidia amd intel",  // deepspeed.ai/tutorials/accelerator-setup-guide
       .run_word = "DeepSpeed",
       .rules = kRules,

@@ -3,7 +3,7 @@
 // Tested by tests/planner/framework_rules_test.cpp and by MaxText itself, tests/validators/.
 #include "formulas/rank_grid.hpp"
 #include "planner/rules/rule_tables.hpp"
-#include "planner/rules/stacks.hpp"
+#include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
@@ -101,8 +101,9 @@ FrameworkRow maxtext_framework() {
   return {
       .framework = Framework::Maxtext,
       .name = "maxtext",
+      .title = "MaxText",
       .help = "JAX: every axis a mesh axis, split over slices",
-      .stack = maxtext_stack(),
+      .stack = stacks::maxtext(),
       // MaxText's README: TPUs and NVIDIA GPUs; AMD's port, rocm.docs.amd.com, "Training a model with JAX MaxText".
       .vendors = "google nvidia amd",
       .aliases = "jax",

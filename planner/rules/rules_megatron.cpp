@@ -2,7 +2,7 @@
 // moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
 // Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
 #include "planner/rules/rule_tables.hpp"
-#include "planner/rules/stacks.hpp"
+#include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
@@ -135,11 +135,12 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 FrameworkRow megatron_framework() {
-  FrameworkRow row{
+  return {
       .framework = Framework::Megatron,
       .name = "megatron",
+      .title = "Megatron",
       .help = "Megatron-LM and its dialects",
-      .stack = megatron_stack(),
+      .stack = stacks::megatron(),
       .vendors = "nvidia amd",  // also AMD's own port, github.com/ROCm/Megatron-LM
       .aliases = "nemo mcore megatron-lm megatron-bridge megatron-core",
       .run_word = "Megatron-Core",
@@ -150,11 +151,10 @@ FrameworkRow megatron_framework() {
       .narrow_states = true,
       .graphs_of_parts = true,
       .offloads_activations = true,
+      .mesh_per_pool = true,  // FlagScale starts it so
+      .image = "nvcr.io/nvidia/nemo",
       .sharded = StateLayout::MegatronFsdp,
   };
-  // The newest releases refuse TransformerEngine's fused loss; the native one works on fp32 logits.
-  row.stack.cross_entropy = CrossEntropy::Unfused;
-  return row;
 }
 
 }  // namespace plan

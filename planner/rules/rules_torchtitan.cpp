@@ -4,7 +4,7 @@
 // main b5bcd76c distributed/parallel_dims.py, models/common/decoder.py; PyTorch's pipelining/schedules.py.
 // Tested by tests/planner/framework_rules_test.cpp and by torchtitan itself, tests/validators/.
 #include "planner/rules/rule_tables.hpp"
-#include "planner/rules/stacks.hpp"
+#include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
@@ -109,19 +109,18 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 FrameworkRow torchtitan_framework() {
-  FrameworkRow row{
+  return {
       .framework = Framework::Torchtitan,
       .name = "torchtitan",
+      .title = "torchtitan",
       .help = "PyTorch's own: FSDP2 with tp, cp, pp and ep",
-      .stack = fsdp_stack("torchtitan", true),
+      .stack = stacks::torchtitan(),
       .vendors = "nvidia amd",  // torchtitan's README: CUDA and ROCm; its XPU runs are no Gaudi
       .run_word = "torchtitan",
       .rules = kRules,
       .cp_kind = CpKind::AllGather,
       .recomputes = kRecomputeOps,
   };
-  row.stack.expandable_segments = true;  // run_train.sh
-  return row;
 }
 
 }  // namespace plan

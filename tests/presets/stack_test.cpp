@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+
+#include "presets/embedded.hpp"
 
 using namespace plan;
 
@@ -35,11 +38,12 @@ std::string first_code(const std::string& text) { return read_stack(text, "x.yam
 }  // namespace
 
 TEST_CASE("a switch stands as the last release before left it, and off before the first") {
-  const auto history = read_stack(kHead +
-                                      "  - {since: 25.02, ep_overlap: yes, source: a}\n"
-                                      "  - {since: 26.06, ep_overlap: no, fused_sinks: yes, source: b}\n",
-                                  "x.yaml");
-  REQUIRE(history.has_value());
+  const auto preset = read_stack(kHead +
+                                     "  - {since: 25.02, ep_overlap: yes, source: a}\n"
+                                     "  - {since: 26.06, ep_overlap: no, fused_sinks: yes, source: b}\n",
+                                 "x.yaml");
+  REQUIRE(preset.has_value());
+  const StackHistory* history = &preset->history;
   Stack all;
   all.ep_overlap = all.fused_sinks = true;
   const auto at = [&](int year, int month) { return history->at({year, month, 0}, all); };
@@ -68,8 +72,57 @@ TEST_CASE("the program carries NVIDIA's containers, each line with its source") 
   REQUIRE(history.has_value());
   REQUIRE_FALSE(history->changes.empty());
   for (const StackChange& change : history->changes) {
-    CHECK_FALSE(change.source.empty());
+    CHECK_FALSE(change.fact.source.empty());
     CHECK(change.since <= history->newest);
   }
   CHECK_FALSE(load_stack("no-such-stack").has_value());
+}
+
+TEST_CASE("a stack does what the one that it is like does, but for what it states") {
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (file.folder != "stacks") continue;
+    const std::string name(file.name);
+    CAPTURE(name);
+    const auto stack = load_default_stack(name);
+    REQUIRE(stack.has_value());
+    const auto preset = read_stack(std::string(file.text), name);
+    REQUIRE(preset.has_value());
+    CHECK(preset->history.name == name);
+    CHECK(stack->framework == (preset->releases.empty() ? name : preset->releases));
+    const Stack base = preset->like.empty() ? Stack{} : *load_default_stack(preset->like);
+    for (const StackFactRow& row : stack_fact_rows()) {
+      CAPTURE(std::string(row.name));
+      const auto stated = std::find_if(preset->facts.begin(), preset->facts.end(),
+                                       [&](const StackFact& fact) { return fact.row == &row; });
+      if (stated == preset->facts.end()) {
+        CHECK(fact_of(row, *stack) == fact_of(row, base));
+        continue;
+      }
+      CHECK(fact_of(row, *stack) == stated->value);
+      CHECK_MESSAGE(stated->value != fact_of(row, base), "it is so already");
+      CHECK_FALSE(stated->source.empty());
+    }
+    if (!preset->releases.empty()) CHECK(load_stack(preset->releases).has_value());
+  }
+}
+
+TEST_CASE("facts have a type, a source, and one place") {
+  const std::string head = "preset: stack/1\nname: x\nfacts:\n";
+  const auto preset =
+      read_stack(head + "  - {states: fsdp2, gathers_per_layer: 3, fused_qkv: no, source: a}\n", "x.yaml");
+  REQUIRE(preset.has_value());
+  Stack stack;
+  for (const StackFact& fact : preset->facts) set_fact(*fact.row, fact.value, stack);
+  Stack wanted;
+  wanted.states = StateLayout::Fsdp2, wanted.gathers_per_layer = 3, wanted.fused_qkv = false;
+  CHECK(stack == wanted);
+  CHECK(first_code(head + "  - {fused_qkv: no}\n") == "missing_key");
+  CHECK(first_code(head + "  - {fused_qvk: no, source: a}\n") == "unknown_key");
+  CHECK(first_code(head + "  - {fused_qkv: 3, source: a}\n") == "bad_value");
+  CHECK(first_code(head + "  - {states: fsdp3, source: a}\n") == "unknown_word");
+  CHECK(first_code(head + "  - {fused_qkv: no, source: a}\n  - {fused_qkv: no, source: b}\n") == "duplicate_key");
+  CHECK(first_code("preset: stack/1\nname: x\nchanges:\n  - {since: 25.02, ep_overlap: yes, source: a}\n") ==
+        "missing_key");
+  CHECK(first_code(kHead + "  - {since: 25.02, states: fsdp2, source: a}\n") == "unknown_key");
+  CHECK_FALSE(load_default_stack("no-such-stack").has_value());
 }
