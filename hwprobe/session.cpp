@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "formulas/keep_errors.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/visible.hpp"
@@ -69,7 +70,7 @@ Result<Session> Session::begin(SessionOptions options) {
   }
   Errors errors = inconsistencies(session.hellos_, options.different_gpus);
   Result<RankPlacement> placed = place_ranks(session.hellos_);
-  if (!placed) errors.insert(errors.end(), placed.error().begin(), placed.error().end());
+  keep_errors(errors, placed);
   if (!errors.empty() && !options.look) {
     session.coordinator_->stop(errors[0].message);
     return fail(std::move(errors));

@@ -104,12 +104,12 @@ namespace {
 
 /// The best of changes of one kind, if it is worth saying: sooner, or cheaper.
 void offer(std::vector<Advice>& all, const Changes& changes, const Problem& asked, const Plan& plan) {
-  std::optional<Advice> best;
-  for (const ChangedJob& change : changes) {
+  const auto tried = [&](const ChangedJob& change, const std::optional<Advice>& best) {
     std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : kWorthSaying);
-    if (one && one->faster >= kWorthSaying && (!best || one->faster > best->faster)) best = std::move(one);
-  }
-  if (best) all.push_back(std::move(*best));
+    const bool better = one && one->faster >= kWorthSaying && (!best || one->faster > best->faster);
+    return better ? std::move(one) : std::nullopt;
+  };
+  offer_best(all, changes, tried, [](const Advice&) { return false; });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -24,5 +25,18 @@ inline constexpr double kWorthSaying = 0.005;
 /// brings `least` more tokens/s, a share.
 [[nodiscard]] std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, const Plan& plan,
                                           double least, std::int64_t families = Extent{}.families);
+
+/// Of changes of one kind, the best. `tried` searches one and says nothing where it is no better than the best so far;
+/// the first that is `enough` is not compared with what comes after it.
+template <class Tried, class Enough>
+void offer_best(std::vector<Advice>& all, const std::vector<ChangedJob>& changes, const Tried& tried,
+                const Enough& enough) {
+  std::optional<Advice> best;
+  for (const ChangedJob& change : changes) {
+    if (std::optional<Advice> one = tried(change, best)) best = std::move(one);
+    if (best && enough(*best)) break;
+  }
+  if (best) all.push_back(std::move(*best));
+}
 
 }  // namespace plan

@@ -24,6 +24,8 @@ constexpr int kSeveral = 3;                        // changes that reach it end 
 
 const Estimate& present(const Plan& plan) { return plan.fastest ? *plan.fastest : plan.best; }
 
+bool fills(const Advice& one) { return one.fastest.mfu.model_causal >= kEnough; }
+
 /// The change if it gives each GPU `times` the tokens/s.
 std::optional<Advice> lifted(const ChangedJob& change, const Problem& asked, const Plan& plan, double times) {
   const double gpus = static_cast<double>(change.problem.gpus) / plan.problem.gpus;
@@ -36,13 +38,10 @@ std::optional<Advice> lifted(const ChangedJob& change, const Problem& asked, con
 void offer(std::vector<Advice>& all, const std::vector<ChangedJob>& changes, const Problem& asked, const Plan& plan) {
   double least = kLift;
   for (const Advice& other : all) least = std::max(least, kComparable * lift(other, plan));
-  std::optional<Advice> best;
-  for (const ChangedJob& change : changes) {
-    std::optional<Advice> one = lifted(change, asked, plan, best ? kLift * lift(*best, plan) : least);
-    if (one) best = std::move(one);
-    if (best && best->fastest.mfu.model_causal >= kEnough) break;
-  }
-  if (best) all.push_back(std::move(*best));
+  const auto tried = [&](const ChangedJob& change, const std::optional<Advice>& best) {
+    return lifted(change, asked, plan, best ? kLift * lift(*best, plan) : least);
+  };
+  offer_best(all, changes, tried, fills);
 }
 
 /// Fewer GPUs that train nearly as fast: a quarter, and a quarter again, or else a half.
@@ -87,7 +86,7 @@ std::vector<ChangedJob> shorter_sequences(const Problem& problem) {
 
 /// What the user's framework lacks.
 std::vector<ChangedJob> freed_framework(const Problem& problem) {
-  if (problem.framework == Framework::Any || problem.framework == Framework::None) return {};
+  if (!named(problem.framework)) return {};
   ChangedJob change{"--framework any", problem};
   change.problem.framework = Framework::Any;
   change.problem.training.stack = framework_row(Framework::Any).stack;
@@ -108,7 +107,6 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   const bool starving = mfu < kStarvedMfu;
   if (!starving && !lifted(with_gpus(used, 2 * used.gpus), used, plan, kFarBetter)) return std::nullopt;
   std::vector<Advice> all;
-  const auto filled = [](const Advice& one) { return one.fastest.mfu.model_causal >= kEnough; };
   // Where fewer train nearly as fast, more would have less to do still; and a search takes longer the more there are.
   if (starving) offer_fewer(all, used, plan);
   if (all.empty()) offer(all, more_gpus(used), used, plan);
@@ -119,7 +117,7 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   constexpr Changes kWork[] = {freed_axes, freed_framework, larger_batches, graph_launches};
   const auto try_all = [&](std::span<const Changes> kinds) {
     for (const Changes& changes : kinds)
-      if (std::count_if(all.begin(), all.end(), filled) < kSeveral) offer(all, changes(used), used, plan);
+      if (std::count_if(all.begin(), all.end(), fills) < kSeveral) offer(all, changes(used), used, plan);
   };
   if (!too_many) try_all(std::span(kRoom).first(2));
   try_all(kWork);

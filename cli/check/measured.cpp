@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cli/logs/smi_read.hpp"
+#include "formulas/keep_errors.hpp"
 
 namespace plan {
 namespace {
@@ -49,10 +50,7 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   double device = 0;
   for (const std::string& file : smi) {
     const Result<SmiSummary> summary = read_smi(file);
-    if (!summary)
-      errors.insert(errors.end(), summary.error().begin(), summary.error().end());
-    else
-      device = std::max(device, summary->memory_used);
+    if (keep_errors(errors, summary)) device = std::max(device, summary->memory_used);
   }
   if (!errors.empty()) return fail(std::move(errors));
   measured.step = read->step;

@@ -9,6 +9,7 @@
 #include "cli/launch/megatron_log.hpp"
 #include "cli/report/check.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -33,7 +34,7 @@ std::string report_text(const CheckReport& report, const Args& args, const Termi
 template <class T>
 std::optional<T> take(Result<T> result, Errors& errors) {
   if (result) return std::move(*result);
-  errors.insert(errors.end(), result.error().begin(), result.error().end());
+  keep_errors(errors, result);
   return std::nullopt;
 }
 

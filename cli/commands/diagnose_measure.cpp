@@ -15,6 +15,7 @@
 #include "cli/logs/trace_signs.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
+#include "formulas/keep_errors.hpp"
 
 namespace plan {
 namespace {
@@ -165,10 +166,7 @@ void take_traces(const std::vector<Trace>& traces, DiagnosisReport& report, std:
 Errors read_files(const Args& args, DiagnosisReport& report, std::vector<Evidence>& evidence) {
   Errors errors;
   const auto take = [&](auto&& result, const auto& use) {
-    if (result)
-      use(*result);
-    else
-      errors.insert(errors.end(), result.error().begin(), result.error().end());
+    if (keep_errors(errors, result)) use(*result);
   };
   for (const std::string& file : args.smi)
     take(read_smi(file), [&](const SmiSummary& seen) {

@@ -19,6 +19,7 @@
 #include "cli/request/run_cost.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
@@ -45,7 +46,7 @@ Result<EmitOptions> emit_options(const Args& args, const Problem& problem) {
       errors = site.error();
   }
   const Result<RunOptions> run = resolve_run(args);
-  if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+  keep_errors(errors, run);
   if (!errors.empty()) return fail(std::move(errors));
   if (options.site) options.failures = options.site->failures;
   const FailureFacts& typed = run->failures;

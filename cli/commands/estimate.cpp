@@ -10,6 +10,7 @@
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/nearest.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
@@ -81,8 +82,8 @@ int run_estimate(const Args& args, Streams& streams) {
   Errors errors;
   if (!args.layout && args.from.empty())
     errors.push_back({"missing_flag", "`--layout` is missing", {}, {"write `--layout tp8,pp16`; `plan` finds one"}});
-  if (!problem) errors.insert(errors.end(), problem.error().begin(), problem.error().end());
-  if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+  keep_errors(errors, problem);
+  keep_errors(errors, run);
   if (!errors.empty()) return report_errors(errors, streams);
   const bool pooled = !problem->pools.empty();
   Result<Plan> plan = pooled ? plan_pooled(*problem) : plan_layout(*problem);

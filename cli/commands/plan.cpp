@@ -9,6 +9,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/advice.hpp"
 #include "planner/memory_front.hpp"
 #include "planner/per_layer.hpp"
@@ -58,7 +59,7 @@ int run_plan(const Args& args, Streams& streams) {
   const Result<RunOptions> run = resolve_run(args);
   if (!problem || !run) {
     Errors errors = problem ? Errors{} : problem.error();
-    if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+    keep_errors(errors, run);
     return report_errors(errors, streams);
   }
   if (const Errors errors = meaningless_answers(args, *problem); !errors.empty()) return report_errors(errors, streams);

@@ -9,6 +9,7 @@
 #include "cli/request/probe_options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "formulas/keep_errors.hpp"
 #include "hwprobe/import.hpp"
 #include "hwprobe/launcher.hpp"
 #include "hwprobe/visible.hpp"
@@ -62,15 +63,9 @@ int import_results(const Args& args, const ProbeOptions& options, Streams& strea
   files.insert(files.end(), args.words.begin(), args.words.end());
   for (const std::string& file : files) {
     const Result<std::string> text = yaml::read_text(file);
-    if (!text) {
-      errors.insert(errors.end(), text.error().begin(), text.error().end());
-      continue;
-    }
+    if (!keep_errors(errors, text)) continue;
     const Result<std::string> done = import_measurements(*text, file, profile, options.hints);
-    if (done)
-      taken.push_back({file.substr(file.find_last_of('/') + 1), *done});
-    else
-      errors.insert(errors.end(), done.error().begin(), done.error().end());
+    if (keep_errors(errors, done)) taken.push_back({file.substr(file.find_last_of('/') + 1), *done});
   }
   if (profile.gpu.model.empty() && options.expected) profile.gpu.preset = options.expected->gpu.name;
   if (errors.empty() && profile.gpu.model.empty() && profile.gpu.preset.empty())

@@ -13,6 +13,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
 #include "planner/why.hpp"
@@ -28,7 +29,7 @@ Result<Problem> problem_at(const Args& args) {
   Result<Problem> problem = resolve_problem(args);
   const Result<HardwareFactors> factors = hardware_factors(args);
   Errors errors = problem ? Errors{} : problem.error();
-  if (!factors) errors.insert(errors.end(), factors.error().begin(), factors.error().end());
+  keep_errors(errors, factors);
   if (!errors.empty()) return fail(std::move(errors));
   scale_hardware(problem->cluster, *factors);
   return problem;
@@ -248,7 +249,7 @@ Result<PlanSweep> run_sweep_points(const Args& args, const SweepProgress& progre
   Result<std::vector<SweepAxis>> axes = sweep_axes(args);
   const Result<RunOptions> run = resolve_run(args);
   Errors errors = axes ? Errors{} : axes.error();
-  if (!run) errors.insert(errors.end(), run.error().begin(), run.error().end());
+  keep_errors(errors, run);
   if (!errors.empty()) return fail(std::move(errors));
   const Result<std::optional<double>> days = deadline_of(args, *axes, *run);
   if (!days) return fail(days.error());

@@ -12,6 +12,7 @@
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/recipes.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/layout_text.hpp"
 #include "presets/suggest.hpp"
 
@@ -133,10 +134,7 @@ Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource>
   Errors errors;
   for (const LaunchSource& source : files) {
     Result<DialectKeys> own = read(source);
-    if (!own)
-      errors.insert(errors.end(), own.error().begin(), own.error().end());
-    else
-      keys.insert(own->begin(), own->end());
+    if (keep_errors(errors, own)) keys.insert(own->begin(), own->end());
   }
   if (!errors.empty()) return fail(std::move(errors));
   return dialect_job(dialect, keys, facts);

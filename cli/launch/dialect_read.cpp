@@ -7,6 +7,7 @@
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/weighty_names.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
@@ -376,7 +377,7 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   LaunchJob told;
   judge_unread(dialect, keys, errors, told);
   Result<LaunchJob> job = megatron_job(args, facts);
-  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  keep_errors(errors, job);
   if (!errors.empty()) return fail(std::move(errors));
   if (!model_name.empty()) job->model_name = model_name;
   const auto first = std::min_element(keys.begin(), keys.end(), [](const auto& a, const auto& b) {

@@ -13,6 +13,7 @@
 #include "cli/launch/pooled_write.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/config_json.hpp"
 #include "presets/suggest.hpp"
@@ -263,7 +264,7 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
     if (by_format[i].empty()) continue;
     Result<LaunchJob> read = launch_formats()[i].read(by_format[i], facts);
     if (!read) {
-      errors.insert(errors.end(), read.error().begin(), read.error().end());
+      keep_errors(errors, read);
     } else if (!job) {
       job = std::move(*read);
     } else if (!merge(*job, *read)) {

@@ -14,6 +14,7 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "formulas/keep_errors.hpp"
 
 namespace plan {
 namespace {
@@ -243,7 +244,7 @@ Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const L
     if (ranks > 0 && ranks <= kMostGpus) known.total = static_cast<int>(ranks);
   }
   Result<LaunchJob> job = megatron_job(args, known);
-  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  keep_errors(errors, job);
   if (!errors.empty()) return fail(std::move(errors));
   job->format = "megatron-log";
   if (!unknown.empty())

@@ -7,6 +7,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
+#include "formulas/keep_errors.hpp"
 
 namespace plan {
 namespace {
@@ -294,7 +295,7 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
   follow_deepspeed(source, args);
   settle_forks(args);
   Result<LaunchJob> job = megatron_job(args, with_ranks(facts, args));
-  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  keep_errors(errors, job);
   if (!errors.empty()) return fail(std::move(errors));
   return job;
 }

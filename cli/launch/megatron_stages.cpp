@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron_builder.hpp"
+#include "formulas/keep_errors.hpp"
 #include "formulas/partition.hpp"
 #include "planner/layout_text.hpp"
 
@@ -31,7 +32,7 @@ std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
   Result<PipelineLayout> read = read_pipeline_layout(args.text(flag), depth, mtp, pp);
   if (!read) {
     read.error().front().message = args.where(flag) + ": " + read.error().front().message;
-    builder.errors.insert(builder.errors.end(), read.error().begin(), read.error().end());
+    keep_errors(builder.errors, read);
     return {};
   }
   const int last = static_cast<int>(read->chunks.size()) - 1;

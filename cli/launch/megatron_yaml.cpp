@@ -8,6 +8,7 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -64,7 +65,7 @@ Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const
   args.states_environment = !fork;
   settle_forks(args);
   Result<LaunchJob> job = megatron_job(args, facts);
-  if (!job) errors.insert(errors.end(), job.error().begin(), job.error().end());
+  keep_errors(errors, job);
   if (!errors.empty()) return fail(std::move(errors));
   job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
   return job;

@@ -10,6 +10,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron_log.hpp"
 #include "cli/launch/shell.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -123,16 +124,10 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
     std::string selector = selector_of(path);
     std::optional<std::string> printed = printed_arguments(path);
     Result<std::string> text = printed ? *std::move(printed) : yaml::read_text(path);
-    if (!text) {
-      errors.insert(errors.end(), text.error().begin(), text.error().end());
-      continue;
-    }
+    if (!keep_errors(errors, text)) continue;
     if (is_capture(*text)) {
       Result<LaunchSource> captured = read_capture(path, *text);
-      if (captured)
-        files.push_back(std::move(*captured));
-      else
-        errors.insert(errors.end(), captured.error().begin(), captured.error().end());
+      if (keep_errors(errors, captured)) files.push_back(std::move(*captured));
       continue;
     }
     files.push_back({std::move(path), std::move(*text), std::move(selector), arguments, {}, {}});

@@ -5,6 +5,7 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/trainer_sources.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan::hugging_face {
@@ -53,10 +54,7 @@ void take_config(std::span<const LaunchSource> files, Settings& all) {
   const std::optional<LaunchSource> file = config_of(files, named);
   if (!file) return set(all, "acc.missing_file", named);
   const Result<Settings> keys = settings_of_json(*file);
-  if (!keys) {
-    all.errors().insert(all.errors().end(), keys.error().begin(), keys.error().end());
-    return;
-  }
+  if (!keep_errors(all.errors(), keys)) return;
   if (file->path != named.place.file) all.remember(*file);
   for (const Setting& setting : keys->all()) set_fsdp(all, setting.key, setting);
 }

@@ -10,6 +10,7 @@
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -216,8 +217,7 @@ void take_swift_file(const LaunchSource& source, const ShellCommand& command, Se
                                           source.path, word.line, word.text),
                               {},
                               {"give it with a `--from` of its own"}});
-    if (!keys) all.errors().insert(all.errors().end(), keys.error().begin(), keys.error().end());
-    if (!file || !keys) return;
+    if (!keep_errors(all.errors(), keys) || !file) return;
     all.remember(*file);
     for (const Setting& setting : keys->all()) flags.add(setting);
   }
@@ -309,10 +309,7 @@ void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings
     return;
   }
   const Result<Settings> keys = settings_of_json(*file);
-  if (!keys) {
-    all.errors().insert(all.errors().end(), keys.error().begin(), keys.error().end());
-    return;
-  }
+  if (!keep_errors(all.errors(), keys)) return;
   all.remember(*file);
   for (const Setting& setting : keys->all()) set(all, "ds." + setting.key, setting);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/logs/log_read.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/physics.hpp"
 
 namespace plan {
@@ -117,9 +118,9 @@ Result<JobLogs> read_job_logs(const std::vector<std::string>& files, const Probl
     if (Result<MeasuredLog> log = read_log(file))
       logs.push_back(std::move(*log));
     else
-      errors.insert(errors.end(), log.error().begin(), log.error().end());
+      keep_errors(errors, log);
   Result<JobLogs> read = job_logs(std::move(logs), problem);
-  if (!read) errors.insert(errors.end(), read.error().begin(), read.error().end());
+  keep_errors(errors, read);
   if (!errors.empty()) return fail(std::move(errors));
   return read;
 }

@@ -12,6 +12,7 @@
 #include "cli/request/flag_words.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 
@@ -316,7 +317,7 @@ Result<Fixed> read_layout(std::string_view text) {
     const Item item = known_item(part);
     const std::string& axis = item.name;
     const Result<bool> read = read_item(part, item, fixed);
-    if (!read) errors.insert(errors.end(), read.error().begin(), read.error().end());
+    keep_errors(errors, read);
     if (std::find(seen.begin(), seen.end(), axis) != seen.end())
       errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", axis)});
     seen.push_back(axis);

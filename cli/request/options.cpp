@@ -16,6 +16,7 @@
 #include "cli/request/flag_meanings.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/suggest.hpp"
 
@@ -248,10 +249,7 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
   }
   const bool list = args.verb == "sweep" && sweeps_words(option.flag);
   const Result<std::string> word = list ? read_choices(option.flag, typed[0]) : read_choice(option.flag, typed[0]);
-  if (word)
-    args.*option.value = *word;
-  else
-    errors.insert(errors.end(), word.error().begin(), word.error().end());
+  if (keep_errors(errors, word)) args.*option.value = *word;
 }
 
 /// Unknown flags, and those of other verbs, which may be another tool's words as well.

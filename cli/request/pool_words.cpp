@@ -9,6 +9,7 @@
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
@@ -81,19 +82,15 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
   for (const std::string_view item : split(text, ",")) {
     if (item.starts_with("link=")) {
       const Result<Tier> link = read_link(item, item.substr(5));
-      if (!link)
-        errors.insert(errors.end(), link.error().begin(), link.error().end());
-      else if (words.link)
+      if (!keep_errors(errors, link)) continue;
+      if (words.link)
         errors.push_back(bad_pool(item, "and the link is given already"));
       else
         words.link = *link;
       continue;
     }
     Result<Pool> pool = read_pool(item, store);
-    if (pool)
-      named.push_back(std::move(*pool));
-    else
-      errors.insert(errors.end(), pool.error().begin(), pool.error().end());
+    if (keep_errors(errors, pool)) named.push_back(std::move(*pool));
   }
   for (Pool& pool : named) {
     const auto same = std::find_if(words.pools.begin(), words.pools.end(), [&](const Pool& known) {
@@ -128,10 +125,7 @@ Result<std::vector<Fixed>> read_pool_layouts(std::string_view text) {
   Errors errors;
   for (const std::string_view part : split(text, "/")) {
     Result<Fixed> fixed = read_layout(part);
-    if (fixed)
-      all.push_back(std::move(*fixed));
-    else
-      errors.insert(errors.end(), fixed.error().begin(), fixed.error().end());
+    if (keep_errors(errors, fixed)) all.push_back(std::move(*fixed));
   }
   if (!errors.empty()) return fail(std::move(errors));
   return all;

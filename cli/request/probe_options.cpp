@@ -6,6 +6,7 @@
 
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/text.hpp"
 #include "presets/default_cluster.hpp"
@@ -25,7 +26,7 @@ struct Draft {
   template <class T>
   std::optional<T> take(Result<T> result) {
     if (result) return *std::move(result);
-    errors.insert(errors.end(), result.error().begin(), result.error().end());
+    keep_errors(errors, result);
     return std::nullopt;
   }
 };

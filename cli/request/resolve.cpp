@@ -14,6 +14,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -269,10 +270,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   Request request = read_words(asked, mistakes);
   if (!asked.from.empty()) {
     Result<Request> files = read_files(asked, request);
-    if (!files) {
-      mistakes.insert(mistakes.end(), files.error().begin(), files.error().end());
-      return fail(std::move(mistakes));
-    }
+    if (!keep_errors(mistakes, files)) return fail(std::move(mistakes));
     request = overlaid(std::move(*files), request);
   }
   Draft draft{asked, request, {}, std::move(mistakes)};

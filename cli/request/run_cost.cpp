@@ -6,6 +6,7 @@
 
 #include "cli/terminal/numbers.hpp"
 #include "formulas/cost.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -34,10 +35,7 @@ Result<RunOptions> resolve_run(const Args& args) {
   const auto take = [&](const Args::Text& typed, auto read, auto store) {
     if (!typed) return;
     const auto value = read(*typed);
-    if (value)
-      store(*value);
-    else
-      errors.insert(errors.end(), value.error().begin(), value.error().end());
+    if (keep_errors(errors, value)) store(*value);
   };
   take(
       args.tokens, [](const std::string& text) { return read_amount("--tokens", text); },

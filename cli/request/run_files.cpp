@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/request/node_size.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
@@ -59,10 +60,7 @@ Result<std::vector<Run>> read_run_files(const std::vector<std::string>& paths) {
   Errors errors;
   for (const std::string& path : paths) {
     const Result<std::string> text = yaml::read_text(path);
-    if (!text) {
-      errors.insert(errors.end(), text.error().begin(), text.error().end());
-      continue;
-    }
+    if (!keep_errors(errors, text)) continue;
     Result<std::vector<Run>> runs = read_runs(*text, path);
     if (runs) {
       all.insert(all.end(), std::make_move_iterator(runs->begin()), std::make_move_iterator(runs->end()));

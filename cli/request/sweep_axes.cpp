@@ -10,6 +10,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -141,10 +142,7 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
     } else {
       Result<std::vector<SweepValue>> values =
           flag.nodes ? lost_nodes(*typed) : read_sweep_values(flag.flag, *typed, flag.factors);
-      if (!values) {
-        errors.insert(errors.end(), values.error().begin(), values.error().end());
-        continue;
-      }
+      if (!keep_errors(errors, values)) continue;
       axis.values = std::move(*values);
     }
     if (axis.values.size() < 2) continue;  // one factor: it holds for all points
@@ -187,10 +185,7 @@ Result<HardwareFactors> hardware_factors(const Args& args) {
   const auto take = [&](const char* flag, const Args::Text& typed, double& factor) {
     if (!typed) return;
     const Result<double> read = read_factor(flag, *typed);
-    if (read)
-      factor = *read;
-    else
-      errors.insert(errors.end(), read.error().begin(), read.error().end());
+    if (keep_errors(errors, read)) factor = *read;
   };
   take("--inter-bandwidth", args.inter_bandwidth, out.inter);
   take("--intra-bandwidth", args.intra_bandwidth, out.intra);

@@ -5,6 +5,7 @@
 
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
@@ -63,9 +64,7 @@ Result<bool> read_part(std::string_view part, Offload& out) {
 Result<Offload> read_offload(std::string_view text) {
   Offload out;
   Errors errors;
-  for (const std::string_view part : split(text, ","))
-    if (const Result<bool> read = read_part(part, out); !read)
-      errors.insert(errors.end(), read.error().begin(), read.error().end());
+  for (const std::string_view part : split(text, ",")) keep_errors(errors, read_part(part, out));
   if (out.layers > 0 && out.modules != 0)
     errors.push_back({"conflicting_values", "`--offload` takes whole layers or modules of them, not both", {}, {}});
   if ((out.modules & kOffloadAttentionProjection) != 0 && (out.modules & kOffloadCoreAttention) == 0)

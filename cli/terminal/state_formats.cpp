@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -97,9 +98,7 @@ void StateFormats::apply(Training& training) const {
 Result<StateFormats> read_state_formats(std::string_view text) {
   StateFormats out;
   Errors errors;
-  for (const std::string_view part : split(text, ","))
-    if (const Result<bool> read = read_part(part, out); !read)
-      errors.insert(errors.end(), read.error().begin(), read.error().end());
+  for (const std::string_view part : split(text, ",")) keep_errors(errors, read_part(part, out));
   if (!errors.empty()) return fail(std::move(errors));
   return out;
 }
