@@ -173,10 +173,47 @@ void read_batch(JobBuilder& builder, int dp) {
   builder.global_batch(batch, "global_bsz");
 }
 
+int zero_of(const LayerChoice& layer, int otherwise) { return layer.sharded ? 3 : otherwise; }
+
+/// What the layers of each stage do otherwise than the first layer of all; false where no layout says that.
+bool read_stages(JobBuilder& builder, const std::vector<StageChoice>& stages, int otherwise) {
+  const LayerChoice& front = stages.front().front().layer;
+  const int zero = zero_of(front, otherwise);
+  const auto strategy = [&](const RunChoice& run) {
+    StageStrategy own{run.recompute};
+    if (run.layer.tp != front.tp) own.tp = run.layer.tp;
+    if (const int other = zero_of(run.layer, otherwise); other != zero) own.zero = other;
+    own.layers = run.layers;
+    return own;
+  };
+  std::vector<StageStrategy> all;
+  for (const StageChoice& stage : stages) {
+    if (std::any_of(stage.begin(), stage.end(), [&](const RunChoice& run) {
+          return run.layer.cp != front.cp || run.layer.ulysses != front.ulysses;
+        })) {
+      builder.errors.push_back(
+          {"not_expressible",
+           fmt::format("{}: layers differ in context parallelism or `use_sp`", builder.settings.where("tp_sizes_enc")),
+           {},
+           {"give all layers one cp, and Ulysses or none"}});
+      return false;
+    }
+    StageStrategy own = strategy(stage.front());
+    std::transform(stage.begin() + 1, stage.end(), std::back_inserter(own.behind), strategy);
+    (own.behind.empty() ? own : own.behind.back()).layers = 0;  // those that are left
+    all.push_back(std::move(own));
+  }
+  if (all.front().behind.empty() && std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end())
+    builder.fix("recompute", &Fixed::recompute, all.front().recompute, recompute_text(all.front().recompute),
+                "checkpoint");
+  else
+    builder.fix("stage_strategies", &Fixed::stages, all, stages_text(all), "checkpoint");
+  return true;
+}
+
 void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages, const Lists& lists, int gpus) {
   const int pp = static_cast<int>(stages.size()), otherwise = default_zero(builder);
   const LayerChoice& front = stages.front().front().layer;
-  const auto zero_of = [&](const LayerChoice& layer) { return layer.sharded ? 3 : otherwise; };
   const std::int64_t model_ranks = static_cast<std::int64_t>(front.tp) * front.cp * front.ulysses * pp;
   if (model_ranks <= 0 || model_ranks > gpus || gpus % model_ranks != 0) {
     builder.errors.push_back(
@@ -199,40 +236,11 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
   builder.fix("pp", &Fixed::pp, pp, "pp_deg");
   builder.fix("vp", &Fixed::vp, 1, "");
   builder.fix("dp", &Fixed::dp, dp, "");
-  builder.fix("zero", &Fixed::zero, zero_of(front), "dp_types_enc");
+  builder.fix("zero", &Fixed::zero, zero_of(front, otherwise), "dp_types_enc");
   builder.fix("shard", &Fixed::shard, 0, "");
   if (pp > 1)
     builder.fix("layers", &Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
-  const auto strategy = [&](const RunChoice& run) {
-    StageStrategy own{run.recompute};
-    if (run.layer.tp != front.tp) own.tp = run.layer.tp;
-    if (zero_of(run.layer) != zero_of(front)) own.zero = zero_of(run.layer);
-    own.layers = run.layers;
-    return own;
-  };
-  std::vector<StageStrategy> all;
-  for (const StageChoice& stage : stages) {
-    if (std::any_of(stage.begin(), stage.end(), [&](const RunChoice& run) {
-          return run.layer.cp != front.cp || run.layer.ulysses != front.ulysses;
-        })) {
-      builder.errors.push_back(
-          {"not_expressible",
-           fmt::format("{}: layers differ in context parallelism or `use_sp`", builder.settings.where("tp_sizes_enc")),
-           {},
-           {"give all layers one cp, and Ulysses or none"}});
-      return;
-    }
-    StageStrategy own = strategy(stage.front());
-    std::transform(stage.begin() + 1, stage.end(), std::back_inserter(own.behind), strategy);
-    (own.behind.empty() ? own : own.behind.back()).layers = 0;  // those that are left
-    all.push_back(std::move(own));
-  }
-  if (all.front().behind.empty() && std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end())
-    builder.fix("recompute", &Fixed::recompute, all.front().recompute, recompute_text(all.front().recompute),
-                "checkpoint");
-  else
-    builder.fix("stage_strategies", &Fixed::stages, all, stages_text(all), "checkpoint");
-  read_batch(builder, dp);
+  if (read_stages(builder, stages, otherwise)) read_batch(builder, dp);
 }
 
 void read_rest(JobBuilder& builder, const LaunchSource& file, int pp, const LayerChoice& front) {
