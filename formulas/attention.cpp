@@ -36,24 +36,24 @@ AttentionFit backward_fit(const Gpu& gpu) {
 
 }  // namespace
 
-double attention_flops(const AttentionWork& w) {
-  return 2 * w.batch * w.heads * w.seq * w.context * (w.qk_dim + w.v_dim);
+Flops attention_flops(const AttentionWork& w) {
+  return Flops(2 * w.batch * w.heads * w.seq * w.context * (w.qk_dim + w.v_dim));
 }
 
-double attention_kernel_flops(const AttentionWork& w, bool backward) {
-  const double forward = 4 * w.batch * w.heads * w.seq * w.context * std::max(w.qk_dim, w.v_dim);
+Flops attention_kernel_flops(const AttentionWork& w, bool backward) {
+  const Flops forward(4 * w.batch * w.heads * w.seq * w.context * std::max(w.qk_dim, w.v_dim));
   return backward ? kBackwardFlops * forward : forward;
 }
 
 Seconds attention_time(const AttentionFit& fit, const AttentionWork& w, bool backward) {
-  const double flops = attention_kernel_flops(w, backward);
-  if (flops <= 0) return Seconds(0);
+  const Flops flops = attention_kernel_flops(w, backward);
+  if (flops <= Flops(0)) return Seconds(0);
   // The fit's s is the length of a plain causal sequence; what counts is the keys a query meets, half of it.
   const double keys = 2 * w.context;
   const double rows = w.batch * w.heads * w.seq;
   const double dim = std::max(w.qk_dim, w.v_dim);
   const double slow = (1 + fit.s0 / keys) * (1 + 1024 * fit.b0 / rows) * (1 + fit.d0 / dim) / (1 + fit.d0 / kFittedDim);
-  return Seconds(fit.t0.value + flops / fit.rate.value * slow);
+  return fit.t0 + flops / fit.rate * slow;
 }
 
 Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work) {

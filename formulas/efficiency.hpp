@@ -3,6 +3,7 @@
 #include <span>
 
 #include "formulas/cluster.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
@@ -18,7 +19,7 @@ struct GemmShape {
 };
 
 /// Bytes a GEMM must move: both operands once, the result once; a weight gradient reads and writes fp32.
-[[nodiscard]] double gemm_bytes(const GemmShape& shape, DType dtype, Orientation orientation);
+[[nodiscard]] RealBytes gemm_bytes(const GemmShape& shape, DType dtype, Orientation orientation);
 
 /// Time of one GEMM: measured table inside its hull (log-log interpolation of the rate), the fitted roofline scaled
 /// to the table's boundary outside it and never above the best measured rate; a share of the data sheet's peak
@@ -48,8 +49,8 @@ struct GemmShape {
 [[nodiscard]] Seconds grouped_time(const GroupedGemmFit& fit, double experts, double flops, double bytes);
 
 /// Bytes of a grouped GEMM: tokens in and out, every expert's weight once (fp32, read and written, as a gradient).
-[[nodiscard]] double grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype,
-                                        Orientation orientation);
+[[nodiscard]] RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype,
+                                           Orientation orientation);
 
 /// One attention kernel on one rank. Window and packing shorten what a query sees.
 struct AttentionWork {
@@ -61,10 +62,10 @@ struct AttentionWork {
   double v_dim = 0;
 };
 /// FLOPs the mask leaves: 2 batch heads seq context (qk_dim + v_dim).
-[[nodiscard]] double attention_flops(const AttentionWork& work);
+[[nodiscard]] Flops attention_flops(const AttentionWork& work);
 /// FLOPs the kernel spends: heads are padded to the wider of the two dims (MLA's 192/128 costs as 192/192, which is
 /// what B200's measured 0.83 of the 128/128 rate says); backward 2.5 times forward.
-[[nodiscard]] double attention_kernel_flops(const AttentionWork& work, bool backward);
+[[nodiscard]] Flops attention_kernel_flops(const AttentionWork& work, bool backward);
 /// Time by one fit.
 [[nodiscard]] Seconds attention_time(const AttentionFit& fit, const AttentionWork& work, bool backward);
 [[nodiscard]] Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work);

@@ -105,7 +105,7 @@ double grid_rate(const GemmGrid& grid, const GemmFit& fit, const GemmShape& shap
     return std::exp(static_cast<double>(log_rate));
   const auto fitted = [&](const GemmShape& s) {
     const double flops = 2 * s.m * s.n * s.k * s.batch;
-    return flops / roofline_time(fit, flops, gemm_bytes(s, dtype, o)).value;
+    return flops / roofline_time(fit, flops, gemm_bytes(s, dtype, o).value).value;
   };
   return std::min(std::exp(static_cast<double>(log_rate)) * fitted(shape) / fitted(inside),
                   std::exp(static_cast<double>(grid.log_best)));
@@ -113,11 +113,12 @@ double grid_rate(const GemmGrid& grid, const GemmFit& fit, const GemmShape& shap
 
 }  // namespace
 
-double gemm_bytes(const GemmShape& s, DType dtype, Orientation orientation) {
-  return s.batch * (operand_bytes(dtype) * (s.m * s.k + s.k * s.n) + result_bytes(dtype, orientation) * s.m * s.n);
+RealBytes gemm_bytes(const GemmShape& s, DType dtype, Orientation orientation) {
+  return RealBytes(s.batch *
+                   (operand_bytes(dtype) * (s.m * s.k + s.k * s.n) + result_bytes(dtype, orientation) * s.m * s.n));
 }
 
-double grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype, Orientation orientation) {
+RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype, Orientation orientation) {
   // The weight is the result of the weight gradient (fp32, read and written) and an operand otherwise.
   const double weight =
       orientation == Orientation::WeightGrad ? result_bytes(dtype, orientation) : operand_bytes(dtype);
@@ -125,7 +126,7 @@ double grouped_gemm_bytes(double experts, double rows, double n, double k, DType
   const double in = forward ? k : n, out = forward ? n : k;
   const double tokens =
       orientation == Orientation::WeightGrad ? operand_bytes(dtype) * (n + k) : operand_bytes(dtype) * in + 2 * out;
-  return experts * (weight * n * k + tokens * rows);
+  return RealBytes(experts * (weight * n * k + tokens * rows));
 }
 
 Seconds roofline_time(const GemmFit& fit, double flops, double bytes) {
@@ -223,7 +224,7 @@ Seconds aligned_gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, O
   if (grid.empty()) {
     GemmFit kept = fit;
     kept.rate = fit.rate * gpu.sustained[index(dtype)];
-    return roofline_time(kept, flops, gemm_bytes(shape, dtype, orientation));
+    return roofline_time(kept, flops, gemm_bytes(shape, dtype, orientation).value);
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
   return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained[index(dtype)]));
@@ -241,9 +242,9 @@ Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n,
   const double flops = 2 * rows * n * k * experts;
   if (flops <= 0) return Seconds(0);
   dtype = supported(gpu, dtype);
-  const double bytes = grouped_gemm_bytes(experts, rows, n, k, dtype, orientation);
+  const RealBytes bytes = grouped_gemm_bytes(experts, rows, n, k, dtype, orientation);
   const GroupedGemmFit fit = grouped_fit(gpu, dtype, orientation);
-  return grouped_time(fit, experts, flops, bytes);
+  return grouped_time(fit, experts, flops, bytes.value);
 }
 
 }  // namespace plan

@@ -69,7 +69,7 @@ void fit_roofline(ProfileGemm& gemm, DType dtype, const Gpu& expected) {
   double best = 0;
   for (const GemmPoint& p : gemm.grid) {
     const double flops = 2 * p.m * p.n * p.k;
-    samples.push_back({flops, gemm_bytes({p.m, p.n, p.k}, dtype, gemm.orientation), p.us * 1e-6});
+    samples.push_back({flops, gemm_bytes({p.m, p.n, p.k}, dtype, gemm.orientation).value, p.us * 1e-6});
     best = std::max(best, flops / (p.us * 1e-6));
   }
   GemmFit start = gemm_fit(expected, dtype, gemm.orientation);

@@ -47,7 +47,7 @@ Explanation by_rate(const Gpu& gpu, const KernelTime& k) {
 Explanation grouped(const Gpu& gpu, const KernelTime& k) {
   const GemmShape& s = k.shape;
   const GroupedGemmFit fit = grouped_fit(gpu, k.dtype, k.orientation);
-  const double bytes = grouped_gemm_bytes(s.batch, s.m, s.n, s.k, k.dtype, k.orientation);
+  const double bytes = grouped_gemm_bytes(s.batch, s.m, s.n, s.k, k.dtype, k.orientation).value;
   if (!same(grouped_time(fit, s.batch, 2 * s.m * s.n * s.k * s.batch, bytes).value / k.share, k.seconds))
     return by_rate(gpu, k);  // runs in another type than asked for
   const std::string from = tables_of(gpu);
@@ -67,7 +67,7 @@ Explanation grouped(const Gpu& gpu, const KernelTime& k) {
 Explanation attention(const Gpu& gpu, const KernelTime& k) {
   const AttentionWork& w = k.work;
   const bool backward = k.pass == KernelTime::Pass::Backward;
-  const double flops = attention_kernel_flops(w, backward), dim = std::max(w.qk_dim, w.v_dim);
+  const double flops = attention_kernel_flops(w, backward).value, dim = std::max(w.qk_dim, w.v_dim);
   Explanation work =
       explained("FLOPs of the kernel under the causal mask", backward ? "2.5*4*b*h*s*x*d" : "4*b*h*s*x*d", flops, "",
                 {{"b", w.batch, "sequences", kShape},

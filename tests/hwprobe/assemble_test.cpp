@@ -50,7 +50,8 @@ std::vector<Observation> observe(const Sweep& sweep, const Truth& truth, int ran
       const double flops = 2 * number(0) * number(1) * number(2);
       seconds = roofline_time(truth.gemm, flops,
                               gemm_bytes({number(0), number(1), number(2)}, DType::Bf16,
-                                         static_cast<Orientation>(p.point.orientation)))
+                                         static_cast<Orientation>(p.point.orientation))
+                                  .value)
                     .value;
     }
     if (p.point.kind == PLAN_PROBE_COPY) o.bytes = 2 * number(0), seconds = 3e-6 + o.bytes / truth.copy;

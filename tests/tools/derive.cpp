@@ -81,7 +81,7 @@ GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, dou
   std::vector<GemmSample> samples;
   for (const GemmRate& r : rates) {
     const double flops = 2 * r.m * r.n * r.k;
-    samples.push_back({flops, gemm_bytes({r.m, r.n, r.k}, dtype, Orientation::Forward), flops / r.rate});
+    samples.push_back({flops, gemm_bytes({r.m, r.n, r.k}, dtype, Orientation::Forward).value, flops / r.rate});
     seconds.push_back(samples.back().seconds);
   }
   const auto at = [&](double rate) {
@@ -112,7 +112,7 @@ std::vector<AttentionSample> attention_simumax(const std::vector<Row>& all, cons
     const AttentionWork work{at["batch"],    at["seq_len"],     at["seq_len"] / 2,
                              at["head_num"], at["qk_head_dim"], at["v_head_dim"]};
     // SimuMax divides the FLOPs of full attention by a causal kernel's time (plan-formulas(7) F3).
-    const double full = 2 * attention_flops(work) * (backward ? 2.5 : 1.0);
+    const double full = 2 * attention_flops(work).value * (backward ? 2.5 : 1.0);
     samples.push_back({work, full / (r->value * 1e12)});
   }
   return samples;
