@@ -158,20 +158,20 @@ Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
   return out;
 }
 
-double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
+RealBytes kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
   double kept = ledger.total();
   for (Fates left = dropped(modules, fused_norms, ledger[Fate::Mlp] > 0); left != 0; left &= left - 1)
     kept -= ledger[static_cast<Fate>(std::countr_zero(left))];
-  return kept;
+  return RealBytes(kept);
 }
 
-double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
-                const Layout& layout) {
-  return kept_by_ops(LayerSizes<double>(model, layer, training, layout), ledger.total(), ledger[Fate::Core]);
+RealBytes kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
+                   const Layout& layout) {
+  return RealBytes(kept_by_ops(LayerSizes<double>(model, layer, training, layout), ledger.total(), ledger[Fate::Core]));
 }
 
-double layer_checkpoint(const Model& model, const Training& training, const Layout& layout) {
-  return checkpoint(RankSizes<double>(model, training, layout));
+RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout) {
+  return RealBytes(checkpoint(RankSizes<double>(model, training, layout)));
 }
 
 std::vector<KeptTensor> kept_tensors(const Model& model, const Layer& layer, const Training& training,

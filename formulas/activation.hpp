@@ -6,6 +6,7 @@
 
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/traced.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
@@ -79,7 +80,7 @@ using Fates = std::uint32_t;
 [[nodiscard]] Fates dropped(unsigned modules, bool fused_norms, bool mlp);
 
 /// Bytes left of a ledger when `modules` are dropped and rebuilt.
-[[nodiscard]] double kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
+[[nodiscard]] RealBytes kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
 
 /// What stays on the GPU of a ledger when the inputs of `training.offload.modules` wait in host memory: of the norms
 /// the residual stream, of the attention q, k and v, of its projection the attention's output, of the experts the
@@ -88,23 +89,24 @@ using Fates = std::uint32_t;
                                       const Training& training, const Layout& layout);
 
 /// Bytes of one layer that wait there: all that it keeps if whole layers go, else what is not left.
-[[nodiscard]] inline double offloaded_bytes(const LayerLedger& whole, const LayerLedger& left, const Offload& offload) {
-  return offload.layers > 0 ? whole.total() : whole.total() - left.total();
+[[nodiscard]] inline RealBytes offloaded_bytes(const LayerLedger& whole, const LayerLedger& left,
+                                               const Offload& offload) {
+  return RealBytes(offload.layers > 0 ? whole.total() : whole.total() - left.total());
 }
 
-/// Seconds by which copies of `bytes` over the host link outlast the work that runs beside them; 0: link unknown.
-[[nodiscard]] constexpr double offload_stall(double bytes, BytesPerSecond link, double work) {
-  const double copies = link.value > 0 ? bytes / link.value : 0;
-  return copies > work ? copies - work : 0;
+/// By how much copies of `bytes` over the host link outlast the work that runs beside them; nothing: link unknown.
+[[nodiscard]] constexpr Seconds offload_stall(RealBytes bytes, BytesPerSecond link, Seconds work) {
+  const Seconds copies = link.value > 0 ? bytes / link : Seconds();
+  return copies > work ? copies - work : Seconds();
 }
 
 /// Bytes left under torchtitan's "selective op": the layer's input, the attention kernel's output and
 /// statistics, and the output of every second matrix product; the rest is rebuilt [TT].
-[[nodiscard]] double kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger,
-                              const Training& training, const Layout& layout);
+[[nodiscard]] RealBytes kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger,
+                                 const Training& training, const Layout& layout);
 
 /// Bytes left when the whole layer is rebuilt from its input: 2 N h, split by sequence parallelism.
-[[nodiscard]] double layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
+[[nodiscard]] RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
 /// Bytes per element of a tensor that is kept only as the input of a GEMM.
 [[nodiscard]] double gemm_input_bytes(Precision precision);

@@ -77,22 +77,22 @@ Groups groups_of(const NcclPlatform& platform) {
 
 }  // namespace
 
-double nccl_buffers(const Layout& layout, const NcclPlatform& platform) {
-  double bytes = 0;
+RealBytes nccl_buffers(const Layout& layout, const NcclPlatform& platform) {
+  RealBytes bytes;
   if (!platform.known) return bytes;
-  for_each_group(layout, groups_of(platform), [&](const NcclGroup& group) { bytes += group.bytes; });
+  for_each_group(layout, groups_of(platform), [&](const NcclGroup& group) { bytes += RealBytes(group.bytes); });
   return bytes;
 }
 
-double nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform) {
+RealBytes nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform) {
   std::map<std::pair<std::string_view, int>, double> groups;  // by what it is for and its ranks
   for (const Layout& layout : layouts)
     for (const NcclGroup& group : nccl_groups(layout, platform)) {
       double& bytes = groups[{group.what, group.ranks}];
       bytes = std::max(bytes, group.bytes);
     }
-  double sum = 0;
-  for (const auto& [group, bytes] : groups) sum += bytes;
+  RealBytes sum;
+  for (const auto& [group, bytes] : groups) sum += RealBytes(bytes);
   return sum;
 }
 

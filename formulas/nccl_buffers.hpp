@@ -6,6 +6,7 @@
 
 #include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/transient.hpp"
 
 namespace plan {
@@ -22,9 +23,9 @@ struct NcclPlatform {
 /// Buffers that NCCL allocates outside the framework's allocator: rings of the collectives' groups and the
 /// point-to-point channels of pipeline and expert parallelism. What a probe measured of a node's groups is taken as
 /// measured; the rest follows NCCL's sources with the channels that its log states, or usual ones.
-[[nodiscard]] double nccl_buffers(const Layout& layout, const NcclPlatform& platform);
+[[nodiscard]] RealBytes nccl_buffers(const Layout& layout, const NcclPlatform& platform);
 /// Of a rank whose layers are split in several ways: groups that two of them have are there once.
-[[nodiscard]] double nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform);
+[[nodiscard]] RealBytes nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform);
 
 /// How the bytes of a group come about.
 enum class NcclShare {

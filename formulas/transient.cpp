@@ -209,14 +209,14 @@ HeadMemoryOf<Traced> traced_head(const Model& model, const Training& training, c
   return head_of(RankSizes<Traced>(model, training, layout));
 }
 
-double embedding_saved(const Model& model, const Training& training, const Layout& layout) {
-  return embedding_of(RankSizes<double>(model, training, layout));
+RealBytes embedding_saved(const Model& model, const Training& training, const Layout& layout) {
+  return RealBytes(embedding_of(RankSizes<double>(model, training, layout)));
 }
 Traced traced_embedding(const Model& model, const Training& training, const Layout& layout) {
   return embedding_of(RankSizes<Traced>(model, training, layout));
 }
 
-double stale_gradient(const Model& model, const Training& training, const Layout& layout) {
+RealBytes stale_gradient(const Model& model, const Training& training, const Layout& layout) {
   return layer_checkpoint(model, training, layout);
 }
 

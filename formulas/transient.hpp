@@ -6,6 +6,7 @@
 #include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/states.hpp"
 #include "formulas/traced.hpp"
 #include "formulas/training.hpp"
@@ -43,11 +44,11 @@ using HeadMemory = HeadMemoryOf<double>;
 [[nodiscard]] double vocab_rows(const Model& model, const Training& training, const Layout& layout);
 
 /// What the embedding keeps: token ids, dropout mask.
-[[nodiscard]] double embedding_saved(const Model& model, const Training& training, const Layout& layout);
+[[nodiscard]] RealBytes embedding_saved(const Model& model, const Training& training, const Layout& layout);
 [[nodiscard]] Traced traced_embedding(const Model& model, const Training& training, const Layout& layout);
 
 /// Gradient that a pipeline stage behind the first keeps referenced after it sent it: 2 N h / t.
-[[nodiscard]] double stale_gradient(const Model& model, const Training& training, const Layout& layout);
+[[nodiscard]] RealBytes stale_gradient(const Model& model, const Training& training, const Layout& layout);
 
 /// Shape of a linear's weight on one rank and how many the layer has of it.
 struct LinearShape {
@@ -103,8 +104,8 @@ struct LinearShapes {
 }
 
 /// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before [TE].
-[[nodiscard]] constexpr double gemm_workspace(GpuGeneration generation) {
-  return (generation == GpuGeneration::Ampere ? 4.0 : 32.0) * (1 << 20);
+[[nodiscard]] constexpr RealBytes gemm_workspace(GpuGeneration generation) {
+  return RealBytes((generation == GpuGeneration::Ampere ? 4.0 : 32.0) * (1 << 20));
 }
 /// Streams of the grouped GEMM, each with its own workspace [TE].
 inline constexpr double kGroupedGemmStreams = 4;
@@ -112,9 +113,9 @@ inline constexpr double kGroupedGemmStreams = 4;
 /// Workspaces of PyTorch's own matrix products (head, router): one for the forward thread and one for
 /// autograd's. :4096:8 = 32 MiB on Hopper and in deterministic mode, :4096:2:16:8 = 8.125 MiB elsewhere
 /// [PyTorch CublasHandlePool.cpp].
-[[nodiscard]] constexpr double torch_workspaces(GpuGeneration generation, bool deterministic) {
+[[nodiscard]] constexpr RealBytes torch_workspaces(GpuGeneration generation, bool deterministic) {
   const bool large = deterministic || generation == GpuGeneration::Hopper;
-  return 2 * (large ? 32.0 : 8.125) * (1 << 20);
+  return RealBytes(2 * (large ? 32.0 : 8.125) * (1 << 20));
 }
 /// Allocated beside everything counted here: random states, scalars, small tables. What is left of
 /// Megatron's measured static memory after states and workspaces: 2.0, 3.1 and 4.0 MiB on three stacks.

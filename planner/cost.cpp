@@ -81,7 +81,8 @@ double offloaded_bytes(const Problem& problem, const Split& split, const Layer& 
   layout.ep = split.ep, layout.etp = split.etp, layout.micro_batch = split.micro_batch;
   layout.sequence_parallel = split.sequence_parallel;
   const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
-  return plan::offloaded_bytes(ledger, left_on_gpu(ledger, layer, problem.model, training, layout), training.offload);
+  const LayerLedger left = left_on_gpu(ledger, layer, problem.model, training, layout);
+  return plan::offloaded_bytes(ledger, left, training.offload).value;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
 double hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
   const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
-  return hidden_bytes(tokens, problem.model.hidden) / (shares ? layout.tp : 1);
+  return hidden_bytes(tokens, problem.model.hidden).value / (shares ? layout.tp : 1);
 }
 
 Hops hand_overs(const Problem& problem, const Layout& layout) {
@@ -131,8 +131,9 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
   }
   if (offload.layers > 0 && layers > 0) bytes *= std::min(1.0, offload.layers / layers);
   const BytesPerSecond link = problem_of(content).cluster.gpu.host_link;
-  sum.forward.compute += offload_stall(bytes, link, sum.forward.total());
-  sum.backward_input.compute += offload_stall(bytes, link, sum.backward_input.total() + sum.backward_weight.total());
+  const auto stall = [&](double work) { return offload_stall(RealBytes(bytes), link, Seconds(work)).value; };
+  sum.forward.compute += stall(sum.forward.total());
+  sum.backward_input.compute += stall(sum.backward_input.total() + sum.backward_weight.total());
 }
 
 StageCost Evaluator::run_cost(const StageContent& content) const {

@@ -124,7 +124,7 @@ void LayerBuilder::embedding() {
   add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden);
+  const double size = hidden_bytes(tokens_, model_.hidden).value;
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
   const double time = tensor_time(forward, size, group);
   cost_.forward.tp += time;
@@ -144,7 +144,7 @@ void LayerBuilder::head() {
   add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain(model_, stack_)});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden);
+  const double size = hidden_bytes(tokens_, model_.hidden).value;
   if (split_.sequence_parallel) {
     const double gather = tensor_time(Collective::AllGather, size, group);
     const double scatter = tensor_time(Collective::ReduceScatter, size, group);

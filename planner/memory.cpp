@@ -42,8 +42,8 @@ bool fused_norm(const Layer& layer, const Stack& stack) {
 double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
                   const Layout& layout) {
   if (layout.recompute.kind != RecomputeKind::Selective) return ledger.total();
-  if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout);
-  return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
+  if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout).value;
+  return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack)).value;
 }
 
 /// What graphs of a layer's parts need while they run. It lies in their own pool, which nothing else allocates from
@@ -70,7 +70,7 @@ LayerMemory layer_memory(const Model& model, const Layer& layer, const Training&
     out.dense_parameters += adapter.dense;
     out.expert_parameters += adapter.expert;
   }
-  out.checkpoint = layer_checkpoint(model, training, layout);
+  out.checkpoint = layer_checkpoint(model, training, layout).value;
   return out;
 }
 
@@ -83,7 +83,7 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
       vocab * hidden + static_cast<double>(model.positions) * hidden + (model.embedding_norm ? norm : 0);
   out.shared_parameters = model.tied ? vocab * hidden : 0;
   out.head_parameters = vocab * hidden + norm + (model.head_bias ? vocab : 0);
-  out.embedding_saved = embedding_saved(model, training, layout);
+  out.embedding_saved = embedding_saved(model, training, layout).value;
   const HeadMemory head = head_memory(model, training, layout);
   out.head_saved = head.saved;
   out.logits_saved = head.logits;
@@ -95,7 +95,7 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   if (!training.adapters() && !caches_dummies(training)) out.head_backward += 2 * vocab * hidden;
   if (model.mtp.depth > 0) {
     out.mtp_parameters = 2 * hidden * hidden / layout.tp + 3 * hidden;
-    out.mtp_saved = 3 * layer_checkpoint(model, training, layout) + head.saved + head.logits;
+    out.mtp_saved = 3 * layer_checkpoint(model, training, layout).value + head.saved + head.logits;
   }
   return out;
 }
@@ -146,7 +146,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.push_back(layer_memory(model, layer, training, layout));
     const LayerLedger whole = layer_ledger(model, layer, training, layout);
     ledgers_.push_back(left_on_gpu(whole, layer, model, training, layout));
-    layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
+    layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload).value;
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     layers_.back().gemm_parameters = shapes.numel();
     layers_.back().expert_gemm_parameters = shapes.numel(true);
@@ -161,16 +161,16 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   add_shape(vocab_rows(model, training, layout), hidden, kHeadOwner);
   ends_ = end_memory(model, training, layout);
   if (training.stack.vocab_barriers > 0) ends_ = spread(ends_, layout.pp);
-  stale_ = stale_gradient(model, training, layout);
+  stale_ = stale_gradient(model, training, layout).value;
   if (training.stack.loader_attention_mask)
     loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
   for (const Shape& shape : shapes_) largest_ = std::max(largest_, shape.rows * shape.columns);
   for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
   const Stack& stack = training.stack;
-  workspaces_ = kStaticResidue + (stack.transformer_engine ? gemm_workspace(generation_) : 0);
-  torch_workspaces_ = torch_workspaces(generation_, stack.deterministic);
+  workspaces_ = kStaticResidue + (stack.transformer_engine ? gemm_workspace(generation_).value : 0);
+  torch_workspaces_ = torch_workspaces(generation_, stack.deterministic).value;
   if (stack.grouped_gemm && stack.transformer_engine)
-    grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_);
+    grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_).value;
   if (training.optimizer == Optimizer::Muon)
     for (const Shape& shape : shapes_)
       if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, 3 * 2 * shape.rows * shape.columns);

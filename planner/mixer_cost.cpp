@@ -292,7 +292,8 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   const Group group = expert_group(split_.ep, split_.etp);
   const auto exchange = [&](double element) {
     const double size =
-        dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);
+        dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element)
+            .value;
     const int inside = group.inside(cluster_.scale_up_size());
     // DeepEP and HybridEP send one copy of a token to each rank that has experts of it, however many.
     const double ranks =

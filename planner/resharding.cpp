@@ -15,7 +15,7 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
   const auto add = [&](Group group, double sequences) {
     if (group.size <= 1) return;
     const double tokens = static_cast<double>(problem.training.seq) * sequences / (shares ? 1 : from.cp);
-    const double bytes = hidden_bytes(tokens, problem.model.hidden);
+    const double bytes = hidden_bytes(tokens, problem.model.hidden).value;
     const bool inside = group.inside(cluster.scale_up_size()) == group.size;
     const double scale = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
     all.push_back({group, bytes, collective_time(cluster, Collective::AllGather, bytes, group).value / scale});

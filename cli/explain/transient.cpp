@@ -174,18 +174,18 @@ Explanation always_there(const Plan& plan, const MemoryModel& model, const Stage
   const Training& training = plan.problem.training;
   const Stack& stack = training.stack;
   const GpuGeneration platform = generation(plan.problem.cluster.gpu.architecture);
-  const double kernels = stack.transformer_engine ? gemm_workspace(platform) : 0;
+  const double kernels = stack.transformer_engine ? gemm_workspace(platform).value : 0;
   ExplainedSum sum;
   sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
   sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
   if (content.head || moe)
-    sum.add(
-        {"t", torch_workspaces(platform, stack.deterministic), "workspaces of PyTorch's own products", "GPU preset"});
+    sum.add({"t", torch_workspaces(platform, stack.deterministic).value, "workspaces of PyTorch's own products",
+             "GPU preset"});
   if (moe && stack.grouped_gemm)
     sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
   if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
   if (stage > 0)
-    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout),
+    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout).value,
              "gradient that was sent to the stage before", "model and layout"});
   double covered = 0;
   for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;

@@ -241,7 +241,7 @@ TEST_CASE("every key of a GPU preset names a table, every stand-in a preset, and
 TEST_CASE("buffers of NCCL are charged where NCCL runs, and NVLS's where the switches reduce") {
   const auto bytes = [](const char* gpu) {
     const Cluster cluster = default_cluster(load_gpu(gpu, kEmbeddedOnly)->value);
-    return nccl_buffers({.tp = 8}, nccl_platform(cluster));
+    return nccl_buffers({.tp = 8}, nccl_platform(cluster)).value;
   };
   CHECK(bytes("gaudi2") == 0);
   CHECK(bytes("tpu-v5p") == 0);
@@ -250,7 +250,7 @@ TEST_CASE("buffers of NCCL are charged where NCCL runs, and NVLS's where the swi
   CHECK(bytes("h100-sxm") > bytes("h100-pcie"));
   Gpu gpu = load_gpu("mi300x", kEmbeddedOnly)->value;
   gpu.peak[static_cast<std::size_t>(DType::Fp4)] = gpu.peak[static_cast<std::size_t>(DType::Fp8)];
-  CHECK(nccl_buffers({.tp = 8}, nccl_platform(default_cluster(gpu))) == bytes("mi300x"));
+  CHECK(nccl_buffers({.tp = 8}, nccl_platform(default_cluster(gpu))).value == bytes("mi300x"));
 }
 
 }  // namespace plan

@@ -29,21 +29,21 @@ struct Gpt3 {
   /// The paper leaves out the norms' two numbers per token.
   double paper() const { return ledger().total() - ledger()[Fate::Statistics]; }
   double paper_selective() const {
-    return kept_selective(ledger(), kRecomputeCoreAttention, true) - ledger()[Fate::Statistics];
+    return kept_selective(ledger(), kRecomputeCoreAttention, true).value - ledger()[Fate::Statistics];
   }
 };
 
 TEST_CASE("GPT layer: 34 sbh + 5 a s^2 b and its variants, to the byte") {
   Gpt3 gpt;
   CHECK(gpt.paper() == 2'868'903'936.0);
-  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout) == 50'331'648.0);
+  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout).value == 50'331'648.0);
   gpt.layout.tp = 8;
   CHECK(gpt.paper() == 578'813'952.0);
   CHECK(gpt.paper_selective() == 327'155'712.0);
   gpt.layout.sequence_parallel = true;
   CHECK(gpt.paper() == 358'612'992.0);
   CHECK(gpt.paper_selective() == 106'954'752.0);
-  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout) == 50'331'648.0 / 8);
+  CHECK(layer_checkpoint(gpt.model, gpt.training, gpt.layout).value == 50'331'648.0 / 8);
 }
 
 /// Bytes per token of one layer on one rank.
@@ -117,7 +117,7 @@ TEST_CASE("selective recompute drops what its module makes") {
   const Model model = fixture::deepseek_v3();
   const LayerLedger ledger = layer_ledger(model, model.kinds[1], {}, {});
   const double tokens = 4096, h = 7168, all = ledger.total();
-  const auto dropped = [&](unsigned modules) { return (all - kept_selective(ledger, modules, false)) / tokens; };
+  const auto dropped = [&](unsigned modules) { return (all - kept_selective(ledger, modules, false).value) / tokens; };
   CHECK(dropped(0) == 0);
   CHECK(dropped(kRecomputeCoreAttention) == 4 * 128);
   CHECK(dropped(kRecomputeLatentUp) == 4 * 128 * 192 + 2 * 128 * 128);
@@ -132,8 +132,8 @@ TEST_CASE("selective recompute drops what its module makes") {
 TEST_CASE("recomputing an MLP with a fused norm rebuilds the norm too") {
   const Model model = fixture::llama3_8b();
   const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, true) == 4096 * (6 * 14336.0 + 2 * 4096));
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false) == 4096 * 6 * 14336.0);
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, true).value == 4096 * (6 * 14336.0 + 2 * 4096));
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false).value == 4096 * 6 * 14336.0);
 }
 
 TEST_CASE("torchtitan's op recompute keeps input, attention and every second GEMM") {
@@ -141,7 +141,7 @@ TEST_CASE("torchtitan's op recompute keeps input, attention and every second GEM
   const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
   // input, wq, attention output and statistics, wv, w1, w2
   const double kept = 2.0 * (4096 + 4096 + 4096 + 1024 + 14336 + 4096) + 4 * 32;
-  CHECK(kept_ops(model, model.kinds[0], ledger, {}, {}) == 4096 * kept);
+  CHECK(kept_ops(model, model.kinds[0], ledger, {}, {}).value == 4096 * kept);
 }
 
 TEST_CASE("adapters on attention alone spare the FFN's GEMM inputs") {
@@ -198,31 +198,33 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
 
 TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over a node") {
   constexpr double mib = 1 << 20;
-  CHECK(nccl_buffers(Layout{}, {}) == 0);
+  CHECK(nccl_buffers(Layout{}, {}).value == 0);
   const Layout pair{.dp = 2};
   // One ring of reduce-scatter and all-gather, one all-reduce communicator of the world.
-  CHECK(nccl_buffers(pair, {}) == (16 + 2 * 16) * 12 * mib);
+  CHECK(nccl_buffers(pair, {}).value == (16 + 2 * 16) * 12 * mib);
   const Layout experts{.dp = 8, .ep = 8};
   // Layers of tp 1 and 2 on one rank: the world's is there once.
   const std::vector<Layout> both{{.dp = 2}, {.tp = 2, .sequence_parallel = true}};
-  CHECK(nccl_buffers(both, {}) == nccl_buffers(both[0], {}) + nccl_buffers(both[1], {}) - 2 * 16 * 12 * mib);
-  CHECK(nccl_buffers(experts, {}) - nccl_buffers({.dp = 8}, {}) == 2688 * mib);
+  CHECK(nccl_buffers(both, {}).value ==
+        nccl_buffers(both[0], {}).value + nccl_buffers(both[1], {}).value - 2 * 16 * 12 * mib);
+  CHECK(nccl_buffers(experts, {}).value - nccl_buffers({.dp = 8}, {}).value == 2688 * mib);
 }
 
 TEST_CASE("NCCL: what was measured of a node's groups replaces the law, and its channels the usual ones") {
   constexpr double mib = 1 << 20;
   NcclMemory seen{.ranks = 8, .communicator = Bytes(10 << 20), .all_reduce = Bytes(300 << 20)};
-  CHECK(nccl_buffers({.tp = 8}, {8, GpuGeneration::Hopper, true, true, seen}) == 2 * 310 * mib);  // tp and world
+  CHECK(nccl_buffers({.tp = 8}, {8, GpuGeneration::Hopper, true, true, seen}).value == 2 * 310 * mib);  // tp and world
   seen.channels = 24;
   const Layout wide{.dp = 64};
-  CHECK(nccl_buffers(wide, {8, GpuGeneration::Hopper, true, true, seen}) == (24 + 2 * 24) * 12 * mib);
+  CHECK(nccl_buffers(wide, {8, GpuGeneration::Hopper, true, true, seen}).value == (24 + 2 * 24) * 12 * mib);
   const Layout experts{.dp = 8, .ep = 4};
-  const double law = nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen});
+  const double law = nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}).value;
   seen.all_to_all = Bytes(700 << 20);
-  CHECK(nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}) - law == (3 * 100 - 3 * 32 * 12) * mib);
+  CHECK(nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}).value - law ==
+        (3 * 100 - 3 * 32 * 12) * mib);
   double sum = 0;
   for (const NcclGroup& group : nccl_groups(experts, {8, GpuGeneration::Hopper, true, true, seen})) sum += group.bytes;
-  CHECK(sum == nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}));
+  CHECK(sum == nccl_buffers(experts, {8, GpuGeneration::Hopper, true, true, seen}).value);
 }
 
 /// What PyTorch's trackers hold of torchtitan's Llama 3 8B block, bytes a token: AOTAutograd's list of saved tensors.
@@ -260,10 +262,10 @@ TEST_CASE("scores that weigh experts' outputs keep them in fp32") {
 TEST_CASE("recomputed activations of a dense FFN free what its second linear reads") {
   const Model model = fixture::llama3_8b();
   const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlpActivation, false) == 2 * 4096.0 * 14336);
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false) == 6 * 4096.0 * 14336);
-  CHECK(kept_selective(ledger, kRecomputeMlp | kRecomputeMlpActivation, false) ==
-        kept_selective(ledger, kRecomputeMlp, false));
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlpActivation, false).value == 2 * 4096.0 * 14336);
+  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false).value == 6 * 4096.0 * 14336);
+  CHECK(kept_selective(ledger, kRecomputeMlp | kRecomputeMlpActivation, false).value ==
+        kept_selective(ledger, kRecomputeMlp, false).value);
 }
 
 }  // namespace
