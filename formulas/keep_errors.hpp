@@ -4,7 +4,7 @@
 
 namespace plan {
 
-/// Adds what is wrong with a result to `all`, so that a user is told of every mistake at once. Returns whether the result
+/// Adds what is wrong with a result to `all`, so that a user hears of every mistake at once. Returns whether the result
 /// has a value.
 template <class T>
 bool keep_errors(Errors& all, const Result<T>& result) {

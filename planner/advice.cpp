@@ -65,7 +65,7 @@ Changes more_memory(const Problem& problem) {
   return {std::move(change)};
 }
 
-/// Those of the same maker with the next more memory.
+/// The job on other GPUs of the same maker: the first few kinds in the order of other_gpus.
 Changes next_kinds(const Problem& problem) {
   Changes changes;
   for (ChangedJob& change : other_gpus(problem)) {

@@ -17,7 +17,7 @@
 namespace plan {
 namespace {
 
-/// The same job under a framework's own rules and software.
+/// The job under a framework's own rules and with that framework's software.
 Problem under(const Problem& problem, const FrameworkRow& row) {
   Problem own = problem;
   own.framework = row.framework;

@@ -14,7 +14,7 @@ namespace {
 /// Seconds of one micro-batch with nothing beside it.
 double work_alone(const LayerCost& cost) { return (cost.forward + cost.backward_input + cost.backward_weight).total(); }
 
-/// A rank that holds the whole model.
+/// The content of a rank that holds the whole model, embedding and head included.
 StageContent whole_model(const Model& model) {
   StageContent content;
   for (const int kind : model.layers) ++content.layers_of_kind[static_cast<std::size_t>(kind)];
@@ -340,7 +340,7 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
     for (const ShardedMemory& one : states) least = std::min(least, memory.least_total(one, activity));
     return least;
   };
-  // The states alone may say enough.
+  // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
   const double bare = least_with({});
   if (bare > capacity_ || (costs_ != nullptr && hopeless(run, family.bound.any, bare, run_runs_on_))) return bare;
   if (least_activities_.empty())

@@ -27,7 +27,7 @@ std::vector<Cell> cells_between(StageModels& models, const Problem& problem, con
   return cells;
 }
 
-/// How many ways there are to say how many layers of each kind have each of the ways.
+/// How many different tables there are of the number of layers for each kind and way.
 double mixes_of(const std::vector<int>& kinds, std::size_t ways) {
   std::map<int, int> count;
   for (const int kind : kinds) ++count[kind];
@@ -40,7 +40,8 @@ double mixes_of(const std::vector<int>& kinds, std::size_t ways) {
 
 }  // namespace
 
-/// The mixes of some ways over a sequence of layers.
+/// All that a sequence of layers can do where each layer does it in one of a few ways: a way is a strategy for one
+/// layer, a mix says which layer has which.
 class LayerMixes {
  public:
   LayerMixes(LayerChoices& choices, const std::vector<int>& kinds, std::vector<int> ways, double most_work)
@@ -74,7 +75,8 @@ class LayerMixes {
   }
 
  private:
-  /// Index of the first layer's way, of the last one's, kinds in the last run, then layers by way and kind.
+  /// What two mixes of the same layers must share to be compared: the index of the first layer's way and of the last
+  /// one's, the kinds of layer in the last run as bits, then the number of layers for each way and kind.
   using Key = std::vector<std::int16_t>;
   static constexpr std::size_t kFirst = 0, kLast = 1, kMask = 2, kCounts = 3;
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);

@@ -13,7 +13,7 @@ namespace plan {
 
 namespace {
 
-/// The same in words: "recompute 4 layers a stage in full", or a chunk where stages have several.
+/// Recomputation in words for people: "recompute 4 layers a stage in full", or a chunk where stages have several.
 std::string recompute_words(const Recompute& recompute, int vp) {
   const std::string text = recompute_text(recompute);
   if (text == "none") return "no recompute";

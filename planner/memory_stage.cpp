@@ -110,7 +110,7 @@ double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums
   return 0;
 }
 
-/// The same in backward: this block and the prefetched one, gradients, and the input of the previous
+/// What is gathered in the backward pass: this block and the prefetched one, gradients, and the input of the previous
 /// reduce-scatter in the reduction's type, the head's at first.
 double MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
                                       double forward) const {

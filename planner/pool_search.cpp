@@ -22,7 +22,7 @@ namespace {
 
 /// Combinations of strategies that are looked at: of more than that the fastest strategies of each pool stay.
 constexpr double kMostCombinations = 400000;
-/// Of those, how many have their layers placed.
+/// How many of the combinations are priced in full, with their layers placed on the stages.
 constexpr std::int64_t kMostPlaced = 2000;
 
 /// A pool's strategy with seconds of one micro-batch through each kind of layer, at least.

@@ -52,7 +52,7 @@ void offer_fewer(std::vector<Advice>& all, const Problem& asked, const Plan& pla
     std::optional<Advice> one = worth(with_gpus(asked, asked.gpus / times), asked, plan, kAsFast - 1, kFamilies);
     if (!one || lift(*one, plan) < kLift) return false;
     best = std::move(one);
-    // The next quarter loses at least as much again: where that is too much, it is not searched.
+    // Going to a quarter once more loses at least the same share of the speed again: if that is too much, stop here.
     const double kept = 1 + best->faster;
     return kept * kept >= kAsFast;
   };

@@ -34,7 +34,7 @@ struct Case {
   double rate() const {
     return kReached * problem.cluster.gpu.peak[static_cast<std::size_t>(gemm_dtype(problem.training.precision))].value;
   }
-  /// Of the tier that an axis' messages cross; 0 if it sends none.
+  /// Bandwidth of the tier that an axis' messages cross; 0 if it sends none.
   double bandwidth(Axis axis) const {
     for (const Communication& row : estimate.communication)
       if (row.axis == axis)
@@ -215,7 +215,7 @@ constexpr Check kChecks[] = {{"tp-domain", tp_domain},
                              {"critical-batch", past_critical},
                              {"starved", fed}};
 
-/// How far from its limit: the logarithm of the ratio, or more than any where the limit is nothing.
+/// How far a figure lies from its rule's limit: the logarithm of their ratio, or 1 if one of the two is not positive.
 double excess(const BrokenThumb& broken) {
   if (!(broken.limit > 0) || !(broken.value > 0)) return 1;
   return std::fabs(std::log(broken.value / broken.limit));

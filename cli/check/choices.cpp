@@ -42,7 +42,8 @@ const ChoiceRow kSwitches[] = {
     {"state_formats", [](const Problem& p, const Layout&) { return or_none(state_formats_text(p.training)); }},
 };
 
-/// An axis as reports have it; empty where it says nothing beside the others.
+/// The value of an axis as reports print it; empty where the other axes make it meaningless, as a schedule without
+/// stages.
 template <class T>
 std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
   if (axis.key == "cp_kind" && layout.cp == 1) return "";

@@ -77,7 +77,7 @@ std::string bash() {
       cases, fmt::join(find_option("--list")->words(), " "), fmt::join(all_flags(), " "), fmt::join(all_verbs(), " "));
 }
 
-/// Text inside zsh's '[...]' or fish's '...': without what would end it.
+/// Text that can stand inside zsh's '[...]' or fish's '...': the characters that would end it are left out.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text)

@@ -87,7 +87,8 @@ std::pair<std::string_view, std::string_view> first_difference(std::string_view 
   return {part(a), part(b)};
 }
 
-/// Words of a pair: `min_seq_length` is no slip of `max_seq_length`, and of two that differ in a digit both are meant.
+/// Do the names differ by words that come in pairs, or by a digit? Then neither is a misspelling of the other:
+/// `min_seq_length` is not meant to be `max_seq_length`.
 bool both_are_words(std::string_view a, std::string_view b) {
   constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
       {"min", "max"}, {"in", "out"}, {"pre", "post"}, {"up", "down"}, {"start", "stop"}, {"no", "use"}};
