@@ -248,69 +248,103 @@ TEST_CASE("rows and programs of two runs in one table are refused by what is str
   CHECK(problem(doubled) == problem(s.lines));
 }
 
+namespace {
+
+/// Tables as the two programs print them, and the numbers in them.
+struct Printed {
+  Lines lines;
+  std::vector<double> rates, latencies, h2d, d2h, pairs;
+};
+
+double random_rate(Random& random, int most) { return 0.01 * (2000 + below(random, 100 * most)); }
+
+/// One matrix of nvbandwidth; its numbers go to `all`.
+void print_matrix(Random& random, Lines& lines, const char* name, const char* title, int size,
+                  std::vector<double>& all) {
+  lines.insert(lines.end(), {fmt::format("Running {}.", name), title, "           0         1"});
+  double sum = 0;
+  for (int i = 0; i < size; ++i) {
+    std::string row = fmt::format(" {}", i);
+    for (int j = 0; j < size; ++j) {
+      if (size > 1 && i == j) {
+        row += "       N/A";
+        continue;
+      }
+      all.push_back(random_rate(random, 400));
+      sum += all.back();
+      row += fmt::format("  {:8.2f}", all.back());
+    }
+    lines.push_back(row);
+  }
+  lines.insert(lines.end(), {"", fmt::format("SUM {} {:.2f}", name, sum), ""});
+}
+
+void print_nvbandwidth(Random& random, Printed& out) {
+  out.lines = {"nvbandwidth Version: v0.8", ""};
+  print_matrix(random, out.lines, "host_to_device_memcpy_ce", "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)", 1,
+               out.h2d);
+  print_matrix(random, out.lines, "device_to_host_memcpy_ce", "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)", 1,
+               out.d2h);
+  print_matrix(random, out.lines, "device_to_device_memcpy_read_ce",
+               "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)", 2, out.pairs);
+}
+
+/// One program of perftest: latencies of small reads, or rates of large writes.
+void print_perftest(Random& random, bool latency, Printed& out) {
+  const std::string rule(87, '-');
+  out.lines.insert(out.lines.end(),
+                   {latency ? "                    RDMA_Read Latency Test" : "                    RDMA_Write BW Test",
+                    " Dual-port       : OFF          Device         : mlx5_0", rule,
+                    latency ? " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
+                              "t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]"
+                            : " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"});
+  for (const double bytes : latency ? std::vector<double>{2} : std::vector<double>{65536, 1048576, 8388608}) {
+    if (latency) {
+      out.latencies.push_back(0.01 * (100 + below(random, 300)));
+      out.lines.push_back(
+          fmt::format(" {:.0f}       1000          {:.2f}           14.47        {:.2f}     \t       {:.2f}      "
+                      "  \t0.05   \t\t2.62    \t\t3.77",
+                      bytes, out.latencies.back() - 0.2, out.latencies.back(), out.latencies.back() + 0.1));
+    } else {
+      const double average = random_rate(random, 300);
+      out.rates.push_back(average / 8);
+      out.lines.push_back(fmt::format(" {:.0f}      5000             {:.2f}             {:.2f}   \t\t   {:.6f}", bytes,
+                                      average + 1, average, average / 8 * 1e9 / bytes / 1e6));
+    }
+  }
+  out.lines.push_back(rule);
+}
+
+bool among(double value, const std::vector<double>& all) {
+  return std::any_of(all.begin(), all.end(), [&](double x) { return std::abs(value / x - 1) < 0.03; });
+}
+
+void check_taken(const HardwareProfile& profile, const Printed& printed) {
+  for (const ProfileTier& tier : profile.tiers) {
+    CHECK((tier.measured_gb_s == 0 || among(tier.measured_gb_s, printed.rates)));
+    CHECK((tier.latency_us == 0 || among(tier.latency_us, printed.latencies)));
+  }
+  if (profile.host_link.h2d.known()) CHECK(among(profile.host_link.h2d.value, printed.h2d));
+  if (profile.host_link.d2h.known()) CHECK(among(profile.host_link.d2h.value, printed.d2h));
+  CHECK((profile.pairs.empty() || profile.gpus_per_node == 2));
+  for (const ProfilePair& pair : profile.pairs) CHECK(among(pair.gb_s, printed.pairs));
+}
+
+}  // namespace
+
 TEST_CASE("of perftest's and nvbandwidth's tables nothing is taken that they do not say") {
   Random random(3);
   int taken = 0;
   for (int trial = 0; trial < 3000; ++trial) {
-    const bool links = below(random, 2) == 0;
-    Lines lines;
-    std::vector<double> rates, latencies, h2d, d2h, pairs;
-    const auto rate = [&](int most) { return 0.01 * (2000 + below(random, 100 * most)); };
-    if (links) {
-      lines = {"nvbandwidth Version: v0.8", ""};
-      const auto matrix = [&](const char* name, const char* title, int rows, int columns, bool diagonal,
-                              std::vector<double>& all) {
-        lines.insert(lines.end(), {fmt::format("Running {}.", name), title, "           0         1"});
-        double sum = 0;
-        for (int i = 0; i < rows; ++i) {
-          std::string row = fmt::format(" {}", i);
-          for (int j = 0; j < columns; ++j) {
-            if (diagonal && i == j) {
-              row += "       N/A";
-              continue;
-            }
-            all.push_back(rate(400));
-            sum += all.back();
-            row += fmt::format("  {:8.2f}", all.back());
-          }
-          lines.push_back(row);
-        }
-        lines.insert(lines.end(), {"", fmt::format("SUM {} {:.2f}", name, sum), ""});
-      };
-      matrix("host_to_device_memcpy_ce", "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)", 1, 1, false, h2d);
-      matrix("device_to_host_memcpy_ce", "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)", 1, 1, false, d2h);
-      matrix("device_to_device_memcpy_read_ce", "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)", 2, 2, true,
-             pairs);
+    Printed printed;
+    if (below(random, 2) == 0) {
+      print_nvbandwidth(random, printed);
     } else {
-      const auto program = [&](bool latency) {
-        lines.insert(lines.end(),
-                     {latency ? "                    RDMA_Read Latency Test" : "                    RDMA_Write BW Test",
-                      " Dual-port       : OFF          Device         : mlx5_0",
-                      "---------------------------------------------------------------------------------------",
-                      latency ? " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
-                                "t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]"
-                              : " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"});
-        for (const double bytes : latency ? std::vector<double>{2} : std::vector<double>{65536, 1048576, 8388608}) {
-          if (latency) {
-            latencies.push_back(0.01 * (100 + below(random, 300)));
-            lines.push_back(
-                fmt::format(" {:.0f}       1000          {:.2f}           14.47        {:.2f}     \t       {:.2f}      "
-                            "  \t0.05   \t\t2.62    \t\t3.77",
-                            bytes, latencies.back() - 0.2, latencies.back(), latencies.back() + 0.1));
-          } else {
-            const double average = rate(300);
-            rates.push_back(average / 8);
-            lines.push_back(fmt::format(" {:.0f}      5000             {:.2f}             {:.2f}   \t\t   {:.6f}",
-                                        bytes, average + 1, average, average / 8 * 1e9 / bytes / 1e6));
-          }
-        }
-        lines.emplace_back("---------------------------------------------------------------------------------------");
-      };
-      program(below(random, 2) == 0);
-      if (below(random, 3) == 0) program(below(random, 2) == 0);
+      print_perftest(random, below(random, 2) == 0, printed);
+      if (below(random, 3) == 0) print_perftest(random, below(random, 2) == 0, printed);
     }
-    for (int edits = below(random, 3); edits > 0 && !lines.empty(); --edits) spoil(random, lines);
-    const std::string text = left_of(random, lines);
+    for (int edits = below(random, 3); edits > 0 && !printed.lines.empty(); --edits) spoil(random, printed.lines);
+    const std::string text = left_of(random, printed.lines);
     CAPTURE(text);
     HardwareProfile profile;
     if (!import_measurements(text, "x.txt", profile)) {
@@ -318,17 +352,7 @@ TEST_CASE("of perftest's and nvbandwidth's tables nothing is taken that they do 
       continue;
     }
     ++taken;
-    const auto among = [](double value, const std::vector<double>& all) {
-      return std::any_of(all.begin(), all.end(), [&](double x) { return std::abs(value / x - 1) < 0.03; });
-    };
-    for (const ProfileTier& tier : profile.tiers) {
-      CHECK((tier.measured_gb_s == 0 || among(tier.measured_gb_s, rates)));
-      CHECK((tier.latency_us == 0 || among(tier.latency_us, latencies)));
-    }
-    if (profile.host_link.h2d.known()) CHECK(among(profile.host_link.h2d.value, h2d));
-    if (profile.host_link.d2h.known()) CHECK(among(profile.host_link.d2h.value, d2h));
-    CHECK((profile.pairs.empty() || profile.gpus_per_node == 2));
-    for (const ProfilePair& pair : profile.pairs) CHECK(among(pair.gb_s, pairs));
+    check_taken(profile, printed);
   }
   CHECK(taken > 1000);
 }

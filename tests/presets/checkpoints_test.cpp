@@ -131,6 +131,52 @@ TEST_CASE("a checkpoint with a part that is not modelled is refused by that part
   CHECK(plan::unmodelled_name("") == nullptr);
 }
 
+namespace {
+
+/// Keys that shape layers in some family of checkpoints.
+constexpr const char* kShaping[] = {"altup_num_inputs",
+                                    "attention_k_eq_v",
+                                    "attn_layer_indices",
+                                    "attn_type_list",
+                                    "block_configs",
+                                    "cla_share_factor",
+                                    "cross_attention_layers",
+                                    "decoder_sparse_step",
+                                    "first_k_dense_replace",
+                                    "global_head_dim",
+                                    "hidden_size_per_layer_input",
+                                    "hybrid_layer_pattern",
+                                    "hybrid_override_pattern",
+                                    "index_n_heads",
+                                    "kv_lora_rank",
+                                    "layer_types",
+                                    "linear_num_value_heads",
+                                    "mamba_n_heads",
+                                    "mlp_only_layers",
+                                    "moe_intermediate_size",
+                                    "moe_layer_freq",
+                                    "moe_num_experts",
+                                    "n_routed_experts",
+                                    "n_shared_experts",
+                                    "num_experts",
+                                    "num_kv_shared_layers",
+                                    "num_local_experts",
+                                    "num_nextn_predict_layers",
+                                    "num_shared_experts",
+                                    "qk_layernorm",
+                                    "qkv_bias",
+                                    "shared_intermediate_size",
+                                    "ssm_state_size",
+                                    "swa_head_dim",
+                                    "use_bias",
+                                    "use_cla",
+                                    "use_parallel_residual",
+                                    "use_qk_norm",
+                                    "use_sliding_window",
+                                    "v_head_dim"};
+
+}  // namespace
+
 TEST_CASE("what shapes layers in one family is read or named in every other") {
   std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
   std::string last;
@@ -139,46 +185,7 @@ TEST_CASE("what shapes layers in one family is read or named in every other") {
     nlohmann::json config = nlohmann::json::parse(line)["config"];
     if (config["model_type"] == last) continue;
     last = config["model_type"], ++families;
-    for (const char* key : {"altup_num_inputs",
-                            "attention_k_eq_v",
-                            "attn_layer_indices",
-                            "attn_type_list",
-                            "block_configs",
-                            "cla_share_factor",
-                            "cross_attention_layers",
-                            "decoder_sparse_step",
-                            "first_k_dense_replace",
-                            "global_head_dim",
-                            "hidden_size_per_layer_input",
-                            "hybrid_layer_pattern",
-                            "hybrid_override_pattern",
-                            "index_n_heads",
-                            "kv_lora_rank",
-                            "layer_types",
-                            "linear_num_value_heads",
-                            "mamba_n_heads",
-                            "mlp_only_layers",
-                            "moe_intermediate_size",
-                            "moe_layer_freq",
-                            "moe_num_experts",
-                            "n_routed_experts",
-                            "n_shared_experts",
-                            "num_experts",
-                            "num_kv_shared_layers",
-                            "num_local_experts",
-                            "num_nextn_predict_layers",
-                            "num_shared_experts",
-                            "qk_layernorm",
-                            "qkv_bias",
-                            "shared_intermediate_size",
-                            "ssm_state_size",
-                            "swa_head_dim",
-                            "use_bias",
-                            "use_cla",
-                            "use_parallel_residual",
-                            "use_qk_norm",
-                            "use_sliding_window",
-                            "v_head_dim"}) {
+    for (const char* key : kShaping) {
       CAPTURE(last);
       CAPTURE(std::string(key));
       nlohmann::json edited = config;
