@@ -86,11 +86,18 @@ std::vector<StackFact> read_facts(yaml::Map& entry, bool of_releases) {
   std::string source;
   entry.text("source", source);
   std::vector<StackFact> facts;
+  std::vector<std::string_view> others;
   for (const StackFactRow& row : stack_fact_rows()) {
     if (of_releases && row.matters == nullptr) continue;
-    if (const std::optional<int> value = std::visit(FactReader{entry, row.name}, row.member))
+    if (!entry.has(row.name))
+      others.push_back(row.name);
+    else if (const std::optional<int> value = std::visit(FactReader{entry, row.name}, row.member))
       facts.push_back({&row, *value, source});
   }
+  // A key that is none is reported with what could stand there; an entry without one need not ask for all of it.
+  const std::size_t read = facts.size() + 1 + (of_releases && entry.has("since") ? 1 : 0);
+  if (source.empty() || entry.node().items.size() / 2 > read)
+    for (const std::string_view name : others) (void)entry.get(name, yaml::kOptional);
   return facts;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "presets/stack.hpp"
@@ -45,7 +46,12 @@ std::string definition_of(const std::string& name, const Stack& stack) {
   return lines + "  return stack;\n}\n\n";
 }
 
-void write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+/// Leaves a file alone that says the same already, so that nothing is compiled again.
+void write(const std::string& path, const std::string& text) {
+  std::stringstream before;
+  before << std::ifstream(path, std::ios::binary).rdbuf();
+  if (before.str() != text) std::ofstream(path, std::ios::binary) << text;
+}
 
 }  // namespace
 
