@@ -10,11 +10,13 @@ with its place. The score is killed / (killed + survived).
   tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
   tests/tools/mutate.py --folder formulas --seed 7     one folder
   tests/tools/mutate.py --replay formulas/gemm.cpp:46  every change of one line
+  tests/tools/mutate.py --list --folder presets        the changes that would be tried, to read
 
 The same seed draws the same changes. What a compiler refuses does not count. Survivors may be equivalent to what they
 replace: read them.
 """
 import argparse
+import itertools
 import json
 import os
 import random
@@ -42,8 +44,11 @@ OPERATORS = [
     (r"(?<=\s)\+(?=\s)", ["-"]), (r"(?<=\s)-(?=\s)", ["+"]), (r"(?<=\s)\*(?=\s)", ["/"]), (r"(?<=\s)/(?=\s)", ["*"]),
     (r"\btrue\b", ["false"]), (r"\bfalse\b", ["true"]), (r"\bstd::min\b", ["std::max"]), (r"\bstd::max\b", ["std::min"]),
     (r"\.tp\b", [".pp"]), (r"\.pp\b", [".tp"]), (r"\.cp\b", [".dp"]), (r"\.dp\b", [".cp"]),
-    (r"(?<![\w.\"])\d+(?![\w.\"'])", None),  # constants: one more, or nought
+    (r"(?<![\w.\"'])\d[\d']*(?![\w.\"'])", None),  # constants: see other_constants
 ]
+# Places where a change says nothing of the tests: room that is set aside, the size of a buffer of characters, what stands
+# in front of a string (text + "x" compiles with no other sign), and the size in the type of an array.
+NO_EFFECT = [r"\.reserve\(.*", r"\bchar \w+\[[^\]]*\]", r"\barray<[^<>]*, \d+>", r"[+*/-] (?=\")", r'(?<=") [+*/-]']
 STATEMENT = re.compile(r"^\s+(?!return|const|auto|for|if|else|case|break|continue|using|std::|struct)[\w.>\-:\[\]()]+"
                        r"( [+\-*/|&]?= |\().*;\s*$")
 
@@ -61,9 +66,45 @@ def code_of(line):
     return re.sub(r"//.*", lambda m: "~" * len(m.group()), line)
 
 
-def mutants_of(path, number, line):
+def other_constants(code, match):
+    """What a constant becomes. Small ones are counts and places, where one more is a mistake that people make; of large
+    ones, which are limits and sizes, one more in thousands is no other program: they are doubled. A lone minus one is a
+    word for nothing, which minus two is, too."""
+    value = int(match.group().replace("'", ""))
+    nothing = value == 1 and re.search(r"(return|[=?:,(]) -$", code[:match.start()])
+    return ([] if nothing else [str(value + 1 if value <= 16 else 2 * value)]) + (["0"] if value > 0 else [])
+
+
+def unreachable(lines, number):
+    """Whether a line stands behind a switch that returns in every case: compilers want it, and nothing runs it."""
+    before = lines[number - 2] if number > 1 else ""
+    if not lines[number - 1].lstrip().startswith("return") or before.strip() != "}":
+        return False
+    margin = before[:before.index("}")]
+    inside = []
+    for line in reversed(lines[:number - 2]):
+        if line.startswith(margin + "switch ("):
+            return not any(re.match(r"\s*(default:|break;)", other) or "break;" in other for other in inside)
+        if not line.startswith(margin + " "):
+            return False
+        inside.append(line)
+    return False
+
+
+def filled_next(lines, number):
+    """Whether from_chars fills, on one of the next two lines, the variable that this line begins with a number."""
+    name = re.match(r"\s*[\w:]+ (\w+) = \d+;", lines[number - 1])
+    return name is not None and re.search(r"from_chars\(.*\b" + name[1] + r"\)", " ".join(lines[number:number + 2]))
+
+
+def mutants_of(path, number, lines):
     """Every (path, line number, new line) that one line gives."""
+    line = lines[number - 1]
     code = code_of(line)
+    if unreachable(lines, number) or filled_next(lines, number):
+        return
+    for pattern in NO_EFFECT:
+        code = re.sub(pattern, lambda m: "~" * len(m.group()), code)
     if code.lstrip().startswith(("#", "static_assert", "template", "namespace", "using", "///")) or "\\" == code.rstrip()[-1:]:
         return
     for pattern, others in OPERATORS:
@@ -72,8 +113,7 @@ def mutants_of(path, number, line):
                 continue
             choices = others
             if choices is None:
-                value = int(match.group())
-                choices = [str(value + 1)] + (["0"] if value > 0 else [])
+                choices = other_constants(code, match)
             for other in choices:
                 yield path, number, line[:match.start()] + other + line[match.end():]
     if STATEMENT.match(line) and "~" not in code:
@@ -154,9 +194,10 @@ def drawn(source, folders, seed, replay):
                 if not name.endswith(".cpp") or "/cuda/" in path or folder_of(path) not in pools:
                     continue
                 mutants = []
-                for number, line in enumerate(open(os.path.join(source, path)).read().split("\n"), 1):
+                lines = open(os.path.join(source, path)).read().split("\n")
+                for number in range(1, len(lines) + 1):
                     if replay in (None, f"{path}:{number}"):
-                        mutants += list(mutants_of(path, number, line))
+                        mutants += list(mutants_of(path, number, lines))
                 random_.shuffle(mutants)
                 pools[folder_of(path)] += mutants if replay else mutants[:3]
     for pool in pools.values():
@@ -216,12 +257,19 @@ def main():
     parser.add_argument("--minutes", type=float, default=10 ** 6, help="no new change is begun after so many")
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--replay", help="FILE:LINE")
+    parser.add_argument("--list", action="store_true", help="print the changes that would be tried, and try none")
     parser.add_argument("--scratch", default="build-mutate")
     parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
     parser.add_argument("--flags", default="-O0 -g0", help="of the compiler; -O2 pays when many changes are tried")
     parser.add_argument("--least", type=float, default=0, help="fail below this share of killed changes (0.85)")
     options = parser.parse_args()
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+    if options.list:
+        for _, path, number, changed in itertools.islice(
+                drawn(source, options.folder or FOLDERS, options.seed, options.replay), options.skip, options.count):
+            before = open(os.path.join(source, path)).read().split("\n")[number - 1]
+            print(f"{path}:{number}\n  - {before.strip()}\n  + {changed.strip()}")
+        return
     tree = Tree(source, os.path.realpath(options.scratch), os.cpu_count() or 2, options.scale, options.flags)
     folders = options.folder or FOLDERS
     begun = time.time()
