@@ -68,7 +68,6 @@ Result<std::vector<std::string>> expand_element(std::string_view element) {
   if (element.empty()) return bad(element, "a name is empty");
   std::vector<std::string> names{""};
   for (std::size_t i = 0; i < element.size(); ++i) {
-    if (names.front().size() > kMostCharacters) return bad(element, "no host's name is as long");
     if (element[i] != '[') {  // up to the next bracket at once: there may be 65536 names
       const std::string_view part = element.substr(i, element.find('[', i) - i);
       if (!std::all_of(part.begin(), part.end(), name_character))
@@ -85,7 +84,10 @@ Result<std::vector<std::string>> expand_element(std::string_view element) {
     if (names.size() * texts->size() > kMostNames) return bad(element, "more than 65536 names");
     std::vector<std::string> product;
     for (const std::string& name : names)
-      for (const std::string& text : *texts) product.push_back(name + text);
+      for (const std::string& text : *texts) {
+        if (name.size() + text.size() > kMostCharacters) return bad(element, "no host's name is as long");
+        product.push_back(name + text);
+      }
     names = std::move(product);
     i = close;
   }

@@ -318,3 +318,31 @@ TEST_CASE("the time a probe takes by itself is the manual's") {
         CHECK(default_budget(depth, ranks, nodes) == 60 * minutes);
       }
 }
+
+TEST_CASE("attention and products of a model are those of one rank, at the tokens that were asked or the model's own") {
+  Model model;
+  model.hidden = 4096;
+  model.vocab = 32001;  // no degree but one divides it: then its head is left out
+  model.default_seq = 6144;
+  Layer layer;
+  layer.attention = {.heads = 32, .kv_heads = 4, .head_dim = 128};
+  layer.dense = {.width = 14336};
+  model.kinds = {layer};
+  model.layers = {0};
+  for (const int tp : {1, 2, 8})
+    for (const std::int64_t tokens : {std::int64_t{0}, std::int64_t{1}, std::int64_t{3072}}) {
+      SweepRequest r = request(1, 1, Depth::Quick);
+      r.model = model;
+      r.tp = {tp};
+      r.tokens = tokens;
+      const std::int64_t wanted = tokens == 0 ? 6144 : tokens;
+      int found = 0;
+      for (const SweepPoint& p : of(plan_sweep(r), PLAN_PROBE_ATTENTION))
+        if (p.point.number[1] == 32 / tp && p.point.number[2] == std::max(1, 4 / tp) && p.point.number[3] == wanted)
+          ++found;
+      CHECK(found == 2);  // forward and backward
+      for (const TrainingGemm& g : training_gemms(model, tp, tokens))
+        CHECK((g.orientation == Orientation::WeightGrad ? g.k : g.m) == static_cast<double>(wanted));
+      CHECK(training_gemms(model, tp, tokens).size() == 3 * (tp == 1 ? 5 : 4));
+    }
+}
