@@ -108,15 +108,18 @@ std::string format_quantity(double value, Dimension dimension) {
       std::string text = fmt::format("{:.{}g} {}", value / unit.factor, digits, unit.name);
       if (base(parse_quantity(text, dimension).value) == base(value)) return text;
     }
-    return fmt::format("{} {}", value / unit.factor, unit.name);
+    // Seventeen digits tell any number in its own unit; those of a multiple may be off in the last place.
+    return unit.factor == 1 ? fmt::format("{} {}", value, unit.name) : std::string();
   };
   std::string best;
   for (const Unit& unit : units_of(dimension).units) {
     const bool fits = unit.print && (std::abs(value) >= unit.factor || unit.factor <= 1) && value / unit.factor < 1e5;
     if (!fits && !(unit.factor == 1 && best.empty())) continue;
-    if (std::string text = in_unit(unit); best.empty() || text.size() <= best.size()) best = std::move(text);
+    std::string text = in_unit(unit);
+    if (!text.empty() && (best.empty() || text.size() <= best.size())) best = std::move(text);
   }
-  return best;
+  const Unit& first = units_of(dimension).units.front();
+  return best.empty() ? fmt::format("{} {}", value / first.factor, first.name) : best;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

@@ -207,8 +207,16 @@ TEST_CASE("a key that says nothing is no reason to refuse") {
       "128, \"num_hidden_layers\": 2, "
       "\"num_attention_heads\": 4, \"vocab_size\": 100";
   for (const char* more : {"\"num_experts\": 0", "\"use_cla\": false", "\"sparse_config\": null",
-                           "\"mlp_only_layers\": []", "\"attn_type_list\": [0, 0]", "\"rope_theta\": 10000"})
+                           "\"mlp_only_layers\": []", "\"attn_type_list\": [0, 0]", "\"rope_theta\": 10000",
+                           "\"block_types\": [\"attention\", \"full_attention\", 0]"})
     CHECK(plan::read_config_json(llama + ", " + more + "}", "config.json").has_value());
+  for (const char* more :
+       {"\"attn_type_list\": [0, 1]", "\"attn_type_list\": [1]", "\"use_cla\": true", "\"sparse_config\": \"x\"",
+        "\"attn_type_list\": [\"attention\", \"recurrent\"]", "\"attn_type_list\": [\"linear_attention\"]"}) {
+    const auto model = plan::read_config_json(llama + ", " + more + "}", "config.json");
+    REQUIRE_FALSE(model.has_value());
+    CHECK(model.error().front().code == "unread_key");
+  }
   CHECK_FALSE(plan::read_config_json(llama + ", \"num_experts\": 8}", "config.json").has_value());
 }
 

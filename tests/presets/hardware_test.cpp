@@ -126,3 +126,44 @@ TEST_CASE("mistakes in hardware files have their place") {
             .front()
             .code == "missing_key");
 }
+
+TEST_CASE("counts in hardware files begin at one, and one is taken") {
+  const auto code = [](const std::string& text) {
+    const bool gpu = text.starts_with("preset: gpu/1");
+    plan::Errors errors;
+    if (gpu) {
+      const auto read = plan::read_gpu(text, "g.yaml");
+      if (!read) errors = read.error();
+    } else {
+      const auto read = plan::read_cluster(text, "c.yaml", [](std::string_view name) {
+        return plan::load_gpu(name, kEmbeddedOnly).map([](auto f) { return f.value; });
+      });
+      if (!read) errors = read.error();
+    }
+    return errors.empty() ? std::string() : errors.front().code;
+  };
+  const std::string gpu = "preset: gpu/1\nname: g\nmemory: 80 GiB\npeak: {bf16: 1 PFLOP/s}\nmemory_bandwidth: 1 TB/s\n";
+  const std::string links = "scale_up: 1 GB/s\n", node = "gpus_per_node: 8\n", size = "scale_up_size: 8\n";
+  const std::string cluster = "preset: cluster/1\nname: c\ngpu: h100\n",
+                    tier = "tiers: [{name: a, bandwidth: 1 GB/s, size: ";
+  const auto with = [&](const std::string& key, const std::string& value) {
+    if (key == "cube" || key == "ring")
+      return gpu + node + "torus: {link: 1 GB/s, largest: 1x4x4, " + key + ": " + value + "}\n";
+    if (key == "tier") return cluster + node + tier + value + "}]\n";
+    if (key == "nics_per_node") return cluster + node + key + ": " + value + "\n" + tier + "8}]\n";
+    if (key == "gpus_per_node (cluster)") return cluster + "gpus_per_node: " + value + "\n" + tier + "8}]\n";
+    if (key == "gpus_per_node") return gpu + links + size + key + ": " + value + "\n";
+    if (key == "scale_up_size") return gpu + links + node + key + ": " + value + "\n";
+    return gpu + links + node + size + key + ": " + value + "\n";
+  };
+  for (const std::string key : {"sm_count", "scale_up_size", "gpus_per_node", "cube", "ring", "tier",
+                                "gpus_per_node (cluster)", "nics_per_node"}) {
+    CAPTURE(key);
+    CHECK(code(with(key, "1")) == "");
+    CHECK(code(with(key, "2")) == "");
+    CHECK(code(with(key, "0")) == (key == "nics_per_node" ? "" : "out_of_range"));
+    CHECK(code(with(key, "-1")) == "out_of_range");
+    CHECK(code(with(key, "1.5")) != "");
+    CHECK(code(with(key, "99999999999")) == "out_of_range");
+  }
+}

@@ -77,6 +77,16 @@ TEST_CASE("mistakes in a model file") {
         "bad_value");
 }
 
+TEST_CASE("a section that only its variants use is used") {
+  const std::string variant = "variants:\n  local:\n    of: attention\n    window: 8 tokens\n";
+  CHECK(code(kHead + kParts + variant + "layers: 2 x local+dense\n") == "");
+  CHECK(code(kHead + kParts + variant + "layers: 2 x attention+dense\n") == "unused_part");
+  CHECK(code(kHead + kParts + "variants:\n  dense:\n    of: attention\n    window: 8 tokens\nlayers: dense\n") ==
+        "bad_value");
+  CHECK(code(kHead + kParts + "variants:\n  local:\n    of: latent\n    window: 8 tokens\nlayers: local+dense\n") ==
+        "bad_value");
+}
+
 TEST_CASE("a suggestion for a misspelt section") {
   const auto model = plan::read_model(kHead + kParts + "layers: 2 x atention+dense\n", "m.yaml");
   REQUIRE_FALSE(model.has_value());

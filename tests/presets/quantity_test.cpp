@@ -1,6 +1,7 @@
 #include "presets/quantity.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -99,6 +100,16 @@ TEST_CASE("a written quantity reads back as the same number") {
       const double read = parse_quantity(text, d).value;
       CHECK((d == Dimension::Bytes ? std::round(read) == std::round(value) : read == value));
     }
+  std::mt19937 random(1);
+  for (int round = 0; round < 4000; ++round) {  // any number at all, and those with three digits
+    double value = std::exp(static_cast<double>(random() % 70000) / 1000 - 20);
+    if (round % 2 == 0) value = std::stod(fmt::format("{:.3g}", value));
+    for (const Dimension d : {Dimension::ByteRate, Dimension::FlopRate, Dimension::Time, Dimension::Power}) {
+      const std::string text = plan::format_quantity(value, d);
+      CAPTURE(text);
+      CHECK(parse_quantity(text, d).value == value);
+    }
+  }
   CHECK(plan::format_quantity(450e9, Dimension::ByteRate) == "450 GB/s");
   CHECK(plan::format_quantity(2.8e-6, Dimension::Time) == "2.8 us");
   CHECK(plan::format_quantity(62.1e-6, Dimension::Time) == "62.1 us");
