@@ -1,4 +1,5 @@
-// `$(( NODES * GPUS ))`: integers, names, + - * / % ( ) and comparisons. Tested by tests/launch/shell_test.cpp.
+// `$(( NODES * GPUS ))`: integers, names, + - * / % ( ), comparisons, && || ! and ? : with C's precedence. Tested by
+// tests/launch/shell_test.cpp.
 #include <cctype>
 #include <charconv>
 
@@ -16,7 +17,7 @@ class Arithmetic {
       : text_(text), scope_(scope), depth_(depth), budget_(budget) {}
 
   std::optional<long long> whole() {
-    const std::optional<long long> value = comparison();
+    const std::optional<long long> value = choice();
     skip();
     return at_ == text_.size() ? value : std::nullopt;
   }
@@ -34,14 +35,45 @@ class Arithmetic {
     return true;
   }
 
+  /// `a ? b : c`. What is not chosen need not be known.
+  Number choice() {
+    const Number condition = either();
+    if (!take("?")) return condition;
+    const Number yes = choice();
+    if (!take(":")) return std::nullopt;
+    const Number no = choice();
+    return !condition ? std::nullopt : *condition != 0 ? yes : no;
+  }
+
+  Number either() {
+    Number left = all();
+    while (take("||")) left = both(left, all(), [](long long a, long long b) { return a != 0 || b != 0 ? 1ll : 0ll; });
+    return left;
+  }
+
+  Number all() {
+    Number left = equality();
+    while (take("&&"))
+      left = both(left, equality(), [](long long a, long long b) { return a != 0 && b != 0 ? 1ll : 0ll; });
+    return left;
+  }
+
+  Number equality() {
+    Number left = comparison();
+    for (;;) {
+      if (take("=="))
+        left = both(left, comparison(), [](long long a, long long b) { return a == b ? 1ll : 0ll; });
+      else if (take("!="))
+        left = both(left, comparison(), [](long long a, long long b) { return a != b ? 1ll : 0ll; });
+      else
+        return left;
+    }
+  }
+
   Number comparison() {
     Number left = sum();
     for (;;) {
-      if (take("=="))
-        left = both(left, sum(), [](long long a, long long b) { return a == b ? 1ll : 0ll; });
-      else if (take("!="))
-        left = both(left, sum(), [](long long a, long long b) { return a != b ? 1ll : 0ll; });
-      else if (take("<="))
+      if (take("<="))
         left = both(left, sum(), [](long long a, long long b) { return a <= b ? 1ll : 0ll; });
       else if (take(">="))
         left = both(left, sum(), [](long long a, long long b) { return a >= b ? 1ll : 0ll; });
@@ -107,7 +139,7 @@ class Arithmetic {
     skip();
     if (take("(")) {
       ++depth_;
-      const Number inner = comparison();
+      const Number inner = choice();
       --depth_;
       return take(")") ? inner : std::nullopt;
     }
@@ -116,6 +148,12 @@ class Arithmetic {
       const Number negated = checked(0, primary(), '-');
       --depth_;
       return negated;
+    }
+    if (take("!")) {
+      ++depth_;
+      const Number denied = primary();
+      --depth_;
+      return denied ? Number(*denied == 0 ? 1 : 0) : std::nullopt;
     }
     const bool dollar = take("$");
     const bool braces = dollar && take("{");
