@@ -1,0 +1,126 @@
+// Numbers that stand where nobody states one: what a formula takes for a symbol, and the ends of a model file's counts.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "formulas/catalog.hpp"
+#include "presets/reader.hpp"
+#include "presets/store.hpp"
+
+using namespace plan;
+
+TEST_CASE("what nobody states of a formula is not there: one rank, no latency, all of a whole") {
+  // Words of a symbol's meaning, with the value that changes nothing. Groups of a node's size have eight by their
+  // nature.
+  const std::map<std::string, double> nothing{{"latency of a", 0},
+                                              {"of the last bucket", 0},
+                                              {"of the first bucket", 0},
+                                              {"reduce-scatter of", 0},
+                                              {"time to restart", 0},
+                                              {"share of the SMs", 0},
+                                              {"rate halves", 0},
+                                              {"in units of head size", 0},
+                                              {"power of CPUs", 0},
+                                              {"if tied", 0},
+                                              {"all shared experts", 0},
+                                              {"0 first", 0},
+                                              {"-parallel ranks", 1},
+                                              {"-parallel replicas", 1},
+                                              {"-parallel shards", 1},
+                                              {"pipeline stages", 1},
+                                              {"model chunks", 1},
+                                              {"sequences", 1},
+                                              {"micro-batches of a step", 1},
+                                              {"instances of", 1},
+                                              {"outer ranks", 1},
+                                              {"share of it drawn", 1},
+                                              {"recomputed share", 1},
+                                              {"offloaded share", 1},
+                                              {"usage effectiveness", 1},
+                                              {"capacity factor", 1},
+                                              {"goodput", 1},
+                                              {"between checkpoints", 1}};
+  std::set<std::string> seen;
+  for (const CatalogEntry& entry : catalog())
+    for (const Symbol& symbol : entry.symbols) {
+      if (symbol.required() || symbol.meaning.starts_with("short sequences")) continue;
+      for (const auto& [words, value] : nothing) {
+        if (symbol.meaning.find(words) == std::string_view::npos) continue;
+        CAPTURE(std::string(entry.formula.name));
+        CAPTURE(std::string(symbol.meaning));
+        CHECK(symbol.typical == value);
+        seen.insert(words);
+      }
+    }
+  CHECK(seen.size() == nothing.size());
+}
+
+TEST_CASE("typical values are those of the hardware and the model that they are said to be of") {
+  const Gpu h100 = load_gpu("h100-sxm", StoreOptions{})->value;
+  const Model v3 = load_model("deepseek-v3", StoreOptions{})->value;
+  const LatentShape latent = [&] {
+    for (const Layer& layer : v3.kinds)
+      if (layer.mixer == Mixer::Latent) return layer.latent;
+    return LatentShape{};
+  }();
+  const std::map<std::string, double> wanted{
+      {"multiprocessors of one GPU; default H100", static_cast<double>(h100.sm_count)},
+      {"memory bandwidth; default H100", h100.memory_bandwidth.value},
+      {"query rank", static_cast<double>(latent.q_rank)},
+      {"key-value rank", static_cast<double>(latent.kv_rank)},
+      {"rotated head dimension", static_cast<double>(latent.rope_dim)},
+      {"head dimension without rotation", static_cast<double>(latent.nope_dim)},
+      {"value head dimension", static_cast<double>(latent.value_dim)}};
+  std::set<std::string> seen;
+  for (const CatalogEntry& entry : catalog())
+    for (const Symbol& symbol : entry.symbols)
+      if (const auto row = wanted.find(std::string(symbol.meaning)); row != wanted.end() && !symbol.required()) {
+        CAPTURE(row->first);
+        CHECK(symbol.typical == row->second);
+        seen.insert(row->first);
+      } else if (!symbol.required() && symbol.meaning.find("default H100 in bf16") != std::string_view::npos) {
+        CHECK(symbol.typical == doctest::Approx(h100.peak[static_cast<std::size_t>(DType::Bf16)].value).epsilon(2e-4));
+      }
+  CHECK(seen.size() == wanted.size());
+}
+
+TEST_CASE("every count of every section of a model file begins at one, but those where nought means none") {
+  std::set<std::string> refused, taken;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
+    std::istringstream file(entry.text);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    for (std::string& line : lines) {
+      std::smatch found;
+      if (!std::regex_search(line, found, std::regex("^( {0,2})([a-z_0-9]+): ([0-9]+)( tokens)?( *#.*)?$"))) continue;
+      const std::string before = line, key = found[2], unit = found[4];
+      const std::string margin = found[1];
+      if (key == "extra_parameters") continue;  // a number of parameters, not of anything that is counted in a layer
+      if (refused.count(key) + taken.count(key) > 0) continue;
+      const auto out_of_range = [&](const char* value) {
+        line = margin + key + ": " + value + unit;
+        std::string text;
+        for (const std::string& one : lines) text += one + "\n";
+        line = before;
+        const Result<Model> model = read_model(text, "m.yaml");
+        for (const Error& error : model ? Errors{} : model.error())
+          if (error.code == "out_of_range") return true;
+        return false;
+      };
+      CAPTURE(key);
+      CHECK_FALSE(out_of_range("1"));
+      CHECK(out_of_range("99999999999"));
+      (out_of_range("0") ? refused : taken).insert(key);
+    }
+  }
+  // An indexer, a window, a latent width, shared experts, the rotated and the other part of a head may be missing.
+  std::string all;
+  for (const std::string& key : taken) all += key + " ";
+  CAPTURE(all);
+  CHECK(taken == std::set<std::string>{"index_dim", "index_heads", "index_top_k", "latent", "nope_dim", "norms",
+                                       "positions", "q_rank", "rope_dim", "shared_width", "window"});
+  CHECK(refused.size() >= 19);
+}
