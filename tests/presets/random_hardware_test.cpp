@@ -266,7 +266,6 @@ TEST_CASE("a random list of layers, three brackets deep, stands for what its cou
   for (unsigned seed = 0; seed < 400; ++seed) {
     Dice dice{std::mt19937(3000 + seed)};
     const auto [text, wanted] = random_layers(dice, 0);
-    CAPTURE(text);
     const LayerList read = parse_layers(text);
     CHECK(read.problem == "");
     CHECK(read.layers == wanted);
