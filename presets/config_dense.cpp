@@ -72,6 +72,7 @@ void build_gpt_neox(JsonConfig& c, ModelBuilder& out) {
   read_common(c, m, false);
   Layer layer = biased_layer(c, m);
   layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
+  static_cast<void>(c.flag_or("use_parallel_residual", true));  // each half has a norm of its own either way
   add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
 }
 

@@ -43,8 +43,13 @@ const nlohmann::json* JsonConfig::raw(std::string_view key) const {
 }
 
 std::int64_t JsonConfig::size(Keys keys, double least, double most) {
-  for (const std::string_view key : keys)
-    if (has(key)) return size_or({key}, 0, least, most);
+  for (const std::string_view key : keys) {
+    if (!has(key)) continue;
+    for (const std::string_view other : keys)  // two names of one number must agree
+      if (has(other) && *find(other) != *find(key))
+        error(other, "conflict", fmt::format("`{}` and `{}` are two names of one number, and differ", key, other));
+    return size_or({key}, 0, least, most);
+  }
   error("", "missing_key", fmt::format("`{}` is missing", join(keys)));
   return 1;
 }

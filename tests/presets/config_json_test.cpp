@@ -103,6 +103,8 @@ TEST_CASE("mistakes in a config.json have their place") {
   CHECK(code_of(with(kSmall, "64", "null")) == "missing_key");
   CHECK(code_of(with(kSmall, "\"vocab_size\": 100", "\"vocab_size\": 100, \"num_key_value_heads\": 3")) ==
         "absurd_model");
+  CHECK(code_of(with(kSmall, "\"hidden_size\": 64", "\"hidden_size\": 64, \"d_model\": 64")) == "");
+  CHECK(code_of(with(kSmall, "\"hidden_size\": 64", "\"hidden_size\": 64, \"d_model\": 128")) == "conflict");
   const plan::Errors family = errors_of(with(kSmall, "llama", "lama"));
   REQUIRE(family.size() == 1);
   CHECK(family[0].code == "unknown_model_type");
@@ -228,4 +230,25 @@ TEST_CASE("no width, depth or count of heads is nought in any family") {
     }
   }
   CHECK(refused >= 300);
+}
+
+TEST_CASE("what a config leaves out is what its family's class in transformers assumes") {
+  std::ifstream file(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_defaults.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json row = nlohmann::json::parse(line);
+    CAPTURE(line);
+    const auto brief = plan::read_config_json(row["config"].dump(), "config.json");
+    const auto whole = plan::read_config_json(row["saved"].dump(), "config.json");
+    for (const plan::Error& e : whole ? plan::Errors{} : whole.error()) MESSAGE(e.message);
+    CHECK(brief.has_value());
+    CHECK(whole.has_value());
+    if (!brief || !whole) continue;
+    Model expected = *whole;
+    expected.default_seq = brief->default_seq;  // the length that is trained and dropout are a recipe's, not a family's
+    expected.dropout = brief->dropout;
+    CHECK(*brief == expected);
+    ++compared;
+  }
+  CHECK(compared >= 85);
 }
