@@ -15,7 +15,6 @@ namespace plan {
 namespace {
 
 constexpr int kDraws = 400;
-constexpr double kLowest = 0.05, kHighest = 0.95;
 
 /// Standard deviation of the logarithm of a term's factor. What the ratio of two steps is off by for each share of them
 /// that they spend on different things (paired_parts) counts that share on both sides: of two terms of which one grows
@@ -60,16 +59,6 @@ double Draws::within(const Terms& step, double share) const {
   for (std::size_t i = 0; i < factors_.size(); ++i)
     good += step_under(factors_[i], step) <= (1 + share) * fastest_[i] * (1 + 1e-12);
   return static_cast<double>(good) / static_cast<double>(factors_.size());
-}
-
-Difference Draws::difference(const Terms& step, const Terms& other) const {
-  std::vector<double> shares;
-  for (const Factors& factors : factors_) shares.push_back(step_under(factors, step) / step_under(factors, other) - 1);
-  std::sort(shares.begin(), shares.end());
-  const auto at = [&](double share) {
-    return shares[static_cast<std::size_t>(share * static_cast<double>(shares.size() - 1))];
-  };
-  return {at(kLowest), at(0.5), at(kHighest)};
 }
 
 Terms terms_of(const Problem& problem, const CostModel& costs, const Layout& layout) {

@@ -6,7 +6,7 @@
 
 #include "planner/cost.hpp"
 #include "planner/estimate.hpp"
-#include "planner/plan.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 
@@ -21,8 +21,6 @@ class Draws {
   explicit Draws(const std::vector<Terms>& steps);
   /// Share of draws in which a step is at most `share` longer than the fastest of all, itself among them.
   [[nodiscard]] double within(const Terms& step, double share) const;
-  /// Of one step against another.
-  [[nodiscard]] Difference difference(const Terms& step, const Terms& other) const;
 
  private:
   using Factors = std::array<double, std::size(kTimeTerms)>;

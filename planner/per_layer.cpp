@@ -6,7 +6,6 @@
 #include <map>
 #include <tuple>
 
-#include "planner/draws.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/problem/complete_layout.hpp"
@@ -147,7 +146,7 @@ PerLayer per_layer(const Plan& plan) {
   out.pipelines = found.pipelines, out.exact = found.exact;
   if (!found.best) return out;
   out.best = estimate(problem, found.best->layout);
-  out.difference = Draws({}).difference(out.best->terms, plan.best.terms);
+  out.difference = paired_difference(problem, *out.best, plan.best);
   return out;
 }
 

@@ -136,7 +136,7 @@ PerStage per_stage(const Plan& plan, const SearchResult& result) {
   if (!found.best) return out;
   const Layout layout = without_list(found.best->layout).value_or(found.best->layout);
   out.best = estimate(problem, layout);
-  out.difference = Draws({}).difference(out.best->terms, plan.best.terms);
+  out.difference = paired_difference(problem, *out.best, plan.best);
   Problem stated = problem;
   stated.fixed.chunk_layers = layout.chunk_layers;
   out.runs_on = frameworks_that_run(stated, layout);
@@ -151,7 +151,7 @@ void weigh(Plan& plan, const SearchResult& result) {
   for (const RunnerUp& runner : plan.runners_up) steps.push_back(runner.estimate.terms);
   const Draws draws(steps);
   for (RunnerUp& runner : plan.runners_up) {
-    runner.difference = draws.difference(runner.estimate.terms, best);
+    runner.difference = paired_difference(plan.problem, runner.estimate, plan.best);
     runner.against_best = against(plan.best, runner.estimate);
   }
   plan.choice = Certainty{draws.within(best, 0), draws.within(best, kAsGood), plan.best.capacity - plan.best.peak};

@@ -9,6 +9,7 @@
 #include "formulas/result.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/uncertainty.hpp"
 
 namespace plan {
 
@@ -30,12 +31,6 @@ struct SearchStats {
 struct TermDelta {
   std::string term;
   Seconds delta{};
-};
-
-/// How far a layout's step is from another's when the model's errors are drawn at random: shares of the latter's step,
-/// which 5 %, 50 % and 95 % of the draws stay below.
-struct Difference {
-  double low = 0, middle = 0, high = 0;
 };
 
 struct RunnerUp {

@@ -83,10 +83,14 @@ PairedSpread paired_parts(double measured_share) {
   return {between(&PairedSpread::same), between(&PairedSpread::different)};
 }
 
-Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b) {
+Difference paired_difference(const Terms& a, const Terms& b, double measured_share) {
+  const double ratio = a.total() / b.total(), spread = kNinety * paired_spread(a, b, measured_share);
+  return {ratio * std::exp(-spread) - 1, ratio - 1, ratio * std::exp(spread) - 1};
+}
+
+Difference paired_difference(const Problem& problem, const Estimate& a, const Estimate& b) {
   const double share = std::min(time_coverage(problem, a).share, time_coverage(problem, b).share);
-  const double spread = kNinety * paired_spread(a.terms, b.terms, share);
-  return {std::exp(-spread), std::exp(spread)};
+  return paired_difference(a.terms, b.terms, share);
 }
 
 double certain_memory(const Problem& problem) {

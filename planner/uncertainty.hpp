@@ -39,8 +39,17 @@ struct PairedSpread {
 };
 [[nodiscard]] PairedSpread paired_parts(double measured_share);
 
-/// 90 % interval of time(a) / time(b), as factors on the predicted ratio.
-[[nodiscard]] Interval paired_interval(const Problem& problem, const Estimate& a, const Estimate& b);
+/// How much longer one step takes than another of the same job, as shares of the latter: as predicted, and the ends of
+/// its 90 % interval.
+struct Difference {
+  double low = 0, middle = 0, high = 0;
+};
+
+/// Of step `a` to step `b`, for two layouts of one job on one cluster: the predicted ratio, give or take 1.645 of
+/// paired_spread(). `measured_share`: of both steps that rests on quantities measured here (planner/claims.hpp).
+[[nodiscard]] Difference paired_difference(const Terms& a, const Terms& b, double measured_share = 0);
+/// The same, with what the problem's profile measured of the two.
+[[nodiscard]] Difference paired_difference(const Problem& problem, const Estimate& a, const Estimate& b);
 
 /// Bytes that a predicted peak may reach so that it fits with 95 % certainty; where the user says how much has to stay
 /// free, so that this much does.

@@ -13,6 +13,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/claims.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -62,7 +63,7 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
     if (is_earlier_plan(*text)) {
       Result<EarlierPlan> earlier = read_plan_json(std::move(*text), word);
       if (!earlier) return fail(earlier.error());
-      return ComparedPlan{word, std::move(earlier->inputs), std::move(earlier->best), {}};
+      return ComparedPlan{word, std::move(earlier->inputs), std::move(earlier->best), {}, 0};
     }
     asked.from = {word};
   } else if (word != kBest) {
@@ -82,7 +83,9 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
   if (other) problem->fixed = asked.layout ? read_layout(*asked.layout).value() : Fixed{};
   Result<Plan> plan = word == kBest ? search_with_progress(*problem, streams) : plan_layout(*problem);
   if (!plan) return fail(plan.error());
-  return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best), std::move(plan->problem.unused)};
+  const double measured = time_coverage(plan->problem, plan->best).share;
+  return ComparedPlan{word, std::move(plan->problem.inputs), std::move(plan->best), std::move(plan->problem.unused),
+                      measured};
 }
 
 /// What an earlier plan among the two was asked for; nothing if there is none.

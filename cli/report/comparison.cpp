@@ -9,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "cli/report/choice_text.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
@@ -91,11 +92,12 @@ void sort_parts(Effect& effect) {
 
 double tokens_of(const Estimate& e) { return e.tokens_per_s * e.step_time.value; }
 
+bool same_work(const Estimate& a, const Estimate& b) { return std::fabs(tokens_of(a) - tokens_of(b)) < 0.5; }
+
 Effect time_effect(const Comparison& c) {
   const Estimate &a = c.a.best, &b = c.b.best;
   Effect out{"step_time", EffectKind::Time, a.step_time.value, b.step_time.value, EffectVerdict::Same, {}};
-  const bool same_work = std::fabs(tokens_of(a) - tokens_of(b)) < 0.5;
-  out.verdict = same_work ? judge(out.a, out.b, true) : EffectVerdict::Neither;
+  out.verdict = same_work(a, b) ? judge(out.a, out.b, true) : EffectVerdict::Neither;
   const std::vector<NamedTerm> terms_a = named_terms(a.terms), terms_b = named_terms(b.terms);
   for (std::size_t i = 0; i < terms_a.size(); ++i)
     if (terms_a[i].time.value != 0 || terms_b[i].time.value != 0)
@@ -238,6 +240,9 @@ Comparison compare(ComparedPlan a, ComparedPlan b) {
   compare_inputs(out);
   compare_layouts(out);
   const Estimate &first = out.a.best, &second = out.b.best;
+  // Errors that two steps share cancel only where all but the layout is the same.
+  if (out.inputs.empty() && out.same_inputs > 0 && same_work(first, second) && first.layout != second.layout)
+    out.difference = paired_difference(second.terms, first.terms, std::min(out.a.measured_share, out.b.measured_share));
   out.effects.push_back(time_effect(out));
   out.effects.push_back(memory_effect(out));
   const auto more = [&](const char* name, EffectKind kind, double x, double y) {
@@ -266,6 +271,17 @@ SideNames side_names(const Comparison& comparison) {
   names.letters = names.a == names.b || std::max(names.a.size(), names.b.size()) > kLongestName;
   if (names.letters) names.a = "A", names.b = "B";
   return names;
+}
+
+std::string difference_line(const Comparison& c) {
+  if (!c.difference) return "";
+  const Difference& d = *c.difference;
+  const SideNames names = side_names(c);
+  const std::string faster = d.high < 0  ? fmt::format("{} is faster", names.b)
+                             : d.low > 0 ? fmt::format("{} is faster", names.a)
+                                         : "either may be faster";
+  return fmt::format("step time of {} against {}: {}, with 90 % certainty {}; {}", names.b, names.a,
+                     signed_percent(d.middle), difference_text(d), faster);
 }
 
 std::string same_text(const Comparison& c) {

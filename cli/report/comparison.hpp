@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/uncertainty.hpp"
 
 namespace plan {
 
@@ -16,6 +18,7 @@ struct ComparedPlan {
   std::vector<Input> inputs{};
   Estimate best{};
   std::vector<Note> unused{};  ///< what its files state and nothing here uses
+  double measured_share = 0;   ///< of its step that rests on quantities measured here; 0 of a plan that was kept
 };
 
 /// Something that was decided or given differently.
@@ -51,6 +54,7 @@ struct Comparison {
   std::vector<ChangedChoice> layout{};  ///< what was decided differently
   int same_inputs = 0, same_choices = 0;
   std::vector<Effect> effects{};
+  std::optional<Difference> difference{};  ///< of b's step to a's, where both are layouts of one job
 };
 
 /// Decisions first, then their effects. `b` is judged against `a`.
@@ -81,6 +85,8 @@ struct SideNames {
 [[nodiscard]] SideNames side_names(const Comparison& comparison);
 /// The first lines: what both are about, and what nobody stated of them, "A: " and "B: " before what only one has.
 [[nodiscard]] std::vector<std::string> compared_lines(const Comparison& comparison);
+/// Which of the two is faster, and how sure that is; empty where the two are not layouts of one job.
+[[nodiscard]] std::string difference_line(const Comparison& comparison);
 /// "the other 9 layout choices and 8 inputs are the same".
 [[nodiscard]] std::string same_text(const Comparison& comparison);
 

@@ -126,6 +126,7 @@ std::string comparison_text(const Comparison& c, const Terminal& terminal) {
                                  width - unit, "", unit, part.b, width - unit, "", unit, part.change, 12 - unit));
     }
   }
+  if (c.difference) out += "\n" + wrap(difference_line(c), terminal.width, 2) + "\n";
   return out;
 }
 
@@ -143,6 +144,7 @@ std::string comparison_markdown(const Comparison& c) {
     for (const ShownEffect::Part& part : e.parts)
       out += fmt::format("| {} | {} | {} | {} | | |\n", part.name, part.a, part.b, part.change);
   }
+  if (c.difference) out += fmt::format("\n{}\n", difference_line(c));
   return out;
 }
 
@@ -156,6 +158,7 @@ std::string comparison_html(const Comparison& c) {
     changes.rows.push_back({escape_html(change.key), escape_html(change.a), escape_html(change.b)});
   body += html_section("changed", "What changed",
                        html_table(changes) + fmt::format("<p class=\"dim\">{}</p>\n", same_text(c)));
+  if (c.difference) body += html_lines({difference_line(c)}, "");
   const std::vector<ShownEffect> effects = shown_effects(c);
   std::size_t next = 0;
   for (std::size_t i = 0; i < effects.size(); ++i) {
@@ -203,12 +206,14 @@ std::string comparison_json(const Comparison& c) {
                        {"verdict", verdict_word(e.verdict)},
                        {"parts", std::move(parts)}});
   }
-  return dump({{"schema", "plan-compare/1"},
-               {"a", side_json(c.a)},
-               {"b", side_json(c.b)},
-               {"changed_inputs", changes_json(c.inputs)},
-               {"changed_layout", changes_json(c.layout)},
-               {"effects", std::move(effects)}});
+  Json out = {{"schema", "plan-compare/1"},
+              {"a", side_json(c.a)},
+              {"b", side_json(c.b)},
+              {"changed_inputs", changes_json(c.inputs)},
+              {"changed_layout", changes_json(c.layout)},
+              {"effects", std::move(effects)}};
+  if (c.difference) out["difference_ratio"] = difference_json(*c.difference);
+  return dump(out);
 }
 
 }  // namespace plan

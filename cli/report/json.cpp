@@ -80,10 +80,17 @@ Json communication_json(const Estimate& e) {
   return rows;
 }
 
+}  // namespace
+
+Json difference_json(const Difference& difference) {
+  return {{"low", difference.low}, {"middle", difference.middle}, {"high", difference.high}};
+}
+
+namespace {
+
 Json runner_up_json(const RunnerUp& runner) {
   Json json = estimate_json(runner.estimate);
-  json["difference_ratio"] = {
-      {"low", runner.difference.low}, {"middle", runner.difference.middle}, {"high", runner.difference.high}};
+  json["difference_ratio"] = difference_json(runner.difference);
   Json deltas = Json::array();
   for (const TermDelta& delta : runner.against_best)
     deltas.push_back({{"term", delta.term}, {"delta_s", delta.delta.value}});
@@ -265,8 +272,7 @@ namespace {
 Json per_stage_json(const PerStage& found) {
   Json json = {{"pipelines", found.pipelines}, {"exact", found.exact}};
   if (!found.best) return json;
-  json["difference_ratio"] = {
-      {"low", found.difference.low}, {"middle", found.difference.middle}, {"high", found.difference.high}};
+  json["difference_ratio"] = difference_json(found.difference);
   json["runs_on"] = Json::array();
   for (const RunsOn& each : found.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
   json["best"] = estimate_json(*found.best);

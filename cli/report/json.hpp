@@ -11,6 +11,7 @@ namespace plan {
 
 [[nodiscard]] Json layout_json(const Estimate& estimate);
 [[nodiscard]] Json estimate_json(const Estimate& estimate);
+[[nodiscard]] Json difference_json(const Difference& difference);
 /// The whole report, schema plan/1.
 [[nodiscard]] Json plan_json(const Plan& plan, const RunOptions& options);
 [[nodiscard]] Json inputs_json(const std::vector<Input>& inputs);

@@ -104,6 +104,32 @@ TEST_CASE("lower step time and memory are better, higher MFU is; other work is n
   CHECK(compare(side("a", kLayouts[0]), side("b", kLayouts[0], 2048, 8192)).effects.size() == 5);
 }
 
+TEST_CASE("which of two layouts of one job is faster is said only where the interval is on one side") {
+  int certain = 0, open = 0;
+  for (const char* first : kLayouts)
+    for (const char* second : kLayouts) {
+      const Comparison c = compare(side("x", first), side("y", second));
+      CAPTURE(first);
+      CAPTURE(second);
+      CHECK(c.difference.has_value() == (std::string_view(first) != second));
+      if (!c.difference) continue;
+      const std::string line = difference_line(c);
+      const bool faster = c.difference->high<0, slower = c.difference->low> 0;
+      CHECK((line.find("; y is faster") != std::string::npos) == faster);
+      CHECK((line.find("; x is faster") != std::string::npos) == slower);
+      CHECK((line.find("either may be faster") != std::string::npos) == (!faster && !slower));
+      CHECK(c.difference->middle == doctest::Approx(c.effects[0].b / c.effects[0].a - 1));
+      CHECK(json::parse(comparison_json(c))["difference_ratio"]["low"] == c.difference->low);
+      CHECK(comparison_markdown(c).find(line) != std::string::npos);
+      faster || slower ? ++certain : ++open;
+    }
+  CHECK(certain > 0);
+  CHECK(open > 0);
+  // Jobs that differ have nothing to be paired by.
+  CHECK(!compare(side("x", kLayouts[0]), side("y", kLayouts[1], 4096)).difference);
+  CHECK(!compare(side("x", kLayouts[0]), side("y", kLayouts[1], 2048, 8192)).difference);
+}
+
 TEST_CASE("JSON has both sides whole; Markdown and HTML the same digits as the screen; lines fit") {
   const Comparison c = compare(side("a", kLayouts[0]), side("b", kLayouts[4]));
   const json report = json::parse(comparison_json(c));

@@ -50,13 +50,15 @@ TEST_CASE("a paired interval holds nine of ten normal draws") {
   const Problem problem;
   Estimate a, b;
   a.terms = random_terms(random), b.terms = random_terms(random);
-  const Interval interval = paired_interval(problem, a, b);
-  CHECK(interval.low * interval.high == doctest::Approx(1));
+  const Difference difference = paired_difference(problem, a, b), other = paired_difference(problem, b, a);
+  const double predicted = a.terms.total() / b.terms.total();
+  CHECK(difference.middle == doctest::Approx(predicted - 1));
+  CHECK((1 + difference.low) * (1 + other.high) == doctest::Approx(1));  // whichever of the two is asked about
   std::normal_distribution<double> draw(0, paired_spread(a.terms, b.terms));
   int inside = 0;
   for (int i = 0; i < 20000; ++i) {
     const double ratio = std::exp(draw(random));
-    inside += interval.low <= ratio && ratio <= interval.high;
+    inside += 1 + difference.low <= predicted * ratio && predicted * ratio <= 1 + difference.high;
   }
   CHECK(inside == doctest::Approx(18000).epsilon(0.01));
 }
