@@ -56,6 +56,9 @@ struct Degrees {
 void read_pipeline(JobBuilder& builder, const Degrees& degrees);
 void read_experts(JobBuilder& builder, const Degrees& degrees);
 void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key);
+/// Switches of the software, and what is counted otherwise than stated. `whole`: no other file states more of the job,
+/// so that what is not stated is v0.2.2's default.
+void read_switches(JobBuilder& builder, const Degrees& degrees, bool whole);
 /// The job that keys of v0.2.2 describe, wherever they are written.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
 

@@ -149,7 +149,7 @@ std::optional<LaunchSource> imported_from(const LaunchSource& source, const std:
   for (std::size_t at = source.text.find("from "); at != std::string::npos; at = source.text.find("from ", at + 1)) {
     if (at > 0 && source.text[at - 1] != '\n') continue;
     const std::size_t import = source.text.find(" import ", at);
-    const std::size_t end = source.text.find_first_of("\n", import == std::string::npos ? at : import);
+    const std::size_t end = source.text.find_first_of('\n', import == std::string::npos ? at : import);
     if (import == std::string::npos || import > source.text.find('\n', at)) continue;
     const bool open = source.text.compare(import + 8, 1, "(") == 0;
     const std::size_t stop = open ? source.text.find(')', import) : end;
@@ -250,6 +250,7 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
   read_tokens(builder, degrees);
   read_precision(builder);
   read_recompute(builder);
+  torchtitan::read_switches(builder, degrees, false);
   for (const Setting& setting : settings.all())
     if (setting.key.rfind("parallelism.", 0) != 0 && setting.key.rfind("training.", 0) != 0)
       settings.get(setting.key);  // loss, data, logging: not the layout's

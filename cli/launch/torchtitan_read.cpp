@@ -149,9 +149,12 @@ void read_precision(JobBuilder& builder) {
       }
     }
   builder.precision(precision, key);
-  if (settings.text("training.dtype").value_or("float32") == "bfloat16")
+  constexpr std::string_view kType = "training.dtype";
+  const std::string type = settings.text(kType).value_or("float32");
+  if (type != "bfloat16" && type != "float32") settings.refuse(*settings.get(kType), "bfloat16 or float32");
+  if (type == "bfloat16")
     builder.unmodelled("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
-                                                     settings.where("training.dtype")));
+                                                     settings.where(kType)));
   builder.offload_switch("training.enable_cpu_offload");
 }
 
@@ -266,6 +269,7 @@ Result<LaunchJob> torchtitan::job_of(Settings& settings, std::string_view format
   read_batch(builder, degrees);
   read_precision(builder);
   read_recompute(builder);
+  read_switches(builder, degrees, format == "torchtitan");
   if (format == "torchtitan") builder.unknown(kKeys, "is unknown to torchtitan 0.2.2, which stops there");
   return builder.finish();
 }
