@@ -238,6 +238,8 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
     read_sharding(builder, degrees);
   else
     read_no_sharding(builder);
+  hugging_face::read_machines(builder);
+  hugging_face::read_accelerate_switches(builder);
   hugging_face::read_precision(builder, false);
   read_batch(builder);
   constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";

@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "cli/launch/deepspeed_keys.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
@@ -14,134 +15,7 @@
 namespace plan {
 namespace {
 
-/// Sections and scalars that DeepSpeed knows at the top of its file; what is not among them it passes over.
-constexpr std::string_view kTop[] = {"train_batch_size",
-                                     "train_micro_batch_size_per_gpu",
-                                     "gradient_accumulation_steps",
-                                     "managed_gradient_accumulation",
-                                     "optimizer",
-                                     "scheduler",
-                                     "fp16",
-                                     "bf16",
-                                     "bfloat16",
-                                     "amp",
-                                     "torch_autocast",
-                                     "data_types",
-                                     "gradient_clipping",
-                                     "prescale_gradients",
-                                     "gradient_predivide_factor",
-                                     "gradient_allreduce_op",
-                                     "sparse_gradients",
-                                     "communication_data_type",
-                                     "seq_parallel_communication_data_type",
-                                     "disable_allgather",
-                                     "zero_optimization",
-                                     "zero_allow_untested_optimizer",
-                                     "zero_force_ds_cpu_optimizer",
-                                     "steps_per_print",
-                                     "wall_clock_breakdown",
-                                     "memory_breakdown",
-                                     "dump_state",
-                                     "disable_python_gc",
-                                     "log_level",
-                                     "timers",
-                                     "activation_checkpointing",
-                                     "tensor_parallel",
-                                     "expert_parallel",
-                                     "sequence_parallel_size",
-                                     "data_parallel_size",
-                                     "pipeline",
-                                     "use_data_before_expert_parallelism",
-                                     "compile",
-                                     "hybrid_engine",
-                                     "tensorboard",
-                                     "wandb",
-                                     "csv_monitor",
-                                     "comet",
-                                     "comms_logger",
-                                     "flops_profiler",
-                                     "aio",
-                                     "autotuning",
-                                     "compression_training",
-                                     "data_efficiency",
-                                     "curriculum_learning",
-                                     "data_sampling",
-                                     "eigenvalue",
-                                     "progressive_layer_drop",
-                                     "elasticity",
-                                     "checkpoint",
-                                     "nebula",
-                                     "datastates_ckpt",
-                                     "datastates",
-                                     "weight_quantization",
-                                     "dataloader_drop_last",
-                                     "sparse_attention",
-                                     "graph_harvesting",
-                                     "quantize_training",
-                                     "vocabulary_size",
-                                     "use_node_local_storage",
-                                     "load_universal_checkpoint",
-                                     "gpu_partition",
-                                     "checkpoint_engine"};
-constexpr std::string_view kZero[] = {"stage",
-                                      "contiguous_gradients",
-                                      "reduce_scatter",
-                                      "reduce_bucket_size",
-                                      "use_multi_rank_bucket_allreduce",
-                                      "allgather_partitions",
-                                      "allgather_bucket_size",
-                                      "overlap_comm",
-                                      "compute_grad_norm",
-                                      "load_from_fp32_weights",
-                                      "elastic_checkpoint",
-                                      "offload_param",
-                                      "offload_optimizer",
-                                      "zenflow",
-                                      "sub_group_size",
-                                      "cpu_offload_param",
-                                      "cpu_offload_use_pin_memory",
-                                      "cpu_offload",
-                                      "stage3_prefetch_bucket_size",
-                                      "prefetch_bucket_size",
-                                      "stage3_param_persistence_threshold",
-                                      "param_persistence_threshold",
-                                      "stage3_model_persistence_threshold",
-                                      "model_persistence_threshold",
-                                      "stage3_max_live_parameters",
-                                      "max_live_parameters",
-                                      "stage3_max_reuse_distance",
-                                      "max_reuse_distance",
-                                      "stage3_gather_16bit_weights_on_model_save",
-                                      "stage3_gather_fp16_weights_on_model_save",
-                                      "gather_16bit_weights_on_model_save",
-                                      "stage3_module_granularity_threshold",
-                                      "module_granularity_threshold",
-                                      "stage3_use_all_reduce_for_fetch_params",
-                                      "use_all_reduce_for_fetch_params",
-                                      "stage3_allgather_sequential",
-                                      "ignore_unused_parameters",
-                                      "legacy_stage1",
-                                      "round_robin_gradients",
-                                      "parameter_alignment",
-                                      "zero_hpz_partition_size",
-                                      "zero_quantized_weights",
-                                      "zero_quantized_nontrainable_weights",
-                                      "zero_quantized_gradients",
-                                      "mics_shard_size",
-                                      "mics_hierarchical_params_gather",
-                                      "memory_efficient_linear",
-                                      "pipeline_loading_checkpoint",
-                                      "override_module_apply",
-                                      "log_trace_cache_warnings",
-                                      "enable_sanity_checks",
-                                      "save_muon_momentum_buffer_in_memory",
-                                      "leaf_module"};
-constexpr std::string_view kCheckpointing[] = {"partition_activations",
-                                               "contiguous_memory_optimization",
-                                               "cpu_checkpointing",
-                                               "number_checkpoints",
-                                               "profile",
-                                               "synchronize_checkpoint_boundary"};
+using deepspeed::kCheckpointing, deepspeed::kTop, deepspeed::kZero;
 
 /// The value of a key, unless the Trainer is to fill it in (`auto`): then the Trainer's.
 std::optional<std::int64_t> number(Settings& settings, std::string_view key, std::string_view argument) {
@@ -174,10 +48,16 @@ void read_offload(JobBuilder& builder, int stage) {
   constexpr std::string_view kStates = "ds.zero_optimization.offload_optimizer.device",
                              kWeights = "ds.zero_optimization.offload_param.device";
   Offload& offload = builder.training.offload;
-  const bool states = settings.text(kStates).value_or("none") != "none";
+  // Its names of 2021 are switches, which DeepSpeed still takes.
+  constexpr std::string_view kOldStates = "ds.zero_optimization.cpu_offload",
+                             kOldWeights = "ds.zero_optimization.cpu_offload_param";
+  const bool old_states = settings.boolean(kOldStates).value_or(false);
+  const bool old_weights = settings.boolean(kOldWeights).value_or(false);
+  const bool states = old_states || settings.text(kStates).value_or("none") != "none";
   if (states) offload.optimizer = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
-  offload.parameters = stage == 3 && settings.text(kWeights).value_or("none") != "none";
-  if (offload.any()) builder.origin("offload", offload_text(offload), states ? kStates : kWeights);
+  offload.parameters = stage == 3 && (old_weights || settings.text(kWeights).value_or("none") != "none");
+  const std::string_view key = old_states ? kOldStates : states ? kStates : old_weights ? kOldWeights : kWeights;
+  if (offload.any()) builder.origin("offload", offload_text(offload), key);
 }
 
 void read_zero(JobBuilder& builder) {
@@ -191,6 +71,7 @@ void read_zero(JobBuilder& builder) {
   if (mics > 0)
     builder.note("mics_removed", fmt::format("{}: DeepSpeed 0.19.7 and later have no MiCS", settings.where(kMics)));
   read_offload(builder, stage);
+  hugging_face::read_deepspeed_switches(builder, stage);
 }
 
 void read_optimizer(JobBuilder& builder) {
@@ -342,6 +223,8 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
          {"give it with a `--from` of its own"}});
   if (builder.job.gpus == 0)
     if (const int processes = builder.degree("acc.num_processes", 0)) builder.gpus(processes, "acc.num_processes");
+  hugging_face::read_machines(builder);
+  hugging_face::read_accelerate_switches(builder);
   const Degrees degrees = read_degrees(builder);
   read_zero(builder);
   hugging_face::read_precision(builder, true);

@@ -85,5 +85,12 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
 /// One line of JSON: `"key": value`, the value as JSON writes it.
 [[nodiscard]] std::string quoted(std::string_view text);
 
+/// GPUs of a node, where accelerate's file states the ranks of all machines.
+void read_machines(JobBuilder& builder);
+/// What of accelerate's file is counted otherwise than stated.
+void read_accelerate_switches(JobBuilder& builder);
+/// Switches of DeepSpeed's, and what of its file is counted otherwise than stated, at a stage of ZeRO.
+void read_deepspeed_switches(JobBuilder& builder, int stage);
+
 }  // namespace hugging_face
 }  // namespace plan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "planner/rules/stack_data.hpp"
 #include "presets/yaml.hpp"
@@ -15,49 +16,43 @@ namespace {
 /// When a key has a say: torchtitan passes over what a job without that axis, format or mode states.
 enum class When { Always, Tensor, Context, Experts, Pipeline, Selective, Compiled, Float8, Mx };
 
-/// A key whose other values change time or memory, and that is counted as if it had one of the plain ones.
+/// A key that is counted as if it had a plain value, where it has a say.
 struct Weighing {
-  std::string_view key;
-  std::string_view plain;  ///< values that change nothing, between blanks
+  CountedAs counted;
   When when;
-  std::string_view what;
 };
 constexpr Weighing kWeighing[] = {
-    {"optimizer.name", "Adam AdamW", When::Always, "the optimizer is counted as AdamW"},
-    {"optimizer.implementation", "fused", When::Always, "the optimizer's kernels are counted as fused"},
-    {"optimizer.early_step_in_backward", "false", When::Always,
-     "gradients that are freed as they are used are counted as kept"},
-    {"training.mixed_precision_reduce", "float32", When::Always, "gradients are counted as reduced in fp32"},
-    {"parallelism.enable_async_tensor_parallel", "false", When::Tensor,
-     "messages of tensor ranks that hide behind products are counted as not hidden"},
-    {"parallelism.context_parallel_load_balancer", "headtail", When::Context,
-     "the ranks' shares of causal attention are counted as equal"},
-    {"parallelism.pipeline_parallel_expert_parallel_overlap", "true", When::Pipeline,
-     "messages of experts are counted as hidden where the schedule hides them"},
-    {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "moe.router.gate", When::Selective,
-     "which products selective recomputation computes again is counted as by default"},
-    {"compile.backend", "inductor", When::Compiled, "kernels are counted as inductor's"},
-    {"quantize.linear.float8.recipe_name", "tensorwise", When::Float8, "scales are counted as tensorwise"},
-    {"quantize.linear.float8.filter_fqns", "output", When::Float8, "layers that stay in bf16 are counted in fp8"},
-    {"quantize.linear.float8.emulate", "false", When::Float8, "emulated fp8 is counted as the hardware's"},
-    {"quantize.linear.mx.recipe_name", "mxfp8_cublas mxfp8", When::Mx, "it is counted as mxfp8_cublas"},
-    {"quantize.linear.mx.filter_fqns", "output", When::Mx, "layers that stay in bf16 are counted in mxfp8"},
-    {"comm.mode", "default", When::Always, "a run without its messages is counted with them"},
-    {"memory_estimation.enable", "false", When::Always, "an estimate of memory is counted as a training"},
-    {"fault_tolerance.enable", "false", When::Always, "replica groups of fault tolerance are not counted"},
-    {"debug.deterministic", "false", When::Always, "deterministic kernels are counted as quick as others"},
-    {"experimental.custom_import", "", When::Always, "what code of its own changes is not known"},
-    {"experimental.custom_args_module", "", When::Always, "what code of its own changes is not known"},
-    {"job.custom_config_module", "", When::Always, "what code of its own changes is not known"},
+    {{"optimizer.name", "Adam AdamW", "the optimizer is counted as AdamW"}, When::Always},
+    {{"optimizer.implementation", "fused", "the optimizer's kernels are counted as fused"}, When::Always},
+    {{"optimizer.early_step_in_backward", "false", "gradients that are freed as they are used are counted as kept"},
+     When::Always},
+    {{"training.mixed_precision_reduce", "float32", "gradients are counted as reduced in fp32"}, When::Always},
+    {{"parallelism.enable_async_tensor_parallel", "false",
+      "messages of tensor ranks that hide behind products are counted as not hidden"},
+     When::Tensor},
+    {{"parallelism.context_parallel_load_balancer", "headtail",
+      "the ranks' shares of causal attention are counted as equal"},
+     When::Context},
+    {{"parallelism.pipeline_parallel_expert_parallel_overlap", "true",
+      "messages of experts are counted as hidden where the schedule hides them"},
+     When::Pipeline},
+    {{"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "moe.router.gate",
+      "which products selective recomputation computes again is counted as by default"},
+     When::Selective},
+    {{"compile.backend", "inductor", "kernels are counted as inductor's"}, When::Compiled},
+    {{"quantize.linear.float8.recipe_name", "tensorwise", "scales are counted as tensorwise"}, When::Float8},
+    {{"quantize.linear.float8.filter_fqns", "output", "layers that stay in bf16 are counted in fp8"}, When::Float8},
+    {{"quantize.linear.float8.emulate", "false", "emulated fp8 is counted as the hardware's"}, When::Float8},
+    {{"quantize.linear.mx.recipe_name", "mxfp8_cublas mxfp8", "it is counted as mxfp8_cublas"}, When::Mx},
+    {{"quantize.linear.mx.filter_fqns", "output", "layers that stay in bf16 are counted in mxfp8"}, When::Mx},
+    {{"comm.mode", "default", "a run without its messages is counted with them"}, When::Always},
+    {{"memory_estimation.enable", "false", "an estimate of memory is counted as a training"}, When::Always},
+    {{"fault_tolerance.enable", "false", "replica groups of fault tolerance are not counted"}, When::Always},
+    {{"debug.deterministic", "false", "deterministic kernels are counted as quick as others"}, When::Always},
+    {{"experimental.custom_import", "", "what code of its own changes is not known"}, When::Always},
+    {{"experimental.custom_args_module", "", "what code of its own changes is not known"}, When::Always},
+    {{"job.custom_config_module", "", "what code of its own changes is not known"}, When::Always},
 };
-
-bool plain(std::string_view word, std::string_view values) {
-  return word.empty() || (" " + std::string(values) + " ").find(" " + std::string(word) + " ") != std::string::npos;
-}
-
-std::vector<std::string> words_of(const Setting& setting) {
-  return setting.list ? setting.items : std::vector<std::string>{setting.value};
-}
 
 bool lists(Settings& settings, std::string_view key, std::string_view word) {
   const Setting* setting = settings.get(key);
@@ -85,21 +80,12 @@ void read_compile(JobBuilder& builder, bool whole) {
   if (whole) stack.cross_entropy = (loss ? stacks::torchtitan() : stacks::fsdp()).cross_entropy;
 }
 
-void tell(JobBuilder& builder, const Weighing& row) {
-  const Setting* setting = builder.settings.get(row.key);
-  if (setting == nullptr) return;
-  for (const std::string& word : words_of(*setting))
-    if (!plain(word, row.plain))
-      return builder.unmodelled(
-          "not_counted", fmt::format("{}: `{} = {}`: {}", setting->where(), row.key, yaml::printable(word), row.what));
-}
-
 void tell_converters(JobBuilder& builder) {
   constexpr std::string_view kRead = "quantize.linear.float8 quantize.linear.mx float8 mx";
   const Setting* setting = builder.settings.get("model.converters");
   if (setting == nullptr) return;
   for (const std::string& word : words_of(*setting))
-    if (!plain(word, kRead))
+    if (!is_plain(word, kRead))
       builder.unmodelled("not_counted", fmt::format("{}: what the converter `{}` changes is not counted",
                                                     setting->where(), yaml::printable(word)));
 }
@@ -127,7 +113,7 @@ void read_switches(JobBuilder& builder, const Degrees& d, bool whole) {
     return true;
   };
   for (const Weighing& row : kWeighing)
-    if (applies(row.when)) tell(builder, row);
+    if (applies(row.when)) tell_counted_as(builder, row.counted);
   tell_converters(builder);
   if (applies(When::Tensor) && settings.boolean("parallelism.disable_loss_parallel").value_or(false))
     stack.vocab_parallel_loss = false;

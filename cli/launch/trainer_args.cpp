@@ -97,7 +97,9 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
     std::string_view bf16, fp16;
   };
   bool open = false;  // `auto`, or no file of the arguments that would settle it
-  for (const Source& source : {Source{"ds.bf16.enabled", "ds.fp16.enabled"}, Source{"args.bf16", "args.fp16"}}) {
+  // DeepSpeed takes its section's first name, too (runtime/constants.py, BFLOAT16_OLD).
+  const std::string_view section = settings.states("ds.bf16.enabled") ? "ds.bf16.enabled" : "ds.bfloat16.enabled";
+  for (const Source& source : {Source{section, "ds.fp16.enabled"}, Source{"args.bf16", "args.fp16"}}) {
     bool bf16 = false, fp16 = false;
     for (const auto& [key, on] : {std::pair{source.bf16, &bf16}, std::pair{source.fp16, &fp16}}) {
       const std::string word = lowered(settings.text(key).value_or(""));

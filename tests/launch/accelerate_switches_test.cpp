@@ -1,0 +1,71 @@
+// Every name of accelerate's file is heard, but for those that this test lists because they change neither memory nor
+// time of a step, and its ranks share the machines that it states.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/launch/small_files.hpp"
+
+using namespace plan;
+using plan::launching::Files;
+using plan::launching::names;
+
+namespace {
+
+std::string yaml(const std::string& top, const std::string& fsdp, int machines = 1, int processes = 8) {
+  return fmt::format(
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_machines: {}\n"
+      "num_processes: {}\n{}fsdp_config:\n  fsdp_version: 2\n{}",
+      machines, processes, top, fsdp);
+}
+
+}  // namespace
+
+TEST_CASE("names of accelerate's that weigh are told where nothing prices them, and their plain values are not") {
+  struct Row {
+    bool nested;
+    std::string name, weighs, plain;
+  };
+  const std::vector<Row> rows = {
+      {false, "use_cpu", "true", "false"},
+      {false, "dynamo_config", "\n  dynamo_backend: INDUCTOR", "\n  dynamo_backend: 'no'"},
+      {true, "fsdp_activation_checkpointing_offload", "true", "false"},
+      {true, "fsdp_ignored_modules", "lm_head", "null"},
+      {true, "fsdp_auto_wrap_policy", "NO_WRAP", "TRANSFORMER_BASED_WRAP"},
+      {true, "fsdp_auto_wrap_policy", "SIZE_BASED_WRAP", "TRANSFORMER_BASED_WRAP"},
+      {true, "fsdp_backward_prefetch", "NO_PREFETCH", "BACKWARD_PRE"},
+  };
+  const Files files;
+  for (const Row& row : rows)
+    for (const bool weighs : {false, true}) {
+      const std::string line =
+          fmt::format("{}{}: {}\n", row.nested ? "  " : "", row.name, weighs ? row.weighs : row.plain);
+      CAPTURE(line);
+      const Result<LaunchJob> job = files.read("acc.yaml", row.nested ? yaml("", line) : yaml(line, ""));
+      REQUIRE(job);
+      CHECK(names(job->unused, row.name) == weighs);
+    }
+}
+
+TEST_CASE("ranks of accelerate's file share the machines that it states") {
+  const Files files;
+  for (const int machines : {1, 2, 3, 4, 8})
+    for (const int each : {1, 2, 4, 8}) {
+      CAPTURE(machines);
+      CAPTURE(each);
+      const std::string sharded = yaml("", "", machines, machines * each);
+      const std::string deepspeed = fmt::format(
+          "distributed_type: DEEPSPEED\nnum_machines: {}\nnum_processes: {}\nmixed_precision: bf16\n"
+          "deepspeed_config:\n  zero_stage: 2\n  gradient_accumulation_steps: 1\n",
+          machines, machines * each);
+      for (const std::string& text : {sharded, deepspeed}) {
+        const Result<LaunchJob> job = files.read("acc.yaml", text);
+        REQUIRE(job);
+        CHECK(job->gpus == machines * each);
+        CHECK(job->gpus_per_node == (machines > 1 ? each : 0));
+      }
+    }
+}
