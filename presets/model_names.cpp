@@ -80,7 +80,7 @@ FamilyAndSize family_and_size(std::string_view checkpoint) {
   const std::string word = lowered(std::string(checkpoint.substr(checkpoint.rfind('/') + 1)));
   FamilyAndSize said;
   for (std::size_t begin = 0; begin < word.size();) {
-    const std::size_t end = std::min(word.find_first_of("-_", begin), word.size());
+    const std::size_t end = std::min(word.find_first_of("-_:", begin), word.size());
     const std::string_view part = std::string_view(word).substr(begin, end - begin);
     if (const std::optional<double> parameters = stated_parameters(part); parameters && !said.family.empty())
       return {std::move(said.family), *parameters};

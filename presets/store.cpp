@@ -38,11 +38,13 @@ KindWords words(PresetKind kind) {
   return {"models", "model", "--model"};
 }
 
-/// A name as it is compared: without case, hyphens, underscores and blanks. Dots count: qwen2.5-7b is not qwen2-57b.
+/// A name as it is compared: without case, hyphens, underscores, blanks, and the colon that Ollama writes before a
+/// size. Dots count: qwen2.5-7b is not qwen2-57b.
 std::string folded(std::string_view word) {
   std::string out;
   for (const char c : word)
-    if (c != '-' && c != '_' && c != ' ') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '-' && c != '_' && c != ' ' && c != ':')
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
@@ -157,6 +159,16 @@ std::vector<std::string> relatives(std::string_view word, const std::vector<Pres
   return nearest_in_family(word, names, kMost);
 }
 
+/// The name that is spelt most like `word`; of models that state their size, one of the size that `word` states: a
+/// slip is seldom in the size, and a job for another one is another job.
+std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::string> names) {
+  const FamilyAndSize wanted = kind == PresetKind::Model ? family_and_size(word) : FamilyAndSize{};
+  if (!wanted.family.empty())
+    std::erase_if(names,
+                  [&](const std::string& name) { return family_and_size(name).parameters != wanted.parameters; });
+  return nearest_name(word, names);
+}
+
 Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries,
               std::optional<PresetKind> other) {
   const KindWords w = words(kind);
@@ -169,7 +181,7 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
               fmt::format("unknown {} `{}`", w.noun, yaml::printable(word))};
   const Unmodelled* lacking = kind == PresetKind::Model ? unmodelled_name(word) : nullptr;
   if (lacking != nullptr) error.message += fmt::format(": it has {}, which is not modelled", lacking->part);
-  const std::string near = lacking == nullptr ? nearest_name(word, names) : "";
+  const std::string near = lacking == nullptr ? nearest_of(kind, word, std::move(names)) : "";
   const std::vector<std::string> holding = names_with(word, entries);
   const std::vector<std::string> family =
       kind == PresetKind::Model && lacking == nullptr ? relatives(word, entries) : std::vector<std::string>{};

@@ -27,6 +27,7 @@ constexpr Unmodelled kUnmodelled[] = {
     {"lfm2_moe", "lfm2", "short convolutions in place of attention"},
     {"longcat_flash", "longcatflash", "two attentions a layer, and experts that do nothing"},
     {"mamba", "mamba", "Mamba-1"},
+    {"mamba2", "mamba2", "Mamba-2 in every layer, and no attention"},
     {"mimo_v2_flash", "mimov2", "values narrower than keys"},
     {"minimax", "minimaxm1", "lightning attention, which is linear without a delta rule"},
     {"minimax", "minimaxtext01", "lightning attention, which is linear without a delta rule"},

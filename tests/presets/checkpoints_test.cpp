@@ -126,6 +126,7 @@ TEST_CASE("a checkpoint with a part that is not modelled is refused by that part
     CHECK(error.message.find(row->part) != std::string::npos);
     for (const std::string& help : error.help) CHECK(help.find("similar") == std::string::npos);
   }
+  CHECK(refusal_of("state-spaces/mamba2-2.7b").message.find("Mamba-1") == std::string::npos);
   CHECK(plan::unmodelled_name("meta-llama/Llama-3.1-8B") == nullptr);
   CHECK(plan::unmodelled_name("google/gemma-3-27b-it") == nullptr);
   CHECK(plan::unmodelled_name("") == nullptr);
