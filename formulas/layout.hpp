@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,12 +52,19 @@ struct Recompute {
 struct StageStrategy {
   Recompute recompute{};
   int offload = 0;  ///< layers of the run whose activations wait in host memory
-  int tp = 0;       ///< 0: the layout's; a stage has as many GPUs whatever its tp, so that dp makes up for it
+  int tp = 0;       ///< 0: the layout's; a stage has as many GPUs whatever its tp * cp, so that dp makes up for it
   int zero = -1;    ///< below 0: the layout's
+  int cp = 0;       ///< 0: the layout's; of the layout's kind
   int layers = 0;   ///< of the run; 0: all that are left
   std::vector<StageStrategy> behind{};  ///< further runs of the stage, front to back; they have none behind them
   bool operator==(const StageStrategy&) const = default;
 };
+
+/// Whether a strategy states context parallelism of its own.
+[[nodiscard]] inline bool have_context(const std::vector<StageStrategy>& stages) {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const StageStrategy& stage) { return stage.cp > 1 || have_context(stage.behind); });
+}
 
 /// One choice of every parallel axis. world = tp*cp*pp*dp = etp*ep*pp*(expert dp).
 struct Layout {
@@ -81,6 +89,8 @@ struct Layout {
   /// say what they recompute.
   std::vector<StageStrategy> stages{};
 
+  /// Whether any layer is split along the sequence by context parallelism, so that its kind means something.
+  bool any_context() const { return cp > 1 || have_context(stages); }
   int world() const { return tp * cp * pp * dp; }
   /// Model chunks of the whole pipeline, in model order.
   std::int64_t chunks() const { return static_cast<std::int64_t>(pp) * vp; }

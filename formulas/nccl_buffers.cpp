@@ -84,7 +84,8 @@ RealBytes nccl_buffers(const Layout& layout, const NcclPlatform& platform) {
   return bytes;
 }
 
-RealBytes nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform) {
+RealBytes nccl_buffers(std::span<const Layout> layouts, std::span<const GatheringGroup> between,
+                       const NcclPlatform& platform) {
   std::map<std::pair<std::string_view, int>, double> groups;  // by what it is for and its ranks
   for (const Layout& layout : layouts)
     for (const NcclGroup& group : nccl_groups(layout, platform)) {
@@ -93,6 +94,10 @@ RealBytes nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& plat
     }
   RealBytes sum;
   for (const auto& [group, bytes] : groups) sum += RealBytes(bytes);
+  if (!platform.known) return sum;
+  for (auto one = between.begin(); one != between.end(); ++one)
+    if (std::find(between.begin(), one, *one) == one)
+      sum += RealBytes(groups_of(platform).collective(one->what, one->group.size, false, false).bytes);
   return sum;
 }
 

@@ -24,8 +24,15 @@ struct NcclPlatform {
 /// point-to-point channels of pipeline and expert parallelism. What a probe measured of a node's groups is taken as
 /// measured; the rest follows NCCL's sources with the channels that its log states, or usual ones.
 [[nodiscard]] RealBytes nccl_buffers(const Layout& layout, const NcclPlatform& platform);
-/// Of a rank whose layers are split in several ways: groups that two of them have are there once.
-[[nodiscard]] RealBytes nccl_buffers(std::span<const Layout> layouts, const NcclPlatform& platform);
+/// A group of a rank that gathers what goes from layers that are split in one way to those behind.
+struct GatheringGroup {
+  std::string_view what{};  ///< groups for different uses are different communicators, whatever their ranks
+  Group group{};
+  bool operator==(const GatheringGroup&) const = default;
+};
+/// Of a rank whose layers are split in several ways, with the groups between them: each is there once.
+[[nodiscard]] RealBytes nccl_buffers(std::span<const Layout> layouts, std::span<const GatheringGroup> between,
+                                     const NcclPlatform& platform);
 
 /// How the bytes of a group come about.
 enum class NcclShare {

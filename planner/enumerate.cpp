@@ -59,7 +59,9 @@ struct Context {
 /// What is fixed of the context needs a group to hold for: none of it is dropped at cp 1.
 std::vector<Context> context_choices(const Problem& problem, int cp) {
   const bool parts = problem.fixed.cp_ulysses.value_or(1) > 1;
-  if (cp == 1 && (parts || problem.fixed.cp_kind.value_or(CpKind::Ring) != CpKind::Ring)) return {};
+  const CpKind fixed = problem.fixed.cp_kind.value_or(CpKind::Ring);
+  if (cp == 1 && !parts && problem.fixed.stages && have_context(*problem.fixed.stages)) return {{fixed, 1}};
+  if (cp == 1 && (parts || fixed != CpKind::Ring)) return {};
   if (cp == 1) return {{}};
   std::vector<Context> all;
   for (const CpKind kind :

@@ -1,12 +1,14 @@
 // Strategies of the layers of one stage: dynamic programming from its first layer on. A state is how many layers of
 // each kind every way has, with the ways of the first and the last of them; what is kept of it are the orders of which
-// no other is better both in resharding and in what is alive for one layer's sake. Tested by
+// no other is better in resharding, in the groups that it needs, and in what is alive for one layer's sake. Tested by
 // tests/planner/layer_search_test.cpp.
 #include "planner/layer_choices.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+
+#include "formulas/nccl_buffers.hpp"
 
 namespace plan {
 namespace {
@@ -84,6 +86,7 @@ class LayerMixes {
     double work = 0;                   ///< of all layers so far
     double resharding = 0;             ///< of it
     double forward = 0, backward = 0;  ///< bytes of runs that ended, and of reshardings
+    GroupSet groups{};                 ///< of the reshardings
     int way = 0;
     std::size_t before = kNone;
   };
@@ -121,6 +124,7 @@ class LayerMixes {
       const auto ended = choices_.transients(last, static_cast<unsigned>(key[kMask]));
       label.forward = std::max({label.forward, ended.first, there.bytes});
       label.backward = std::max({label.backward, ended.second, back.bytes});
+      label.groups |= choices_.groups_between(last, way);
       label.resharding += there.seconds + back.seconds, label.work += there.seconds + back.seconds;
       next[kMask] = static_cast<std::int16_t>(1 << kind);
     }
@@ -130,7 +134,8 @@ class LayerMixes {
   void keep(const Key& key, const Label& label, std::size_t layers) {
     if (kBelow * (label.work + least_behind_[layers]) > most_work_) return;
     const auto beats = [](const Label& a, const Label& b) {
-      return a.resharding <= b.resharding && a.forward <= b.forward && a.backward <= b.backward;
+      return a.resharding <= b.resharding && a.forward <= b.forward && a.backward <= b.backward &&
+             (a.groups & ~b.groups).none();
     };
     std::vector<std::size_t>& known = states_[key];
     for (const std::size_t other : known)
@@ -187,6 +192,7 @@ LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const La
       passes_(sharding_passes(pipeline_of(problem, base))),
       cells_(cells_between(models, problem, base, ways)),
       evaluator_(problem, cells_, Hops{}) {
+  number_groups();
   evaluator_.place(cells_.front().layout);
   evaluator_.recompute({});
   for (std::size_t way = 0; way < ways_; ++way) {
@@ -200,6 +206,24 @@ LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const La
       facts.work.push_back(stages_met(base.schedule) * seconds);
     }
     facts_.push_back(std::move(facts));
+  }
+}
+
+void LayerChoices::number_groups() {
+  std::vector<GatheringGroup> known;
+  for (const Cell& cell : cells_) {
+    GroupSet& set = groups_.emplace_back();
+    for (const auto* gathers : {&cell.input.forward, &cell.input.backward})
+      for (const ReshardingGather& gather : *gathers) {
+        const GatheringGroup group{gather.what, gather.group};
+        const auto place = std::find(known.begin(), known.end(), group);
+        const auto number = static_cast<std::size_t>(place - known.begin());
+        if (place == known.end()) known.push_back(group);
+        if (number < set.size())
+          set.set(number);
+        else
+          complete_ = false;
+      }
   }
 }
 

@@ -2,6 +2,7 @@
 
 // One stage of a pipeline while its layers are given strategies: every way to do so that may count.
 
+#include <bitset>
 #include <map>
 #include <span>
 #include <utility>
@@ -10,6 +11,9 @@
 #include "planner/stage_cells.hpp"
 
 namespace plan {
+
+/// Numbers of groups that gather between layers of different ways: each holds buffers while the job runs.
+using GroupSet = std::bitset<256>;
 
 /// Neighbouring layers of one stage that do the same.
 struct LayerRun {
@@ -55,6 +59,8 @@ class LayerChoices {
     return static_cast<std::size_t>(before + 1) * ways_ + static_cast<std::size_t>(way);
   }
   const Resharding& between(int before, int way) const { return cells_[cell_of(before, way)].input; }
+  const GroupSet& groups_between(int before, int way) const { return groups_[cell_of(before, way)]; }
+  void number_groups();
   std::pair<double, double> transients(int way, unsigned kinds);
   const std::vector<LayerRuns>& mixes(const std::vector<int>& kinds, double most_work);
   StageRuns content_of(int stage, int first, const LayerRuns& runs) const;
@@ -67,6 +73,7 @@ class LayerChoices {
   std::int64_t micro_batches_, passes_;
   std::vector<Cell> cells_{};  ///< by the way before, none first, and the way
   Evaluator evaluator_;
+  std::vector<GroupSet> groups_{};  ///< by cell
   std::vector<WayFacts> facts_{};
   std::map<std::vector<int>, std::vector<LayerRuns>> known_{};  ///< by the kinds of the stage's layers
   bool complete_ = true;

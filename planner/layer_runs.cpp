@@ -143,8 +143,14 @@ StageMemory Evaluator::memory_of_runs(const StageRuns& runs, int rank, const cha
     add_states(states, part, cell.layout.zero == 2);
     layouts.push_back(cell.layout);
   }
+  std::vector<GatheringGroup> between;
+  for (const StageContent& run : runs.runs) {
+    const Resharding& input = cell_of(run)->input;
+    for (const auto* gathers : {&input.forward, &input.backward})
+      for (const ReshardingGather& gather : *gathers) between.push_back({gather.what, gather.group});
+  }
   const Problem& problem = problem_of(runs.runs.front());
-  states.communication = round_bytes(nccl_buffers(layouts, nccl_platform(problem.cluster)));
+  states.communication = round_bytes(nccl_buffers(layouts, between, nccl_platform(problem.cluster)).value);
   ActivityMemory activity;
   for (const StageContent& run : runs.runs) {
     const Cell& cell = *cell_of(run);

@@ -13,13 +13,14 @@
 namespace plan {
 namespace {
 
-/// The same strategies, with the first run's tp and ZeRO as those of the layout.
+/// The same strategies, with the first run's tp, cp and ZeRO as those of the layout.
 Layout with_front_first(const Layout& layout) {
   Layout out = layout_of_run(layout, layout.stages.front());
   out.recompute = {};
   out.stages = layout.stages;
   const auto state = [&](StageStrategy& run) {
     if (run.tp == 0) run.tp = layout.tp;
+    if (run.cp == 0) run.cp = layout.cp;
     if (run.zero < 0) run.zero = layout.zero;
   };
   for (StageStrategy& stage : out.stages) {
@@ -98,7 +99,7 @@ class RunSearch {
     const Score score = score_stages(models_, problem_, layout);
     if (score.peak > capacity_) return;
     const auto key = [](const Layout& l, const Score& s) {
-      return std::tuple(s.step_time, s.peak, l.tp, l.zero, stages_text(l.stages));
+      return std::tuple(s.step_time, s.peak, l.tp, l.cp, l.zero, stages_text(l.stages));
     };
     if (best_ ? key(layout, score) < key(best_->layout, best_->score) : score.step_time < beat_)
       best_ = FoundStages{std::move(layout), score};

@@ -1,6 +1,7 @@
 #pragma once
 
-// Strategies of runs of layers: tp, ZeRO and recomputation of every layer by itself, as Galvatron's lists have them.
+// Strategies of runs of layers: tp, cp, ZeRO and recomputation of every layer by itself, as Galvatron's lists have
+// them.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +16,7 @@ inline constexpr std::int64_t kMostMixesWeighed = 400;
 /// The fastest way to give every layer of a pipeline one of some strategies, in `capacity` bytes and less than `beat`
 /// seconds. `base` is all axes but those; without `chunk_layers` its layers are balanced. Exact if the layers of no
 /// stage can be mixed in more than kMostMixes ways (planner/layer_choices.hpp), and no more than `most` pipelines are
-/// left to weigh. The layout found has the tp of its first layers.
+/// left to weigh. The layout found has the tp and cp of its first layers.
 [[nodiscard]] StageSearch best_runs(StageModels& models, const Problem& problem, const Layout& base,
                                     std::span<const StageStrategy> ways, double capacity, double beat,
                                     std::int64_t most = kMostMixesWeighed);

@@ -29,7 +29,7 @@ constexpr std::string_view kColumnAxes[] = {"tp", "cp", "pp", "vp", "dp", "ep", 
 
 /// Does the value of an axis that differs change anything in `other`?
 bool says_something(std::string_view axis, const Layout& best, const Layout& other) {
-  if (axis == "cp_kind") return other.cp > 1;
+  if (axis == "cp_kind") return other.any_context();
   if (axis == "cp_ulysses") return other.cp > 1 && other.cp_kind == CpKind::Hybrid;
   if (axis == "schedule") return other.pp > 1 || best.pp > 1;
   if (axis == "recompute") return other.stages.empty();
@@ -67,7 +67,7 @@ std::string axes_text(const Estimate& estimate, bool moe) {
   }
   const Layout& layout = estimate.layout;
   std::string text = fmt::format("tp {}   cp {}", layout.tp, layout.cp);
-  if (layout.cp > 1) text += fmt::format(" ({})", name(layout.cp_kind));
+  if (layout.any_context()) text += fmt::format(" ({})", name(layout.cp_kind));
   text += fmt::format("   pp {}", layout.pp);
   if (layout.vp > 1) text += fmt::format(" (vp {})", layout.vp);
   text += fmt::format("   dp {}", layout.dp);

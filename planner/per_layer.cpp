@@ -15,24 +15,36 @@
 namespace plan {
 namespace {
 
-/// Stages of as many GPUs that take as many sequences at once, whatever their tp: what layers of one stage agree in.
-/// Tensor ranks split the sequence in all layers or in none.
-using StageKey = std::tuple<int, int, CpKind, Schedule, int, int, bool, int>;
+/// Stages of as many GPUs that take as many sequences at once, whatever their tp and cp: what layers of one stage agree
+/// in. Tensor ranks split the sequence in all layers or in none, and context ranks exchange it in one way.
+using StageKey = std::tuple<int, CpKind, Schedule, int, int, bool, std::pair<int, int>>;
+
+/// tp and cp.
+using Width = std::pair<int, int>;
 
 struct Stages {
-  Layout widest{};                          ///< of the largest tp
-  std::map<int, std::vector<int>> zeros{};  ///< by tp
+  Layout widest{};                            ///< of the largest replica, of those the largest tp
+  std::map<Width, std::vector<int>> zeros{};  ///< ZeRO that each can have
 };
 
-StageKey key_of(const Problem& problem, const Layout& l) {
-  return {l.pp,
-          l.cp,
-          l.cp_kind,
-          l.schedule,
-          l.tp * l.dp,
-          l.dp * l.micro_batch,
-          l.tp == 1 || l.sequence_parallel,
-          problem.model.moe() ? l.tp : 0};  // experts are spread over the ranks of all layers alike
+StageKey key_of(const Problem& problem, const Layout& l, CpKind kind) {
+  return {l.pp, kind, l.schedule, l.tp * l.cp * l.dp, l.dp * l.micro_batch, l.tp == 1 || l.sequence_parallel,
+          // experts are spread over the ranks of all layers alike
+          problem.model.moe() ? Width{l.tp, l.cp} : Width{}};
+}
+
+/// Ways to exchange keys and values that layers beside those of `layout` may have.
+std::vector<CpKind> kinds_beside(const Problem& problem, const Layout& layout) {
+  if (layout.cp > 1 || problem.model.moe()) return {layout.cp_kind};
+  return {CpKind::Ring, CpKind::Ulysses};
+}
+
+void add_stages(Stages& stages, const Layout& layout, CpKind kind) {
+  const auto width = [](const Layout& l) { return std::pair(l.tp * l.cp, l.tp); };
+  std::vector<int>& zeros = stages.zeros[{layout.tp, layout.cp}];
+  if (std::find(zeros.begin(), zeros.end(), layout.zero) == zeros.end()) zeros.push_back(layout.zero);
+  if (width(stages.widest) > width(layout)) return;
+  stages.widest = layout, stages.widest.cp_kind = kind;
 }
 
 std::map<StageKey, Stages> stages_of(const Problem& problem) {
@@ -45,27 +57,38 @@ std::map<StageKey, Stages> stages_of(const Problem& problem) {
         if (sharding.shard > 0 && sharding.shard != layout.dense_group()) continue;
         layout.zero = sharding.zero, layout.shard = 0;
         if (!galvatron_lacks(problem, layout).text.empty()) continue;
-        Stages& stages = all[key_of(problem, layout)];
-        std::vector<int>& zeros = stages.zeros[layout.tp];
-        if (std::find(zeros.begin(), zeros.end(), layout.zero) == zeros.end()) zeros.push_back(layout.zero);
-        if (stages.widest.tp <= layout.tp) stages.widest = layout;
+        for (const CpKind kind : kinds_beside(problem, layout))
+          add_stages(all[key_of(problem, layout, kind)], layout, kind);
       }
     }
   }
+  // Where no layer has context ranks, no kind of them differs from a ring.
+  std::erase_if(all, [](const auto& entry) {
+    return std::get<CpKind>(entry.first) != CpKind::Ring &&
+           std::all_of(entry.second.zeros.begin(), entry.second.zeros.end(),
+                       [](const auto& zeros) { return zeros.first.second == 1; });
+  });
   return all;
 }
 
-/// What a layer may do: any tp of the stages, ZeRO-3 or `zero`, recomputed or not.
+/// What a layer of so many tensor and context ranks does its own way.
+StageStrategy own_width(const Width& width, const Layout& base) {
+  return {.tp = width.first == base.tp ? 0 : width.first, .cp = width.second == base.cp ? 0 : width.second};
+}
+
+/// What a layer may do: any tp and cp of the stages, ZeRO-3 or `zero`, recomputed or not.
 std::vector<StageStrategy> ways_of(const Problem& problem, const Stages& stages, const Layout& base, int zero) {
   std::vector<StageStrategy> ways;
   for (const Recompute& recompute : enumerate_recomputes(problem, 1)) {
     const bool whole = recompute.kind == RecomputeKind::Full && recompute.uniform <= 1;
     if (recompute.kind != RecomputeKind::None && !whole) continue;
-    for (const auto& [tp, zeros] : stages.zeros)
-      for (const int own : zeros)
-        if (own == 3 || own == zero)
-          ways.push_back({whole ? Recompute{.kind = RecomputeKind::Full} : Recompute{}, 0, tp == base.tp ? 0 : tp,
-                          own == base.zero ? -1 : own});
+    for (const auto& [width, zeros] : stages.zeros)
+      for (const int own : zeros) {
+        if (own != 3 && own != zero) continue;
+        ways.push_back(own_width(width, base));
+        if (whole) ways.back().recompute = {.kind = RecomputeKind::Full};
+        if (own != base.zero) ways.back().zero = own;
+      }
   }
   return ways;
 }
@@ -76,12 +99,11 @@ struct Pipelines {
   double least = 0;  ///< seconds of a step
 };
 
-/// Seconds of a step at least, each layer under the tp that suits it best.
+/// Seconds of a step at least, each layer under the tp and cp that suit it best.
 double least_of(StageModels& models, const Problem& problem, const Layout& base, const Stages& stages) {
   std::vector<double> least;
-  for (const auto& [tp, zeros] : stages.zeros) {
-    const CostModel& costs =
-        models.costs(problem.training.offload.layers, layout_of_run(base, {.tp = tp == base.tp ? 0 : tp}));
+  for (const auto& [width, zeros] : stages.zeros) {
+    const CostModel& costs = models.costs(problem.training.offload.layers, layout_of_run(base, own_width(width, base)));
     least.resize(static_cast<std::size_t>(costs.kinds()), std::numeric_limits<double>::infinity());
     for (int kind = 0; kind < costs.kinds(); ++kind) {
       const LayerCost& cost = costs.layer(kind);
@@ -101,7 +123,7 @@ std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem)
   std::vector<Pipelines> all;
   for (const auto& [key, stages] : stages_of(problem)) {
     std::vector<int> defaults;
-    for (const auto& [tp, zeros] : stages.zeros)
+    for (const auto& [width, zeros] : stages.zeros)
       for (const int zero : zeros)
         if (zero != 3 && std::find(defaults.begin(), defaults.end(), zero) == defaults.end()) defaults.push_back(zero);
     if (defaults.empty()) defaults.push_back(3);

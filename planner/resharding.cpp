@@ -8,29 +8,39 @@
 namespace plan {
 namespace {
 
-std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from, const Layout& to) {
+/// Does each rank hold the same tokens of the same sequences on both sides?
+bool split_alike(const Layout& before, const Layout& behind) {
+  if (before.tp == behind.tp && before.cp == behind.cp) return true;
+  const auto in_order = [](const Layout& l) {
+    return (l.cp == 1 || l.cp_kind == CpKind::Ulysses) && (l.tp == 1 || l.sequence_parallel);
+  };
+  return before.tp * before.cp == behind.tp * behind.cp && in_order(before) && in_order(behind);
+}
+
+std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from, const Layout& to,
+                                      std::string_view joined) {
   const Cluster& cluster = problem.cluster;
-  const bool shares = from.sequence_parallel || to.sequence_parallel;
+  const bool shares = from.sequence_parallel || to.sequence_parallel, whole = shares || from.cp != to.cp;
   std::vector<ReshardingGather> all;
-  const auto add = [&](Group group, double sequences) {
+  const auto add = [&](std::string_view what, Group group, double sequences) {
     if (group.size <= 1) return;
-    const double tokens = static_cast<double>(problem.training.seq) * sequences / (shares ? 1 : from.cp);
+    const double tokens = static_cast<double>(problem.training.seq) * sequences / (whole ? 1 : from.cp);
     const double bytes = hidden_bytes(tokens, problem.model.hidden).value;
     const bool inside = group.inside(cluster.scale_up_size()) == group.size;
     const double scale = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
-    all.push_back({group, bytes, collective_time(cluster, Collective::AllGather, bytes, group).value / scale});
+    all.push_back({what, group, bytes, collective_time(cluster, Collective::AllGather, bytes, group).value / scale});
   };
   const int replica = from.tp * from.cp;
-  if (shares) add({replica, 1}, from.micro_batch);
-  if (to.micro_batch > from.micro_batch) add({to.micro_batch / from.micro_batch, replica}, to.micro_batch);
+  if (whole) add("replica", shares ? Group{replica, 1} : Group{from.cp, from.tp}, from.micro_batch);
+  if (to.micro_batch > from.micro_batch) add(joined, {to.micro_batch / from.micro_batch, replica}, to.micro_batch);
   return all;
 }
 
 }  // namespace
 
 Resharding resharding(const Problem& problem, const Layout& before, const Layout& behind) {
-  if (before.tp == behind.tp && before.cp == behind.cp) return {};
-  return {gathers(problem, before, behind), gathers(problem, behind, before)};
+  if (split_alike(before, behind)) return {};
+  return {gathers(problem, before, behind, "joined forward"), gathers(problem, behind, before, "joined backward")};
 }
 
 GatherSum total_of(const std::vector<ReshardingGather>& gathers) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "formulas/layout.hpp"
@@ -9,12 +10,13 @@ namespace plan {
 
 /// One all-gather of a resharding.
 struct ReshardingGather {
+  std::string_view what{};  ///< which of the ranks' groups it is, for a communicator serves one use
   Group group{};
   double bytes = 0;  ///< of what is gathered
   double seconds = 0;
 };
 
-/// Between two runs of layers of one stage that differ in tp and dp, for one micro-batch. What is not gathered is cut
+/// Between two runs of layers of one stage that differ in tp or cp, for one micro-batch. What is not gathered is cut
 /// out of what a rank has: no message.
 struct Resharding {
   std::vector<ReshardingGather> forward{}, backward{};
@@ -25,9 +27,11 @@ struct Resharding {
 /// b' sequences in a micro-batch of a replica of tp c ranks before and behind, under sequence parallelism
 ///   all ranks of a replica gather the sequence           all-gather of 2 b s h over tp c
 ///   b' > b: ranks of the b' / b replicas that become one  all-gather of 2 b' s h over b' / b ranks, tp c apart
-/// and each rank keeps its part of it; without, the first is left out. The gradient goes the same way from b' to b.
+/// and each rank keeps its part of it; without, the first is over the c context ranks, and left out if both sides have
+/// as many. The gradient goes the same way from b' to b. Ulysses leaves each rank the part of the sequence that
+/// sequence parallelism over as many tensor ranks does: nothing moves between the two.
 ///   source   Hetu-Galvatron, galvatron/core/runtime/redistribute.py
-///            (_fused_split_allgather_along_first_dim_with_sequence_parallel)
+///            (_fused_split_allgather_along_first_dim_with_sequence_parallel), comm_groups.py (Step 4)
 [[nodiscard]] Resharding resharding(const Problem& problem, const Layout& before, const Layout& behind);
 
 /// Seconds and bytes of all gathers of one direction.

@@ -24,6 +24,7 @@ using namespace native_trainers;
 struct LayerChoice {
   int tp = 1, cp = 1, ulysses = 1;  ///< of tp or Ulysses one is 1
   bool sharded = false;             ///< `dp_types_enc` 1: ZeRO-3
+  int context() const { return cp * ulysses; }
   bool operator==(const LayerChoice&) const = default;
 };
 
@@ -175,29 +176,20 @@ void read_batch(JobBuilder& builder, int dp) {
 
 int zero_of(const LayerChoice& layer, int otherwise) { return layer.sharded ? 3 : otherwise; }
 
-/// What the layers of each stage do otherwise than the first layer of all; false where no layout says that.
-bool read_stages(JobBuilder& builder, const std::vector<StageChoice>& stages, int otherwise) {
+/// What the layers of each stage do otherwise than the first layer of all.
+void read_stages(JobBuilder& builder, const std::vector<StageChoice>& stages, int otherwise) {
   const LayerChoice& front = stages.front().front().layer;
   const int zero = zero_of(front, otherwise);
   const auto strategy = [&](const RunChoice& run) {
     StageStrategy own{run.recompute};
     if (run.layer.tp != front.tp) own.tp = run.layer.tp;
+    if (run.layer.context() != front.context()) own.cp = run.layer.context();
     if (const int other = zero_of(run.layer, otherwise); other != zero) own.zero = other;
     own.layers = run.layers;
     return own;
   };
   std::vector<StageStrategy> all;
   for (const StageChoice& stage : stages) {
-    if (std::any_of(stage.begin(), stage.end(), [&](const RunChoice& run) {
-          return run.layer.cp != front.cp || run.layer.ulysses != front.ulysses;
-        })) {
-      builder.errors.push_back(
-          {"not_expressible",
-           fmt::format("{}: layers differ in context parallelism or `use_sp`", builder.settings.where("tp_sizes_enc")),
-           {},
-           {"give all layers one cp, and Ulysses or none"}});
-      return false;
-    }
     StageStrategy own = strategy(stage.front());
     std::transform(stage.begin() + 1, stage.end(), std::back_inserter(own.behind), strategy);
     (own.behind.empty() ? own : own.behind.back()).layers = 0;  // those that are left
@@ -208,6 +200,25 @@ bool read_stages(JobBuilder& builder, const std::vector<StageChoice>& stages, in
                 "checkpoint");
   else
     builder.fix("stage_strategies", &Fixed::stages, all, stages_text(all), "checkpoint");
+}
+
+/// How layers exchange keys and values: all that have context parallelism in one way. False: they do not.
+bool read_context(JobBuilder& builder, const std::vector<LayerChoice>& layers) {
+  const auto any = [&](bool (*is)(const LayerChoice&)) { return std::any_of(layers.begin(), layers.end(), is); };
+  const bool ulysses = any([](const LayerChoice& layer) { return layer.ulysses > 1; });
+  if (ulysses && any([](const LayerChoice& layer) { return layer.ulysses == 1 && layer.cp > 1; })) {
+    builder.errors.push_back(
+        {"not_expressible",
+         fmt::format("{}: some layers have a context ring, others `use_sp`", builder.settings.where("cp_sizes_enc")),
+         {},
+         {"give all layers with context parallelism a ring, or all of them `use_sp`"}});
+    return false;
+  }
+  if (any([](const LayerChoice& layer) { return layer.ulysses > 1 && layer.cp > 1; }))
+    builder.unused("cp_sizes_enc", "`cp_sizes_enc` beside `use_sp`: all of it is priced as Ulysses");
+  if (!any([](const LayerChoice& layer) { return layer.context() > 1; })) return true;
+  const CpKind kind = ulysses ? CpKind::Ulysses : CpKind::Ring;
+  builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses ? "use_sp" : "cp_sizes_enc");
   return true;
 }
 
@@ -226,13 +237,8 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
   }
   const int dp = static_cast<int>(gpus / model_ranks);
   builder.fix("tp", &Fixed::tp, front.tp, "tp_sizes_enc");
-  builder.fix("cp", &Fixed::cp, front.cp * front.ulysses, front.ulysses > 1 ? "use_sp" : "cp_sizes_enc");
-  if (front.ulysses > 1 && front.cp > 1)
-    builder.unused("cp_sizes_enc", "`cp_sizes_enc` beside `use_sp`: all of it is priced as Ulysses");
-  if (front.ulysses * front.cp > 1) {
-    const CpKind kind = front.ulysses > 1 ? CpKind::Ulysses : CpKind::Ring;
-    builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), front.ulysses > 1 ? "use_sp" : "cp_sizes_enc");
-  }
+  builder.fix("cp", &Fixed::cp, front.context(), front.ulysses > 1 ? "use_sp" : "cp_sizes_enc");
+  if (!read_context(builder, lists.layers)) return;
   builder.fix("pp", &Fixed::pp, pp, "pp_deg");
   builder.fix("vp", &Fixed::vp, 1, "");
   builder.fix("dp", &Fixed::dp, dp, "");
@@ -240,7 +246,8 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
   builder.fix("shard", &Fixed::shard, 0, "");
   if (pp > 1)
     builder.fix("layers", &Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
-  if (read_stages(builder, stages, otherwise)) read_batch(builder, dp);
+  read_stages(builder, stages, otherwise);
+  read_batch(builder, dp);
 }
 
 void read_rest(JobBuilder& builder, const LaunchSource& file, int pp, const LayerChoice& front) {

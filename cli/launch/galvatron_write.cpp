@@ -25,7 +25,6 @@ struct Lists {
 
 Lists lists_of(const Plan& plan) {
   const Layout& l = plan.best.layout;
-  const bool ulysses = l.cp > 1 && l.cp_kind == CpKind::Ulysses;
   const std::vector<int> division = layers_of_stages(plan);
   Lists out;
   for (std::size_t stage = 0; stage < division.size(); ++stage) {
@@ -35,6 +34,7 @@ Lists lists_of(const Plan& plan) {
       const Layout own = layout_of_run(l, run);
       const int layers = run.layers > 0 ? run.layers : left;
       left -= layers;
+      const bool ulysses = own.cp > 1 && own.cp_kind == CpKind::Ulysses;
       const int rebuilt = recomputed_layers(own.recompute, 1, layers);
       for (int layer = 0; layer < layers; ++layer) {
         out.tp.push_back(ulysses ? own.cp : own.tp), out.cp.push_back(ulysses ? 1 : own.cp);

@@ -232,7 +232,7 @@ Result<StageStrategy> read_run(std::string_view text) {
     for (const auto& [word, field, least, most] :
          {std::tuple{"offload", &StageStrategy::offload, 1, 100000},
           std::tuple{"layers", &StageStrategy::layers, 1, 100000}, std::tuple{"tp", &StageStrategy::tp, 1, kMostRanks},
-          std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
+          std::tuple{"cp", &StageStrategy::cp, 1, kMostRanks}, std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
       const std::optional<std::string_view> rest = after(parts[i], word);
       if (!rest) continue;
       known = word;
@@ -240,7 +240,7 @@ Result<StageStrategy> read_run(std::string_view text) {
       if (!value) return fail(value.error());
       stage.*field = static_cast<int>(*value);
     }
-    if (known.empty()) return unknown_value("stages", parts[i], {"layersN", "offloadN", "tpN", "zeroN"});
+    if (known.empty()) return unknown_value("stages", parts[i], {"cpN", "layersN", "offloadN", "tpN", "zeroN"});
     if (std::find(seen.begin(), seen.end(), known) != seen.end())
       return fail({"given_twice", fmt::format("`@{}` is given twice for a stage in `--layout`", known)});
     seen.push_back(known);

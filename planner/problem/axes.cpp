@@ -45,6 +45,7 @@ std::string stage_strategy_text(const StageStrategy& stage) {
   if (stage.layers > 0) text += fmt::format("@layers{}", stage.layers);
   if (stage.offload > 0) text += fmt::format("@offload{}", stage.offload);
   if (stage.tp > 0) text += fmt::format("@tp{}", stage.tp);
+  if (stage.cp > 0) text += fmt::format("@cp{}", stage.cp);
   if (stage.zero >= 0) text += fmt::format("@zero{}", stage.zero);
   for (const StageStrategy& run : stage.behind) text += "~" + stage_strategy_text(run);
   return text;
@@ -74,7 +75,7 @@ auto key_of(const Recompute& r) { return std::tuple(r.kind, r.modules, r.layers,
 bool less(const Recompute& a, const Recompute& b) { return key_of(a) < key_of(b); }
 bool less(const std::vector<StageStrategy>& a, const std::vector<StageStrategy>& b) {
   const auto key = [](const StageStrategy& s) {
-    return std::tuple(key_of(s.recompute), s.offload, s.tp, s.zero, s.layers);
+    return std::tuple(key_of(s.recompute), s.offload, s.tp, s.cp, s.zero, s.layers);
   };
   return std::lexicographical_compare(
       a.begin(), a.end(), b.begin(), b.end(), [&](const StageStrategy& one, const StageStrategy& other) {

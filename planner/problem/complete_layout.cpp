@@ -32,22 +32,16 @@ void join_runs(StageStrategy& stage) {
 }  // namespace
 
 void settle_stages(const Problem& problem, Layout& layout) {
-  const auto settle = [&](StageStrategy& run) {
-    if (run.tp == layout.tp) run.tp = 0;
-    if (run.zero == layout.zero) run.zero = -1;
-  };
   for (StageStrategy& stage : layout.stages) {
-    settle(stage);
-    if (stage.behind.empty()) continue;
-    std::for_each(stage.behind.begin(), stage.behind.end(), settle);
-    join_runs(stage);
+    leave_to_layout(stage, layout);
+    if (!stage.behind.empty()) join_runs(stage);
   }
   if (layout.stages.empty()) return;
   const StageStrategy& first = layout.stages.front();
   const bool alike = static_cast<int>(layout.stages.size()) == layout.pp &&
                      std::all_of(layout.stages.begin(), layout.stages.end(),
                                  [&](const StageStrategy& stage) { return stage == first; });
-  if (!alike || !first.behind.empty() || first.tp > 0 || first.zero >= 0 ||
+  if (!alike || !first.behind.empty() || first.tp > 0 || first.cp > 0 || first.zero >= 0 ||
       first.offload != problem.training.offload.layers)
     return;
   layout.recompute = first.recompute;

@@ -12,6 +12,13 @@ std::vector<StageStrategy> runs_of(const StageStrategy& stage) {
   return runs;
 }
 
+void leave_to_layout(StageStrategy& run, const Layout& layout) {
+  if (run.tp == layout.tp) run.tp = 0;
+  if (run.cp == layout.cp) run.cp = 0;
+  if (run.zero == layout.zero) run.zero = -1;
+  for (StageStrategy& behind : run.behind) leave_to_layout(behind, layout);
+}
+
 Layout layout_of_stage(const Layout& layout, int stage) {
   return layout_of_run(layout, layout.stages[static_cast<std::size_t>(stage)]);
 }
@@ -21,11 +28,12 @@ Layout layout_of_run(const Layout& layout, const StageStrategy& own) {
   out.stages.clear();
   out.recompute = own.recompute;
   if (own.zero >= 0) out.zero = own.zero;
-  if (own.tp == 0 || own.tp == layout.tp) return out;
-  out.tp = own.tp;
-  out.dp = layout.dp * layout.tp / own.tp;
-  out.micro_batch = layout.micro_batch * own.tp / layout.tp;
-  out.sequence_parallel = own.tp > 1 && (layout.sequence_parallel || layout.tp == 1);
+  if (own.tp > 0) out.tp = own.tp;
+  if (own.cp > 0) out.cp = own.cp;
+  const int before = layout.tp * layout.cp, replica = out.tp * out.cp;
+  out.dp = layout.dp * before / replica;
+  out.micro_batch = layout.micro_batch * replica / before;
+  if (out.tp != layout.tp) out.sequence_parallel = out.tp > 1 && (layout.sequence_parallel || layout.tp == 1);
   return out;
 }
 
@@ -38,7 +46,8 @@ std::optional<Layout> without_list(const Layout& layout) {
   for (std::size_t i = 0; i < layout.stages.size(); ++i) {
     const StageStrategy& stage = layout.stages[i];
     const bool block = stage.recompute.kind == RecomputeKind::Full && stage.recompute.uniform <= 1;
-    if (!block || !stage.behind.empty() || stage.offload != front.offload || stage.tp > 0 || stage.zero >= 0)
+    if (!block || !stage.behind.empty() || stage.offload != front.offload || stage.tp > 0 || stage.cp > 0 ||
+        stage.zero >= 0)
       return std::nullopt;
     const int layers = layout.chunk_layers[i], rebuilt = recomputed_layers(stage.recompute, 1, layers);
     most = std::max(most, rebuilt), all = all && rebuilt == layers;

@@ -10,8 +10,11 @@ namespace plan {
 /// The runs of layers of a stage, front to back, each with none behind it.
 [[nodiscard]] std::vector<StageStrategy> runs_of(const StageStrategy& stage);
 
-/// The layout of one run of layers in a pipeline whose stages differ: its own tp, ZeRO and recomputation, with dp and
-/// micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
+/// What a run and those behind it have as the layout has it is not their own.
+void leave_to_layout(StageStrategy& run, const Layout& layout);
+
+/// The layout of one run of layers in a pipeline whose stages differ: its own tp, cp, ZeRO and recomputation, with dp
+/// and micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
 [[nodiscard]] Layout layout_of_run(const Layout& layout, const StageStrategy& run);
 /// That of the first layers of a stage, counted from 0.
 [[nodiscard]] Layout layout_of_stage(const Layout& layout, int stage);

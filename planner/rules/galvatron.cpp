@@ -19,13 +19,18 @@ std::string lacks_of_job(const Training& training) {
   return "";
 }
 
+/// Of one run of layers.
+bool lacks_context(const Layout& l) {
+  return l.cp > 1 &&
+         (l.cp_kind == CpKind::Hybrid || l.cp_kind == CpKind::AllGather || (l.cp_kind == CpKind::Ulysses && l.tp > 1));
+}
+constexpr const char* kContexts = "has a context ring, or Ulysses in place of tensor parallelism";
+
 std::string lacks_of_axes(const Layout& l) {
   if (l.vp > 1 || (l.schedule != Schedule::OneFOneB && l.schedule != Schedule::GPipe))
     return "runs 1f1b or gpipe, one chunk a stage";
   if (l.ep > 1 || l.etp > 1) return "is written here without expert parallelism";
-  if (l.cp > 1 &&
-      (l.cp_kind == CpKind::Hybrid || l.cp_kind == CpKind::AllGather || (l.cp_kind == CpKind::Ulysses && l.tp > 1)))
-    return "has a context ring, or Ulysses in place of tensor parallelism";
+  if (lacks_context(l)) return kContexts;
   if (l.shard > 0 && l.shard != l.dense_group()) return "shards states over all of dp * cp";
   if (l.order != AxisOrder::PipelineOutermost) return "has the pipeline outermost";
   return "";
@@ -45,6 +50,7 @@ GalvatronLack galvatron_lacks(const Problem& problem, const Layout& layout) {
     const Layout own = layout_of_run(layout, run);
     if (own.recompute.kind == RecomputeKind::Selective || own.recompute.uniform > 1)
       return {"recomputes whole layers, one by one", "add `--layout recompute=full`"};
+    if (lacks_context(own)) return {kContexts};
     if (run.offload > 0) return {"is written here without offload"};
     if (own.zero == 3) continue;
     if (own.zero == 1) return {"has no key for zero 1: ddp, zero2 and zero3", "add `--layout zero2`"};

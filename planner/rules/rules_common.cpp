@@ -212,7 +212,10 @@ constexpr Rule kRules[] = {
        return fmt::format("sequence {}, cp {}, tp {}", p.training.seq, l.cp, l.tp);
      }},
     {"context_too_short", "a context rank keeps at least 256 tokens", Level::Grid, kAllFrameworks,
-     [](const Problem& p, const Layout& l) { return p.fixed.cp || l.cp == 1 || p.training.seq / l.cp >= 256; }, 0,
+     [](const Problem& p, const Layout& l) {
+       return p.fixed.cp || p.fixed.stages || l.cp == 1 || p.training.seq / l.cp >= 256;
+     },
+     0,
      [](const Problem& p, const Layout& l) {
        return fmt::format("cp {} leaves {} of {} tokens", l.cp, p.training.seq / l.cp, p.training.seq);
      }},

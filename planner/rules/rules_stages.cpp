@@ -1,6 +1,9 @@
 // What stages that differ have to agree in. Tested by tests/planner/stage_cells_test.cpp.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/rules.hpp"
@@ -14,16 +17,39 @@ std::string run_fault(const Problem& problem, const Layout& layout, const StageS
                       const std::string& place) {
   if (own.offload > 0 && (own.recompute.kind != RecomputeKind::None || problem.training.offload.modules != 0))
     return fmt::format("{} offloads whole layers and treats activations in another way, too", place);
-  if (own.tp <= 0) return "";
-  if (problem.model.moe()) return "experts are spread over the ranks of all stages alike: leave `@tp` out";
-  if (layout.dp * layout.tp % own.tp != 0 || layout.micro_batch * own.tp % layout.tp != 0)
+  if (own.tp <= 0 && own.cp <= 0) return "";
+  if (problem.model.moe())
+    return fmt::format("experts are spread over the ranks of all stages alike: leave `@{}` out",
+                       own.tp > 0 ? "tp" : "cp");
+  if (own.cp > 0 && layout.cp_kind == CpKind::Hybrid)
+    return fmt::format("{} has a cp of its own: a ring, gathers or Ulysses, and no hybrid of two", place);
+  const std::int64_t gpus = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.dp;
+  const std::int64_t replica =
+      static_cast<std::int64_t>(own.tp > 0 ? own.tp : layout.tp) * (own.cp > 0 ? own.cp : layout.cp);
+  if (gpus % replica != 0 || layout.micro_batch * replica % (static_cast<std::int64_t>(layout.tp) * layout.cp) != 0)
     return fmt::format(
-        "a stage of {} * {} GPUs that takes {} * {} sequences at once has no tp {}: dp and micro_batch "
-        "would be no whole numbers",
-        layout.tp, layout.dp, layout.dp, layout.micro_batch, own.tp);
+        "a stage of {} GPUs that takes {} * {} sequences at once has no {}: dp and micro_batch would be no whole "
+        "numbers",
+        gpus, layout.dp, layout.micro_batch,
+        own.cp > 0 ? fmt::format("tp * cp {}", replica) : fmt::format("tp {}", own.tp));
   const Layout alone = layout_of_run(layout, own);
-  const int rule = broken_rule(problem, alone, Level::Grid);
-  return rule < 0 ? "" : fmt::format("{}: {}", place, broken_text(problem, alone, rule));
+  for (const Level level : {Level::Grid, Level::Context})
+    if (const int rule = broken_rule(problem, alone, level); rule >= 0)
+      return fmt::format("{}: {}", place, broken_text(problem, alone, rule));
+  return "";
+}
+
+/// An activation goes from one run to the next in whole replicas: those of one side make up those of the other.
+std::string neighbours_fault(const Layout& layout, const std::vector<StageStrategy>& runs, int stage) {
+  for (std::size_t run = 1; run < runs.size(); ++run) {
+    const Layout before = layout_of_run(layout, runs[run - 1]), behind = layout_of_run(layout, runs[run]);
+    const int small = std::min(before.tp * before.cp, behind.tp * behind.cp);
+    const int large = std::max(before.tp * before.cp, behind.tp * behind.cp);
+    if (large % small != 0)
+      return fmt::format("runs {} and {} of stage {} have replicas of {} and {} GPUs, and none divides the other",
+                         run - 1, run, stage, before.tp * before.cp, behind.tp * behind.cp);
+  }
+  return "";
 }
 
 /// What is wrong with a stage of several runs, beside the runs themselves.
@@ -60,12 +86,14 @@ std::string stages_fault(const Problem& problem, const Layout& layout) {
       const std::string place =
           runs.size() > 1 ? fmt::format("run {} of stage {}", run, stage) : fmt::format("stage {}", stage);
       if (std::string fault = run_fault(problem, layout, runs[run], place); !fault.empty()) return fault;
-      widths = widths || runs[run].zero >= 0 || runs[run].tp > 0;
+      widths = widths || runs[run].zero >= 0 || runs[run].tp > 0 || runs[run].cp > 0;
     }
+    if (std::string fault = neighbours_fault(layout, runs, stage); !fault.empty()) return fault;
   }
   if (widths && (layout.vp != 1 || both_ways(layout.schedule) || layout.shard > 0 ||
                  layout.order != AxisOrder::PipelineOutermost))
-    return "stages of unequal tp or ZeRO run one chunk each, one way, with the pipeline outermost and without `shard`";
+    return "stages of unequal tp, cp or ZeRO run one chunk each, one way, with the pipeline outermost and without "
+           "`shard`";
   return "";
 }
 

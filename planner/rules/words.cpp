@@ -123,7 +123,10 @@ constexpr Meaningless kRows[] = {
      [](const Problem& p, const Fixed&) { return fmt::format("{} has {} layers", p.model.name, p.model.depth()); },
      "write `full` for all layers of a stage"},
     {"cp_kind", true,
-     [](const Problem&, const Fixed& f) { return f.cp == 1 && f.cp_kind.value_or(CpKind::Ring) != CpKind::Ring; },
+     [](const Problem&, const Fixed& f) {
+       return f.cp == 1 && f.cp_kind.value_or(CpKind::Ring) != CpKind::Ring &&
+              !have_context(f.stages.value_or(std::vector<StageStrategy>{}));
+     },
      [](const Problem&, const Fixed&) { return std::string("at cp 1 nothing is exchanged"); },
      "leave `cp-kind` out, or write `cp2`"},
     {"cp_ulysses", true,

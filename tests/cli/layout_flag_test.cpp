@@ -39,6 +39,8 @@ TEST_CASE("words alone name a schedule; layers repeat") {
   const StageStrategy wide{.tp = 4}, two{.recompute = full, .tp = 2, .layers = 2, .behind = {wide}};
   CHECK(read_layout("stages=2xfull@tp2@layers2~none@tp4:none@tp4").value().stages ==
         std::vector<StageStrategy>{two, two, wide});
+  CHECK(read_layout("tp2,stages=full@layers2@cp2~none@cp4@zero3").value().stages->front() ==
+        StageStrategy{.recompute = full, .cp = 2, .layers = 2, .behind = {{.zero = 3, .cp = 4}}});
   for (const char* text : {"stages=full~none", "stages=full@layers2~none@layers3", "stages=full@layers2"}) {
     CAPTURE(text);
     CHECK(read_layout(text).error().front().code == "bad_value");
@@ -119,6 +121,7 @@ TEST_CASE("a layout printed as a flag reads back") {
         if (pick(4) == 0) own.recompute = {RecomputeKind::Selective, static_cast<std::uint16_t>(1 + pick(127))};
         if (pick(4) == 0) own.offload = 1 + pick(3);
         if (pick(4) == 0) own.tp = 1 << pick(4);
+        if (pick(4) == 0) own.cp = 1 << pick(3);
         if (pick(4) == 0) own.zero = pick(4);
         return own;
       };

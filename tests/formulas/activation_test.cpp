@@ -205,8 +205,11 @@ TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over
   const Layout experts{.dp = 8, .ep = 8};
   // Layers of tp 1 and 2 on one rank: the world's is there once.
   const std::vector<Layout> both{{.dp = 2}, {.tp = 2, .sequence_parallel = true}};
-  CHECK(nccl_buffers(both, {}).value ==
-        nccl_buffers(both[0], {}).value + nccl_buffers(both[1], {}).value - 2 * 16 * 12 * mib);
+  const double alone = nccl_buffers(both[0], {}).value + nccl_buffers(both[1], {}).value - 2 * 16 * 12 * mib;
+  CHECK(nccl_buffers(both, {}, {}).value == alone);
+  // Groups that gather between them have a ring each; the same one twice is one, one of a single rank none.
+  const std::vector<GatheringGroup> between{{"there", {2, 1}}, {"back", {2, 1}}, {"there", {2, 1}}, {"there", {1, 1}}};
+  CHECK(nccl_buffers(both, between, {}).value == alone + 2 * 16 * 12 * mib);
   CHECK(nccl_buffers(experts, {}).value - nccl_buffers({.dp = 8}, {}).value == 2688 * mib);
 }
 

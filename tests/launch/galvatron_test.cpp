@@ -37,7 +37,8 @@ bool whole_blocks(Layout& layout, int depth) {
       const int layers = run.layers > 0 ? run.layers : left;
       left -= layers;
       if (run.recompute.layers >= layers) run.recompute.layers = 0;
-      joined = joined || (before != nullptr && before->tp == run.tp && before->zero == run.zero);
+      joined =
+          joined || (before != nullptr && before->tp == run.tp && before->cp == run.cp && before->zero == run.zero);
       before = &run;
     };
     settle(layout.stages[i]);
@@ -87,9 +88,27 @@ TEST_CASE("Galvatron's lists: layers of one stage that differ are runs of it") {
         "full@layers1~full@layers1@zero2~full@tp1@zero2:full-1@layers2@tp1@zero2~full-1@layers2@tp1~none");
 }
 
+TEST_CASE("Galvatron's lists: layers of unequal context parallelism, by a ring or by Ulysses") {
+  const LaunchJob ring =
+      job_of(kName, strategy("2,2,2,1,1,1,1,1", kNone, kNone, ", \"cp_sizes_enc\": \"1,1,2,2,2,1,1,1\""));
+  REQUIRE(ring.fixed.stages);
+  CHECK(ring.fixed.tp == 2);
+  CHECK(ring.fixed.cp == 1);
+  CHECK(ring.fixed.cp_kind == CpKind::Ring);
+  CHECK(stages_text(*ring.fixed.stages) == "none@layers2~none@cp2:none@layers2@tp1@cp2~none@tp1");
+
+  const LaunchJob ulysses =
+      job_of(kName, strategy("4,4,2,2,2,1,1,1", kNone, kNone, ", \"use_sp\": \"1,1,0,1,1,0,0,0\""));
+  REQUIRE(ulysses.fixed.stages);
+  CHECK(ulysses.fixed.tp == 1);
+  CHECK(ulysses.fixed.cp == 4);
+  CHECK(ulysses.fixed.cp_kind == CpKind::Ulysses);
+  CHECK(stages_text(*ulysses.fixed.stages) == "none@layers2~none@tp2@cp1:none@layers2@cp2~none@cp1");
+}
+
 TEST_CASE("Galvatron's lists: what is wrong or cannot be said is an error") {
-  const std::string some = ", \"cp_sizes_enc\": \"1,1,2,1,1,1,1,1\"";
-  CHECK(error_of(kName, strategy(kOnes, kNone, kNone, some)) == "not_expressible");  // cp inside the first stage
+  const std::string both = ", \"cp_sizes_enc\": \"1,1,2,1,1,1,1,1\", \"use_sp\": \"0,0,0,0,1,0,0,0\"";
+  CHECK(error_of(kName, strategy("1,1,1,1,2,1,1,1", kNone, kNone, both)) == "not_expressible");  // a ring and Ulysses
   CHECK(error_of(kName, strategy("1,1,1", kNone, kNone)) != "");
   CHECK(error_of(kName, strategy(kOnes, "0,0,0,2,0,0,0,0", kNone)) != "");
   CHECK(error_of(kName, strategy("x,1,1,1,1,1,1,1", kNone, kNone)) != "");
@@ -103,8 +122,8 @@ TEST_CASE("Galvatron's lists: what is wrong or cannot be said is an error") {
 TEST_CASE("Galvatron's file is read back as it was written") {
   std::mt19937 random(23);
   const auto pick = [&](std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); };
-  int written = 0;
-  for (int round = 0; round < 60; ++round) {
+  int written = 0, contexts = 0;
+  for (int round = 0; round < 160; ++round) {
     Args args;
     args.model = "llama3-8b", args.gpus = "32", args.cluster = "dgx-h100", args.global_batch = "128";
     args.framework = "any";
@@ -113,20 +132,31 @@ TEST_CASE("Galvatron's file is read back as it was written") {
     Problem job = *problem;
     Layout layout;
     layout.pp = pick({1, 2, 4}), layout.tp = pick({1, 2, 4}), layout.dp = 32 / layout.pp / layout.tp;
-    layout.sequence_parallel = layout.tp > 1, layout.zero = pick({0, 2, 3}), layout.micro_batch = pick({1, 2, 4});
+    layout.zero = pick({0, 2, 3}), layout.micro_batch = pick({1, 2, 4});
+    // Under Ulysses layers have tensor ranks or context ranks.
+    const bool ulysses = random() % 2 == 0;
+    if (random() % 3 == 0) {
+      layout.cp = ulysses ? layout.tp : pick({1, 2}), layout.dp = std::max(1, layout.dp / layout.cp);
+      if (ulysses) layout.dp = 32 / layout.pp / layout.cp, layout.tp = 1;
+    }
+    layout.sequence_parallel = layout.tp > 1;
+    const auto own_width = [&](StageStrategy& run) {
+      run.tp = pick({1, 2, 4}), run.cp = pick({1, 2});
+      if (ulysses) (random() % 2 == 0 ? run.tp : run.cp) = 1;
+    };
     if (random() % 2 == 0)
       layout.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1, 3})};
     else
       for (int stage = 0; stage < layout.pp; ++stage) {
         StageStrategy own;
         if (random() % 2 == 0) own.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 2})};
-        if (stage > 0 && random() % 3 == 0) own.tp = pick({1, 2, 4});
+        if (stage > 0 && random() % 3 == 0) own_width(own);
         if (stage > 0 && layout.zero < 3 && random() % 3 == 0) own.zero = 3;
         if (random() % 3 == 0) {
           own.layers = pick({2, 3});
           StageStrategy behind;
           if (random() % 2 == 0) behind.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1})};
-          if (random() % 2 == 0) behind.tp = pick({1, 2, 4});
+          if (random() % 2 == 0) own_width(behind);
           if (layout.zero < 3 && random() % 2 == 0) behind.zero = 3;
           own.behind.push_back(behind);
         }
@@ -134,6 +164,8 @@ TEST_CASE("Galvatron's file is read back as it was written") {
       }
     layout.chunk_layers.assign(static_cast<std::size_t>(layout.pp), problem->model.depth() / layout.pp);
     settle_stages(job, layout);
+    if (ulysses && layout.any_context()) layout.cp_kind = CpKind::Ulysses;
+    contexts += have_context(layout.stages) ? 1 : 0;
     job.fixed.stages = layout.stages;
     Result<Plan> plan = plan_layout(job, layout);
     if (!plan) continue;
@@ -153,7 +185,8 @@ TEST_CASE("Galvatron's file is read back as it was written") {
     if (!joined) CHECK(back == was);
     CHECK(read.training->global_batch == 128);
   }
-  CHECK(written > 20);
+  CHECK(written > 60);
+  CHECK(contexts > 20);
 }
 
 }  // namespace plan

@@ -136,6 +136,7 @@ TEST_CASE("layer runs: a stage holds of each run what its layers hold where all 
       if (random() % 2 == 0) run.recompute = {.kind = RecomputeKind::Full};
       if (random() % 2 == 0) run.tp = pick(random, {1, 2, 4});
       if (random() % 2 == 0) run.zero = pick(random, {0, 1});
+      if (random() % 2 == 0) run.cp = pick(random, {1, 2});
       return run;
     };
     const StageStrategy first = any(), second = any();
@@ -208,6 +209,66 @@ TEST_CASE("layer runs: time and messages are those of the layers, and of what li
   }
 }
 
+TEST_CASE("layer runs: between layers of unequal cp the sequence is gathered, unless both split it alike") {
+  std::mt19937 random(15);
+  int moved = 0, alike = 0;
+  for (int round = 0; round < oracle::rounds(200); ++round) {
+    const int gpus = 8, layers = 8, ranks = pick(random, {2, 4, 8}), tp = pick(random, {1, 2, 4, 8});
+    const int inner_cp = std::min(pick(random, {1, 2, 4}), 8 / tp);
+    Problem problem = job(layers, gpus, 64);
+    Layout layout;
+    layout.cp = ranks, layout.dp = gpus / ranks, layout.zero = 0, layout.micro_batch = pick(random, {1, 2}) * ranks;
+    layout.cp_kind = random() % 2 == 0 ? CpKind::Ring : CpKind::Ulysses;
+    StageStrategy inner;
+    inner.tp = tp, inner.cp = inner_cp;
+    layout.stages = {stage_of({{{}, 3}, {inner, 2}, {{}, 0}})};
+    if (!stages_fault(problem, layout).empty() || (tp == 1 && inner_cp == ranks)) continue;
+    CAPTURE(layout.micro_batch);
+    StageModels models(problem);
+    const std::vector<Cell> cells = models.cells(layout);
+    REQUIRE(cells.size() == 3);
+    // A rank ends up with the whole sequences of its replica, of the wider one, and cuts its part out of them.
+    const int replica = tp * inner_cp;
+    const double sequence = 2.0 * 2048 * 2048, outer_b = layout.micro_batch, inner_b = outer_b * replica / ranks;
+    const auto sum = [](const std::vector<ReshardingGather>& gathers) { return total_of(gathers).bytes; };
+    const bool same = layout.cp_kind == CpKind::Ulysses && replica == ranks;
+    const double into = same ? 0 : outer_b * sequence + (inner_b > outer_b ? inner_b * sequence : 0);
+    const double out = same ? 0 : (replica > 1 ? inner_b * sequence : 0) + (outer_b > inner_b ? outer_b * sequence : 0);
+    CHECK(sum(cells[1].input.forward) == doctest::Approx(into).epsilon(kDigits));
+    CHECK(sum(cells[1].input.backward) == doctest::Approx(out).epsilon(kDigits));
+    CHECK(sum(cells[2].input.forward) == doctest::Approx(out).epsilon(kDigits));
+    CHECK(sum(cells[2].input.backward) == doctest::Approx(into).epsilon(kDigits));
+    ++(same ? alike : moved);
+  }
+  CHECK(moved > oracle::at_least(60));
+  CHECK(alike > oracle::at_least(10));
+}
+
+TEST_CASE("layer runs: groups that gather between runs hold buffers of their own, each once") {
+  const Problem problem = job(8, 8, 64);
+  Layout layout;
+  layout.dp = 8, layout.zero = 0;
+  StageStrategy wide;
+  wide.tp = 4;
+  const auto buffers = [&](std::vector<std::pair<StageStrategy, int>> runs) {
+    Layout one = layout;
+    one.stages = {stage_of(std::move(runs))};
+    REQUIRE(stages_fault(problem, one).empty());
+    return static_cast<double>(estimate(problem, one).stages.front().communication.value);
+  };
+  // 16 channels of 12 MiB: the replica of four that is left, and the four replicas that become one, there and back.
+  constexpr double ring = 16.0 * 12 * (1 << 20);
+  const double there = buffers({{{}, 4}, {wide, 0}}), back = buffers({{{}, 2}, {wide, 2}, {{}, 0}});
+  Layout plain = layout, four = layout;
+  four.tp = 4, four.dp = 2, four.micro_batch = 4, four.sequence_parallel = true;
+  const auto alone = [&](const Layout& one) {
+    return static_cast<double>(estimate(problem, one).stages.front().communication.value);
+  };
+  const double shared = 2 * ring;  // what both have: the ring and the tree of all ranks
+  CHECK(there == doctest::Approx(alone(plain) + alone(four) - shared + 2 * ring).epsilon(1e-9));
+  CHECK(back == doctest::Approx(there + ring).epsilon(1e-9));
+}
+
 TEST_CASE("layer runs: what cannot be is refused with its place") {
   const Problem problem = job(8, 8, 32);
   Layout layout;
@@ -221,6 +282,18 @@ TEST_CASE("layer runs: what cannot be is refused with its place") {
   layout.chunk_layers = {4, 4};
   layout.stages[0].behind[0].tp = 3;
   CHECK(stages_fault(problem, layout) != "");
+  layout.stages[0].behind[0] = {};
+  layout.stages[0].behind[0].cp = 3;
+  CHECK(stages_fault(problem, layout) != "");
+  layout.cp_kind = CpKind::Hybrid, layout.stages[0].behind[0].cp = 2;
+  CHECK(stages_fault(problem, layout).find("hybrid") != std::string::npos);
+  layout.cp_kind = CpKind::Ring;
+  Layout thirds = layout;  // replicas of 2 and 3 GPUs, of stages of 6
+  thirds.dp = 6, thirds.micro_batch = 1;
+  thirds.stages[0].cp = 2, thirds.stages[0].behind[0].cp = 3;
+  Problem six = job(8, 12, 96);
+  six.training.seq = 2048 * 3;
+  CHECK(stages_fault(six, thirds).find("none divides the other") != std::string::npos);
   layout.stages[0].behind[0] = {{.kind = RecomputeKind::Full}, 1};
   CHECK(stages_fault(problem, layout).find("run 1 of stage 0") == 0);
   layout.stages[0].behind[0] = {};
