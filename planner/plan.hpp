@@ -87,6 +87,16 @@ struct PerStage {
   bool exact = true;              ///< nothing faster was left out
 };
 
+/// Runs of layers inside stages, each with tp, cp, ZeRO and recomputation of its own (planner/per_layer.hpp), beside
+/// layouts whose layers do alike.
+struct PerLayer {
+  /// The fastest that Galvatron runs; none: nothing is faster than the fastest whose layers are alike.
+  std::optional<Estimate> best{};
+  Difference difference{};     ///< of its step to the recommended layout's
+  std::int64_t pipelines = 0;  ///< (GPUs of a stage, sequences that it takes, ZeRO) that were looked into
+  bool exact = true;           ///< nothing faster was left out
+};
+
 struct Plan {
   Problem problem{};
   Estimate best{};                             ///< the recommended layout
@@ -97,6 +107,7 @@ struct Plan {
   std::vector<RunsOn> runs_on{};               ///< frameworks that run the recommended layout
   std::optional<Certainty> choice{};
   std::optional<PerStage> per_stage{};  ///< when asked for
+  std::optional<PerLayer> per_layer{};  ///< when asked for
   std::vector<RunnerUp> runners_up{};
   std::vector<Estimate> front{};  ///< memory against step time, when asked for
   SearchStats search{};

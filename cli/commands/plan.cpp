@@ -72,11 +72,11 @@ int run_plan(const Args& args, Streams& streams) {
   plan->starved = starved(*problem, *plan);
   if (args.advice) plan->advice = advice(*problem, *plan);
   if (args.per_layer) {
-    const PerLayer found = per_layer(*plan);
-    if (found.best)
-      if (const std::optional<Error> error = beyond_physics(plan->problem, *found.best))
+    plan->per_layer = per_layer(*plan);
+    if (plan->per_layer->best)
+      if (const std::optional<Error> error = beyond_physics(plan->problem, *plan->per_layer->best))
         return report_errors({*error}, streams);
-    plan->notes.push_back(per_layer_note(*plan, found));
+    plan->notes.push_back(per_layer_note(*plan, *plan->per_layer));
   }
   Result<std::string> report = plan_report(args, *plan, *run, streams.out_terminal);
   if (!report) return report_errors(report.error(), streams);

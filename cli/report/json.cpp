@@ -15,6 +15,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/stage_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/starved.hpp"
 #include "presets/quantity.hpp"
@@ -196,6 +197,33 @@ Json alone_json(const Plan& plan, const PoolAlone& alone) {
   return json;
 }
 
+/// Runs of layers in numbers, front to back: of neighbouring stages that do the same with as many layers, each run
+/// once.
+Json stage_runs_json(const Estimate& e) {
+  const std::vector<StageStrategy>& stages = e.layout.stages;
+  Json rows = Json::array();
+  for (std::size_t first = 0, end = 0; first < stages.size(); first = end) {
+    while (end < stages.size() && stages[end] == stages[first] && e.stage_layers[end] == e.stage_layers[first]) ++end;
+    int left = e.stage_layers[first];
+    for (const StageStrategy& run : runs_of(stages[first])) {
+      const Layout own = layout_of_run(e.layout, run);
+      const int layers = run.layers > 0 ? run.layers : left;
+      left -= layers;
+      rows.push_back({{"first_stage", first},
+                      {"stages", end - first},
+                      {"layers", layers},
+                      {"tp", own.tp},
+                      {"cp", own.cp},
+                      {"dp", own.dp},
+                      {"micro_batch", own.micro_batch},
+                      {"zero", own.zero},
+                      {"recompute", recompute_text(run.recompute)},
+                      {"offload_layers", run.offload}});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 Json layout_json(const Estimate& e) {
@@ -223,6 +251,7 @@ Json layout_json(const Estimate& e) {
       json[std::string(axis.key)] = axis_text(value);
     if (axis.key == "micro_batch") json["micro_batches"] = e.micro_batches;
   });
+  if (!l.stages.empty() && l.stages.size() == e.stage_layers.size()) json["runs"] = stage_runs_json(e);
   blank_differences(e, json);
   return json;
 }
@@ -269,12 +298,16 @@ Json notes_json(const std::vector<Note>& notes) {
 
 namespace {
 
-Json per_stage_json(const PerStage& found) {
+/// What a search of strategies that differ found beside those that do not.
+template <class Found>
+Json beside_json(const Found& found) {
   Json json = {{"pipelines", found.pipelines}, {"exact", found.exact}};
   if (!found.best) return json;
   json["difference_ratio"] = difference_json(found.difference);
-  json["runs_on"] = Json::array();
-  for (const RunsOn& each : found.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
+  if constexpr (requires { found.runs_on; }) {
+    json["runs_on"] = Json::array();
+    for (const RunsOn& each : found.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
+  }
   json["best"] = estimate_json(*found.best);
   return json;
 }
@@ -292,7 +325,8 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
     json["fastest_on_paper"] = estimate_json(*plan.fastest_on_paper);
     json["fastest_on_paper"]["lacks"] = plan.paper_lacks;
   }
-  if (plan.per_stage) json["per_stage"] = per_stage_json(*plan.per_stage);
+  if (plan.per_stage) json["per_stage"] = beside_json(*plan.per_stage);
+  if (plan.per_layer) json["per_layer"] = beside_json(*plan.per_layer);
   json["runs_on"] = Json::array();
   for (const RunsOn& each : plan.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
   if (plan.choice)

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/request/json_source.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/stage_layout.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -55,17 +58,18 @@ void read_value(const JsonFields& fields, const LayoutAxis<E>& axis, Layout& lay
   layout.*axis.value = word(fields, axis.key, names_of(E{}));
 }
 
+Recompute read_rebuilt(const JsonFields& fields, std::string_view key) {
+  const std::string text = fields.text(key);
+  if (text.empty()) return {};
+  if (const Result<Recompute> read = read_recompute(text)) return *read;
+  fields.error(key, "unknown_word", fmt::format("unknown `{}` `{}`", fields.path_of(key), yaml::printable(text)),
+               {"it is written as `--layout recompute=` takes it"});
+  return {};
+}
+
 /// Of all stages, where no strategies of each say it.
 void read_value(const JsonFields& fields, const LayoutAxis<Recompute>& axis, Layout& layout) {
-  if (fields.has("stage_strategies")) return;
-  const std::string text = fields.text(axis.key);
-  if (text.empty()) return;
-  if (const Result<Recompute> read = read_recompute(text))
-    layout.*axis.value = *read;
-  else
-    fields.error(axis.key, "unknown_word",
-                 fmt::format("unknown `{}` `{}`", fields.path_of(axis.key), yaml::printable(text)),
-                 {"it is written as `--layout recompute=` takes it"});
+  if (!fields.has("stage_strategies") && !fields.has("runs")) layout.*axis.value = read_rebuilt(fields, axis.key);
 }
 
 void read_value(const JsonFields& fields, const LayoutAxis<std::vector<StageStrategy>>& axis, Layout& layout) {
@@ -85,6 +89,58 @@ void read_value(const JsonFields& fields, const LayoutAxis<std::vector<StageStra
 /// The layers of chunks are not written; those of stages are, and belong to the estimate.
 void read_value(const JsonFields&, const LayoutAxis<std::vector<int>>&, Layout&) {}
 
+/// One run of layers in numbers; what it has as the layout has it is not its own.
+StageStrategy read_run(const JsonFields& row, const Layout& layout) {
+  StageStrategy run;
+  run.tp = degree(row, "tp"), run.cp = degree(row, "cp"), run.zero = degree(row, "zero", 0, 3);
+  run.recompute = read_rebuilt(row, "recompute");
+  run.offload = degree(row, "offload_layers", 0), run.layers = degree(row, "layers", 0);
+  const int dp = degree(row, "dp"), micro_batch = degree(row, "micro_batch");
+  if (run.tp == 0 || run.cp == 0 || layout.tp == 0 || layout.cp == 0) return run;  // told already
+  const std::int64_t before = static_cast<std::int64_t>(layout.tp) * layout.cp;
+  const std::int64_t replica = static_cast<std::int64_t>(run.tp) * run.cp;
+  if (before * layout.dp != replica * dp || layout.micro_batch * replica != before * micro_batch)
+    row.error("", "bad_value",
+              fmt::format("`{}` has not the GPUs and sequences of its stage, tp * cp * dp and dp * micro_batch",
+                          row.path_of("")));
+  leave_to_layout(run, layout);
+  return run;
+}
+
+/// Strategies of stages from their runs in numbers; what `stage_strategies` says in words, if it is there, is the same.
+void read_runs(const JsonFields& fields, Estimate& e) {
+  if (!fields.present() || !fields.has("runs")) return;
+  const auto wrong = [&](std::string_view what) {
+    fields.error("runs", "bad_value", fmt::format("`{}` {}", fields.path_of("runs"), what));
+  };
+  std::vector<StageStrategy> stages;
+  std::vector<int> left = e.stage_layers;  // of each stage, behind the runs read so far
+  std::size_t first = 0;                   // of the stages that the runs at hand belong to
+  for (const JsonFields& row : fields.objects("runs")) {
+    const auto begin = static_cast<std::size_t>(degree(row, "first_stage", 0));
+    const auto count = static_cast<std::size_t>(degree(row, "stages"));
+    const StageStrategy run = read_run(row, e.layout);
+    const bool next = begin == stages.size();
+    if ((!next && (begin != first || count != stages.size() - first || stages.empty())) || count == 0 ||
+        count > left.size() || begin > left.size() - count)
+      return wrong("has stages out of their order, or some that are not there");
+    if (next) stages.resize(begin + count, run), first = begin;
+    for (std::size_t stage = begin; stage < begin + count; ++stage) {
+      if (!next) stages[stage].behind.push_back(run);
+      left[stage] -= run.layers;
+    }
+  }
+  for (StageStrategy& stage : stages) (stage.behind.empty() ? stage : stage.behind.back()).layers = 0;
+  if (stages.size() != left.size() || std::ranges::count(left, 0) != std::ssize(left))
+    return wrong("has not the layers of `stage_layers`");
+  std::vector<StageStrategy> told = e.layout.stages;
+  for (StageStrategy& stage : told) leave_to_layout(stage, e.layout);
+  if (told.empty())
+    e.layout.stages = std::move(stages);
+  else if (told != stages)
+    wrong("says something else than `stage_strategies`");
+}
+
 void read_layout_fields(const JsonFields& fields, Estimate& e) {
   Layout& l = e.layout;
   each_axis([&](const auto& axis) {
@@ -92,6 +148,7 @@ void read_layout_fields(const JsonFields& fields, Estimate& e) {
   });
   e.micro_batches = fields.whole("micro_batches", 1);
   e.stage_layers = fields.integers("stage_layers");
+  read_runs(fields, e);
   if (!fields.present() || !fields.has("stage_layers")) return;
   if (e.stage_layers.size() != static_cast<std::size_t>(l.pp))
     fields.error(

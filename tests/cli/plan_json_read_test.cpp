@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "cli/report/json.hpp"
 #include "cli/report/report.hpp"
@@ -74,6 +78,69 @@ TEST_CASE("plans of real models read back, whatever their layout") {
     REQUIRE(read);
     CHECK(estimate_json(read->best).dump() == estimate_json(plan->best).dump());
   }
+}
+
+TEST_CASE("runs of layers read back from their numbers, with the words beside them or without") {
+  std::mt19937 random(41);
+  const auto pick = [&](std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); };
+  int several = 0;
+  for (int round = 0; round < 300; ++round) {
+    Plan plan = sample::plan();
+    Layout& layout = plan.best.layout;
+    layout = {.tp = pick({1, 2, 4}), .cp = pick({1, 2}), .pp = pick({1, 2, 3, 5}), .dp = 4, .micro_batch = 8};
+    layout.zero = pick({0, 1, 3});
+    plan.best.stage_layers.clear();
+    const auto any = [&] {
+      StageStrategy run{.recompute = {RecomputeKind::Full, 0, pick({0, 2})}, .offload = pick({0, 0, 3})};
+      if (random() % 2 == 0) run.recompute = {};
+      if (random() % 2 == 0) run.tp = layout.tp == 1 ? 2 : 1;
+      if (random() % 2 == 0) run.cp = layout.cp == 1 ? 2 : 1;
+      if (random() % 2 == 0) run.zero = 2;
+      return run;
+    };
+    for (int stage = 0; stage < layout.pp; ++stage) {
+      if (stage > 0 && random() % 2 == 0) {  // as the one before
+        layout.stages.push_back(layout.stages.back());
+        plan.best.stage_layers.push_back(plan.best.stage_layers.back());
+        continue;
+      }
+      StageStrategy own = any();
+      int layers = pick({1, 4});
+      for (int behind = pick({0, 0, 1, 2}); behind > 0; --behind) {
+        StageStrategy& last = own.behind.empty() ? own : own.behind.back();
+        last.layers = pick({1, 2, 7}), layers += last.layers;
+        own.behind.push_back(any()), ++several;
+      }
+      layout.stages.push_back(own), plan.best.stage_layers.push_back(layers);
+    }
+    plan.best.peak_stage = 0;
+    const std::string text = json_report(plan, {});
+    Json alone = Json::parse(text);
+    int rows = 0, held = 0;
+    for (const Json& run : alone["best"]["layout"]["runs"]) {
+      ++rows, held += run["stages"].get<int>() * run["layers"].get<int>();
+      CHECK(run["tp"].get<int>() * run["cp"].get<int>() * run["dp"].get<int>() == layout.tp * layout.cp * layout.dp);
+      CHECK(run["dp"].get<int>() * run["micro_batch"].get<int>() == layout.dp * layout.micro_batch);
+    }
+    CHECK(rows > 0);
+    CHECK(held == std::accumulate(plan.best.stage_layers.begin(), plan.best.stage_layers.end(), 0));
+    alone["best"]["layout"].erase("stage_strategies");
+    for (const std::string& one : {text, alone.dump(1)}) {
+      const Result<EarlierPlan> read = read_plan_json(one, "a.json");
+      REQUIRE_MESSAGE(read, (read ? "" : read.error().front().message));
+      CHECK(read->best.layout == layout);
+      CHECK(estimate_json(read->best).dump() == estimate_json(plan.best).dump());
+    }
+    // Another number is another plan, or none.
+    Json other = Json::parse(text);
+    Json& run = other["best"]["layout"]["runs"][random() % static_cast<unsigned>(rows)];
+    const char* key =
+        std::vector<const char*>{"layers", "tp", "cp", "dp", "micro_batch", "zero", "stages"}[random() % 7];
+    run[key] = run[key].get<int>() + (std::string(key) == "zero" && run[key] == 3 ? -1 : 1);
+    CHECK_FALSE(read_plan_json(other.dump(1), "a.json"));
+  }
+  CHECK(several > 100);
+  CHECK_FALSE(Json::parse(json_report(sample::plan(), {}))["best"]["layout"].contains("runs"));
 }
 
 TEST_CASE("a key less or a value of another kind is a mistake that names the key") {
