@@ -123,7 +123,7 @@ TEST_CASE("Galvatron's file is read back as it was written") {
   std::mt19937 random(23);
   const auto pick = [&](std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); };
   int written = 0, contexts = 0;
-  for (int round = 0; round < 160; ++round) {
+  for (int round = 0; round < 240; ++round) {
     Args args;
     args.model = "llama3-8b", args.gpus = "32", args.cluster = "dgx-h100", args.global_batch = "128";
     args.framework = "any";
@@ -165,13 +165,12 @@ TEST_CASE("Galvatron's file is read back as it was written") {
     layout.chunk_layers.assign(static_cast<std::size_t>(layout.pp), problem->model.depth() / layout.pp);
     settle_stages(job, layout);
     if (ulysses && layout.any_context()) layout.cp_kind = CpKind::Ulysses;
-    contexts += have_context(layout.stages) ? 1 : 0;
     job.fixed.stages = layout.stages;
     Result<Plan> plan = plan_layout(job, layout);
     if (!plan) continue;
     const Result<std::vector<LaunchFile>> files = write_launch("galvatron", *plan, {});
     REQUIRE_MESSAGE(files, (files ? "" : files.error().front().message));
-    ++written;
+    ++written, contexts += have_context(layout.stages) ? 1 : 0;
     LaunchContext context;
     context.gpus = 32, context.gpus_per_node = 8;
     const LaunchJob read = job_of(files->front().name, files->front().text, context);
@@ -186,7 +185,7 @@ TEST_CASE("Galvatron's file is read back as it was written") {
     CHECK(read.training->global_batch == 128);
   }
   CHECK(written > 60);
-  CHECK(contexts > 20);
+  CHECK(contexts > 15);
 }
 
 }  // namespace plan
