@@ -15,28 +15,46 @@
 namespace plan {
 namespace {
 
-/// Stages of as many GPUs that take as many sequences at once, whatever their tp and cp: what layers of one stage agree
-/// in. Tensor ranks split the sequence in all layers or in none, and context ranks exchange it in one way.
-using StageKey = std::tuple<int, CpKind, Schedule, int, int, bool, std::pair<int, int>>;
-
 /// tp and cp.
 using Width = std::pair<int, int>;
+
+/// Stages of as many GPUs that take as many sequences at once: what layers of one stage agree in. Tensor ranks split
+/// the sequence in all layers or in none, and context ranks exchange it in one way.
+struct StageKey {
+  bool mixed = false;  ///< in layers of unequal cp
+  int cp = 0;          ///< of all layers; 0 where mixed
+  int pp = 1;
+  CpKind kind = CpKind::Ring;
+  Schedule schedule = Schedule::OneFOneB;
+  int gpus = 1, sequences = 1;
+  bool sequence_parallel = false;
+  Width experts{};  ///< those are spread over the ranks of all layers alike
+  auto operator<=>(const StageKey&) const = default;
+};
 
 struct Stages {
   Layout widest{};                            ///< of the largest replica, of those the largest tp
   std::map<Width, std::vector<int>> zeros{};  ///< ZeRO that each can have
 };
 
-StageKey key_of(const Problem& problem, const Layout& l, CpKind kind) {
-  return {l.pp, kind, l.schedule, l.tp * l.cp * l.dp, l.dp * l.micro_batch, l.tp == 1 || l.sequence_parallel,
-          // experts are spread over the ranks of all layers alike
-          problem.model.moe() ? Width{l.tp, l.cp} : Width{}};
-}
-
-/// Ways to exchange keys and values that layers beside those of `layout` may have.
-std::vector<CpKind> kinds_beside(const Problem& problem, const Layout& layout) {
-  if (layout.cp > 1 || problem.model.moe()) return {layout.cp_kind};
-  return {CpKind::Ring, CpKind::Ulysses};
+/// What layers beside those of `layout` may be: all of its cp, or of any, then with context ranks of either kind.
+std::vector<StageKey> keys_of(const Problem& problem, const Layout& l) {
+  StageKey key{.cp = l.cp,
+               .pp = l.pp,
+               .kind = l.cp_kind,
+               .schedule = l.schedule,
+               .gpus = l.tp * l.cp * l.dp,
+               .sequences = l.dp * l.micro_batch,
+               .sequence_parallel = l.tp == 1 || l.sequence_parallel};
+  if (problem.model.moe()) {
+    key.experts = {l.tp, l.cp};
+    return {key};
+  }
+  std::vector<StageKey> keys{key};
+  key.mixed = true, key.cp = 0;
+  for (const CpKind kind : {CpKind::Ring, CpKind::Ulysses})
+    if (key.kind = kind; l.cp == 1 || l.cp_kind == kind) keys.push_back(key);
+  return keys;
 }
 
 void add_stages(Stages& stages, const Layout& layout, CpKind kind) {
@@ -57,16 +75,16 @@ std::map<StageKey, Stages> stages_of(const Problem& problem) {
         if (sharding.shard > 0 && sharding.shard != layout.dense_group()) continue;
         layout.zero = sharding.zero, layout.shard = 0;
         if (!galvatron_lacks(problem, layout).text.empty()) continue;
-        for (const CpKind kind : kinds_beside(problem, layout))
-          add_stages(all[key_of(problem, layout, kind)], layout, kind);
+        for (const StageKey& key : keys_of(problem, layout)) add_stages(all[key], layout, key.kind);
       }
     }
   }
-  // Where no layer has context ranks, no kind of them differs from a ring.
+  // Of one cp they are there already.
   std::erase_if(all, [](const auto& entry) {
-    return std::get<CpKind>(entry.first) != CpKind::Ring &&
-           std::all_of(entry.second.zeros.begin(), entry.second.zeros.end(),
-                       [](const auto& zeros) { return zeros.first.second == 1; });
+    const auto& widths = entry.second.zeros;
+    return entry.first.mixed && std::all_of(widths.begin(), widths.end(), [&](const auto& width) {
+             return width.first.second == widths.begin()->first.second;
+           });
   });
   return all;
 }
@@ -94,6 +112,7 @@ std::vector<StageStrategy> ways_of(const Problem& problem, const Stages& stages,
 }
 
 struct Pipelines {
+  bool mixed = false;  ///< layers of unequal cp
   Layout base{};
   std::vector<StageStrategy> ways{};
   double least = 0;  ///< seconds of a step
@@ -130,10 +149,12 @@ std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem)
     for (const int zero : defaults) {
       Layout base = stages.widest;
       base.zero = zero;
-      all.push_back({base, ways_of(problem, stages, base, zero), least_of(models, problem, base, stages)});
+      all.push_back({key.mixed, base, ways_of(problem, stages, base, zero), least_of(models, problem, base, stages)});
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Pipelines& a, const Pipelines& b) { return a.least < b.least; });
+  std::stable_sort(all.begin(), all.end(), [](const Pipelines& a, const Pipelines& b) {
+    return std::pair(a.mixed, a.least) < std::pair(b.mixed, b.least);
+  });
   return all;
 }
 
@@ -143,11 +164,14 @@ StageSearch find_runs(const Problem& problem, double capacity, double beat) {
   StageSearch found;
   StageModels models(problem);
   double known = beat;
+  std::int64_t most = kMostStages;  // of one cp first, then a quarter as many of several
+  bool mixed = false;
   for (const Pipelines& one : pipelines_of(models, problem)) {
     if (one.least > known || one.ways.empty()) continue;
-    if (found.stages >= kMostStages) {
+    if (one.mixed && !mixed) mixed = true, most = found.stages + kMostStages / 4;
+    if (found.stages >= most) {
       found.exact = false;
-      break;
+      continue;
     }
     const StageSearch here = best_runs(models, problem, one.base, one.ways, capacity, known);
     ++found.pipelines;
