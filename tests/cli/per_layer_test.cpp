@@ -38,11 +38,15 @@ TEST_CASE("per layer: the layout of the note is priced and written as it stands 
   const Ran priced = run(with({"estimate", "--json", "--layout", layout}, job));
   REQUIRE_MESSAGE(priced.status == 0, priced.err);
   CHECK(json::parse(priced.out)["best"]["step_time_s"].get<double>() < report["fastest"]["step_time_s"].get<double>());
+  const json best = json::parse(priced.out)["best"];
+  CHECK(report["per_layer"]["best"]["layout"] == best["layout"]);
+  CHECK(report["per_layer"]["best"]["step_time_s"] == best["step_time_s"]);
+  CHECK(report["per_layer"]["best"]["layout"]["runs"].size() > 1);
   const Ran written = run(with({"emit", "galvatron", "-o", "a", "--layout", layout}, job));
   CHECK_MESSAGE(written.status == 0, written.err);
   // Without the word nothing else changes.
   json plain = json::parse(run(with({"--json"}, job)).out), added = report;
-  for (json* one : {&plain, &added}) one->erase("notes");
+  for (json* one : {&plain, &added}) one->erase("notes"), one->erase("per_layer");
   CHECK(plain == added);
 }
 
