@@ -48,6 +48,29 @@ bool whole_blocks(Layout& layout, int depth) {
   return joined;
 }
 
+/// What a stage does: degrees of its own for its first layers where `own_front`, for those behind in any stage. Under
+/// Ulysses layers have tensor ranks or context ranks.
+StageStrategy random_stage(std::mt19937& random, const Layout& layout, bool own_front, bool ulysses) {
+  const auto pick = [&](std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); };
+  const auto own_width = [&](StageStrategy& run) {
+    run.tp = pick({1, 2, 4}), run.cp = pick({1, 2});
+    if (ulysses) (random() % 2 == 0 ? run.tp : run.cp) = 1;
+  };
+  StageStrategy own;
+  if (random() % 2 == 0) own.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 2})};
+  if (own_front && random() % 3 == 0) own_width(own);
+  if (own_front && layout.zero < 3 && random() % 3 == 0) own.zero = 3;
+  if (random() % 3 == 0) {
+    own.layers = pick({2, 3});
+    StageStrategy behind;
+    if (random() % 2 == 0) behind.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1})};
+    if (random() % 2 == 0) own_width(behind);
+    if (layout.zero < 3 && random() % 2 == 0) behind.zero = 3;
+    own.behind.push_back(behind);
+  }
+  return own;
+}
+
 const std::string kOnes = "1,1,1,1,1,1,1,1", kNone = "0,0,0,0,0,0,0,0";
 
 }  // namespace
@@ -140,27 +163,11 @@ TEST_CASE("Galvatron's file is read back as it was written") {
       if (ulysses) layout.dp = 32 / layout.pp / layout.cp, layout.tp = 1;
     }
     layout.sequence_parallel = layout.tp > 1;
-    const auto own_width = [&](StageStrategy& run) {
-      run.tp = pick({1, 2, 4}), run.cp = pick({1, 2});
-      if (ulysses) (random() % 2 == 0 ? run.tp : run.cp) = 1;
-    };
     if (random() % 2 == 0)
       layout.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1, 3})};
     else
       for (int stage = 0; stage < layout.pp; ++stage) {
-        StageStrategy own;
-        if (random() % 2 == 0) own.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 2})};
-        if (stage > 0 && random() % 3 == 0) own_width(own);
-        if (stage > 0 && layout.zero < 3 && random() % 3 == 0) own.zero = 3;
-        if (random() % 3 == 0) {
-          own.layers = pick({2, 3});
-          StageStrategy behind;
-          if (random() % 2 == 0) behind.recompute = {.kind = RecomputeKind::Full, .modules = 0, .layers = pick({0, 1})};
-          if (random() % 2 == 0) own_width(behind);
-          if (layout.zero < 3 && random() % 2 == 0) behind.zero = 3;
-          own.behind.push_back(behind);
-        }
-        layout.stages.push_back(own);
+        layout.stages.push_back(random_stage(random, layout, stage > 0, ulysses));
       }
     layout.chunk_layers.assign(static_cast<std::size_t>(layout.pp), problem->model.depth() / layout.pp);
     settle_stages(job, layout);
