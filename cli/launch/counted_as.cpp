@@ -4,22 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
 
+#include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
-namespace {
-
-std::optional<double> number_of(std::string_view word) {
-  double number = 0;
-  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (status != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return number;
-}
-
-}  // namespace
 
 std::vector<std::string> words_of(const Setting& setting) {
   return setting.list ? setting.items : std::vector<std::string>{setting.value};
@@ -27,10 +18,10 @@ std::vector<std::string> words_of(const Setting& setting) {
 
 bool is_plain(std::string_view word, std::string_view plain) {
   if (word.empty()) return true;
-  const std::optional<double> number = number_of(word);
+  const std::optional<double> number = parse_number(word);
   while (!plain.empty()) {
     const std::string_view first = plain.substr(0, plain.find(' '));
-    if (first == word || (number && number == number_of(first))) return true;
+    if (first == word || (number && number == parse_number(first))) return true;
     plain.remove_prefix(std::min(plain.size(), first.size() + 1));
   }
   return false;

@@ -13,20 +13,32 @@
 using namespace plan;
 using namespace plan::acceptance;
 
-TEST_CASE("of published runs at most one in twelve stands out by its step alone") {
+namespace {
+
+/// Calls `use` with every published run that was timed and whose job is stated whole: the run, its problem, its
+/// seconds.
+template <class Use>
+void each_timed_run(Use use) {
   const Catalogue catalogue = presets();
-  int blamed = 0, all = 0;
   for (const Run& run : published_runs()) {
     if (run.status != "ok" || run.quality == "C" || run.task.starts_with("functional-test")) continue;
     const Result<RunProblem> built = problem_of(run, catalogue);
     if (!built || built->guessed) continue;
     const std::optional<double> seconds = measured_step_time(run, *built);
-    if (!seconds || !(*seconds > 0)) continue;
-    MeasuredStep measured;
-    measured.seconds[0] = *seconds;
-    ++all;
-    blamed += diagnose(built->problem, estimate(built->problem, built->layout), measured, {}).worst ? 1 : 0;
+    if (seconds && *seconds > 0) use(run, *built, *seconds);
   }
+}
+
+}  // namespace
+
+TEST_CASE("of published runs at most one in twelve stands out by its step alone") {
+  int blamed = 0, all = 0;
+  each_timed_run([&](const Run&, const RunProblem& built, double seconds) {
+    MeasuredStep measured;
+    measured.seconds[0] = seconds;
+    ++all;
+    blamed += diagnose(built.problem, estimate(built.problem, built.layout), measured, {}).worst ? 1 : 0;
+  });
   MESSAGE(blamed, " of ", all, " stand out");
   CHECK(all > 1000);
   CHECK(blamed * 12 <= all);
@@ -38,19 +50,13 @@ TEST_CASE("nine of ten differences between published layouts of one job lie in t
     double measured = 0;
     Problem problem;
   };
-  const Catalogue catalogue = presets();
   std::map<std::tuple<std::string, std::string, int, std::int64_t, std::int64_t, std::string>, std::vector<Timed>> jobs;
-  for (const Run& run : published_runs()) {
-    if (run.status != "ok" || run.quality == "C" || run.task.starts_with("functional-test")) continue;
-    const Result<RunProblem> built = problem_of(run, catalogue);
-    if (!built || built->guessed) continue;
-    const std::optional<double> seconds = measured_step_time(run, *built);
-    if (!seconds || !(*seconds > 0)) continue;
-    const Training& training = built->problem.training;
-    jobs[{run.suite, built->problem.model.name, built->problem.gpus, training.seq, training.global_batch,
-          built->problem.cluster.name}]
-        .push_back({estimate(built->problem, built->layout), *seconds, built->problem});
-  }
+  each_timed_run([&](const Run& run, const RunProblem& built, double seconds) {
+    const Training& training = built.problem.training;
+    jobs[{run.suite, built.problem.model.name, built.problem.gpus, training.seq, training.global_batch,
+          built.problem.cluster.name}]
+        .push_back({estimate(built.problem, built.layout), seconds, built.problem});
+  });
   struct Count {
     double inside = 0, all = 0;
   };

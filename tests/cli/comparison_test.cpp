@@ -114,7 +114,8 @@ TEST_CASE("which of two layouts of one job is faster is said only where the inte
       CHECK(c.difference.has_value() == (std::string_view(first) != second));
       if (!c.difference) continue;
       const std::string line = difference_line(c);
-      const bool faster = c.difference->high<0, slower = c.difference->low> 0;
+      const bool faster = c.difference->high < 0;
+      const bool slower = c.difference->low > 0;
       CHECK((line.find("; y is faster") != std::string::npos) == faster);
       CHECK((line.find("; x is faster") != std::string::npos) == slower);
       CHECK((line.find("either may be faster") != std::string::npos) == (!faster && !slower));

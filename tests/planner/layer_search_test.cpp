@@ -188,10 +188,11 @@ TEST_CASE("per layer: equal layers with memory to spare do alike") {
     const StageSearch found = best_runs(models, problem, base, ways, 1e18, kForever);
     REQUIRE(found.best);
     CHECK(found.best->score.step_time <= alike * (1 + 1e-12));
-    // What is left to gain is what overlaps: of a wider replica less is reduced, by as many times as it has GPUs, four
-    // at most here; gathers of ZeRO-3 hide beside the work of their layers, reductions of the others beside the last
-    // backward pass.
-    CHECK(found.best->score.step_time > (one_split ? 1 - 1e-9 : 0.9) * alike);
+    // What is left to gain is what overlaps: of a wider replica less is reduced, gathers of ZeRO-3 hide beside the work
+    // of their layers, reductions of the others beside the last backward pass. With context ranks beside tensor ranks
+    // replicas are wider.
+    const double least = base.cp > 1 || have_context(ways) ? 0.9 : 0.95;
+    CHECK(found.best->score.step_time > (one_split ? 1 - 1e-9 : least) * alike);
   }
   CHECK(tried > oracle::at_least(100));
 }

@@ -2,8 +2,13 @@
 // the part that is not modelled.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "formulas/parameters.hpp"
@@ -12,6 +17,14 @@
 #include "presets/unmodelled.hpp"
 
 namespace {
+
+/// Sizes among the parts of a name, as it writes them: `7b` and `1.5b` of `x-7b-1.5b`.
+std::set<std::string> sizes_in(const std::string& name) {
+  static const std::regex part("[-_:/]([0-9.]+[bmt])(?=[-_:]|$)", std::regex::icase);
+  std::set<std::string> sizes;
+  for (std::sregex_iterator at(name.begin(), name.end(), part), end; at != end; ++at) sizes.insert((*at)[1]);
+  return sizes;
+}
 
 plan::Error refusal_of(const std::string& name) {
   const auto model = plan::load_model(name, plan::StoreOptions{});
@@ -229,4 +242,41 @@ TEST_CASE("a config of a family that is not modelled is refused by that part") {
     CHECK(model.error().front().message.find(plan::unmodelled_type(type)->part) != std::string::npos);
   }
   CHECK(plan::unmodelled_type("llama") == nullptr);
+}
+
+TEST_CASE("a slip in a name suggests no model of another size") {
+  std::mt19937 random(20261125);
+  std::size_t offered = 0;
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Model, plan::StoreOptions{})) {
+    const std::set<std::string> sizes = sizes_in(entry.name);
+    if (sizes.size() != 1) continue;
+    for (const char* size : {"", "123b", "0.7b", "19b"}) {
+      std::string word = entry.name;
+      if (*size != '\0') word.replace(word.find("-" + *sizes.begin()) + 1, sizes.begin()->size(), size);
+      word[random() % word.find('-')] = 'q';  // no family is called so
+      const auto found = plan::load_model(word, plan::StoreOptions{});
+      if (found.has_value()) continue;
+      CAPTURE(word);
+      for (const std::string& help : found.error().front().help) {
+        if (!help.starts_with("a model with a similar name exists: `")) continue;
+        CAPTURE(help);
+        ++offered;
+        std::string name = help.substr(help.find('`') + 1);
+        name.pop_back();
+        std::set<std::string> lower;
+        for (std::string one : sizes_in("-" + name)) {
+          std::transform(one.begin(), one.end(), one.begin(), [](unsigned char c) { return std::tolower(c); });
+          lower.insert(one);
+        }
+        CHECK(lower.count(*sizes_in(word).begin()) == 1);
+      }
+    }
+  }
+  CHECK(offered > 20);
+  for (const char* word : {"deepseek-r1:70b", "EleutherAI/gpt-neo-2.7B"}) {
+    const auto found = plan::load_model(word, plan::StoreOptions{});
+    REQUIRE_FALSE(found.has_value());
+    for (const std::string& help : found.error().front().help)
+      CHECK_MESSAGE(help.find("similar name") == std::string::npos, word, help);
+  }
 }

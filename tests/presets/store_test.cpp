@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <random>
-#include <regex>
-#include <set>
 #include <sstream>
 
 #include "formulas/digest.hpp"
@@ -30,14 +27,6 @@ std::string small_model(const std::string& name, int width) {
   text << "preset: model/1\nname: " << name << "\naliases: [tiny-alias]\nhidden: 64\nvocab: 128\nattention:\n"
        << "  heads: 4\n  head_dim: 16\ndense:\n  width: " << width << "\nlayers: 2 x attention+dense\n";
   return text.str();
-}
-
-/// Sizes among the parts of a name, as it writes them: `7b` and `1.5b` of `x-7b-1.5b`.
-std::set<std::string> sizes_in(const std::string& name) {
-  static const std::regex part("[-_:/]([0-9.]+[bmt])(?=[-_:]|$)", std::regex::icase);
-  std::set<std::string> sizes;
-  for (std::sregex_iterator at(name.begin(), name.end(), part), end; at != end; ++at) sizes.insert((*at)[1]);
-  return sizes;
 }
 
 }  // namespace
@@ -170,43 +159,6 @@ TEST_CASE("a colon before the size is Ollama's way to write the hyphen") {
       REQUIRE(found.has_value());
       CHECK(found->value.name == entry.name);
     }
-}
-
-TEST_CASE("a slip in a name suggests no model of another size") {
-  std::mt19937 random(20261125);
-  std::size_t offered = 0;
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly)) {
-    const std::set<std::string> sizes = sizes_in(entry.name);
-    if (sizes.size() != 1) continue;
-    for (const char* size : {"", "123b", "0.7b", "19b"}) {
-      std::string word = entry.name;
-      if (*size != '\0') word.replace(word.find("-" + *sizes.begin()) + 1, sizes.begin()->size(), size);
-      word[random() % word.find('-')] = 'q';  // no family is called so
-      const auto found = plan::load_model(word, kEmbeddedOnly);
-      if (found.has_value()) continue;
-      CAPTURE(word);
-      for (const std::string& help : found.error().front().help) {
-        if (!help.starts_with("a model with a similar name exists: `")) continue;
-        CAPTURE(help);
-        ++offered;
-        std::string name = help.substr(help.find('`') + 1);
-        name.pop_back();
-        std::set<std::string> lower;
-        for (std::string one : sizes_in("-" + name)) {
-          std::transform(one.begin(), one.end(), one.begin(), [](unsigned char c) { return std::tolower(c); });
-          lower.insert(one);
-        }
-        CHECK(lower.count(*sizes_in(word).begin()) == 1);
-      }
-    }
-  }
-  CHECK(offered > 20);
-  for (const char* word : {"deepseek-r1:70b", "EleutherAI/gpt-neo-2.7B"}) {
-    const auto found = plan::load_model(word, kEmbeddedOnly);
-    REQUIRE_FALSE(found.has_value());
-    for (const std::string& help : found.error().front().help)
-      CHECK_MESSAGE(help.find("similar name") == std::string::npos, word, help);
-  }
 }
 
 TEST_CASE("what a checkpoint's name says of family and size") {
