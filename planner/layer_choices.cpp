@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <numeric>
 
-#include "formulas/nccl_buffers.hpp"
-
 namespace plan {
 namespace {
 
@@ -213,17 +211,15 @@ void LayerChoices::number_groups() {
   std::vector<GatheringGroup> known;
   for (const Cell& cell : cells_) {
     GroupSet& set = groups_.emplace_back();
-    for (const auto* gathers : {&cell.input.forward, &cell.input.backward})
-      for (const ReshardingGather& gather : *gathers) {
-        const GatheringGroup group{gather.what, gather.group};
-        const auto place = std::find(known.begin(), known.end(), group);
-        const auto number = static_cast<std::size_t>(place - known.begin());
-        if (place == known.end()) known.push_back(group);
-        if (number < set.size())
-          set.set(number);
-        else
-          complete_ = false;
-      }
+    for (const GatheringGroup& group : groups_of(cell.input)) {
+      const auto place = std::find(known.begin(), known.end(), group);
+      const auto number = static_cast<std::size_t>(place - known.begin());
+      if (place == known.end()) known.push_back(group);
+      if (number < set.size())
+        set.set(number);
+      else
+        complete_ = false;
+    }
   }
 }
 

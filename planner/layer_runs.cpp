@@ -145,9 +145,8 @@ StageMemory Evaluator::memory_of_runs(const StageRuns& runs, int rank, const cha
   }
   std::vector<GatheringGroup> between;
   for (const StageContent& run : runs.runs) {
-    const Resharding& input = cell_of(run)->input;
-    for (const auto* gathers : {&input.forward, &input.backward})
-      for (const ReshardingGather& gather : *gathers) between.push_back({gather.what, gather.group});
+    const std::vector<GatheringGroup> groups = groups_of(cell_of(run)->input);
+    between.insert(between.end(), groups.begin(), groups.end());
   }
   const Problem& problem = problem_of(runs.runs.front());
   states.communication = round_bytes(nccl_buffers(layouts, between, nccl_platform(problem.cluster)).value);

@@ -43,6 +43,13 @@ Resharding resharding(const Problem& problem, const Layout& before, const Layout
   return {gathers(problem, before, behind, "joined forward"), gathers(problem, behind, before, "joined backward")};
 }
 
+std::vector<GatheringGroup> groups_of(const Resharding& resharding) {
+  std::vector<GatheringGroup> groups;
+  for (const auto* gathers : {&resharding.forward, &resharding.backward})
+    for (const ReshardingGather& gather : *gathers) groups.push_back({gather.what, gather.group});
+  return groups;
+}
+
 GatherSum total_of(const std::vector<ReshardingGather>& gathers) {
   GatherSum sum;
   for (const ReshardingGather& gather : gathers) sum.seconds += gather.seconds, sum.bytes += gather.bytes;

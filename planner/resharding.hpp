@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "formulas/layout.hpp"
+#include "formulas/nccl_buffers.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
@@ -33,6 +34,9 @@ struct Resharding {
 ///   source   Hetu-Galvatron, galvatron/core/runtime/redistribute.py
 ///            (_fused_split_allgather_along_first_dim_with_sequence_parallel), comm_groups.py (Step 4)
 [[nodiscard]] Resharding resharding(const Problem& problem, const Layout& before, const Layout& behind);
+
+/// The groups of both directions, one for each gather.
+[[nodiscard]] std::vector<GatheringGroup> groups_of(const Resharding& resharding);
 
 /// Seconds and bytes of all gathers of one direction.
 struct GatherSum {

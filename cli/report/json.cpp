@@ -298,16 +298,19 @@ Json notes_json(const std::vector<Note>& notes) {
 
 namespace {
 
+Json runs_on_json(const std::vector<RunsOn>& frameworks) {
+  Json names = Json::array();
+  for (const RunsOn& each : frameworks) names.push_back(framework_row(each.framework).name);
+  return names;
+}
+
 /// What a search of strategies that differ found beside those that do not.
 template <class Found>
 Json beside_json(const Found& found) {
   Json json = {{"pipelines", found.pipelines}, {"exact", found.exact}};
   if (!found.best) return json;
   json["difference_ratio"] = difference_json(found.difference);
-  if constexpr (requires { found.runs_on; }) {
-    json["runs_on"] = Json::array();
-    for (const RunsOn& each : found.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
-  }
+  if constexpr (requires { found.runs_on; }) { json["runs_on"] = runs_on_json(found.runs_on); }
   json["best"] = estimate_json(*found.best);
   return json;
 }
@@ -327,8 +330,7 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   }
   if (plan.per_stage) json["per_stage"] = beside_json(*plan.per_stage);
   if (plan.per_layer) json["per_layer"] = beside_json(*plan.per_layer);
-  json["runs_on"] = Json::array();
-  for (const RunsOn& each : plan.runs_on) json["runs_on"].push_back(framework_row(each.framework).name);
+  json["runs_on"] = runs_on_json(plan.runs_on);
   if (plan.choice)
     json["choice"] = {{"best_share", plan.choice->best_share},
                       {"within_2_percent_share", plan.choice->within_2_percent_share},
