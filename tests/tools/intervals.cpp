@@ -16,6 +16,10 @@ namespace {
 constexpr double kFloor = 0.01;  // residuals below it are luck
 constexpr double kRidge = 2;     // runs' worth of belief that a doubt changes nothing
 constexpr double kTails = 0.1;
+/// What share of residuals over their scales lies outside on either side.
+struct Tails {
+  double low = kTails, high = kTails;
+};
 using Scale = std::array<double, kDoubts + 1>;
 
 double scale_of(const Scale& scale, const std::array<double, kDoubts>& doubts) {
@@ -55,22 +59,46 @@ Scale fit_scale(const std::vector<Residual>& rows, const std::string& left_out) 
 }
 
 /// Quantiles of residuals over their scales.
-Interval band(const std::vector<Residual>& rows, const Scale& scale, const std::string& left_out, double tail) {
+Interval band(const std::vector<Residual>& rows, const Scale& scale, const std::string& left_out, const Tails& tails) {
   const std::map<std::string, double> weights = weights_of(rows, kSuiteVotes);
   std::vector<Weighted> values;
   for (const Residual& row : rows)
     if (row.suite != left_out) values.push_back({row.log / scale_of(scale, row.doubts), weights.at(row.suite)});
-  return {std::min(0.0, weighted_quantile(values, tail)), std::max(0.0, weighted_quantile(values, 1 - tail))};
+  return {std::min(0.0, weighted_quantile(values, tails.low)), std::max(0.0, weighted_quantile(values, 1 - tails.high))};
+}
+
+/// Shares of rows that lie below and above intervals which their own suites had no part in: the larger of the mean over
+/// suites and of all rows, since a band that holds one of the two may still leave out too much of the other.
+struct Outside {
+  double below = 0, above = 0;
+};
+
+Outside outside(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales, const Tails& tails) {
+  Outside macro, pooled;
+  const auto suites = static_cast<double>(scales.size()), all = static_cast<double>(rows.size());
+  for (const auto& [suite, scale] : scales) {
+    const Interval limits = band(rows, scale, suite, tails);
+    double below = 0, above = 0, n = 0;
+    for (const Residual& row : rows) {
+      if (row.suite != suite) continue;
+      const double s = scale_of(scale, row.doubts);
+      below += row.log < limits.low * s, above += row.log > limits.high * s, ++n;
+    }
+    macro.below += below / n / suites, macro.above += above / n / suites;
+    pooled.below += below / all, pooled.above += above / all;
+  }
+  return {std::max(macro.below, pooled.below), std::max(macro.above, pooled.above)};
 }
 
 struct Covered {
   double share = 0, width = 0;
 };
 
-Covered left_out_coverage(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales, double tail) {
+Covered left_out_coverage(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales,
+                          const Tails& tails) {
   Covered mean;
   for (const auto& [suite, scale] : scales) {
-    const Interval limits = band(rows, scale, suite, tail);
+    const Interval limits = band(rows, scale, suite, tails);
     double inside = 0, width = 0, n = 0;
     for (const Residual& row : rows) {
       if (row.suite != suite) continue;
@@ -87,15 +115,18 @@ Covered left_out_coverage(const std::vector<Residual>& rows, const std::map<std:
 }  // namespace
 
 Conformal conformal(const std::vector<Residual>& residuals, double wanted) {
+  constexpr double kStep = 0.002;
   std::map<std::string, Scale> scales;
   for (const Residual& row : residuals) scales.try_emplace(row.suite);
   for (auto& [suite, scale] : scales) scale = fit_scale(residuals, suite);
-  double tail = kTails;
-  while (tail > 0.002 && left_out_coverage(residuals, scales, tail).share < wanted) tail -= 0.002;
+  const double most = (1 - wanted) / 2;  // on either side
+  Tails tails;
+  while (tails.low > kStep && outside(residuals, scales, tails).below > most) tails.low -= kStep;
+  while (tails.high > kStep && outside(residuals, scales, tails).above > most) tails.high -= kStep;
   Conformal result;
   result.scale = fit_scale(residuals, "");
-  const Interval limits = band(residuals, result.scale, "", tail);
-  const Covered covered = left_out_coverage(residuals, scales, tail);
+  const Interval limits = band(residuals, result.scale, "", tails);
+  const Covered covered = left_out_coverage(residuals, scales, tails);
   result.low = limits.low, result.high = limits.high;
   result.coverage = covered.share, result.width = covered.width;
   return result;
