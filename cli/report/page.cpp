@@ -39,7 +39,10 @@ details[open]>div .t9 td:nth-child(2){white-space:nowrap}
 .bars>:nth-child(3n+1),.bars>:nth-child(3n+2){text-align:right}
 @media (min-width:601px){.t1 td:nth-child(n+2),.t2 td:nth-child(n+3),.t3 td:nth-child(n+4){white-space:nowrap}}
 @media (max-width:600px){.row>summary>:nth-child(2){overflow-wrap:anywhere}body{font-size:14px;padding:.7rem}td,th{padding:.2rem .22rem}table{font-size:.78rem}
-.t2 td:nth-child(-n+2),.t3 td:nth-child(-n+3),.t9 td{overflow-wrap:anywhere}
+.t2 td:nth-child(-n+2),.t9 td{overflow-wrap:anywhere}.t2 td:first-child,.t9 td:first-child{min-width:6rem}
+.t3 thead{display:none}.t3 tr{display:flex;flex-wrap:wrap;gap:0 .5rem;border-bottom:1px solid var(--line);padding:.2rem 0}.t3 td{border:0}
+.t3 td:nth-child(2){flex:1 0 75%;font-weight:600}.t3 td:nth-child(3){flex:1 0 100%;order:1}
+.t3 td:nth-child(6)::before{content:"90 % of draws "}.t3 td:last-child::after{content:" GiB"}
 .row>summary{grid-template-columns:1rem 6rem 5.2rem 2.8rem 1fr;gap:.25rem}.tile b{font-size:1.2rem}.tiles{grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.5rem}}
 @media print{body{max-width:none;padding:0;font-size:11px}section,details,table{break-inside:avoid}*{-webkit-print-color-adjust:exact}}
 )";

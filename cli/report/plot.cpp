@@ -29,7 +29,15 @@ struct Scale {
   double value(double at) const { return logarithmic ? std::pow(10.0, at) : at; }
 };
 
-std::string tick_text(double value) { return std::fabs(value) >= 1e5 ? count_text(value) : number_text(value, 3); }
+/// Ticks are round: "500 k", where a count in a sentence reads "500.0 k", does not reach past the margin of a phone.
+std::string tick_text(double value) {
+  if (std::fabs(value) < 1e5) return number_text(value, 3);
+  std::string text = count_text(value);
+  const std::size_t point = text.find('.'), unit = text.find(' ');
+  if (point == std::string::npos || unit == std::string::npos) return text;
+  const std::size_t last = text.find_last_not_of('0', unit - 1);
+  return text.erase(last == point ? point : last + 1, unit - (last == point ? point : last + 1));
+}
 
 std::string frame(const Plot& plot, const Scale& x, const Scale& y) {
   std::string out;
