@@ -91,7 +91,8 @@ std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, cons
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
   const RunnableSearch found = find_faster(problem, tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9), families);
   if (found.result.ranking.best().empty()) return std::nullopt;
-  Advice out{change.flag, found.problem, estimate(found.problem, found.result.ranking.best().front().layout), 0, {}};
+  const Candidate& fastest = found.result.ranking.best().front();
+  Advice out{change.flag, with_switches(found.problem, fastest.switched), estimate(found.problem, fastest), 0, {}};
   out.faster = out.fastest.tokens_per_s / own.tokens_per_s - 1;
   Problem paid = plan.problem;
   paid.gpus = asked.gpus;
@@ -116,9 +117,10 @@ void offer(std::vector<Advice>& all, const Changes& changes, const Problem& aske
 
 std::vector<Advice> advice(const Problem& asked, const Plan& plan) {
   std::vector<Advice> all;
-  for (const Changes& changes :
-       {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)}, better_numbers(asked),
-        more_memory(asked), other_precisions(asked), narrower_states(asked), offloads(asked), graph_launches(asked)})
+  const bool graphs = (turnable_switches(asked) & kSwitchGraphs) != 0;  // the search tries them itself
+  for (const Changes& changes : {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)},
+                                 better_numbers(asked), more_memory(asked), other_precisions(asked),
+                                 narrower_states(asked), offloads(asked), graphs ? Changes{} : graph_launches(asked)})
     offer(all, changes, asked, plan);
   for (const Changes& each : {freed_axes(asked), next_kinds(asked)})
     for (const ChangedJob& change : each) offer(all, {change}, asked, plan);

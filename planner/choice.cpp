@@ -13,6 +13,7 @@
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/starved.hpp"
+#include "planner/switches.hpp"
 
 namespace plan {
 namespace {
@@ -23,6 +24,16 @@ Problem under(const Problem& problem, const FrameworkRow& row) {
   own.framework = row.framework;
   if (row.framework != problem.framework) own.training.stack = row.stack;
   return own;
+}
+
+/// Switches that a framework has a word for.
+unsigned switches_of(const FrameworkRow& row) {
+  return (row.graphs_of_parts ? unsigned{kSwitchGraphs} : 0) | (row.offloads_optimizer ? unsigned{kSwitchOffload} : 0);
+}
+
+/// Does the user ask for CUDA graphs, which the software of another framework would drop?
+bool stated_graphs(const Problem& problem) {
+  return problem.training.stack.cuda_graphs || problem.training.stack.graph_scopes != 0;
 }
 
 bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
@@ -39,14 +50,24 @@ constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them 
 
 }  // namespace
 
-RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
+namespace {
+
+/// The job with its optimizer left on the GPUs. The host's time to step the optimizer has no law here: beside layouts
+/// that do without it, one that offloads would look faster than it is.
+Problem on_gpus(const Problem& problem) {
+  Problem job = problem;
+  job.free_switches = static_cast<SwitchMask>(job.free_switches & ~unsigned{kSwitchOffload});
+  return job;
+}
+
+RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
   RunnableSearch found{problem, find_layouts(problem, extent)};
   std::int64_t judged = found.result.judged;
   if (problem.framework == Framework::Any && !certain(found.result)) {
     const FrameworkMask asked = wanted_frameworks(problem);
     for (const FrameworkRow& row : frameworks()) {
       if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
-      if (!runs_on(row, problem.cluster.gpu.vendor)) continue;
+      if (!runs_on(row, problem.cluster.gpu.vendor) || (stated_graphs(problem) && !row.graphs_of_parts)) continue;
       RunnableSearch other{under(problem, row), {}};
       other.result = find_layouts(other.problem, extent);
       judged += other.result.judged;
@@ -64,7 +85,21 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   return found;
 }
 
-RunnableSearch find_faster(const Problem& problem, double slowest, std::int64_t families) {
+}  // namespace
+
+RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
+  RunnableSearch found = find_as_stated(on_gpus(problem), extent);
+  if (certain(found.result) && !found.nothing_runs) return found;
+  if ((problem.free_switches & kSwitchOffload) == 0 || found.result.stats.legal == 0) return found;
+  RunnableSearch offloaded = find_as_stated(problem, extent);
+  const std::int64_t judged = found.judged + offloaded.judged;
+  if (certain(offloaded.result) && !offloaded.nothing_runs) found = std::move(offloaded);
+  found.judged = judged;
+  return found;
+}
+
+RunnableSearch find_faster(const Problem& asked, double slowest, std::int64_t families) {
+  const Problem problem = on_gpus(asked);
   RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
   const bool others = problem.framework == Framework::Any && !found.result.slower;
   // Other frameworks are asked only where nothing of these fits, however slow.
@@ -84,7 +119,7 @@ double fastest_step(const RunnableSearch& found) { return found.result.ranking.b
 RunnableSearch find_on_halves(const Problem& problem) {
   RunnableSearch found = find_runnable(problem);
   if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return found;
-  const Layout& fastest = found.result.ranking.best().front().layout;
+  const Candidate& fastest = found.result.ranking.best().front();
   if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
   const double all = fastest_step(found);
   double slowest = all / (1 + kPriceOfPlainness);
@@ -143,6 +178,7 @@ std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& la
   const FrameworkMask ours = wanted_frameworks(problem);
   for (const FrameworkRow& row : frameworks()) {
     if (!named(row.framework) || !runs_on(row, problem.cluster.gpu.vendor)) continue;
+    if ((problem.switched & ~switches_of(row)) != 0) continue;
     Problem own = under(problem, row);
     // The figures are of this framework's software, or of what Megatron's becomes with its switches set.
     if (problem.framework == Framework::Any && (ours & framework_bit(row.framework)) != 0)

@@ -43,6 +43,7 @@ struct LayerCost {
   Phase last{};              ///< part of `forward`: the layer's last product, which no backward pass reads
   double offloaded = 0;      ///< bytes sent to the host in forward and fetched in backward
   double paired_ep = 0;  ///< ep time left of both passes beside another micro-batch, or launches beyond all other work
+  double waiting = 0;    ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
   std::vector<Message> messages{};
 };
 

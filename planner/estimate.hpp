@@ -132,6 +132,7 @@ struct PoolRun {
 
 struct Estimate {
   Layout layout{};
+  std::vector<std::string> switches{};  ///< that the search turned on, as they are typed
   std::int64_t micro_batches = 0;
   std::vector<int> stage_layers{};  ///< per stage, front to back
   Seconds step_time{}, step_time_low{}, step_time_high{};

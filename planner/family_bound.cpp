@@ -86,6 +86,7 @@ SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
     const auto of = [&](const Phase& pass) { return pass.total() - (hides ? pass.ep - cost.paired_ep / 2 : 0); };
     whole.forward += Seconds(of(cost.forward)), whole.backward_input += Seconds(of(cost.backward_input));
     whole.backward_weight += Seconds(cost.backward_weight.total());
+    waiting = std::max(waiting, cost.waiting);
   };
   for (const int kind : problem.model.layers) add(costs.layer(kind));
   add(costs.embedding()), add(costs.head());

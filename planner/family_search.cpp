@@ -277,7 +277,7 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
       prune(1);
     } else {
       ++outcome_->fit;
-      offer({layout, {step_time, peak}, mask});
+      offer({layout, {step_time, peak}, mask, problem_.switched});
     }
   }
 }
@@ -336,7 +336,7 @@ bool FamilySearch::hopeless_with_traffic(const Layout& run, double step_time, do
 bool FamilySearch::never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const {
   if (runs_on == 0 || step_time > plainest_->allowance->slowest()) return true;
   const std::optional<Candidate>& best = plainest_->best;
-  return best && plainness(problem_, *best) < plainness(problem_, {layout});
+  return best && plainness(problem_, *best) < plainness(problem_, {.layout = layout, .switched = problem_.switched});
 }
 
 }  // namespace plan

@@ -45,6 +45,7 @@ struct Costed {
   const CostModel* costs = nullptr;  ///< none if nothing of it can fit
   LeastTime bound{};
   int fewest_layers = 0;  ///< that every rank of every layout has
+  double waiting = 0;     ///< share of any step of it, at most, that the GPUs wait for the host's launches
 };
 
 /// Seconds of one micro-batch under a split, with least_work() of each layer, or with nothing beside it.
@@ -60,6 +61,7 @@ struct LeastWork {
 struct SplitWork {
   SplitWork(const Problem& problem, const CostModel& costs);
   LeastWork least, alone;
+  double waiting = 0;  ///< largest of the layers'
   StageTime
       whole{};  ///< all layers and the ends, with nothing beside them but what the stack hides under every schedule
 };

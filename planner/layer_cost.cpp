@@ -97,7 +97,9 @@ void LayerBuilder::finish_layer() {
   const double before = compute();
   wait_for_launches();
   const double idle = compute() - before;
-  cost_.paired_ep = std::max(busy + exposed, launch_time(forward_kernels_ + backward_kernels_)) - busy - idle;
+  const double launches = launch_time(forward_kernels_ + backward_kernels_);
+  cost_.paired_ep = std::max(busy + exposed, launches) - busy - idle;
+  if (launches > busy + exposed) cost_.waiting = std::max(cost_.waiting, 1 - (busy + exposed) / launches);
 }
 
 void LayerBuilder::dense(const DenseShape& shape) {
@@ -230,6 +232,7 @@ void LayerBuilder::wait_for_launches() {
   const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
     const double idle = std::max(0.0, launch_time(kernels) - busy);
     phase.compute += idle;
+    if (idle > 0) cost_.waiting = std::max(cost_.waiting, idle / phase.total());
     tell({.law = KernelTime::Law::Launches, .pass = pass, .seconds = idle, .kernels = kernels, .rate = launch_time(1)});
   };
   const double backward = cost_.backward_input.total() + cost_.backward_weight.total();

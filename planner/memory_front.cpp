@@ -13,6 +13,7 @@ constexpr double kStep = 0.85;  // of the memory that the point before needs
 std::vector<Estimate> memory_front(const Problem& problem, int most_points) {
   std::vector<Estimate> front;
   Problem limited = problem;
+  limited.free_switches = 0;  // as the whole front, of the job as it stands
   limited.objective = Objective::StepTime, limited.top = 1, limited.pareto = false;
   while (static_cast<int>(front.size()) < most_points) {
     const SearchResult found = find_layouts(limited);

@@ -68,7 +68,7 @@ struct Suggestion {
 std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
-  problem.top = 1, problem.pareto = false;
+  problem.top = 1, problem.pareto = false, problem.free_switches = 0;
   const RunnableSearch found = find_runnable(problem, {.families = work.families(), .best_alone = true});
   work.searched(found.judged);
   const std::vector<Candidate>& ranked = found.result.ranking.best();

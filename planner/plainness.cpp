@@ -49,7 +49,7 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const int layers = problem.model.depth();
   const bool pipeline = l.pp > 1;
   return {
-      {int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
+      {std::popcount(candidate.switched), int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
        int(pipeline && !even(layers, l.pp * l.vp)), int(candidate.by_hand),
        int(l.recompute.kind == RecomputeKind::Full), spread(problem, l), axes(l), int(pipeline && !common(l.schedule)),
        int(l.tp > 1 && !l.sequence_parallel), int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))),

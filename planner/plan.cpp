@@ -20,6 +20,7 @@
 #include "planner/rules/words.hpp"
 #include "planner/search.hpp"
 #include "planner/stage_search.hpp"
+#include "planner/switches.hpp"
 #include "planner/why.hpp"
 
 namespace plan {
@@ -94,6 +95,14 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
                                                           framework_row(found.problem.framework).name)});
 }
 
+/// Says which switches the search turned on.
+void add_switch_note(Plan& plan) {
+  const std::vector<std::string>& on = plan.best.switches;
+  if (!on.empty())
+    plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`: without, nothing that fits is as fast",
+                                                     fmt::join(on, "` and `"))});
+}
+
 /// Says how many GPUs the plan leaves idle, and what they would bring.
 void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   plan.idle_gpus = asked.gpus - found.problem.gpus;
@@ -106,14 +115,14 @@ void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found
 }
 
 /// Says so where the batch keeps the GPUs from dividing, and the nearest other one would be worth something.
-void add_batch_note(Plan& plan, const Problem& asked) {
+void add_batch_note(Plan& plan, const Problem& asked, const Stack& stack) {
   constexpr double kWorthANote = 0.03;
   if (asked.objective != Objective::StepTime) return;
   const std::vector<ChangedJob> near = near_batches(asked);
   if (near.empty()) return;
   Problem other = near.front().problem;
   other.top = 1, other.pareto = false, other.framework = plan.problem.framework;
-  other.training.stack = plan.problem.training.stack;
+  other.training.stack = stack;
   const double tokens = static_cast<double>(other.training.tokens_per_step());
   const double slowest = tokens / plan.fastest->tokens_per_s / (1 + kWorthANote);
   const SearchResult found = find_layouts(other, {.best_alone = true, .slowest = slowest * (1 + 1e-9)});
@@ -175,28 +184,34 @@ Result<Plan> search(const Problem& problem) {
     if (const std::vector<std::string> lost = words_lost(problem.fixed, candidate.layout); !lost.empty())
       return fail({"internal", fmt::format("the layout found is not what was fixed: {}", fmt::join(lost, ", "))});
   Plan plan;
-  plan.problem = found.problem;
+  const Candidate& chosen = *result.recommended;
+  plan.problem = with_switches(found.problem, chosen.switched);
   plan.search = result.stats;
-  plan.notes = hardware_notes(found.problem, result.at_risk);
+  plan.notes = hardware_notes(plan.problem, result.at_risk);
   add_framework_note(plan, problem, found);
   add_idle_note(plan, problem, found);
-  const Layout& chosen = result.recommended->layout;
+  const Candidate &fastest = result.ranking.best().front(), &paper = result.paper.best().front();
   plan.best = estimate(found.problem, chosen);
   add_learnt_note(plan);
-  plan.fastest = estimate(found.problem, result.ranking.best().front().layout);
-  plan.fastest_on_paper = estimate(found.problem, result.paper.best().front().layout);
-  add_batch_note(plan, problem);
-  for (const Estimate* estimated : {&plan.best, &*plan.fastest, &*plan.fastest_on_paper})
-    if (std::optional<Error> error = beyond_physics(found.problem, *estimated)) return fail(*std::move(error));
-  plan.paper_lacks = found.nothing_runs ? "" : what_it_lacks(found.problem, plan.fastest_on_paper->layout);
-  plan.runs_on = frameworks_that_run(found.problem, chosen);
+  plan.fastest = estimate(found.problem, fastest);
+  plan.fastest_on_paper = estimate(found.problem, paper);
+  add_switch_note(plan);
+  add_batch_note(plan, problem, found.problem.training.stack);
+  for (const auto& [estimated, on] : {std::pair(&plan.best, chosen.switched),
+                                      {&*plan.fastest, fastest.switched},
+                                      {&*plan.fastest_on_paper, paper.switched}})
+    if (std::optional<Error> error = beyond_physics(with_switches(found.problem, on), *estimated))
+      return fail(*std::move(error));
+  plan.paper_lacks =
+      found.nothing_runs ? "" : what_it_lacks(with_switches(found.problem, paper.switched), paper.layout);
+  plan.runs_on = frameworks_that_run(plan.problem, chosen.layout);
   for (const Candidate& candidate : result.ranking.best())
-    if (!same_idea(candidate.layout, chosen) && static_cast<int>(plan.runners_up.size()) + 1 < problem.top)
-      plan.runners_up.push_back({estimate(found.problem, candidate.layout), {}, {}});
+    if (!same_idea(candidate.layout, chosen.layout) && static_cast<int>(plan.runners_up.size()) + 1 < problem.top)
+      plan.runners_up.push_back({estimate(found.problem, candidate), {}, {}});
   weigh(plan, result);
   for (const Candidate& candidate : result.front.members())
     plan.front.push_back(estimate(found.problem, candidate.layout));
-  plan.why = why(found.problem, plan.best);
+  plan.why = why(plan.problem, plan.best);
   if (problem.per_stage) {
     plan.per_stage = per_stage(plan, result);
     if (plan.per_stage->best)

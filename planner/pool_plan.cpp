@@ -198,7 +198,7 @@ Result<Plan> search_pooled(const Problem& problem) {
   for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
     PoolAlone alone{pool, std::nullopt};
     Problem own = pool_alone(problem, pool);
-    own.top = 1, own.pareto = false;
+    own.top = 1, own.pareto = false, own.free_switches = 0;  // nor are they of all pools together
     const RunnableSearch one = find_on_at_most(own);
     if (one.result.recommended) alone.best = estimate(one.problem, one.result.recommended->layout);
     plan.alone.push_back(std::move(alone));

@@ -2,8 +2,10 @@
 #include "planner/ranking.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "planner/problem/axes.hpp"
 
@@ -14,10 +16,15 @@ namespace {
 bool before(const Candidate& a, const Candidate& b) {
   if (a.score.step_time != b.score.step_time) return a.score.step_time < b.score.step_time;
   if (a.score.peak != b.score.peak) return a.score.peak < b.score.peak;
+  if (a.switched != b.switched) return fewer_switches(a.switched, b.switched);
   return precedes(a.layout, b.layout);
 }
 
 }  // namespace
+
+bool fewer_switches(SwitchMask a, SwitchMask b) {
+  return std::pair(std::popcount(a), a) < std::pair(std::popcount(b), b);
+}
 
 bool better(Objective objective, const Candidate& a, const Candidate& b) {
   if (objective == Objective::Memory && a.score.peak != b.score.peak) return a.score.peak < b.score.peak;

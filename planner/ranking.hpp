@@ -20,8 +20,12 @@ struct Candidate {
   Layout layout{};
   Score score{};
   FrameworkMask runs_on = kAllFrameworks;  ///< of those that the problem wants; 0: none runs it
+  SwitchMask switched = 0;                 ///< that the search turned on
   bool by_hand = false;                    ///< a launch has to say which layers stand where (plain_layers.hpp)
 };
+
+/// Strict order of choices of switches: those with fewer of them on first.
+[[nodiscard]] bool fewer_switches(SwitchMask a, SwitchMask b);
 
 /// Strict order of candidates under an objective: the objective first, then step time, peak memory and
 /// smaller axes, so that no two different layouts tie.

@@ -267,7 +267,7 @@ std::optional<Remedy> best_pair(const Variant& from, const Patient& patient) {
 /// The fastest layout of all that keeps the limits among those that a search reports.
 std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
-  open.fixed = {};
+  open.fixed = {}, open.free_switches = 0;
   open.pareto = true;  // limits on memory and on time both find their layout on the front
   const SearchResult found = find_layouts(open, {.families = kMostFamilies});
   std::vector<Candidate> candidates = found.ranking.best();

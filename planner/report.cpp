@@ -10,6 +10,7 @@
 #include "planner/evaluate.hpp"
 #include "planner/learnt.hpp"
 #include "planner/stage_cells.hpp"
+#include "planner/switches.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -324,7 +325,7 @@ Estimate estimate(const Problem& problem, const Layout& layout) {
   evaluator.place(layout);
   evaluator.recompute(layout.recompute);
   Estimate result;
-  result.layout = layout;
+  result.layout = layout, result.switches = switch_words(problem.model, problem.switched);
   evaluator.fill(result, MemoryModel(problem, layout));
   return result;
 }

@@ -5,10 +5,12 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -20,6 +22,7 @@
 #include "planner/in_parallel.hpp"
 #include "planner/layer_cost.hpp"
 #include "planner/plainness.hpp"
+#include "planner/switches.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -77,7 +80,8 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   sorted.reserve(families.size());
   for (const std::size_t i : order) {
     const int fewest = fewest_layers(problem, priced[i] ? &*priced[i]->work : nullptr, families[i].layout);
-    sorted.push_back({std::move(families[i].layout), priced[i] ? &*priced[i]->costs : nullptr, bounds[i], fewest});
+    sorted.push_back({std::move(families[i].layout), priced[i] ? &*priced[i]->costs : nullptr, bounds[i], fewest,
+                      priced[i] ? priced[i]->work->waiting : 0});
   }
   return sorted;
 }
@@ -123,22 +127,60 @@ std::vector<Candidate> near_of(const Ranking& near) {
   return all;
 }
 
-/// The plainest of the layouts that are as good as the fastest. Families are taken in the order of how plain they are
-/// at best, so that most are never looked at.
-std::optional<Candidate> plainest(const Problem& problem, const std::vector<Costed>& all, const SearchResult& found,
-                                  bool bounds) {
-  if (found.ranking.best().empty()) return std::nullopt;
-  const Candidate& fastest = found.ranking.best().front();
-  if (problem.objective == Objective::Memory) return fastest;
-  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
+/// The job as it stands or with some of the switches on that it leaves free, and its families with what they cost.
+struct Way {
+  explicit Way(Problem job) : problem(std::move(job)) {}
+  Problem problem;
+  std::map<Split, Priced> splits{};
+  std::vector<Costed> families{};
+};
+
+/// Bytes beyond which nothing is priced.
+double most_memory(const Problem& problem, bool bounds) {
+  return bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
+}
+
+/// Choices of the switches that a job leaves free, fewer of them first.
+std::vector<SwitchMask> switch_choices(const Problem& problem) {
+  std::vector<SwitchMask> all;
+  if (problem.objective == Objective::Memory) return all;
+  const unsigned free = turnable_switches(problem);
+  for (unsigned some = free; some != 0; some = (some - 1) & free) all.push_back(static_cast<SwitchMask>(some));
+  std::sort(all.begin(), all.end(), fewer_switches);
+  return all;
+}
+
+/// The job with some switches on, and of its families those whose layouts may take at most `slowest` seconds. Graphs
+/// shorten a pass by what the GPU waits for launches at most, and a step by no larger share of it than its passes;
+/// their pools take memory.
+std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds) {
+  auto way = std::make_unique<Way>(with_switches(base.problem, on));
+  way->problem.pareto = false;  // the front is of the job as it stands
+  const bool graphs = (on & kSwitchGraphs) != 0, offload = (on & kSwitchOffload) != 0;
+  std::vector<Family> families;
+  for (const Costed& family : base.families) {
+    const double waiting = graphs ? family.waiting : 0;
+    const bool helps =
+        family.costs == nullptr ? offload : (!graphs || waiting > 0) && (1 - waiting) * family.bound.any <= slowest;
+    if (helps || !bounds) families.push_back({family.layout});
+  }
+  way->families =
+      cost_families(way->problem, std::move(families), most_memory(way->problem, bounds), slowest, way->splits);
+  return way;
+}
+
+/// The plainest layout of one way to set the switches that costs no more than is allowed, if it is plainer than
+/// `best`. Families are taken in the order of how plain they are at best, so that most are never looked at.
+std::optional<Candidate> plainest_of(const Way& way, const Allowance& allowance, bool at_risk, bool bounds,
+                                     std::optional<Candidate> best) {
+  const Problem& problem = way.problem;
   std::vector<Costed> families;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(families),
+  std::copy_if(way.families.begin(), way.families.end(), std::back_inserter(families),
                [&](const Costed& family) { return !bounds || family.bound.any <= allowance.slowest(); });
   std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
     return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
   });
-  std::vector<FamilySearch> searches = searches_of(problem, found.at_risk, bounds);
-  std::optional<Candidate> best;
+  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds);
   for (std::size_t start = 0; start < families.size();) {
     const std::size_t count = std::min<std::size_t>(32, families.size() - start);
     std::vector<std::optional<Candidate>> each(count);
@@ -148,6 +190,21 @@ std::optional<Candidate> plainest(const Problem& problem, const std::vector<Cost
     for (const std::optional<Candidate>& one : each)
       if (one && (!best || plainer(problem, *one, *best))) best = one;
     start += count;
+  }
+  return best;
+}
+
+/// The plainest of the layouts that are as good as the fastest. No layout with a switch on is plainer than one without.
+std::optional<Candidate> plainest(const Way& base, const SearchResult& found, bool bounds) {
+  if (found.ranking.best().empty()) return std::nullopt;
+  const Candidate& fastest = found.ranking.best().front();
+  if (base.problem.objective == Objective::Memory) return fastest;
+  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
+  std::optional<Candidate> best = plainest_of(base, allowance, found.at_risk, bounds, std::nullopt);
+  for (const SwitchMask on : switch_choices(base.problem)) {
+    if (best && std::popcount(best->switched) < std::popcount(on)) break;
+    const auto way = switched(base, on, allowance.slowest(), bounds);
+    best = plainest_of(*way, allowance, found.at_risk, bounds, best);
   }
   return best;
 }
@@ -164,46 +221,86 @@ std::vector<std::size_t> together(std::span<const Costed> families) {
   return order;
 }
 
-SearchResult search_all(const Problem& problem, const std::vector<Costed>& families, bool at_risk, bool bounds,
-                        const Extent& extent) {
-  SearchResult found;
-  Kept kept(problem);
-  found.at_risk = at_risk;
-  Tally tally;
-  std::int64_t too_big = 0;
-  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds, extent);
+/// What searches of a job found so far.
+struct Progress {
+  explicit Progress(const Problem& problem) : kept(problem) {}
+  Kept kept;
+  Tally tally{};
+  SearchStats stats{};
+  std::int64_t too_big = 0, judged = 0;
+};
+
+/// Seconds of the slowest layout that still changes what is kept.
+double slowest_kept(const Kept& kept, const Extent& extent) {
+  const Ranking& ranking = kept.ranking;
+  if (!ranking.full()) return extent.slowest;
+  const double last = ranking.last().score.step_time;
+  const double near = extent.best_alone ? 0 : (1 + kNear) * ranking.best().front().score.step_time;
+  return std::min(extent.slowest, std::max(last, near));
+}
+
+/// Families in their order, until nothing behind them is asked for.
+void search_families(const Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress) {
+  const std::vector<Costed>& families = way.families;
+  std::vector<FamilySearch> searches = searches_of(way.problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
-  for (std::size_t start = 0; start < families.size() && found.judged < extent.families;) {
-    const bool divides = found.stats.fit + found.stats.pruned + too_big > 0;
-    if (all_behind(problem, extent, families[start], kept, divides)) break;
+  for (std::size_t start = 0; start < families.size() && progress.judged < extent.families;) {
+    const bool divides = progress.stats.fit + progress.stats.pruned + progress.too_big > 0;
+    if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
+    // Nobody counts how much slower the job would be with a switch on.
+    if (way.problem.switched != 0 && bounds && families[start].bound.any > slowest_kept(progress.kept, extent)) break;
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     const std::vector<std::size_t> order = together(std::span(families).subspan(start, count));
     in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
-      outcomes[order[i]] = searches[thread].run(families[start + order[i]], kept);
+      outcomes[order[i]] = searches[thread].run(families[start + order[i]], progress.kept);
     });
     for (const auto& outcome : outcomes) {
-      kept.merge(outcome->kept);
-      tally.merge(outcome->tally);
-      found.stats.fit += outcome->fit;
-      found.stats.pruned += outcome->pruned;
-      too_big += outcome->too_big;
+      progress.kept.merge(outcome->kept);
+      progress.tally.merge(outcome->tally);
+      progress.stats.fit += outcome->fit, progress.stats.pruned += outcome->pruned;
+      progress.too_big += outcome->too_big;
     }
-    found.judged = static_cast<std::int64_t>(start + count);
+    progress.judged += static_cast<std::int64_t>(count);
     start += count;
   }
-  found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
-  found.near = near_of(kept.near);
-  if (extent.families == Extent{}.families && !extent.best_alone) {
+}
+
+/// Of the steps of candidates, each with its switches.
+std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candidate>& candidates) {
+  std::map<SwitchMask, std::vector<std::size_t>> alike;
+  for (std::size_t i = 0; i < candidates.size(); ++i) alike[candidates[i].switched].push_back(i);
+  std::vector<Terms> all(candidates.size());
+  for (const auto& [on, places] : alike) {
     std::vector<Layout> layouts;
-    for (const Candidate& candidate : found.near) layouts.push_back(candidate.layout);
-    found.near_terms = terms_of(problem, layouts);
-    found.recommended = plainest(problem, families, found, bounds);
+    for (const std::size_t i : places) layouts.push_back(candidates[i].layout);
+    const std::vector<Terms> terms = terms_of(on == 0 ? problem : with_switches(problem, on), layouts);
+    for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = terms[i];
   }
-  found.stats.rejected = tally.rows();
-  if (too_big > 0) found.stats.rejected.push_back({"does_not_fit", too_big});
-  found.stats.legal = found.stats.fit + found.stats.pruned + too_big;
-  found.stats.considered = found.stats.legal + tally.total();
+  return all;
+}
+
+SearchResult search_all(const Way& base, bool at_risk, bool bounds, const Extent& extent) {
+  SearchResult found;
+  Progress progress(base.problem);
+  found.at_risk = at_risk;
+  search_families(base, at_risk, bounds, extent, progress);
+  for (const SwitchMask on : switch_choices(base.problem)) {
+    const auto way = switched(base, on, slowest_kept(progress.kept, extent), bounds);
+    search_families(*way, at_risk, bounds, extent, progress);
+  }
+  Kept& kept = progress.kept;
+  found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
+  found.near = near_of(kept.near), found.judged = progress.judged;
+  if (extent.families == Extent{}.families && !extent.best_alone) {
+    found.near_terms = terms_of_each(base.problem, found.near);
+    found.recommended = plainest(base, found, bounds);
+  }
+  found.stats = progress.stats;
+  found.stats.rejected = progress.tally.rows();
+  if (progress.too_big > 0) found.stats.rejected.push_back({"does_not_fit", progress.too_big});
+  found.stats.legal = found.stats.fit + found.stats.pruned + progress.too_big;
+  found.stats.considered = found.stats.legal + progress.tally.total();
   return found;
 }
 
@@ -236,19 +333,18 @@ namespace {
 
 SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   Tally outer;
-  std::vector<Family> families = enumerate_families(problem, outer);
-  std::map<Split, Priced> splits;
-  const double most_memory = bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
-  const std::vector<Costed> costed = cost_families(problem, std::move(families), most_memory, extent.slowest, splits);
-  SearchResult found = search_all(problem, costed, false, bounds, extent);
+  Way base(problem);
+  base.families = cost_families(problem, enumerate_families(problem, outer), most_memory(problem, bounds),
+                                extent.slowest, base.splits);
+  SearchResult found = search_all(base, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
   const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;
-  if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, costed);
+  if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, base.families);
   if (found.ranking.best().empty() && !certain) {
     const std::int64_t judged = found.judged;
     Extent rest = extent;
     if (rest.families != Extent{}.families) rest.families -= judged;
-    found = search_all(problem, costed, true, bounds, rest);
+    found = search_all(base, true, bounds, rest);
     found.judged += judged;
   }
   for (const Rejected& row : outer.rows()) {

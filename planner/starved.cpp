@@ -102,7 +102,8 @@ double lift(const Advice& one, const Plan& plan) {
 std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& plan) {
   const double mfu = present(plan).mfu.model_causal;
   if (asked.objective == Objective::Memory || !asked.pools.empty() || mfu >= kFilled) return std::nullopt;
-  Problem used = asked;
+  // Under the plan's own switches: typed, a change is at least as good, and costs one search here.
+  Problem used = with_switches(asked, plan.problem.switched);
   used.gpus = plan.problem.gpus;
   const bool starving = mfu < kStarvedMfu;
   if (!starving && !lifted(with_gpus(used, 2 * used.gpus), used, plan, kFarBetter)) return std::nullopt;

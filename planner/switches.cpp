@@ -3,6 +3,7 @@
 #include "planner/switches.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,43 @@ namespace {
 const FrameworkRow* with_words(const Problem& problem, bool FrameworkRow::*property) {
   const FrameworkRow* row = framework_with(problem.framework, property);
   return row != nullptr && runs_on(*row, problem.cluster.gpu.vendor) ? row : nullptr;
+}
+
+constexpr std::string_view kSearched = "the search";
+
+/// What of a model's layers CUDA graphs of parts can launch.
+struct GraphParts {
+  std::uint16_t scopes = 0;
+  std::string words{};
+};
+
+GraphParts graph_parts(const Model& model) {
+  struct Scope {
+    std::uint16_t bits;
+    const char* words;
+    bool (*in)(const Layer&);
+  };
+  static constexpr Scope kScopes[] = {
+      {kGraphAttention, "attn", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphAttention; }},
+      {kGraphMamba, "mamba", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphMamba; }},
+      {kGraphMlp, "mlp", [](const Layer& l) { return l.ffn == Ffn::Dense; }},
+      {kGraphRouter | kGraphPreprocess, "moe_router+moe_preprocess", [](const Layer& l) { return l.ffn == Ffn::Moe; }}};
+  GraphParts parts;
+  for (const Scope& scope : kScopes) {
+    if (!std::any_of(model.kinds.begin(), model.kinds.end(), scope.in)) continue;
+    parts.scopes = static_cast<std::uint16_t>(parts.scopes | scope.bits);
+    parts.words += fmt::format("{}{}", parts.words.empty() ? "" : "+", scope.words);
+  }
+  return parts;
+}
+
+/// Does a framework whose software the job's figures are of have it?
+bool some_wanted(const Problem& problem, bool FrameworkRow::*has) {
+  const std::span<const FrameworkRow> rows = frameworks();
+  return std::any_of(rows.begin(), rows.end(), [&](const FrameworkRow& row) {
+    return named(row.framework) && problem.framework != Framework::None && row.*has &&
+           (wanted_frameworks(problem) & framework_bit(row.framework)) != 0;
+  });
 }
 
 /// The job under the framework that has these words, and its software with the defaults that naming it takes, unless
@@ -126,29 +164,50 @@ std::vector<ChangedJob> adapter_tasks(const Problem& problem) {
 
 std::vector<ChangedJob> graph_launches(const Problem& problem) {
   const Stack& stack = problem.training.stack;
-  const FrameworkRow* row = with_words(problem, &FrameworkRow::graphs_of_parts);
-  if (row == nullptr || stack.cuda_graphs || stack.graph_scopes != 0) return {};
-  struct Scope {
-    std::uint16_t bits;
-    const char* words;
-    bool (*in)(const Layer&);
-  };
-  static constexpr Scope kScopes[] = {
-      {kGraphAttention, "attn", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphAttention; }},
-      {kGraphMamba, "mamba", [](const Layer& l) { return mixer_row(l.mixer).graph == kGraphMamba; }},
-      {kGraphMlp, "mlp", [](const Layer& l) { return l.ffn == Ffn::Dense; }},
-      {kGraphRouter | kGraphPreprocess, "moe_router+moe_preprocess", [](const Layer& l) { return l.ffn == Ffn::Moe; }}};
-  std::uint16_t scopes = 0;
-  std::string words;
-  for (const Scope& scope : kScopes) {
-    if (!std::any_of(problem.model.kinds.begin(), problem.model.kinds.end(), scope.in)) continue;
-    scopes = static_cast<std::uint16_t>(scopes | scope.bits);
-    words += fmt::format("{}{}", words.empty() ? "" : "+", scope.words);
-  }
-  if (scopes == 0) return {};
-  std::vector<ChangedJob> changes = {under(*row, problem, "--cuda-graphs " + words)};
-  changes.back().problem.training.stack.graph_scopes = scopes;
+  const GraphParts parts = graph_parts(problem.model);
+  if (parts.scopes == 0 || stack.cuda_graphs || stack.graph_scopes != 0) return {};
+  if (!some_wanted(problem, &FrameworkRow::graphs_of_parts)) return {};
+  std::vector<ChangedJob> changes = {{"--cuda-graphs " + parts.words, problem}};
+  changes.back().problem.training.stack.graph_scopes = parts.scopes;
   return changes;
+}
+
+SwitchMask turnable_switches(const Problem& problem) {
+  const Training& training = problem.training;
+  unsigned all = 0;
+  if (!graph_launches(problem).empty()) all |= kSwitchGraphs;
+  if (some_wanted(problem, &FrameworkRow::offloads_optimizer) && problem.cluster.gpu.host_link.value > 0 &&
+      !training.offload.any())
+    all |= kSwitchOffload;
+  return static_cast<SwitchMask>(all & problem.free_switches);
+}
+
+Problem with_switches(const Problem& problem, SwitchMask on) {
+  Problem job = problem;
+  job.free_switches = 0, job.switched = on;
+  on = static_cast<SwitchMask>(on & ~problem.switched);  // the rest is on already
+  if ((on & kSwitchGraphs) != 0) {
+    const GraphParts parts = graph_parts(problem.model);
+    job.training.stack.graph_scopes = parts.scopes;
+    job.inputs.push_back({"cuda_graphs", parts.words, Origin::Default, std::string(kSearched)});
+  }
+  if ((on & kSwitchOffload) != 0) {
+    job.training.offload.optimizer = 1;
+    job.inputs.push_back({"offload", "optimizer", Origin::Default, std::string(kSearched)});
+  }
+  return job;
+}
+
+Estimate estimate(const Problem& problem, const Candidate& found) {
+  return found.switched == 0 ? estimate(problem, found.layout)
+                             : estimate(with_switches(problem, found.switched), found.layout);
+}
+
+std::vector<std::string> switch_words(const Model& model, SwitchMask on) {
+  std::vector<std::string> words;
+  if ((on & kSwitchGraphs) != 0) words.push_back("--cuda-graphs " + graph_parts(model).words);
+  if ((on & kSwitchOffload) != 0) words.emplace_back("--offload optimizer");
+  return words;
 }
 
 }  // namespace plan

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/ranking.hpp"
 
 namespace plan {
 
@@ -20,6 +22,15 @@ struct ChangedJob {
 [[nodiscard]] std::vector<ChangedJob> freed_axes(const Problem& problem);
 /// The problem's alternatives, in their order, that its framework and precision run on.
 [[nodiscard]] std::vector<ChangedJob> other_gpus(const Problem& problem);
+
+/// Those of the switches that a job leaves free which its framework, its GPUs and its model have.
+[[nodiscard]] SwitchMask turnable_switches(const Problem& problem);
+/// The job with these on and none left free; its inputs say so.
+[[nodiscard]] Problem with_switches(const Problem& problem, SwitchMask on);
+/// A layout that a search of the job found, with its switches.
+[[nodiscard]] Estimate estimate(const Problem& problem, const Candidate& found);
+/// As they are typed: {"--cuda-graphs attn+mlp", "--offload optimizer"}.
+[[nodiscard]] std::vector<std::string> switch_words(const Model& model, SwitchMask on);
 
 /// One switch of the training or its software changed at a time, whether or not that helps. Only what the GPU can
 /// multiply and what the job's framework has a word for; Megatron's own words where the framework is left open.

@@ -149,6 +149,7 @@ std::string layout_words(const Estimate& estimate) {
 std::string answer(const Args& args, const Plan& plan, const std::vector<LaunchFile>& files, const Terminal& terminal) {
   if (wants_json(args)) {
     Json json = {{"schema", "plan-emit/1"}, {"framework", args.words[0]}, {"layout", layout_words(plan.best)}};
+    if (!plan.best.switches.empty()) json["switches"] = plan.best.switches;
     if (!plan.best.runs.empty()) json["gpus"] = gpus_words(plan.best);
     json["files"] = Json::array();
     for (const LaunchFile& file : files) json["files"].push_back(file.name);
@@ -168,6 +169,25 @@ Result<Plan> plan_to_write(const Problem& problem, Streams& streams) {
   const bool placed = std::any_of(problem.pool_fixed.begin(), problem.pool_fixed.end(),
                                   [](const Fixed& fixed) { return fixed.chunk_layers.has_value(); });
   return placed ? plan_pooled(problem) : search_with_progress(problem, streams);
+}
+
+/// Where the search turned on what the dialect has no words for: the plan with the switches that the job states, if it
+/// fits so, and a note.
+void leave_unwritten_switches(const Args& args, const Problem& problem, const EmitOptions& options, Plan& plan,
+                              Streams& streams) {
+  if (plan.best.switches.empty()) return;
+  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], plan, options);
+  if (files) return;
+  Problem stated = problem;
+  stated.free_switches = 0;
+  Result<Plan> without = plan_to_write(stated, streams);
+  if (!without || without->best.fits != Fits::Yes) return;
+  without->notes = plan.notes;
+  without->notes.push_back(
+      {"switch_not_written", fmt::format("{} takes no plan with `{}`, which is {:.1f} % faster", args.words[0],
+                                         fmt::join(plan.best.switches, "` and `"),
+                                         100 * (without->best.step_time / plan.best.step_time - 1))});
+  plan = *std::move(without);
 }
 
 /// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.
@@ -222,6 +242,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!plan) return report_errors(plan.error(), streams);
   // The files hold no estimate, so only what --from left open or misspelt is of interest, and where ranks must stand.
   std::erase_if(plan->notes, [](const Note& note) { return note.code != "pool_order"; });
+  leave_unwritten_switches(args, *problem, *options, *plan, streams);
   add_launch_notes(*plan);
   const Result<std::vector<LaunchFile>> files = write_best(args, *options, *plan, streams);
   if (!files) return report_errors(files.error(), streams);

@@ -104,9 +104,10 @@ std::string instead_text(const Plan& plan, const Layout& other) {
 std::string other_text(const Plan& plan, const Estimate& other) {
   const std::string degrees = degrees_of(other);
   const bool same = other.runs.empty() && degrees == degrees_of(plan.best) && !(other.layout == plan.best.layout);
-  return fmt::format("{} ({})  {}, {} GiB", step_text(plan, other.step_time),
+  return fmt::format("{} ({})  {}, {} GiB{}", step_text(plan, other.step_time),
                      signed_percent(other.step_time / plan.best.step_time - 1),
-                     same ? instead_text(plan, other.layout) : degrees, gib(other.peak));
+                     same ? instead_text(plan, other.layout) : degrees, gib(other.peak),
+                     other.switches == plan.best.switches ? "" : ", " + switches_text(plan, other));
 }
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
@@ -233,7 +234,8 @@ std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options) {
 std::vector<Fact> choice_facts(const Plan& plan) {
   std::vector<Fact> facts = {{"runs on", runs_on_text(plan)}};
   const auto other = [&](const char* name, const Estimate& estimate, const std::string& lacks) {
-    const bool same = estimate.layout == plan.best.layout && same_runs(estimate, plan.best);
+    const bool same = estimate.layout == plan.best.layout && estimate.switches == plan.best.switches &&
+                      same_runs(estimate, plan.best);
     facts.push_back({name, same ? "this one" : other_text(plan, estimate) + (lacks.empty() ? "" : ": " + lacks)});
   };
   if (plan.fastest) other("fastest", *plan.fastest, "");

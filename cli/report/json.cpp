@@ -268,6 +268,7 @@ Json estimate_json(const Estimate& e) {
                {"terms_s", terms_json(e.terms)},
                {"memory", memory_json(e)},
                {"communication", communication_json(e)}};
+  if (!e.switches.empty()) json["switches"] = e.switches;
   if (!e.runs.empty()) json["pools"] = pools_json(e);
   return json;
 }

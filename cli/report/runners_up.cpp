@@ -1,5 +1,5 @@
 // The tables that compare layouts: next best, and the front. Tested by tests/cli/human_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -50,6 +50,8 @@ std::vector<std::string> axis_columns(const std::vector<const Layout*>& layouts,
 
 std::string against_text(const Plan& plan, const RunnerUp& runner, int room) {
   std::vector<std::string> parts = other_choices(plan.best.layout, runner.estimate.layout);
+  if (std::string switches = switches_text(plan, runner.estimate); !switches.empty())
+    parts.insert(parts.begin(), std::move(switches));
   const TimeScale scale = time_scale(plan.best.step_time);
   for (const TermDelta& delta : runner.against_best) {
     const std::string number = signed_number(delta.delta.value * scale.factor, scale.decimals);
@@ -68,6 +70,13 @@ std::string against_text(const Plan& plan, const RunnerUp& runner, int room) {
 std::string step_text(const Plan& plan, Seconds step) {
   const TimeScale scale = time_scale(plan.best.step_time);
   return fmt::format("{:.{}f} {}", step.value * scale.factor, scale.decimals, scale.unit);
+}
+
+std::string switches_text(const Plan& plan, const Estimate& other) {
+  const std::vector<std::string>& on = other.switches;
+  if (on == plan.best.switches) return "";
+  return on.empty() ? fmt::format("without {}", fmt::join(plan.best.switches, ", "))
+                    : fmt::format("with {}", fmt::join(on, ", "));
 }
 
 std::string runners_up_table(const Plan& plan, const Terminal& terminal) {
@@ -131,6 +140,7 @@ std::vector<ShownAdvice> shown_advice(const Plan& plan) {
     std::string layout = axis_columns({&one.fastest.layout}, one.problem.model.moe())[0];
     layout.erase(std::unique(layout.begin(), layout.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
                  layout.end());
+    if (!one.fastest.switches.empty()) layout += fmt::format("  {}", fmt::join(one.fastest.switches, " "));
     rows.push_back(
         {one.change, signed_percent(one.faster), one.cheaper ? signed_percent(-*one.cheaper) : "", std::move(layout)});
   }

@@ -47,6 +47,8 @@ struct ShownTerm {
 
 /// A step time in the unit of the plan's best.
 [[nodiscard]] std::string step_text(const Plan& plan, Seconds step);
+/// Which switches another layout than the best has on, if they are not the best one's: "with --cuda-graphs attn".
+[[nodiscard]] std::string switches_text(const Plan& plan, const Estimate& other);
 
 /// The degrees of layouts, columns aligned: "tp 2  cp 8  pp 64/2  dp  16"; ep only where experts
 /// exist.

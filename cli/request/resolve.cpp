@@ -174,6 +174,14 @@ void resolve_switches(Draft& draft) {
   resolve("imbalance", draft.request.imbalance, take_imbalance);
 }
 
+/// What nobody stated the search may turn on; launch files state all that their software does.
+void leave_switches_free(Draft& draft) {
+  if (draft.request.files) return;
+  const unsigned graphs = draft.request.cuda_graphs ? 0 : kSwitchGraphs;
+  const unsigned offload = draft.request.offload ? 0 : kSwitchOffload;
+  draft.problem.free_switches = static_cast<SwitchMask>(graphs | offload);
+}
+
 void resolve_lora(Draft& draft) {
   Training& training = draft.problem.training;
   const auto& rank = draft.request.lora_rank;
@@ -287,6 +295,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_releases(draft);
   resolve_offload(draft);
   resolve_switches(draft);
+  leave_switches_free(draft);
   resolve_lora(draft);
   resolve_search(draft);
   judge_words(draft);

@@ -12,15 +12,16 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kOptimizer = "optimizer", kParameters = "parameters", kLayers = "layers";
+constexpr std::string_view kNone = "none", kOptimizer = "optimizer", kParameters = "parameters", kLayers = "layers";
 
 Error unknown(std::string_view word) {
   std::vector<std::string> known = words_of(kOffloadModuleNames);
-  known.insert(known.begin(), {std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
+  known.insert(known.begin(),
+               {std::string(kNone), std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
   Error error{"unknown_value", fmt::format("`--offload` does not know `{}`", word), {}, {}};
   if (const std::string near = nearest_name(word, known); !near.empty())
     error.help.push_back(fmt::format("the nearest is `{}`", near));
-  error.help.push_back("optimizer, optimizer=0.5, parameters, layers=4, or modules: " +
+  error.help.push_back("none, optimizer, optimizer=0.5, parameters, layers=4, or modules: " +
                        fmt::format("{}", fmt::join(words_of(kOffloadModuleNames), "+")));
   return error;
 }
@@ -63,6 +64,7 @@ Result<bool> read_part(std::string_view part, Offload& out) {
 
 Result<Offload> read_offload(std::string_view text) {
   Offload out;
+  if (text == kNone) return out;
   Errors errors;
   for (const std::string_view part : split(text, ",")) keep_errors(errors, read_part(part, out));
   if (out.layers > 0 && out.modules != 0)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +18,13 @@
 namespace plan {
 
 enum class Objective { StepTime, Memory, Cost };
+
+/// Switches of a job that a search may turn (planner/switches.hpp), one bit each.
+using SwitchMask = std::uint8_t;
+enum Switch : SwitchMask {
+  kSwitchGraphs = 1,   ///< CUDA graphs launch what parts of a layer they can
+  kSwitchOffload = 2,  ///< the optimizer's states wait in host memory
+};
 
 /// How much of the GPU's memory a plan must leave free. Where nobody says: what the prediction may be wrong by.
 struct Headroom {
@@ -56,6 +64,8 @@ struct Problem {
   int release = 0;  ///< minor number of Megatron core that must run it; 0: the newest
   Objective objective = Objective::StepTime;
   Headroom headroom{};
+  SwitchMask free_switches = 0;         ///< that nobody stated: a search for speed may turn them on
+  SwitchMask switched = 0;              ///< that a search turned on
   int top = 4;                          ///< layouts to report, the best included
   bool pareto = false;                  ///< also keep the front of memory against step time
   bool per_stage = false;               ///< also find layers and recomputation of every stage by itself

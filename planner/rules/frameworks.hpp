@@ -32,6 +32,7 @@ struct FrameworkRow {
   bool ends_outside = false;             ///< embedding and head are outside its pipeline, whose stages are equal
   bool narrow_states = false;            ///< states of the optimizer may be narrower than fp32
   bool graphs_of_parts = false;          ///< CUDA graphs of the step, or of parts of it, have words
+  bool offloads_optimizer = false;       ///< states of the optimizer can wait in host memory without the weights
   bool offloads_activations = false;     ///< activations can wait in host memory
   bool mesh_per_pool = false;            ///< each kind of GPU can be a process mesh of its own
   std::string_view image{};              ///< of its containers, whose releases presets/stacks lists by the last word

@@ -11,6 +11,7 @@ namespace {
 
 std::string lacks_of_job(const Training& training) {
   if (training.offload.any()) return "is written here without offload";
+  if (training.stack.cuda_graphs || training.stack.graph_scopes != 0) return "is written here without CUDA graphs";
   if (training.adapters()) return "has no key for adapters";
   if (training.precision != Precision::Bf16)
     return fmt::format("has no key for {}: its strategies say nothing of precision, and bf16 is read",

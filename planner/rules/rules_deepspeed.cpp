@@ -35,6 +35,8 @@ constexpr Rule kRules[] = {
 
     {"deepspeed_shard", "DeepSpeed shards over all data-parallel ranks: MiCS is removed", Level::Sharding, kDeepSpeed,
      [](const Problem&, const Layout& l) { return l.shard == 0; }},
+    {"deepspeed_offload", "DeepSpeed offloads optimizer states from zero 1 on", Level::Sharding, kDeepSpeed,
+     [](const Problem& p, const Layout& l) { return l.zero >= 1 || p.training.offload.optimizer == 0; }},
 
     {"deepspeed_recompute", "the Trainer checkpoints every layer or none", Level::Recompute, kDeepSpeed,
      [](const Problem&, const Layout& l) { return rule::full_or_none(l.recompute); }},
@@ -54,6 +56,7 @@ FrameworkRow deepspeed_framework() {
       .rules = kRules,
       .cp_kind = CpKind::Ulysses,
       .splits_sequence = false,
+      .offloads_optimizer = true,
   };
 }
 

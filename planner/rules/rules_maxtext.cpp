@@ -111,6 +111,7 @@ FrameworkRow maxtext_framework() {
       .rules = kRules,
       .both_orders = true,
       .ends_outside = true,
+      .offloads_optimizer = true,
   };
 }
 

@@ -150,6 +150,7 @@ FrameworkRow megatron_framework() {
       .empty_chunks = true,
       .narrow_states = true,
       .graphs_of_parts = true,
+      .offloads_optimizer = true,
       .offloads_activations = true,
       .mesh_per_pool = true,  // FlagScale starts it so
       .image = "nvcr.io/nvidia/nemo",

@@ -15,6 +15,7 @@ TEST_CASE("what is offloaded comes back in the same words") {
     CHECK(offload_text(*read) == text);
   }
   CHECK(offload_text({}).empty());
+  CHECK(read_offload("none") == Offload{});
   CHECK(read_offload("optimizer=1") == read_offload("optimizer"));
 }
 

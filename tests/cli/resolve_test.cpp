@@ -128,8 +128,12 @@ TEST_CASE("switches of Megatron's software reach the problem, and are refused wh
   CHECK(input(graphs, "cuda_graphs")->value == "attn+mlp");
   CHECK(with(megatron, {"--cuda-graphs", "full"}).value().training.stack.cuda_graphs);
   const std::vector<std::string> any = {"--model", "8b", "--gpus", "64"};
-  for (const auto& words : {std::vector<std::string>{"--state-formats", "moments=bf16"}, {"--cuda-graphs", "attn"}})
-    CHECK(with(any, words).error().front().code == "conflicting_flags");
+  CHECK(with(any, {"--state-formats", "moments=bf16"}).error().front().code == "conflicting_flags");
+  CHECK(with(any, {"--cuda-graphs", "attn"}).value().training.stack.graph_scopes == kGraphAttention);
+  CHECK(with({"--model", "8b", "--gpus", "64", "--framework", "torchtitan"}, {"--cuda-graphs", "attn"})
+            .error()
+            .front()
+            .code == "conflicting_flags");
   CHECK(with(any, {"--cuda-graphs", "none"}).has_value());
   CHECK_FALSE(with(megatron, {"--cuda-graphs", "moe_router"}).has_value());  // 8b has no experts
   CHECK_FALSE(with({"--model", "deepseek-v3", "--gpus", "256", "--framework", "megatron"}, {"--cuda-graphs", "full"}));

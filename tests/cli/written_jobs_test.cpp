@@ -76,7 +76,8 @@ bool same_job(const std::string& format, const Problem12& problem, const std::st
     return false;
   }
   words.insert(words.end(), {"--force", "--json"});
-  const std::string written = Json::parse(run(words).out)["layout"];
+  const Json answer = Json::parse(run(words).out);
+  const std::string written = answer["layout"];
   std::vector<std::string> from = {"estimate"},
                            own = {"estimate", "--layout", written, "--framework", framework_of(format)};
   for (const auto& entry : fs::directory_iterator("run")) from.insert(from.end(), {"--from", entry.path().string()});
@@ -84,6 +85,10 @@ bool same_job(const std::string& format, const Problem12& problem, const std::st
   const std::size_t open = format == "galvatron" ? problem.words.size() : leaves_model_open(format) ? 4 : 0;
   from.insert(from.end(), problem.words.begin(), problem.words.begin() + static_cast<std::ptrdiff_t>(open));
   own.insert(own.end(), problem.words.begin(), problem.words.end());
+  for (const std::string one : answer.value("switches", Json::array())) {
+    const std::size_t blank = one.find(' ');
+    own.insert(own.end(), {one.substr(0, blank), one.substr(blank + 1)});
+  }
   const Json read = run_json(from), planned = run_json(own);
   REQUIRE_MESSAGE(read.contains("best"), run(from).err);
   REQUIRE_MESSAGE(planned.contains("best"), run(own).err);

@@ -69,7 +69,7 @@ struct Collector {
       evaluator.recompute(recompute);
       const Score score{evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
       if (score.peak <= capacity)
-        found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem))});
+        found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem)), problem.switched});
     }
   }
 
@@ -115,11 +115,9 @@ struct Collector {
   }
 };
 
-}  // namespace
-
-std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
-  std::vector<Candidate> found;
-  Collector collector{problem, usable_memory(problem, at_risk), found};
+/// Every layout of the job as it stands.
+void search_one(const Problem& problem, double capacity, std::vector<Candidate>& found) {
+  Collector collector{problem, capacity, found};
   Layout layout;
   for (layout.tp = 1; layout.tp <= problem.gpus; ++layout.tp)
     for (layout.cp = 1; layout.tp * layout.cp <= problem.gpus; ++layout.cp)
@@ -131,6 +129,38 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
         layout.sequence_parallel = layout.tp > 1 && problem.fixed.sequence_parallel.value_or(split);
         collector.experts(layout);
       }
+}
+
+}  // namespace
+
+Problem switched_by_hand(const Problem& problem, SwitchMask on) {
+  Problem job = problem;
+  job.switched = on, job.free_switches = 0;
+  if ((on & kSwitchOffload) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchGraphs) == 0) return job;
+  for (const Layer& layer : problem.model.kinds) {
+    int scopes = job.training.stack.graph_scopes;
+    scopes |= layer.mixer == Mixer::Mamba2 ? kGraphMamba : kGraphAttention;
+    scopes |= layer.ffn == Ffn::Moe ? kGraphRouter | kGraphPreprocess : int{kGraphMlp};
+    job.training.stack.graph_scopes = static_cast<std::uint16_t>(scopes);
+  }
+  return job;
+}
+
+std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
+  std::vector<Candidate> found;
+  const double capacity = usable_memory(problem, at_risk);
+  const bool megatron = problem.framework == Framework::Megatron || problem.framework == Framework::Any;
+  const bool offloads =
+      megatron || problem.framework == Framework::DeepSpeed || problem.framework == Framework::Maxtext;
+  for (const bool graphs : {false, true})
+    for (const bool offload : {false, true}) {
+      const int on = (graphs ? kSwitchGraphs : 0) + (offload ? kSwitchOffload : 0);
+      const bool has = (!graphs || megatron) && (!offload || (offloads && problem.cluster.gpu.host_link.value > 0));
+      const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
+      if (on == 0 || (has && asked))
+        search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), capacity, found);
+    }
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
+#include "planner/choice.hpp"
 #include "planner/estimate.hpp"
 #include "planner/search.hpp"
 #include "planner/uncertainty.hpp"
@@ -44,4 +45,36 @@ TEST_CASE("what is recommended may turn out as good as anything near, whoever dr
   }
   CHECK(slower > 20);
   MESSAGE(slower << " recommended layouts are slower than the fastest");
+}
+
+TEST_CASE("the optimizer leaves the GPUs only where nothing fits for certain with it, and graphs only make faster") {
+  std::mt19937 random(37);
+  int offloaded = 0, graphs = 0;
+  for (int i = 0; i < oracle::rounds(120); ++i) {
+    Problem problem = oracle::random_problem(random, 32);
+    problem.fixed = {};
+    problem.framework = Framework::Megatron, problem.objective = Objective::StepTime, problem.top = 1;
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9);
+    problem.cluster.gpu.memory = round_bytes((i % 2 == 0 ? 1.5 : 16) * kGiB);
+    problem.training.seq = 256 << (random() % 4);
+    const SearchResult stated = find_layouts(problem);
+    problem.free_switches = kSwitchGraphs | kSwitchOffload;
+    const SearchResult whole = find_layouts(problem);
+    const RunnableSearch found = find_runnable(problem);
+    CAPTURE(i);
+    const bool fits = !stated.ranking.best().empty() && !stated.at_risk;
+    const bool fits_offloaded = !whole.ranking.best().empty() && !whole.at_risk;
+    if (found.result.ranking.best().empty()) {
+      CHECK(stated.ranking.best().empty());
+      CHECK_FALSE(fits_offloaded);
+      continue;
+    }
+    const Candidate& best = found.result.ranking.best().front();
+    const bool away = (best.switched & kSwitchOffload) != 0;
+    CHECK(away == (!fits && fits_offloaded));
+    if (fits) CHECK(best.score.step_time <= stated.ranking.best().front().score.step_time);
+    offloaded += away, graphs += (best.switched & kSwitchGraphs) != 0;
+  }
+  CHECK(offloaded >= oracle::at_least(5));
+  CHECK(graphs >= oracle::at_least(5));
 }

@@ -1,0 +1,94 @@
+// What the search turns on by itself: said in every format, typed by hand it gives the same numbers, and the files that
+// are written hold it.
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "check_files.hpp"
+#include "cli/request/options.hpp"
+#include "cli/request/resolve.hpp"
+#include "planner/layout_text.hpp"
+#include "planner/plan.hpp"
+
+using namespace plan;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words words_of(const std::vector<std::string>& switches) {
+  Words words;
+  for (const std::string& one : switches) {
+    const std::size_t blank = one.find(' ');
+    words = words + Words{one.substr(0, blank), one.substr(blank + 1)};
+  }
+  return words;
+}
+
+bool says(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+/// The files that Megatron is started with.
+std::string written(const Words& job) {
+  const checks::Folder folder;
+  const checks::Ran ran = checks::run(Words{"emit", "megatron-lm", "-o", "a"} + job);
+  CHECK_MESSAGE(ran.status == 0, ran.err);
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator("a")) {
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("switches that the search turned on give the same layout the same numbers when they are typed") {
+  const std::vector<Words> jobs = {
+      {"--model", "qwen3-30b-a3b", "--gpus", "4096"},
+      {"--model", "mixtral-8x7b", "--gpus", "4096", "--framework", "megatron"},
+      {"--model", "llama3-70b", "--gpus", "8", "--framework", "megatron"},
+      {"--model", "llama3-70b", "--gpus", "4", "--gpu", "b200", "--framework", "megatron"}};
+  int graphs = 0, offloaded = 0;
+  for (const Words& job : jobs) {
+    CAPTURE(fmt::format("{}", fmt::join(job, " ")));
+    const Result<Plan> plan = search(resolve_problem(parse_arguments(job).value()).value());
+    if (!plan) continue;
+    std::vector<const Estimate*> all = {&plan->best, &*plan->fastest};
+    for (const RunnerUp& runner : plan->runners_up) all.push_back(&runner.estimate);
+    for (const Estimate* one : all) {
+      Words typed = {"estimate"};
+      typed = typed + job;
+      for (std::size_t i = 0; i + 1 < typed.size(); ++i)
+        if (typed[i] == "--gpus") typed[i + 1] = std::to_string(plan->problem.gpus);
+      if (plan->problem.framework != Framework::Any && !says(fmt::format("{}", fmt::join(job, " ")), "--framework"))
+        continue;  // of another framework's software
+      const checks::Json again =
+          checks::run_json(typed + words_of(one->switches) + Words{"--layout", layout_flag(one->layout)});
+      CHECK(again["best"]["step_time_s"] == one->step_time.value);
+      CHECK(again["best"]["memory"]["peak_bytes"] == one->peak.value);
+    }
+    const std::string human = checks::run(job).out, json = checks::run(job + Words{"--json"}).out;
+    for (const std::string& one : plan->best.switches) {
+      CHECK(says(human, one));
+      CHECK(says(json, one));
+      graphs += says(one, "graphs"), offloaded += says(one, "offload");
+      if (plan->problem.framework != Framework::Megatron) continue;  // the writer's own software may need none
+      CHECK(says(written(job), says(one, "graphs") ? "--cuda-graph-impl" : "--optimizer-cpu-offload"));
+    }
+    const std::string fixed = checks::run(job + Words{"--cuda-graphs", "none", "--offload", "none"}).out;
+    CHECK_FALSE(says(fixed, "switched_on"));
+    CHECK_FALSE(says(fixed, "turned on"));
+  }
+  CHECK(graphs >= 1);
+  CHECK(offloaded >= 1);
+}
