@@ -73,7 +73,8 @@ struct Layout {
   CpKind cp_kind = CpKind::Ring;
   int cp_ulysses = 1;  ///< Hybrid: all-to-all part of cp
   int pp = 1;
-  int vp = 1;  ///< model chunks per pipeline rank
+  int vp = 1;     ///< model chunks per pipeline rank
+  int group = 0;  ///< interleaved: micro-batches that pass a chunk before the next one's turn; 0 = fewest_in_group()
   int dp = 1;
   int ep = 1;
   int etp = 1;

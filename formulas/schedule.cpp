@@ -252,6 +252,12 @@ double least_span(const Pipeline& pipe, const StageTime& whole) {
   return pipe.pp == 1 || least == nullptr ? even : std::max(even, least(pipe, all));
 }
 
+std::int64_t fewest_in_group(int pp, std::int64_t micro_batches) {
+  std::int64_t group = pp;
+  while (group < micro_batches && micro_batches % group != 0 && micro_batches % group < pp) ++group;
+  return group;
+}
+
 bool schedule_allows(const Pipeline& pipe) {
   if (pipe.pp < 1 || pipe.vp < 1 || pipe.micro_batches < 1 || !takes_chunks(pipe.schedule, pipe.vp)) return false;
   if (schedule_row(pipe.schedule).chunks != Chunks::One && pipe.pp == 1) return false;

@@ -15,8 +15,12 @@ struct Pipeline {
   int pp = 1;
   int vp = 1;
   std::int64_t micro_batches = 1;
-  int group = 0;  ///< micro-batches per virtual stage group (interleaved); 0 = pp
+  int group = 0;  ///< interleaved: micro-batches that pass a chunk before the next one's turn; 0 = pp
 };
+
+/// The smallest such group that interleaving takes: pp where that divides the micro-batches, else the next that leaves
+/// none over, or pp at least. With fewer than pp, which it does not take, pp.
+[[nodiscard]] std::int64_t fewest_in_group(int pp, std::int64_t micro_batches);
 
 /// Whole-stage times of one pipeline rank for one micro-batch.
 ///

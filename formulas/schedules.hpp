@@ -54,7 +54,7 @@ inline constexpr ScheduleRow kScheduleRows[] = {
     {.schedule = Schedule::OneFOneB, .name = "1f1b", .takes = "at least one micro-batch", .torch = "1F1B"},
     {.schedule = Schedule::Interleaved,
      .name = "interleaved",
-     .takes = "at least pp micro-batches, in groups of pp",
+     .takes = "at least pp micro-batches, in groups of pp or more with none or pp left over",
      .torch = "Interleaved1F1B",
      .chunks = Chunks::Many,
      .passes = Passes::EachGroup},

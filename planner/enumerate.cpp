@@ -99,13 +99,15 @@ std::vector<int> ep_choices(const Problem& problem) {
 }
 
 std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
-  if (pp == 1) {  // every schedule is the same without stages, but a fixed one asks for them
-    if (problem.fixed.schedule.value_or(Schedule::OneFOneB) != Schedule::OneFOneB) return {};
-    return {Schedule::OneFOneB};
-  }
   std::vector<Schedule> all;
-  for (int i = 0; i < kSchedules; ++i) all.push_back(static_cast<Schedule>(i));
-  return choose<Schedule>(problem.fixed.schedule, all);
+  if (pp > 1)
+    for (const ScheduleRow& row : kScheduleRows) all.push_back(row.schedule);
+  else if (problem.fixed.schedule.value_or(Schedule::OneFOneB) == Schedule::OneFOneB)
+    all = {Schedule::OneFOneB};  // every schedule is the same without stages, but a fixed one asks for them
+  if (!all.empty()) all = choose<Schedule>(problem.fixed.schedule, std::move(all));
+  if (problem.fixed.group.value_or(0) > 0)
+    std::erase_if(all, [](Schedule schedule) { return schedule_row(schedule).passes != Passes::EachGroup; });
+  return all;
 }
 
 std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
@@ -332,6 +334,7 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run) {
   Layout layout = family;
   layout.schedule = run.schedule, layout.vp = run.vp, layout.order = run.order;
+  layout.group = problem.fixed.group.value_or(0);
   if (problem.fixed.chunk_layers) layout.chunk_layers = *problem.fixed.chunk_layers;
   return layout;
 }

@@ -16,13 +16,6 @@ bool pairs_micro_batches(Schedule schedule) { return schedule_row(schedule).pair
 
 }  // namespace
 
-Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
-  return {.schedule = layout.schedule,
-          .pp = layout.pp,
-          .vp = layout.vp,
-          .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
-}
-
 double hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
   const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
@@ -49,7 +42,7 @@ double slowest_of(int ranks) {
 std::int64_t sharding_passes(const Pipeline& pipeline) {
   switch (schedule_row(pipeline.schedule).passes) {
     case Passes::Once: return 1;
-    case Passes::EachGroup: return (pipeline.micro_batches + pipeline.pp - 1) / pipeline.pp;
+    case Passes::EachGroup: return (pipeline.micro_batches + pipeline.group - 1) / pipeline.group;
     case Passes::EachMicroBatch: break;
   }
   return pipeline.micro_batches;

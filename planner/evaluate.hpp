@@ -11,6 +11,7 @@
 #include "planner/estimate.hpp"
 #include "planner/memory.hpp"
 #include "planner/message_times.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/resharding.hpp"
 #include "planner/stages.hpp"
@@ -327,8 +328,6 @@ class Evaluator {
 /// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them
 /// (_bf16_reduce_grads in runtime/pipe/engine.py), though each rank updates its shard alone.
 [[nodiscard]] bool sums_whole_gradients(const Training& training, const Layout& layout);
-
-[[nodiscard]] Pipeline pipeline_of(const Problem& problem, const Layout& layout);
 
 /// Everything that a report shows of a pipeline of several cells, front to back, with the given hand-overs between its
 /// stages. The layout is the first cell's, with the layers of every chunk.

@@ -213,9 +213,9 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
   const Stack& stack = problem_.training.stack;
   const double tax = problem_.cluster.calibration.overlap_tax;
   // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
-  // micro-batches, which pass in groups of pp.
+  // micro-batches, which pass group by group.
   const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
-  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = (1 - last) * layout.pp;
+  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = by_chunk ? (1 - last) * pipeline_.group : 0;
   const auto expose = [&](double comm, double pass, double slack, bool overlap) {
     const double early = std::min((1 - last) * comm, others * pass);
     const double hidden = overlap ? early + std::min(comm - early, slack) : 0;

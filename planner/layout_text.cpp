@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "formulas/names.hpp"
+#include "planner/problem/pipeline.hpp"
 
 namespace plan {
 
@@ -27,10 +28,21 @@ std::string recompute_words(const Recompute& recompute, int vp) {
 /// What the tables of layouts have in columns; how layers are split follows from the rest, unless it alone differs.
 constexpr std::string_view kColumnAxes[] = {"tp", "cp", "pp", "vp", "dp", "ep", "layers"};
 
+/// Are the groups of micro-batches others than interleaving takes by itself where pp divides them?
+bool own_group(const Layout& layout) { return layout.group > 0 && layout.group != layout.pp; }
+
+/// "interleaved", or "interleaved in groups of 6" where those are not of pp micro-batches.
+std::string schedule_words(const Layout& layout, std::int64_t micro_batches) {
+  std::string words(name(layout.schedule));
+  const int group = pipeline_of(layout, micro_batches).group;
+  return group == 0 || group == layout.pp ? words : words + fmt::format(" in groups of {}", group);
+}
+
 /// Does the value of an axis that differs change anything in `other`?
 bool says_something(std::string_view axis, const Layout& best, const Layout& other) {
   if (axis == "cp_kind") return other.any_context();
   if (axis == "cp_ulysses") return other.cp > 1 && other.cp_kind == CpKind::Hybrid;
+  if (axis == "group") return own_group(best) || own_group(other);
   if (axis == "schedule") return other.pp > 1 || best.pp > 1;
   if (axis == "recompute") return other.stages.empty();
   return true;
@@ -40,6 +52,7 @@ bool says_something(std::string_view axis, const Layout& best, const Layout& oth
 std::optional<std::string> choice_text(std::string_view axis, const Layout& layout) {
   if (axis == "cp_kind") return std::string(name(layout.cp_kind));
   if (axis == "cp_ulysses") return fmt::format("ulysses {}", layout.cp_ulysses);
+  if (axis == "group") return layout.group > 0 ? fmt::format("group {}", layout.group) : "smallest group";
   if (axis == "etp") return fmt::format("etp {}", layout.etp);
   if (axis == "zero") return fmt::format("zero {}", layout.zero);
   if (axis == "shard") return layout.shard > 0 ? fmt::format("shard {}", layout.shard) : "shard all";
@@ -90,7 +103,7 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   std::string zero = fmt::format("zero {}", layout.zero);
   if (layout.shard > 0) zero += fmt::format(" over {}", layout.shard);
   std::vector<std::string> out = {zero};
-  if (layout.pp > 1) out.emplace_back(name(layout.schedule));
+  if (layout.pp > 1) out.push_back(schedule_words(layout, estimate.micro_batches));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
   if (layout.order != Layout{}.order) out.push_back(fmt::format("order {}", name(layout.order)));
   out.push_back(layout.stages.empty() ? recompute_words(layout.recompute, layout.vp)
@@ -121,7 +134,7 @@ std::string layout_flag(const Layout& layout) {
     if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;
     if (axis.key == "layers" && layout.chunk_layers.empty()) return;
     if (axis.key == (layout.stages.empty() ? "stage_strategies" : "recompute")) return;
-    if (axis.key == "order" && layout.order == Layout{}.order) return;
+    if ((axis.key == "order" && layout.order == Layout{}.order) || (axis.key == "group" && !own_group(layout))) return;
     text += (text.empty() ? "" : ",") + worded(axis, value);
   });
   return text;

@@ -123,6 +123,7 @@ void add_batch_note(Plan& plan, const Problem& asked, const Stack& stack) {
   Problem other = near.front().problem;
   other.top = 1, other.pareto = false, other.framework = plan.problem.framework;
   other.training.stack = stack;
+  other = with_switches(other, plan.problem.switched);  // like beside like, in one search
   const double tokens = static_cast<double>(other.training.tokens_per_step());
   const double slowest = tokens / plan.fastest->tokens_per_s / (1 + kWorthANote);
   const SearchResult found = find_layouts(other, {.best_alone = true, .slowest = slowest * (1 + 1e-9)});

@@ -54,6 +54,7 @@ constexpr DialectKey kBridge[] = {
     {"sequence-parallel", "model.sequence_parallel", Switch, "false"},
     {"pipeline-model-parallel-size", "model.pipeline_model_parallel_size", Value},
     {"num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", Value, "null"},
+    {"microbatch-group-size-per-virtual-pipeline-stage", "model.microbatch_group_size_per_vp_stage", Value, "null"},
     {"context-parallel-size", "model.context_parallel_size", Value},
     {"expert-model-parallel-size", "model.expert_model_parallel_size", Value},
     {"expert-tensor-parallel-size", "model.expert_tensor_parallel_size", Value},

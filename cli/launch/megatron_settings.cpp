@@ -10,6 +10,7 @@
 #include "cli/terminal/cuda_graphs.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -182,6 +183,8 @@ void stages(Settings& out, const Plan& plan) {
   if (shape == SplitShape::OwnEnds && mtp > 0) shape = SplitShape::Uneven;
   const bool regular = shape == SplitShape::Equal || shape == SplitShape::EndsCounted;
   if (layout.vp > 1 && regular) put(out, "num-virtual-stages-per-pipeline-rank", layout.vp);
+  if (const int group = pipeline_of(layout, plan.best.micro_batches).group; group > 0 && group != layout.pp)
+    put(out, "microbatch-group-size-per-virtual-pipeline-stage", group);
   if (shape == SplitShape::EndsCounted) {
     put(out, "account-for-embedding-in-pipeline-split");
     put(out, "account-for-loss-in-pipeline-split");

@@ -36,6 +36,8 @@ constexpr DialectKey kNemo2[] = {
     {"tensor-model-parallel-size", "trainer.strategy.tensor_model_parallel_size", Value},
     {"pipeline-model-parallel-size", "trainer.strategy.pipeline_model_parallel_size", Value},
     {"num-virtual-stages-per-pipeline-rank", "trainer.strategy.virtual_pipeline_model_parallel_size", Value, "null"},
+    {"microbatch-group-size-per-virtual-pipeline-stage", "trainer.strategy.microbatch_group_size_per_vp_stage", Value,
+     "null"},
     {"context-parallel-size", "trainer.strategy.context_parallel_size", Value},
     {"expert-model-parallel-size", "trainer.strategy.expert_model_parallel_size", Value},
     {"expert-tensor-parallel-size", "trainer.strategy.expert_tensor_parallel_size", Value},

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kStyle =
     ".fail{color:var(--bad);font-weight:600}.warn{font-weight:600}.pass{color:var(--good)}\n";
-constexpr int kWithin = 5, kBeyond = 6, kRoomLeft = 9;  ///< colours of the page's palette
+constexpr int kWithin = 5, kDoubtful = 3, kBeyond = 6, kRoomLeft = 9;  ///< colours of the page's palette
 
 std::string state_cell(State state) {
   const char* tone = state == State::Fail ? "fail" : state == State::Warn ? "warn" : "pass";
@@ -44,7 +44,7 @@ std::string memory_bar(const CheckedJob& job) {
   if (!(widest > 0)) return "";
   const double used = static_cast<double>(e.peak.value) / widest,
                limit = static_cast<double>(e.capacity.value) / widest;
-  const int colour = e.peak > e.capacity ? kBeyond : kWithin;
+  const int colour = e.fits == Fits::Yes ? kWithin : e.fits == Fits::AtRisk ? kDoubtful : kBeyond;
   return fmt::format(
       "<p>{} GiB of {} GiB, {} a step</p>\n{}\n", gib(e.peak), gib(e.capacity), seconds_text(e.step_time),
       svg_bar({{colour, used, "predicted peak"}, {kRoomLeft, std::max(limit - used, 0.0), "free"}}, limit));

@@ -15,6 +15,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/starved.hpp"
@@ -245,6 +246,8 @@ Json layout_json(const Estimate& e) {
       json["stage_layers"] = e.stage_layers;
     else if (axis.key == "shard")
       json["shard"] = l.shard_group();
+    else if (axis.key == "group")
+      json["group"] = pipeline_of(l, e.micro_batches).group;
     else if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, bool>)
       json[std::string(axis.key)] = value;
     else

@@ -9,6 +9,7 @@
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -40,6 +41,13 @@ Seconds seconds(const JsonFields& fields, std::string_view key) { return Seconds
 /// The value of an axis, by its kind.
 void read_value(const JsonFields& fields, const LayoutAxis<int>& axis, Layout& layout) {
   if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;  // what it says follows from the kind
+  if (axis.key == "group") {
+    Layout open = layout;  // its schedule is read behind it
+    open.schedule = Schedule::Interleaved;
+    const int group = degree(fields, axis.key, 0), fewest = pipeline_of(open, fields.whole("micro_batches", 1)).group;
+    layout.group = group == fewest ? 0 : group;
+    return;
+  }
   if (axis.key != "shard") {
     layout.*axis.value = degree(fields, axis.key, axis.least, axis.most);
     return;

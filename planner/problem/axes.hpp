@@ -17,7 +17,7 @@ namespace plan {
 
 /// Axes that the user fixed; the search varies the rest.
 struct Fixed {
-  std::optional<int> tp, cp, pp, vp, dp, ep, etp, zero, shard, micro_batch;
+  std::optional<int> tp, cp, pp, vp, group, dp, ep, etp, zero, shard, micro_batch;
   std::optional<CpKind> cp_kind;
   std::optional<int> cp_ulysses;
   std::optional<Schedule> schedule;
@@ -51,6 +51,7 @@ inline constexpr std::tuple kAxes{
     LayoutAxis<int>{"cp_ulysses", "cp-ulysses", &Layout::cp_ulysses, &Fixed::cp_ulysses, 1, kMostRanks},
     LayoutAxis<int>{"pp", "pp", &Layout::pp, &Fixed::pp, 1, kMostRanks},
     LayoutAxis<int>{"vp", "vp", &Layout::vp, &Fixed::vp, 1, kMostRanks},
+    LayoutAxis<int>{"group", "group", &Layout::group, &Fixed::group, 0, kMostRanks, true},
     LayoutAxis<int>{"dp", "dp", &Layout::dp, &Fixed::dp, 1, kMostRanks},
     LayoutAxis<int>{"ep", "ep", &Layout::ep, &Fixed::ep, 1, kMostRanks},
     LayoutAxis<int>{"etp", "etp", &Layout::etp, &Fixed::etp, 1, kMostRanks},

@@ -13,6 +13,7 @@
 #include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
 #include "formulas/torus.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/rules/rule_tables.hpp"
 
 namespace plan {
@@ -62,13 +63,6 @@ bool expert_widths_divide(const Problem& problem, std::int64_t ranks) {
 /// The fullest stage holds at most 3/2 of the mean. Frameworks run 126 layers on 125 stages; nobody who pays for the
 /// GPUs does, so a search leaves it to those who ask for that pp.
 bool stages_even(std::int64_t layers, std::int64_t pp) { return 2 * ((layers + pp - 1) / pp) * pp <= 3 * layers; }
-
-Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
-  return {.schedule = layout.schedule,
-          .pp = layout.pp,
-          .vp = layout.vp,
-          .micro_batches = micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch)};
-}
 
 /// Kind of the first layer that would be alone on its head or its KV head under all-to-all.
 bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses) {
@@ -133,8 +127,8 @@ bool chunks_hold_something(const Problem& p, const Layout& l) {
   return std::all_of(held.begin(), held.end(), [](bool any) { return any; });
 }
 
-/// "interleaved takes at least pp micro-batches, in groups of pp, got pp 4, vp 2, 6 micro-batches": what
-/// schedule_allows() asks that this pipeline has not.
+/// "dualpipev takes at least 2 pp micro-batches, got pp 4, vp 2, 6 micro-batches": what schedule_allows() asks that
+/// this pipeline has not.
 std::string schedule_numbers(const Pipeline& pipe) {
   const auto demand = [&]() -> std::string_view {
     const Chunks chunks = schedule_row(pipe.schedule).chunks;
@@ -143,8 +137,9 @@ std::string schedule_numbers(const Pipeline& pipe) {
     if (chunks != Chunks::One && pipe.pp == 1) return "pp 2 or more";
     return schedule_row(pipe.schedule).takes;
   };
-  return fmt::format("{} takes {}, got pp {}, vp {}, {} micro-batches", name(pipe.schedule), demand(), pipe.pp, pipe.vp,
-                     pipe.micro_batches);
+  return fmt::format("{} takes {}, got pp {}, vp {}, {} micro-batches{}", name(pipe.schedule), demand(), pipe.pp,
+                     pipe.vp, pipe.micro_batches,
+                     pipe.group > 0 ? fmt::format(" in groups of {}", pipe.group) : std::string{});
 }
 
 constexpr Rule kRules[] = {
@@ -282,6 +277,11 @@ constexpr Rule kRules[] = {
     {"schedule_limits", "the schedule accepts pp, vp and the number of micro-batches", Level::Schedule, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return schedule_allows(pipeline_of(p, l)); }, 0,
      [](const Problem& p, const Layout& l) { return schedule_numbers(pipeline_of(p, l)); }},
+    {"group_interleaves", "only interleaved pipelines pass micro-batches in groups", Level::Schedule, kAllFrameworks,
+     [](const Problem&, const Layout& l) {
+       return l.group == 0 || schedule_row(l.schedule).passes == Passes::EachGroup;
+     },
+     0, [](const Problem&, const Layout& l) { return fmt::format("{} with group {}", name(l.schedule), l.group); }},
     {"chunks_need_layers", "each model chunk has a layer, or is the embedding or the head", Level::Schedule,
      kAllFrameworks, [](const Problem& p, const Layout& l) { return l.chunks() <= p.model.depth() + 2; }, 0,
      [](const Problem& p, const Layout& l) {

@@ -26,8 +26,11 @@ bool splits_context(const Layer& kind) {
   return kind.mixer != Mixer::Latent && (kind.mixer != Mixer::Attention || !kind.attention.sinks);
 }
 
-/// PyTorch's interleaved schedule goes round in m / pp rounds of equal length.
-bool whole_rounds(std::int64_t m, int pp) { return m % std::max<std::int64_t>(1, m / pp) == 0; }
+/// PyTorch's interleaved schedule goes round in m / pp rounds of equal length, which are its groups.
+bool whole_rounds(std::int64_t m, const Layout& l) {
+  const std::int64_t rounds = std::max<std::int64_t>(1, m / l.pp);
+  return m % rounds == 0 && (l.group == 0 || l.group == m / rounds);
+}
 
 bool plain_ddp(const Layout& l) { return l.tp == 1 && l.cp == 1 && l.pp == 1 && l.ep == 1; }
 
@@ -75,7 +78,7 @@ constexpr Rule kRules[] = {
        const std::int64_t m = rule::micro_batches_of(p, l);
        if (l.pp == 1) return true;
        if (l.schedule == Schedule::OneFOneB) return m >= l.pp;
-       return l.schedule != Schedule::Interleaved || whole_rounds(m, l.pp);
+       return l.schedule != Schedule::Interleaved || whole_rounds(m, l);
      }},
 
     {"torchtitan_zero", "torchtitan shards weights (zero 3, or 2 kept gathered), or replicates all on dp alone",

@@ -147,6 +147,17 @@ constexpr Meaningless kRows[] = {
      },
      [](const Problem&, const Fixed&) { return std::string("pp 1 has no pipeline to schedule"); },
      "leave `schedule` out, or write `pp2`"},
+    {"group", true,
+     [](const Problem&, const Fixed& f) {
+       return f.group.value_or(0) > 0 &&
+              (f.pp == 1 || f.vp == 1 ||
+               schedule_row(f.schedule.value_or(Schedule::Interleaved)).passes != Passes::EachGroup);
+     },
+     [](const Problem&, const Fixed&) { return std::string("only interleaved pipelines pass chunks in groups"); },
+     "leave `group` out, or write `vp2,schedule=interleaved`"},
+    {"group", false, [](const Problem&, const Fixed& f) { return f.group.value_or(0) > 0 && f.pp && *f.group < *f.pp; },
+     [](const Problem&, const Fixed& f) { return fmt::format("a group has at least pp {} micro-batches", *f.pp); },
+     "leave `group` out for the fewest that it can have"},
     {"vp", false, [](const Problem&, const Fixed& f) { return chunks_mismatch(f); },
      [](const Problem&, const Fixed& f) {
        return fmt::format("{} has {}", name(*f.schedule), chunks_text(*f.schedule));
@@ -241,7 +252,7 @@ Errors dropped_words(const Problem& problem) {
 Fixed typed_over_files(const Problem& problem, const Fixed& files, const Fixed& typed) {
   Fixed base = files;
   const auto moved = [&](auto axis) { return typed.*axis && base.*axis && typed.*axis != base.*axis; };
-  if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset();
+  if (moved(&Fixed::pp) || moved(&Fixed::vp)) base.chunk_layers.reset(), base.schedule.reset(), base.group.reset();
   if (moved(&Fixed::pp) || typed.recompute) base.stages.reset();
   if (typed.stages) base.recompute.reset();
   if (moved(&Fixed::schedule)) base.vp.reset(), base.chunk_layers.reset();

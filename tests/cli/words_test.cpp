@@ -15,6 +15,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/problem/pipeline.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"
@@ -66,6 +67,7 @@ std::vector<std::string> lost(const std::string& words, const Estimate& answer) 
       asked.stages = settled.stages;
   }
   if (asked.shard == layout.dense_group()) layout.shard = layout.dense_group();
+  if (asked.group == pipeline_of(layout, answer.micro_batches).group) layout.group = asked.group.value_or(0);
   std::vector<std::string> all = words_lost(asked, layout);
   // A word is not kept that says nothing of this layout.
   if (asked.cp_kind.value_or(CpKind::Ring) != CpKind::Ring && layout.cp == 1) all.emplace_back("cp-kind at cp 1");
@@ -120,6 +122,7 @@ void check_emitted(const std::string& words, const Ran& ran) {
   });
   Fixed asked = read_layout(words).value();
   if (asked.shard == layout.dense_group() && layout.shard == 0) asked.shard = 0;
+  if (asked.group == layout.pp && layout.group == 0) asked.group = 0;  // as it is where nothing is said
   CHECK(words_lost(asked, layout) == std::vector<std::string>{});
 }
 

@@ -169,5 +169,18 @@ TEST_CASE("what a schedule needs") {
   CHECK_FALSE(schedule_allows({Schedule::ZbV, 8, 1, 32}));
 }
 
+TEST_CASE("the fewest micro-batches of a group are the first that interleaving takes") {
+  for (int pp = 2; pp <= 12; ++pp)
+    for (int m = 1; m <= 70; ++m) {
+      int first = pp;
+      while (first <= m && m % first > 0 && m % first < pp) ++first;
+      CAPTURE(pp);
+      CAPTURE(m);
+      CHECK(fewest_in_group(pp, m) == first);
+      CHECK(schedule_allows({Schedule::Interleaved, pp, 2, m, first}) == (m >= pp));
+      if (m % pp == 0) CHECK(first == pp);
+    }
+}
+
 }  // namespace
 }  // namespace plan

@@ -52,6 +52,7 @@ struct Collector {
   }
 
   void run(Layout layout) {
+    layout.group = problem.fixed.group.value_or(0);  // the smallest, where the user says nothing
     if (!wanted(layout)) return;
     layout.chunk_layers = problem.fixed.chunk_layers.value_or(std::vector<int>{});
     if (!legal(layout)) return;

@@ -165,6 +165,7 @@ Problem widened(Problem problem, std::mt19937& random) {
   if (chance(random, 10) && problem.model.moe()) fixed.etp = pick(random, {1, 2});
   if (chance(random, 10)) fixed.cp_ulysses = 2;
   if (chance(random, 10)) fixed.sequence_parallel = false;
+  if (chance(random, 6)) fixed.group = pick(random, {2, 3, 4, 6});
   if (chance(random, 15)) fix_layers(problem, random);
   if (chance(random, 10)) fixed.order = pick(random, {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost});
   return problem;

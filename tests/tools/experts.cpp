@@ -230,6 +230,7 @@ Layout layout_of(const Row& row, const Problem& problem) {
   layout.sequence_parallel = layout.tp > 1 && row.at("sp") != "False";
   if (layout.pp == 1) layout.vp = 1;
   layout.schedule = layout.vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
+  if (layout.vp > 1) layout.group = layout.pp;  // Megatron's default: no recipe states another
   layout.zero = row.at("zero_or_fsdp").find("fsdp") != std::string::npos ? 3 : 1;
   layout.recompute = recompute_of(row.at("recompute"));
   if (layout.cp > 1 && std::any_of(problem.model.kinds.begin(), problem.model.kinds.end(),
