@@ -136,15 +136,35 @@ void read_newest(yaml::Map& root, StackHistory& history) {
     root.reader().error(*root.get("newest"), "bad_value", fmt::format("`{}` is no release", yaml::printable(newest)));
 }
 
-std::optional<Result<StackPreset>> embedded_stack(std::string_view name) {
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.folder == "stacks" && file.name == name)
-      return read_stack(std::string(file.text), fmt::format("stacks/{}.yaml", name));
-  return std::nullopt;
+void read_names(yaml::Map& root, StackPreset& preset) {
+  for (const yaml::Node* name : root.list("names", yaml::kOptional)) {
+    const bool again = std::any_of(preset.names.begin(), preset.names.end(),
+                                   [&](const std::string& before) { return alike(before, name->text); });
+    if (name->kind != yaml::Kind::Scalar)
+      root.reader().error(*name, "bad_value", "a name is a text");
+    else if (again)
+      root.reader().error(*name, "duplicate_key", fmt::format("`{}` stands twice", yaml::printable(name->text)));
+    else
+      preset.names.push_back(name->text);
+  }
+}
+
+void read_run(yaml::Map map, StackPreset& preset) {
+  RunEntry entry = read_run_entry(map);
+  for (const StackFactRow& row : stack_fact_rows()) {
+    if (!map.has(row.name))
+      (void)map.get(row.name, yaml::kOptional);
+    else if (const std::optional<int> value = std::visit(FactReader{map, row.name}, row.member))
+      entry.stack.push_back({&row, *value, entry.source});
+  }
+  map.finish();
+  if (entry.stack.empty() && entry.job.empty() && !map.reader().failed())
+    map.reader().error(map.node(), "bad_value", "an entry of `runs` that states no fact");
+  preset.runs.push_back(std::move(entry));
 }
 
 Result<Stack> default_stack(std::string_view name, int likes) {
-  const std::optional<Result<StackPreset>> preset = embedded_stack(name);
+  const std::optional<Result<StackPreset>> preset = load_stack_preset(name);
   if (!preset) return fail({"unknown_stack", fmt::format("no file of presets/stacks is named `{}`", name), {}, {}});
   if (!*preset) return fail(preset->error());
   if (likes > kMostLikes)
@@ -162,6 +182,18 @@ Result<Stack> default_stack(std::string_view name, int likes) {
 }
 
 }  // namespace
+
+bool alike(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::optional<Result<StackPreset>> load_stack_preset(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == "stacks" && file.name == name)
+      return read_stack(std::string(file.text), fmt::format("stacks/{}.yaml", name));
+  return std::nullopt;
+}
 
 std::optional<StackRelease> read_stack_release(std::string_view word) {
   const std::vector<Number> numbers = numbers_of(word);
@@ -204,6 +236,10 @@ Result<StackPreset> read_stack(std::string text, std::string file) {
   index = 0;
   for (const yaml::Node* change : root.list("changes", yaml::kOptional))
     read_change(reader.map(*change, fmt::format("changes[{}]", index++)), preset.history);
+  read_names(root, preset);
+  index = 0;
+  for (const yaml::Node* entry : root.list("runs", yaml::kOptional))
+    read_run(reader.map(*entry, fmt::format("runs[{}]", index++)), preset);
   if (root.has("changes") || root.has("newest")) read_newest(root, preset.history);
   root.finish();
   if (reader.failed()) return fail(reader.take());
@@ -220,7 +256,7 @@ std::vector<std::string> stack_names() {
 }
 
 std::optional<StackHistory> load_stack(std::string_view name) {
-  std::optional<Result<StackPreset>> preset = embedded_stack(name);
+  std::optional<Result<StackPreset>> preset = load_stack_preset(name);
   if (!preset || !*preset || (*preset)->history.changes.empty()) return std::nullopt;
   return std::move((**preset).history);
 }

@@ -9,6 +9,7 @@
 #include "formulas/result.hpp"
 #include "formulas/training.hpp"
 #include "presets/stack_facts.hpp"
+#include "presets/stack_runs.hpp"
 
 namespace plan {
 
@@ -22,13 +23,6 @@ struct StackRelease {
 /// words that name no month.
 [[nodiscard]] std::optional<StackRelease> read_stack_release(std::string_view word);
 [[nodiscard]] std::string stack_release_text(const StackRelease& release);
-
-/// One fact of a file, with where it is known from.
-struct StackFact {
-  const StackFactRow* row = nullptr;
-  int value = 0;  ///< a truth or an enumerator as its number
-  std::string source{};
-};
 
 /// One switch that a release turned.
 struct StackChange {
@@ -52,7 +46,20 @@ struct StackPreset {
   std::string releases{};  ///< the stack whose changes are its own too; empty: itself
   std::vector<StackFact> facts{};
   StackHistory history{};
+  /// How tables of runs write the software, in the column `framework`; none: it is part of other software alone.
+  std::vector<std::string> names{};
+  /// What published runs of it did where they do not say, each entry over those before it.
+  std::vector<RunEntry> runs{};
+
+  /// What only some runs of any software did, which say so themselves.
+  bool stands_over() const { return names.empty() && like.empty() && facts.empty() && !runs.empty(); }
 };
+
+/// Whether two names of software are one: letters of any case.
+[[nodiscard]] bool alike(std::string_view a, std::string_view b);
+
+/// The file of that name among those embedded; nullopt if there is none.
+[[nodiscard]] std::optional<Result<StackPreset>> load_stack_preset(std::string_view name);
 
 /// Strict: unknown facts, facts that are stated twice, missing sources and releases out of order are mistakes.
 [[nodiscard]] Result<StackPreset> read_stack(std::string text, std::string file);

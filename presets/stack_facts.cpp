@@ -49,6 +49,7 @@ constexpr StackFactRow kRows[] = {
     {"ep_overlap", &Stack::ep_overlap, has_experts},
     {"p2p_overlap", &Stack::p2p_overlap},
     {"scatters_hand_overs", &Stack::scatters_hand_overs},
+    {"cuda_graphs", &Stack::cuda_graphs},
     {"eager_launches", &Stack::eager_launches},
     {"gathers_per_layer", &Stack::gathers_per_layer},
     {"shards_in_lists", &Stack::shards_in_lists},

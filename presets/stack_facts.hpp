@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -17,6 +18,13 @@ struct StackFactRow {
   Member member;
   /// Whether a model and its training have what the fact is about. Only facts with this can differ between releases.
   bool (*matters)(const Model&, const Training&) = nullptr;
+};
+
+/// One fact of a file, with where it is known from.
+struct StackFact {
+  const StackFactRow* row = nullptr;
+  int value = 0;  ///< a truth or an enumerator as its number
+  std::string source{};
 };
 
 /// All of them, in the order of Stack.

@@ -77,24 +77,4 @@ template <class Property>
 /// The framework that others call so; nothing for its own name.
 [[nodiscard]] std::optional<Framework> framework_called(std::string_view alias);
 
-/// What a published run did where it does not say: its framework's documented defaults.
-struct FrameworkDefaults {
-  std::string_view keyword;  ///< found in the run's `framework`
-  Stack stack;
-  int zero = 0;
-  int grad_bytes = 4;
-  bool sequence_parallel = false;  ///< whenever tp > 1
-  bool etp_is_tp = true;           ///< experts split by tp unless stated
-  CpKind cp_kind = CpKind::Ring;
-  bool flash_fp16 = true;          ///< flash attention in fp16 too: off for stacks of the years before it
-  bool interleaves = false;        ///< pipelines take one layer at a time unless `vp` is stated
-  bool accumulates = true;         ///< micro-batches of one sequence unless stated; false: the whole batch in one
-  std::uint16_t recomputes = 0;    ///< RecomputeModule bits of what is recomputed unless stated
-  bool recomputes_to_fit = false;  ///< unless stated, as many layers are recomputed as memory demands
-  AxisOrder order = AxisOrder::PipelineOutermost;
-};
-
-/// The first row whose keyword is part of `framework`; Megatron-LM's if none does.
-[[nodiscard]] FrameworkDefaults run_defaults(std::string_view framework);
-
 }  // namespace plan

@@ -14,7 +14,6 @@
 #include "formulas/schedule.hpp"
 #include "formulas/torus.hpp"
 #include "planner/estimate.hpp"
-#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/runs/run_guesses.hpp"
 #include "planner/runs/run_stack.hpp"
@@ -223,7 +222,7 @@ int unstated_chunks(const Problem& problem, const Layout& layout, bool deepest) 
   return chunks;
 }
 
-Result<Layout> layout_of(const Run& run, const Problem& problem, const FrameworkDefaults& defaults) {
+Result<Layout> layout_of(const Run& run, const Problem& problem, const RunJob& defaults) {
   Layout layout;
   layout.tp = count(run.tp), layout.cp = count(run.cp), layout.pp = count(run.pp), layout.vp = count(run.vp);
   const double ranks = static_cast<double>(layout.tp) * layout.cp * layout.pp;
@@ -237,7 +236,8 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.ep = problem.model.moe() ? count(run.ep) : 1;
   layout.etp =
       problem.model.moe()
-          ? count(run.etp, defaults.etp_is_tp && layout.ep <= problem.gpus / layout.pp / layout.tp ? layout.tp : 1)
+          ? count(run.etp,
+                  defaults.experts_split_by_tp && layout.ep <= problem.gpus / layout.pp / layout.tp ? layout.tp : 1)
           : 1;
   layout.zero = run.shard.empty() ? count(run.zero, defaults.zero) : count(run.zero, 3);
   if (run.shard.starts_with("hsdp:"))
@@ -248,7 +248,7 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.sequence_parallel =
       layout.tp > 1 && (run.sequence_parallel ? *run.sequence_parallel != 0 : defaults.sequence_parallel);
   layout.cp_kind = defaults.cp_kind;
-  layout.order = defaults.order;
+  layout.order = defaults.data_outermost ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost;
   const bool named = run.schedule == "interleaved", stated_in_full = run.task.starts_with("functional-test");
   if (!run.vp && (named || (run.schedule.empty() && defaults.interleaves && !stated_in_full)))
     layout.vp = unstated_chunks(problem, layout, defaults.interleaves);
@@ -262,11 +262,12 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const Framework
   layout.recompute = *recompute;
   if (run.recompute.empty() && defaults.recomputes != 0)
     layout.recompute = {.kind = RecomputeKind::Selective, .modules = defaults.recomputes};
+  if (run.recompute.empty() && defaults.recomputes_fully) layout.recompute = {.kind = RecomputeKind::Full};
   return layout;
 }
 
 /// Whether a run that went well leaves degrees open, which are then what its authors would have found.
-bool guess_degrees(const Run& run, const FrameworkDefaults& defaults, const Problem& problem, Layout& layout) {
+bool guess_degrees(const Run& run, const RunJob& defaults, const Problem& problem, Layout& layout) {
   if (run.status != "ok") return false;
   const bool open_experts = !run.ep && problem.model.moe();
   const bool open_batch = !run.micro_batch && run.fact("micro_batch") != "forced" && defaults.accumulates;
@@ -291,10 +292,6 @@ std::optional<SliceShape> slice_of_run(const Run& run, const SliceRules& rules, 
 }
 
 bool trains_adapters(std::string_view task) { return task == "lora" || task == "qlora" || task.starts_with("adapter"); }
-
-}  // namespace
-
-namespace {
 
 /// Is stated what nothing else can be concluded from?
 Result<bool> states_enough(const Run& run) {
@@ -325,6 +322,23 @@ Result<bool> take_cluster(const Run& run, const Catalogue& catalogue, Problem& p
   return true;
 }
 
+/// What the run states of its kernels, batch and task, over what its software does.
+Result<bool> take_training(const Run& run, const Catalogue& catalogue, Training& training) {
+  if (const std::string_view release = run.fact("release"); catalogue.released && !release.empty())
+    training.stack = catalogue.released(release, training.stack);
+  if (!take_attention(run.attention, training.stack))
+    return skip("unknown_attention", fmt::format("attention `{}` is not modelled", run.attention));
+  training.stack.vocab_barriers = vocab_barriers_of(run);
+  if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
+  training.seq = *run.seq, training.global_batch = *run.global_batch;
+  training.stack.fp8_rowwise = run.precision == "fp8-row";
+  if (run.fact("routing") == "natural") training.stack.routing_imbalance = kNaturalRouting;
+  if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
+  if (run.task == "lora" || trains_adapters(lower(run.task)))
+    training.task = run.task == "qlora" ? Task::Qlora : Task::Lora;
+  return true;
+}
+
 }  // namespace
 
 Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
@@ -338,39 +352,26 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
   if (Result<bool> found = take_cluster(run, catalogue, problem); !found) return fail(found.error());
 
-  const FrameworkDefaults defaults = run_defaults(run.framework);
-  Training& training = problem.training;
-  training.stack = defaults.stack;
-  if (const std::string_view release = run.fact("release"); catalogue.released && !release.empty())
-    training.stack = catalogue.released(release, training.stack);
-  if (!take_attention(run.attention, training.stack))
-    return skip("unknown_attention", fmt::format("attention `{}` is not modelled", run.attention));
-  training.stack.vocab_barriers = vocab_barriers_of(run);
-  if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
-  training.seq = *run.seq, training.global_batch = *run.global_batch;
   const Result<Precision> precision = precision_of(run);
   if (!precision) return fail(precision.error());
-  training.precision = *precision;
-  training.stack.fp8_rowwise = run.precision == "fp8-row";
-  if (run.fact("routing") == "natural") training.stack.routing_imbalance = kNaturalRouting;
-  if (run.attention.empty() && *precision == Precision::Fp16) training.stack.flash_attention &= defaults.flash_fp16;
-  training.grad_bytes = *precision == Precision::Fp16 ? 2 : defaults.grad_bytes;
-  if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
-  if (run.task == "lora" || trains_adapters(lower(run.task)))
-    training.task = run.task == "qlora" ? Task::Qlora : Task::Lora;
+  const Result<RunDefaults> defaults = defaults_of(run, problem.model, *precision);
+  if (!defaults) return fail(defaults.error());
+  problem.training.precision = *precision;
+  apply_defaults(*defaults, run, problem);
+  if (Result<bool> taken = take_training(run, catalogue, problem.training); !taken) return fail(taken.error());
 
-  Result<Layout> layout = layout_of(run, problem, defaults);
+  Result<Layout> layout = layout_of(run, problem, defaults->job);
   if (!layout) return fail(layout.error());
   built.layout = *std::move(layout);
-  apply_run_facts(run, problem, built.layout);
+  apply_statements(run, defaults->job, problem, built.layout);
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
-  built.guessed = guess_degrees(run, defaults, problem, built.layout);
+  built.guessed = guess_degrees(run, defaults->job, problem, built.layout);
   // "Selective" of fully sharded stacks is a share of the layers, which the source leaves open (fms-fsdp).
   const bool some_layers = run.recompute == "selective" && problem.training.stack.states == StateLayout::Fsdp2;
   if (some_layers) built.layout.recompute = {};
-  if (run.status == "ok" && (some_layers || (run.recompute.empty() && defaults.recomputes_to_fit)))
+  if (run.status == "ok" && (some_layers || (run.recompute.empty() && defaults->job.recomputes_to_fit)))
     built.layout.recompute = least_recompute(problem, built.layout);
   return built;
 }

@@ -8,7 +8,6 @@
 
 #include <fmt/core.h>
 
-#include "planner/rules/frameworks.hpp"
 #include "planner/runs/run_write.hpp"
 
 namespace plan {
@@ -203,22 +202,6 @@ Run read_row(const std::vector<Cell>& cells, const std::vector<std::string>& nam
   return run;
 }
 
-/// Published rows name frameworks as their papers do. Who writes a table of their own may use the words of `plan`
-/// itself, in any case: they mean the same software.
-std::string published_framework(const std::string& word) {
-  std::string lower = word;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"megatron-lm", "Megatron-LM"},
-                                                                       {"megatron-core", "Megatron-Core"},
-                                                                       {"megatron-bridge", "Megatron-Bridge"},
-                                                                       {"nemo", "Megatron-Bridge"}};
-  for (const auto& [own, published] : kOthers)
-    if (lower == own) return std::string(published);
-  const std::optional<Framework> framework = find_framework(lower);
-  return framework && named(*framework) ? std::string(framework_row(*framework).run_word) : word;
-}
-
 }  // namespace
 
 Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file) {
@@ -242,7 +225,6 @@ Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file)
       continue;
     }
     runs.push_back(read_row(cells, names, file, errors));
-    runs.back().framework = published_framework(runs.back().framework);
   }
   if (!errors.empty()) return fail(std::move(errors));
   return runs;

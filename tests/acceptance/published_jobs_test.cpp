@@ -6,6 +6,7 @@
 #include "planner/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/run_software.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
@@ -66,8 +67,9 @@ TEST_CASE("Llama 3 405B as Meta trained it") {
 TEST_CASE("Llama 3 405B on Meta's own fabric, in the order of axes that Meta chose") {
   // Section 3.3.2: [TP, CP, PP, DP], so that a pipeline's hand-overs stay inside a pod and one copy of the gradients
   // crosses the 1:7 tier. TFLOP/s per GPU of table 4, attention as executed.
-  const FrameworkDefaults defaults = run_defaults("Meta");
-  CHECK(defaults.order == AxisOrder::DataOutermost);
+  const RunSoftware* meta = software_of_key("meta");
+  REQUIRE(meta != nullptr);
+  CHECK(run_defaults(*meta).job.data_outermost);
   struct Row {
     int gpus, dp, cp;
     std::int64_t seq, batch;
@@ -80,7 +82,7 @@ TEST_CASE("Llama 3 405B on Meta's own fabric, in the order of axes that Meta cho
     problem.training.seq = row.seq, problem.training.global_batch = row.batch;
     Layout layout = llama3_layout(row.dp, row.cp);
     const Estimate usual = estimate(problem, layout);
-    layout.order = defaults.order;
+    layout.order = AxisOrder::DataOutermost;
     const Estimate metas = estimate(problem, layout);
     CAPTURE(row.gpus);
     CAPTURE(row.seq);
@@ -90,7 +92,7 @@ TEST_CASE("Llama 3 405B on Meta's own fabric, in the order of axes that Meta cho
     CHECK(time == doctest::Approx(1).epsilon(row.within));
     CHECK(metas.fits != Fits::No);
     CHECK(metas.step_time < usual.step_time);
-    problem.training.stack = defaults.stack;
+    problem.training.stack = run_defaults(*meta).stack;
     CHECK(estimate(problem, layout).fits != Fits::No);
   }
 }

@@ -9,14 +9,21 @@
 
 #include "acceptance/published_runs.hpp"
 #include "planner/plan.hpp"
-#include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/run_software.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
 using namespace plan::acceptance;
 
 namespace {
+
+/// What runs of that software did, whenever.
+RunDefaults usual(const char* software) {
+  const RunSoftware* found = software_of_key(software);
+  REQUIRE(found != nullptr);
+  return run_defaults(*found);
+}
 
 Problem job(const char* model, const char* cluster, int gpus, const char* framework) {
   Problem problem;
@@ -27,7 +34,7 @@ Problem job(const char* model, const char* cluster, int gpus, const char* framew
   problem.model = found_model->value;
   problem.cluster = found_cluster->value;
   problem.gpus = gpus;
-  problem.training.stack = run_defaults(framework).stack;
+  problem.training.stack = usual(framework).stack;
   problem.training.seq = problem.model.default_seq;
   problem.training.global_batch = problem.model.default_global_batch;
   return problem;
@@ -63,7 +70,7 @@ TEST_CASE("of runs that ran and say what they recomputed, at most one in twenty 
 }
 
 TEST_CASE("the 405B job fits on Meta's cluster as it ran") {
-  Problem problem = job("405b", "meta-24k", 16384, "Meta");
+  Problem problem = job("405b", "meta-24k", 16384, "meta");
   Layout layout{.tp = 8, .pp = 16, .vp = 8, .dp = 128, .zero = 2};
   layout.schedule = Schedule::Interleaved, layout.cp_kind = CpKind::AllGather, layout.sequence_parallel = true;
   const double capacity = static_cast<double>(problem.cluster.gpu.memory.value) / kGiB;
@@ -76,13 +83,13 @@ TEST_CASE("the 405B job fits on Meta's cluster as it ran") {
 }
 
 TEST_CASE("DeepSeek-V3 fits on 2,048 H800 with DeepSeek's own formats and recomputation, and not without") {
-  Problem problem = job("deepseek-v3", "h800", 2048, "HAI-LLM");
+  Problem problem = job("deepseek-v3", "h800", 2048, "hai-llm");
   Training& training = problem.training;
   training.seq = 4096, training.global_batch = 15360;
   training.precision = Precision::Fp8Blockwise;
   training.moment1_bytes = training.moment2_bytes = 2;
   Layout layout{.pp = 16, .dp = 128, .ep = 64, .zero = 1, .schedule = Schedule::DualPipe};
-  layout.recompute = {.kind = RecomputeKind::Selective, .modules = run_defaults("HAI-LLM").recomputes};
+  layout.recompute = {.kind = RecomputeKind::Selective, .modules = usual("hai-llm").job.recomputes};
   const double capacity = static_cast<double>(problem.cluster.gpu.memory.value) / kGiB;
   CHECK(peak_of(problem, layout) <= capacity);
   CHECK(peak_of(problem, layout) >= 0.8 * capacity);  // nobody recomputes norms to leave a fifth of a GPU empty
@@ -101,7 +108,7 @@ TEST_CASE("jobs of Megatron-LM on A100 fit with the recomputation that they ran"
   for (const Job& row : {Job{"korthikanti-175b", 64, 8, 3, 64}, Job{"korthikanti-530b", 280, 35, 3, 280},
                          Job{"korthikanti-1t", 512, 64, 1, 512}}) {
     CAPTURE(row.model);
-    Problem problem = job(row.model, "selene", row.gpus, "Megatron-LM");
+    Problem problem = job(row.model, "selene", row.gpus, "megatron-lm");
     problem.training.precision = Precision::Fp16, problem.training.grad_bytes = 2;
     problem.training.stack.flash_attention = false;
     problem.training.seq = 2048, problem.training.global_batch = row.batch;

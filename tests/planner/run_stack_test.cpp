@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
-#include "planner/rules/frameworks.hpp"
 #include "planner/runs/run_dates.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "tests/formulas/models.hpp"
@@ -22,20 +21,30 @@ struct Applied {
   Layout layout;
 };
 
+/// What of a run problem_of() takes from its software and its statements.
+void lay_over(const Run& run, Applied& to) {
+  const auto defaults = defaults_of(run, to.problem.model, to.problem.training.precision);
+  REQUIRE(defaults.has_value());
+  apply_defaults(*defaults, run, to.problem);
+  to.layout.cp_kind = defaults->job.cp_kind;
+  if (run.recompute.empty() && defaults->job.recomputes_fully) to.layout.recompute.kind = RecomputeKind::Full;
+  apply_statements(run, defaults->job, to.problem, to.layout);
+}
+
 Applied apply(const Run& run, Model model, Layout layout = {}) {
   Applied result;
   result.layout = std::move(layout);
   result.problem.model = std::move(model);
   result.problem.training.seq = 1024;
-  result.problem.training.stack = run_defaults(run.framework).stack;
-  apply_run_facts(run, result.problem, result.layout);
+  lay_over(run, result);
   return result;
 }
 
-Run run_of(std::string framework, std::string source = {}) {
+Run run_of(std::string framework, std::string source = {}, std::string stack = {}) {
   Run run;
   run.framework = std::move(framework);
   run.source = std::move(source);
+  if (!stack.empty()) run.facts["stack"] = std::move(stack);
   return run;
 }
 
@@ -51,7 +60,7 @@ TEST_CASE("a date is a number of its own: a release, a day or an arXiv paper") {
 
 TEST_CASE("stacks by framework and source") {
   const Model model = fixture::llama3_8b();
-  const Applied simumax = apply(run_of("Megatron-LM", "MooreThreads/SimuMax:docs"), model);
+  const Applied simumax = apply(run_of("Megatron-LM", "MooreThreads/SimuMax:docs", "simumax"), model);
   CHECK(simumax.layout.cp_kind == CpKind::Ulysses);
   CHECK(simumax.problem.model.vocab == 128257);
   const auto titan = [&](const char* source) {
@@ -75,40 +84,41 @@ TEST_CASE("stacks by framework and source") {
   CHECK(apply(run_of("Megatron-LM"), model).problem.training.stack.reduces_once);
   CHECK_FALSE(apply(run_of("Megatron-DeepSpeed"), model).problem.training.stack.reduces_once);
   // --tp-comm-overlap is off by default, and on in NVIDIA's recipes.
-  CHECK_FALSE(run_defaults("Megatron-Core 0.6.0").stack.tp_overlap);
-  CHECK(run_defaults("NeMo/Megatron-Core").stack.tp_overlap);
+  CHECK_FALSE(apply(run_of("Megatron-Core 0.6.0"), model).problem.training.stack.tp_overlap);
+  CHECK(apply(run_of("NeMo/Megatron-Core"), model).problem.training.stack.tp_overlap);
 }
 
 TEST_CASE("what published code did before its successors, and what its configurations say") {
   const Model model = fixture::llama3_8b();
-  const auto reduces_early = [&](const char* framework, const char* source) {
-    return apply(run_of(framework, source), model).problem.training.stack.tp_async_reduce;
+  const auto reduces_early = [&](const char* framework, const char* source, const char* stack = "") {
+    return apply(run_of(framework, source, stack), model).problem.training.stack.tp_async_reduce;
   };
-  CHECK_FALSE(reduces_early("Megatron-LM", "Narayanan et al. 2021 (SC21)"));
+  CHECK_FALSE(reduces_early("Megatron-LM", "Narayanan et al. 2021 (SC21)", "megatron-lm-2021"));
   CHECK(reduces_early("Megatron-LM", "Korthikanti et al. 2022"));
   CHECK_FALSE(reduces_early("Megatron-DeepSpeed", "docs/_posts/2022-07-26-deepspeed-azure.md"));
   CHECK(reduces_early("Megatron-DeepSpeed", "commit f8dda84 (2024-09-26)"));
-  CHECK_FALSE(reduces_early("Megatron-DeepSpeed", "bigscience-workshop/bigscience:experiments/tr3m-1B3.md"));
+  CHECK_FALSE(reduces_early("Megatron-DeepSpeed", "experiments/tr3m-1B3.md; 2024-07-29", "bigscience"));
 
-  Run pythia = run_of("GPT-NeoX");
-  pythia.model = "Pythia-1B";
+  const Run pythia = run_of("GPT-NeoX", "", "pythia");
   const Applied checkpointed = apply(pythia, model);
   CHECK(checkpointed.problem.training.stack.attention_kernel == AttentionKernel::Flash1);
   CHECK(checkpointed.layout.recompute.kind == RecomputeKind::Full);
+}
 
-  Run tuning = run_of("NeMo/Megatron-Core", "NVIDIA/dgxc-benchmarking:llama3/finetuning");
+TEST_CASE("published fine-tuning packs and adapts as its recipes do, other jobs as they say") {
+  Run tuning = run_of("NeMo/Megatron-Core", "NVIDIA/dgxc-benchmarking:llama3/finetuning", "nvidia-finetuning");
   tuning.task = "lora";
   const auto adapted = [&] {
-    Problem problem;
-    Layout layout;
-    problem.model = model, problem.training.task = Task::Lora;
-    apply_run_facts(tuning, problem, layout);
-    return problem.training;
+    Applied result;
+    result.problem.model = fixture::llama3_8b(), result.problem.training.task = Task::Lora;
+    lay_over(tuning, result);
+    return result.problem.training;
   };
   CHECK(adapted().packed_length > 0);
+  CHECK(adapted().lora.rank == 8);
   CHECK(adapted().lora.attention);
   CHECK_FALSE(adapted().lora.ffn);
-  tuning.source = "somebody's own job";
+  tuning.facts.clear();
   CHECK(adapted().packed_length == 0);  // packing is the recipe's, not the framework's
   CHECK(adapted().lora.ffn);
   tuning.notes = "packed sequences, LoRA rank 64";
@@ -116,8 +126,8 @@ TEST_CASE("what published code did before its successors, and what its configura
   CHECK(adapted().lora.rank == 64);
   tuning.notes = "unpacked";
   CHECK(adapted().packed_length == 0);
-  tuning.task = "pretrain";
-  CHECK(apply(tuning, model).problem.training.packed_length == 0);
+  tuning.task = "pretrain", tuning.notes = "packed";
+  CHECK(apply(tuning, fixture::llama3_8b()).problem.training.packed_length == 0);
 }
 
 TEST_CASE("what earlier software allocated otherwise") {
@@ -129,7 +139,7 @@ TEST_CASE("what earlier software allocated otherwise") {
   CHECK_FALSE(in_place("Megatron-LM fork", "arXiv 2401.10241"));
   CHECK_FALSE(in_place("Megatron-Core 0.6.0", "a page of 2025-11"));
   CHECK(in_place("Megatron-Core 0.8.0", "a page of 2025-11"));
-  CHECK(in_place("Megatron-Bridge", "a page of 2024-01"));
+  CHECK(in_place("Megatron-Bridge", "a page of 2025-01"));
   const auto context = [&](const char* source) {
     return apply(run_of("Megatron-LM", source), model).problem.cluster.gpu.context.value;
   };
@@ -137,36 +147,36 @@ TEST_CASE("what earlier software allocated otherwise") {
   CHECK(context("arXiv 2401.10241") < 1113LL << 20);
   CHECK_FALSE(apply(run_of("Megatron-LM (Kwai fork, Jan 2024)"), model).problem.training.stack.fused_activation);
 
-  Run bloom = run_of("Megatron-DeepSpeed", "BigScience chronicles-prequel");
-  const auto gradients = [&](const char* notes) {
-    bloom.notes = notes;
-    return apply(bloom, model).problem.training.grad_bytes;
-  };
-  CHECK(gradients("section \"bf16\", date 02-17") == 2);
-  CHECK(gradients("section \"Rebalancing layers\", date 02-28") == 4);
-  CHECK(gradients("bf16 gradient accumulation") == 2);
+  Run bloom = run_of("Megatron-DeepSpeed", "", "bigscience+bigscience-prequel");
+  CHECK(apply(bloom, model).problem.training.grad_bytes == 2);
+  bloom.facts["stack"] = "bigscience";
+  CHECK(apply(bloom, model).problem.training.grad_bytes == 4);
+  CHECK(apply(bloom, model).problem.cluster.gpu.context.value == 1113LL << 20);
+  bloom.notes = "bf16 gradient accumulation";
+  CHECK(apply(bloom, model).problem.training.grad_bytes == 2);
   CHECK(apply(bloom, model).problem.training.dropout == 0.1);
 }
 
 TEST_CASE("performance recipes of experts in MXFP8 run as releases quote them where a row quotes none") {
-  const auto stack = [](const char* source, const char* release, Precision precision, bool routed) {
-    Run run = run_of("Megatron-Bridge/Megatron-Core", source);
+  const auto stack = [](const char* over, const char* release, Precision precision, bool routed) {
+    Run run = run_of("Megatron-Bridge/Megatron-Core", "card.yaml", over);
     run.facts["release"] = release;
     Applied result;
     result.problem.model = fixture::llama3_8b();
     if (routed) result.problem.model.kinds[0].ffn = Ffn::Moe;
     result.problem.training.precision = precision;
-    result.problem.training.stack = run_defaults(run.framework).stack;
-    apply_run_facts(run, result.problem, result.layout);
+    lay_over(run, result);
     return result.problem.training.stack;
   };
-  const char* card = "card.yaml, item pretrain_performance.GB200";
+  const char* card = "megatron-bridge-performance";
   CHECK(stack(card, "main-2026-08", Precision::Mxfp8, true).cuda_graphs);
   CHECK(stack(card, "main-2026-08", Precision::Mxfp8, true).ep_overlap);
   CHECK_FALSE(stack(card, "26.04", Precision::Mxfp8, true).cuda_graphs);
   CHECK_FALSE(stack(card, "main-2026-08", Precision::Bf16, true).ep_overlap);
   CHECK_FALSE(stack(card, "main-2026-08", Precision::Mxfp8, false).cuda_graphs);
-  CHECK_FALSE(stack("card.yaml, item pretrain.GB200", "main-2026-08", Precision::Mxfp8, true).cuda_graphs);
+  CHECK_FALSE(stack("", "main-2026-08", Precision::Mxfp8, true).cuda_graphs);
+  CHECK(stack(card, "main-2026-08", Precision::Bf16, true).graph_scopes == (kGraphRouter | kGraphPreprocess));
+  CHECK(stack("", "main-2026-08", Precision::Bf16, true).graph_scopes == 0);
 }
 
 TEST_CASE("quoted flags turn Megatron's defaults around") {
@@ -183,6 +193,10 @@ TEST_CASE("quoted flags turn Megatron's defaults around") {
   CHECK(plain.problem.training.stack.deterministic);
   CHECK_FALSE(plain.problem.training.stack.flash_attention);
   CHECK(plain.problem.training.stack.gradient_fusion);
+
+  run.framework = "torchtitan";  // of which the same words are no flags
+  CHECK(apply(run, fixture::gpt(12, 512, 8, 50304)).problem.model.vocab == 50304);
+  run.framework = "Megatron-Core";
 
   run.notes =
       "Flags: untie-embeddings-and-output-weights=true, disable-bias-linear=true, swiglu=true, normalization=RMSNorm, "

@@ -40,6 +40,8 @@ TEST_CASE("plan-preset(5) documents every key") {
   all.push_back(plan::read_stack("qqqqqqqqqqqqqq: 1\n", "s").error());
   all.push_back(plan::read_stack("changes:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
   all.push_back(plan::read_stack("facts:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack("runs:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack("runs:\n  - when:\n      qqqqqqqqqqqqqq: 1\n", "s").error());
   for (const plan::Errors& errors : all) {
     const std::vector<std::string> keys = keys_in(errors);
     CHECK(keys.size() >= 3);
