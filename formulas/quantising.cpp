@@ -18,11 +18,11 @@ bool scales_tensors(Precision precision) {
 
 }  // namespace
 
-double quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient) {
+RealBytes quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient) {
   constexpr double kRead = 2;
   const Precision precision = training.precision;
   const bool fp4 = precision == Precision::Nvfp4;
-  if (!is_fp8(precision) && !fp4) return 0;
+  if (!is_fp8(precision) && !fp4) return {};
   // Of blocks along the tokens the scales are others; of a whole tensor Blackwell reads the columns of the one copy.
   const bool both = weight_gradient && !(scales_tensors(precision) && generation == GpuGeneration::Blackwell);
   const double codes = gemm_input_bytes(precision) * (both ? 2 : 1);
@@ -31,11 +31,11 @@ double quantising_bytes(const Training& training, GpuGeneration generation, bool
   const double greatest = precision == Precision::Fp8Tensorwise || fp4 ? kRead : 0;
   // The columns of nvfp4 are rotated before they are quantised (random Hadamard transform): read once more.
   const double rotated = fp4 && weight_gradient ? kRead : 0;
-  return kRead + greatest + rotated + codes;
+  return RealBytes(kRead + greatest + rotated + codes);
 }
 
-double transposing_bytes(Precision precision, GpuGeneration generation) {
-  return scales_tensors(precision) && generation != GpuGeneration::Blackwell ? 1 + 1 : 0;
+RealBytes transposing_bytes(Precision precision, GpuGeneration generation) {
+  return scales_tensors(precision) && generation != GpuGeneration::Blackwell ? RealBytes(1 + 1) : RealBytes();
 }
 
 }  // namespace plan

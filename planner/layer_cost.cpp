@@ -240,8 +240,9 @@ void LayerBuilder::wait_for_launches() {
   wait(cost_.backward_input, KernelTime::Pass::Backward, backward_kernels_, backward);
 }
 
-double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const {
-  const double seconds = memory_bound_time(gpu_, each * work.rows * work.width, work.kernels).value / fit_.memory_bound;
+double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const {
+  const double seconds =
+      memory_bound_time(gpu_, each.value * work.rows * work.width, work.kernels).value / fit_.memory_bound;
   tell({.law = KernelTime::Law::Memory,
         .pass = pass,
         .seconds = seconds,
@@ -249,7 +250,7 @@ double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass
         .what = work.what,
         .rows = work.rows,
         .width = work.width,
-        .each = each,
+        .each = each.value,
         .kernels = work.kernels});
   return seconds;
 }
@@ -258,7 +259,7 @@ void LayerBuilder::add_pointwise(const Pointwise& work) {
   add_launches(work.kernels, work.kernels);
   const bool chain = !stack_.fused_pointwise && work.chain.forward > 0;
   const auto time = [&](KernelTime::Pass pass, double fused, double unfused) {
-    return pointwise_time(work, pass, chain ? unfused : fused);
+    return pointwise_time(work, pass, RealBytes(chain ? unfused : fused));
   };
   add_forward({.compute = time(KernelTime::Pass::Forward, work.forward, work.chain.forward)}, work.module);
   cost_.backward_input.compute += time(KernelTime::Pass::Backward, work.backward, work.chain.backward);

@@ -133,7 +133,7 @@ class LayerBuilder final : private LayerOperators {
   /// Nonlinearity of a feed-forward layer: reads one product, or two where it is gated, and writes one.
   void add_activation(double rows, double width, bool gated, std::uint16_t module);
   /// Seconds of one pass, reported; `each`: bytes read and written of an element.
-  double pointwise_time(const Pointwise& work, KernelTime::Pass pass, double each) const;
+  double pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const;
   void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;

@@ -60,8 +60,8 @@ void LayerBuilder::add_input_gradients(double m, double products, double k) {
   const double each = !stack_.fused_pointwise ? 3 * sums : split_.tp > 1 ? products + 1 : sums;
   const double kernels = stack_.fused_pointwise ? 1 : sums;
   add_launches(0, kernels);
-  cost_.backward_input.compute +=
-      pointwise_time({"sum of input gradients", m, k, 0, 0, kernels}, KernelTime::Pass::Backward, kElement * each);
+  cost_.backward_input.compute += pointwise_time({"sum of input gradients", m, k, 0, 0, kernels},
+                                                 KernelTime::Pass::Backward, RealBytes(kElement * each));
 }
 
 LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DType dtype, std::uint16_t module) {
@@ -83,11 +83,11 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
     // fp32 copy of it first (bf16_optimizer.py, update_hp_grads).
     const double copy = stack_.states == StateLayout::DeepSpeed && training_.grad_bytes == 4 ? 4 + 4 : 0;
     cost.weight += pointwise_time({"sum of the gradient", n, k, 0, 0, 1}, KernelTime::Pass::WeightGrad,
-                                  4 + copy + 2 * training_.grad_bytes);
+                                  RealBytes(4 + copy + 2 * training_.grad_bytes));
   }
   if (training_.task == Task::Qlora) {
     // Weights of 4 bits are turned to 16 in a kernel of their own before each product (bitsandbytes, MatMul4Bit).
-    const double each = frozen_weight_bytes(training_) + 2;
+    const RealBytes each(frozen_weight_bytes(training_) + 2);
     const auto time = [&](KernelTime::Pass pass) {
       return pointwise_time({"weights from 4 bits to 16", n, k, 0, 0, 1}, pass, each);
     };
@@ -114,10 +114,10 @@ void LayerBuilder::quantise(const Quantised& what, const Operand& inputs, const 
   const auto index = static_cast<std::size_t>(what.dtype);
   if (gpu_.gemm[index][0].fit.rate.value <= 0) return;  // the gain of a type that nobody measured is net of it
   const GpuGeneration chip = generation(gpu_.architecture);
-  const double turned = trains_base_ ? transposing_bytes(training_.precision, chip) : 0;
+  const RealBytes turned = trains_base_ ? transposing_bytes(training_.precision, chip) : RealBytes();
   const auto time = [&](const char* name, const Operand& of, KernelTime::Pass pass) {
-    const bool later = of.gathered > 0 && turned > 0;  // its columns are copied once it is whole
-    const double each = quantising_bytes(training_, chip, trains_base_ && !later);
+    const bool later = of.gathered > 0 && turned > RealBytes();  // its columns are copied once it is whole
+    const RealBytes each = quantising_bytes(training_, chip, trains_base_ && !later);
     const double cast = pointwise_time({name, of.rows, of.width, 0, 0, what.kernels}, pass, each);
     return later ? cast + pointwise_time({"transposition", of.gathered, of.width, 0, 0, what.kernels}, pass, turned)
                  : cast;

@@ -128,7 +128,7 @@ TEST_CASE("quantisation takes its traffic's time beside TransformerEngine's publ
     const double measured = seconds("autocast incl. quantisation)") - seconds("pre-quantised)");
     Training training;
     training.precision = c.precision;
-    const double law = quantising_bytes(training, c.generation, true) * elements / c.memory;
+    const double law = quantising_bytes(training, c.generation, true).value * elements / c.memory;
     CHECK(law < 1.01 * measured);
     CHECK(law > 0.5 * measured);
   }
