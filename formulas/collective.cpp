@@ -172,8 +172,8 @@ CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collect
     const double share = exchange ? 1.0 * span.inside / group.size : 1;
     inside = slice_law(cluster, torus, op, bytes * share, {span.inside, group.stride});
   }
-  return {inside.alpha + all_to_all_alpha(span.domains) + stated_network(cluster, group, false),
-          std::max(bytes * remote, inside.transfer), kNetworkP};
+  return {Seconds(inside.alpha.value + all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
+          std::max(Seconds(bytes * remote), inside.transfer), kNetworkP};
 }
 
 CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
@@ -183,21 +183,23 @@ CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, G
   if (op == Collective::AllToAll) {
     const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
     const double inside = bytes * (span.inside - 1) / group.size / local_rate;
-    return {all_to_all_alpha(span.domains) + stated_network(cluster, group, false), std::max(wire, inside), kNetworkP};
+    return {Seconds(all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
+            Seconds(std::max(wire, inside)), kNetworkP};
   }
   const double twice = op == Collective::AllReduce ? 2 : 1;  // reduced on the way there, spread on the way back
   const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
   const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
   const double local_steps = ring_steps(op, group.size) - twice * (span.domains - 1);
-  const CollectiveLaw ring{ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
-                               local_steps * stated_hop(cluster, op),
-                           std::max(wire, inside), kNetworkP};
+  const CollectiveLaw ring{
+      Seconds(ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
+              local_steps * stated_hop(cluster, op)),
+      Seconds(std::max(wire, inside)), kNetworkP};
   if (op != Collective::AllReduce) return ring;
   const CollectiveLaw tree{
-      tree_alpha(span.inside, span.domains) +
-          twice * (stated_network(cluster, group, false) + (span.inside - 1) * stated_hop(cluster, op)),
-      std::max(wire / kTreeBandwidth, inside), kNetworkP};
-  return tree.seconds() < ring.seconds() ? tree : ring;
+      Seconds(tree_alpha(span.inside, span.domains) +
+              twice * (stated_network(cluster, group, false) + (span.inside - 1) * stated_hop(cluster, op))),
+      Seconds(std::max(wire / kTreeBandwidth, inside)), kNetworkP};
+  return tree.time() < ring.time() ? tree : ring;
 }
 
 /// GPUs from the first to the last of `ranks` that stand `stride` apart.
@@ -218,25 +220,25 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// The measured curve where this very group was measured; elsewhere NCCL's law, scaled by what the nearest measured
 /// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
-double network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
-  const auto law = [&](Group of, Span s) { return network_law(cluster, op, bytes, of, s).seconds(); };
+Seconds network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  const auto law = [&](Group of, Span s) { return network_law(cluster, op, bytes, of, s).time(); };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
   if (curve == nullptr) return law(group, span);
   const int ranks = curve->fit.ranks;
-  const double measured = curve_time(curve->fit, bytes, ranks).value;
+  const Seconds measured = curve_time(curve->fit, bytes, ranks);
   if (ranks == group.size) return measured;
-  return law(group, span) * measured / law({ranks, group.stride}, {span.inside, domains_of(*curve)});
+  return law(group, span) * measured.value / law({ranks, group.stride}, {span.inside, domains_of(*curve)}).value;
 }
 
 }  // namespace
 
-double CollectiveLaw::seconds() const { return soft_sum(alpha, transfer, p); }
+Seconds CollectiveLaw::time() const { return Seconds(soft_sum(alpha.value, transfer.value, p)); }
 
 Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group) {
   if (group.size <= 1 || bytes <= 0) return Seconds(0);
   const Span span = span_of(cluster, group);
-  if (span.crosses()) return Seconds(network_time(cluster, op, bytes, group, span));
-  if (const Torus* torus = slice_in(cluster)) return Seconds(slice_law(cluster, *torus, op, bytes, group).seconds());
+  if (span.crosses()) return network_time(cluster, op, bytes, group, span);
+  if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group).time();
   return scale_up_time(cluster.gpu, op, bytes, group.size) + Seconds(stated_inside(cluster, op, group.size));
 }
 
@@ -245,8 +247,8 @@ CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes
   if (span.crosses()) return network_law(cluster, op, bytes, group, span);
   if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group);
   const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
-  return {fit.alpha.value + stated_inside(cluster, op, group.size),
-          bytes * wire_factor(op, group.size) / fit.busbw.value, fit.p};
+  return {fit.alpha + Seconds(stated_inside(cluster, op, group.size)),
+          Seconds(bytes * wire_factor(op, group.size) / fit.busbw.value), fit.p};
 }
 
 namespace {
@@ -264,8 +266,8 @@ std::size_t tier_of(const Cluster& cluster, int span) {
 CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier) {
   if (tier == 0) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   const double stated = tier < cluster.tiers.size() ? stated_over(cluster.tiers[tier], kFabricLatency) : 0;
-  return {kNetworkLatencyFactor * (kRingBase + kRingNetworkHop) + stated, bytes / network_rate(cluster, tier, 1).value,
-          kNetworkP};
+  return {Seconds(kNetworkLatencyFactor * (kRingBase + kRingNetworkHop) + stated),
+          Seconds(bytes / network_rate(cluster, tier, 1).value), kNetworkP};
 }
 
 Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier) {
@@ -273,7 +275,7 @@ Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier) {
   if (tier == 0 && slice_in(cluster) == nullptr)
     return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2) +
            Seconds(stated_inside(cluster, Collective::SendRecv, 2));
-  return Seconds(hop_law(cluster, bytes, tier).seconds());
+  return hop_law(cluster, bytes, tier).time();
 }
 
 CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
@@ -286,7 +288,7 @@ CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ran
 Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
   const std::size_t tier = tier_of(cluster, reach(stride, ranks));
   if (tier == 0 && slice_in(cluster) != nullptr)
-    return Seconds(bytes > 0 ? send_law(cluster, bytes, stride, ranks).seconds() : 0);
+    return bytes > 0 ? send_law(cluster, bytes, stride, ranks).time() : Seconds();
   return hop_time(cluster, bytes, tier);
 }
 

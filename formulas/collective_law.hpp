@@ -3,16 +3,17 @@
 #include <cstddef>
 
 #include "formulas/cluster.hpp"
+#include "formulas/units.hpp"
 
 namespace plan {
 
 /// The law under the time of one collective, before what was measured corrects it:
 /// (alpha^p + transfer^p)^(1/p).
 struct CollectiveLaw {
-  double alpha = 0;     ///< seconds of a message without bytes
-  double transfer = 0;  ///< seconds of these bytes at the rate that large messages approach
+  Seconds alpha{};     ///< of a message without bytes
+  Seconds transfer{};  ///< of these bytes at the rate that large messages approach
   double p = 0.62;
-  [[nodiscard]] double seconds() const;
+  [[nodiscard]] Seconds time() const;
 };
 
 /// Law of `collective_time`: the fit of a group inside one scale-up domain, NCCL's ring or tree over the network.

@@ -127,7 +127,7 @@ TorusGroup torus_group(const Torus& torus, int size, int stride) {
 bool lies_on_axes(const Torus& torus, int size, int stride) { return torus_group(torus, size, stride).exact; }
 
 CollectiveLaw torus_law(const Torus& torus, Collective op, double bytes, const TorusGroup& group, Seconds hop) {
-  const double second = bytes / torus.link.value, far = farthest(group) * hop.value;
+  const Seconds second(bytes / torus.link.value), far = farthest(group) * hop;
   constexpr double kOneAfterTheOther = 1;  // of the soft sum: latency and transfer add up
   switch (op) {
     case Collective::AllReduce: return {2 * far, 2 * second * gather_load(group), kOneAfterTheOther};
@@ -135,7 +135,7 @@ CollectiveLaw torus_law(const Torus& torus, Collective op, double bytes, const T
     case Collective::ReduceScatter:
     case Collective::Broadcast: return {far, second * gather_load(group), kOneAfterTheOther};
     case Collective::AllToAll: return {far, second * exchange_load(group), kOneAfterTheOther};
-    case Collective::SendRecv: return {hop_load(group) * hop.value, second * hop_load(group), kOneAfterTheOther};
+    case Collective::SendRecv: return {hop_load(group) * hop, second * hop_load(group), kOneAfterTheOther};
   }
   return {};
 }

@@ -84,15 +84,15 @@ Result<void> curve_through_one(ProfileCurve& curve, const std::string& file) {
                    {"network", curve.layout.n, BytesPerSecond(1e12), {}, 1, {}}};
   const CollectiveLaw law = collective_law(cluster, curve.op, point.bytes, {curve.layout.n, 1});
   const double seconds = point.us * 1e-6;
-  const double left = std::pow(seconds, law.p) - std::pow(law.alpha, law.p);
-  if (seconds < 2 * law.alpha || left <= 0)
+  const double left = std::pow(seconds, law.p) - std::pow(law.alpha.value, law.p);
+  if (seconds < 2 * law.alpha.value || left <= 0)
     return fail(Error{"latency_only",
                       fmt::format("`{}` has one size, {:.0f} bytes in {} us: that is latency, and tells no bandwidth",
                                   file, point.bytes, point.us),
                       {},
                       {"take one size of 64 MB or more, or sweep: -b 512 -e 1G -f 2"}});
   curve.p = law.p;
-  curve.alpha_us = law.alpha * 1e6;
+  curve.alpha_us = law.alpha.value * 1e6;
   curve.busbw_gb_s = point.bytes * wire_factor(curve.op, curve.layout.n) / std::pow(left, 1 / law.p) / 1e9;
   curve.quality.points = 1;
   curve.quality.flags.emplace_back("one_size");

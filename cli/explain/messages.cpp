@@ -44,17 +44,17 @@ double calibration_of(const Cluster& cluster, Group group) {
 /// (a^p + (w*S/b)^p)^(1/p)*k/c.
 Explanation by_law(std::string title, const CollectiveLaw& law, double size, double wire, double seconds,
                    double calibration, const std::string& where) {
-  const double factor = law.seconds() > 0 ? seconds * calibration / law.seconds() : 1;
-  Explanation out = explained(
-      std::move(title), "(a^p + (w*S/b)^p)^(1/p)*k/c", seconds, "s",
-      {{"a", law.alpha, "seconds of a message without bytes", where},
-       {"w", wire, "bytes on the wire per byte of size", "nccl-tests"},
-       {"S", size, "bytes of the tensor", kShape},
-       {"b", law.transfer > 0 ? wire * size / law.transfer : 1, "bytes a second that large messages approach", where},
-       {"p", law.p, "sharpness of the knee between the two", where},
-       {"k", factor, "measured over this law, at this size", where},
-       {"c", calibration, "share of that rate that training reaches", "cluster's constants"}},
-      "plan formula collective-time; man plan-preset, collectives");
+  const double factor = law.time() > Seconds() ? seconds * calibration / law.time().value : 1;
+  Explanation out = explained(std::move(title), "(a^p + (w*S/b)^p)^(1/p)*k/c", seconds, "s",
+                              {{"a", law.alpha.value, "seconds of a message without bytes", where},
+                               {"w", wire, "bytes on the wire per byte of size", "nccl-tests"},
+                               {"S", size, "bytes of the tensor", kShape},
+                               {"b", law.transfer > Seconds() ? wire * size / law.transfer.value : 1,
+                                "bytes a second that large messages approach", where},
+                               {"p", law.p, "sharpness of the knee between the two", where},
+                               {"k", factor, "measured over this law, at this size", where},
+                               {"c", calibration, "share of that rate that training reaches", "cluster's constants"}},
+                              "plan formula collective-time; man plan-preset, collectives");
   return out;
 }
 

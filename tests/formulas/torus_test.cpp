@@ -69,7 +69,7 @@ class Dice {
 };
 
 double transfer(const Case& c, Collective op, double bytes) {
-  return torus_law(torus(c.sizes, c.rings), op, bytes, c.group(), Seconds(0)).seconds();
+  return torus_law(torus(c.sizes, c.rings), op, bytes, c.group(), Seconds(0)).time().value;
 }
 
 SliceRules v5p() {
@@ -114,7 +114,7 @@ TEST_CASE("a ring of v5p gathers at twice 90 GB/s and no more, three at six time
   const double bytes = 1e9;
   const auto rate = [&](int size) {
     const CollectiveLaw law = torus_law(cube, Collective::AllGather, bytes, torus_group(cube, size, 1), Seconds(0));
-    return bytes * (size - 1) / size / law.seconds();
+    return bytes * (size - 1) / size / law.time().value;
   };
   CHECK(rate(8) == doctest::Approx(2 * 90e9));
   CHECK(rate(4) == doctest::Approx(2 * 90e9));
@@ -161,13 +161,13 @@ TEST_CASE("more or faster links are never slower, and axes have no names") {
     for (const Collective op : kOps)
       for (const Group& group : {Group{size, stride}, Group{stride, 1}}) {
         const auto time = [&](const Torus& on) {
-          return torus_law(on, op, 1e8, torus_group(on, group.size, group.stride), Seconds(1e-6)).seconds();
+          return torus_law(on, op, 1e8, torus_group(on, group.size, group.stride), Seconds(1e-6)).time().value;
         };
         CHECK(time(faster) <= time(plain));
         CHECK(time(turned) == doctest::Approx(time(plain)));
         if (torus_group(plain, group.size, group.stride).exact)
-          CHECK(torus_law(closed, op, 1e8, torus_group(closed, group.size, 1), Seconds(0)).seconds() <=
-                torus_law(plain, op, 1e8, torus_group(plain, group.size, 1), Seconds(0)).seconds() * (1 + 1e-9));
+          CHECK(torus_law(closed, op, 1e8, torus_group(closed, group.size, 1), Seconds(0)).time().value <=
+                torus_law(plain, op, 1e8, torus_group(plain, group.size, 1), Seconds(0)).time().value * (1 + 1e-9));
       }
   }
 }
