@@ -7,19 +7,20 @@ namespace {
 constexpr double kEightBitState = 1 + 4.0 / 256;
 
 struct Moments {
-  double hidden;
-  double ends;
+  RealBytes hidden;
+  RealBytes ends;
 };
 
 Moments moments(const Training& training) {
-  const double adam = training.moment1_bytes + training.moment2_bytes;
+  const RealBytes first(training.moment1_bytes), adam(training.moment1_bytes + training.moment2_bytes);
+  constexpr RealBytes kTwo(2 * kEightBitState);
   switch (training.optimizer) {
     case Optimizer::Adam: return {adam, adam};
-    case Optimizer::Adam8bit: return {2 * kEightBitState, 2 * kEightBitState};
-    case Optimizer::Adafactor: return {0, 0};  // a row and a column in place of a matrix
-    case Optimizer::Muon: return {training.moment1_bytes, adam};
-    case Optimizer::SgdMomentum: return {training.moment1_bytes, training.moment1_bytes};
-    case Optimizer::Sgd: return {0, 0};
+    case Optimizer::Adam8bit: return {kTwo, kTwo};
+    case Optimizer::Adafactor: return {};  // a row and a column in place of a matrix
+    case Optimizer::Muon: return {first, adam};
+    case Optimizer::SgdMomentum: return {first, first};
+    case Optimizer::Sgd: return {};
   }
   return {adam, adam};
 }
@@ -28,19 +29,19 @@ Moments moments(const Training& training) {
 /// the optimizer reads it in place.
 StateBytes megatron(const Training& training, Moments m) {
   const bool wide = training.weight_bytes() == 4;
-  StateBytes bytes{training.weight_bytes(),
-                   static_cast<double>(training.grad_bytes),
-                   wide ? 0 : training.master_bytes,
-                   m.hidden,
-                   m.ends,
-                   0,
-                   0};
-  if (training.grad_bytes < 4 && !training.precision_aware) bytes.step = 4;
+  StateBytes bytes{.weights = RealBytes(training.weight_bytes()),
+                   .grads = RealBytes(training.grad_bytes),
+                   .master = RealBytes(wide ? 0 : training.master_bytes),
+                   .moments = m.hidden,
+                   .ends = m.ends};
+  if (training.grad_bytes < 4 && !training.precision_aware) bytes.step = RealBytes(4);
   return bytes;
 }
 
 /// fully_shard: fp32 parameters are the master; gradients arrive in the parameters' type.
-StateBytes fsdp2(Moments m) { return {4, 4, 0, m.hidden, m.ends, 0, 0}; }
+StateBytes fsdp2(Moments m) {
+  return {.weights = RealBytes(4), .grads = RealBytes(4), .master = {}, .moments = m.hidden, .ends = m.ends};
+}
 
 /// DeepSpeed: 16-bit gradients, and fp32 ones in the optimizer's partition. Its bf16 optimizer at stage 0
 /// and 1 accumulates whole fp32 gradients beside the 16-bit ones, in one flat buffer that is cast to 16 bits to be
@@ -51,14 +52,14 @@ StateBytes fsdp2(Moments m) { return {4, 4, 0, m.hidden, m.ends, 0, 0}; }
 StateBytes deepspeed(const Training& training, int zero, Moments m) {
   const bool whole_fp32 = zero < 2 && training.grad_bytes == 4;
   const double grads = whole_fp32 ? 6 : zero == 3 ? 4 : 2;
-  return {.weights = training.weight_bytes(),
-          .grads = grads,
-          .master = training.master_bytes,
+  return {.weights = RealBytes(training.weight_bytes()),
+          .grads = RealBytes(grads),
+          .master = RealBytes(training.master_bytes),
           .moments = m.hidden,
           .ends = m.ends,
-          .optimizer_grads = grads > 2 || zero == 0 ? 0.0 : 4.0,
-          .step = zero == 3 || (zero == 0 && !whole_fp32) ? 4.0 : 0.0,
-          .reduction = whole_fp32 ? 2.0 : 0.0};
+          .optimizer_grads = RealBytes(grads > 2 || zero == 0 ? 0 : 4),
+          .step = RealBytes(zero == 3 || (zero == 0 && !whole_fp32) ? 4 : 0),
+          .reduction = RealBytes(whole_fp32 ? 2 : 0)};
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ StateBytes state_bytes(const Training& training, int zero) {
   Moments m = moments(training);
   // The outer optimizer's momentum, and the parameters as the copies last had them together: fp32, shared out like the
   // inner optimizer's states.
-  constexpr double kOuter = 4 + 4;
+  constexpr RealBytes kOuter(4 + 4);
   if (training.local.any()) m.hidden += kOuter, m.ends += kOuter;
   switch (training.stack.states) {
     case StateLayout::Megatron:
@@ -78,31 +79,31 @@ StateBytes state_bytes(const Training& training, int zero) {
   return megatron(training, m);
 }
 
-double resident_bytes(const Training& training, int zero, double shard) {
+RealBytes resident_bytes(const Training& training, int zero, double shard) {
   const StateBytes bytes = state_bytes(training, zero);
   const StateShares share = state_shares(zero, shard, training.stack.states);
   return bytes.weights * share.weights + bytes.grads * share.grads +
          (bytes.master + bytes.moments + bytes.optimizer_grads) * share.optimizer;
 }
 
-double frozen_weight_bytes(const Training& training) {
+RealBytes frozen_weight_bytes(const Training& training) {
   // 4 bits, an 8-bit scale for 64 weights, an fp32 scale for 256 of those
-  if (training.task == Task::Qlora) return 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
-  return training.weight_bytes();
+  if (training.task == Task::Qlora) return RealBytes(0.5 + 1.0 / 64 + 4.0 / (64 * 256));
+  return RealBytes(training.weight_bytes());
 }
 
-double quantised_weight_bytes(const Training& training, GpuGeneration generation) {
+RealBytes quantised_weight_bytes(const Training& training, GpuGeneration generation) {
   switch (training.precision) {
     case Precision::Fp32:
     case Precision::Fp16:
-    case Precision::Bf16: return 0;
+    case Precision::Bf16: return {};
     case Precision::Fp8Delayed:
-    case Precision::Fp8Tensorwise: return generation == GpuGeneration::Blackwell ? 1 : 2;
-    case Precision::Fp8Blockwise: return 2 * (1 + 4.0 / (128 * 128));
-    case Precision::Mxfp8: return 2 * (1 + 1.0 / 32);
-    case Precision::Nvfp4: return 2 * (0.5 + 1.0 / 16);
+    case Precision::Fp8Tensorwise: return RealBytes(generation == GpuGeneration::Blackwell ? 1 : 2);
+    case Precision::Fp8Blockwise: return RealBytes(2 * (1 + 4.0 / (128 * 128)));
+    case Precision::Mxfp8: return RealBytes(2 * (1 + 1.0 / 32));
+    case Precision::Nvfp4: return RealBytes(2 * (0.5 + 1.0 / 16));
   }
-  return 0;
+  return {};
 }
 
 bool primary_quantised(const Training& training) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "formulas/real_bytes.hpp"
 #include "formulas/training.hpp"
 
 namespace plan {
@@ -7,14 +8,14 @@ namespace plan {
 /// Bytes per parameter of every model state before sharding (plan-formulas(7) C1). Which of them a data
 /// parallel group shares out is `state_shares`'s business.
 struct StateBytes {
-  double weights = 2;          ///< what the GEMMs read
-  double grads = 4;            ///< the gradient buffer
-  double master = 4;           ///< fp32 copy of the weights, or the low 16 bits of it
-  double moments = 8;          ///< matrices of the hidden layers
-  double ends = 8;             ///< moments of embedding, head and norms (Muon runs Adam on them)
-  double optimizer_grads = 0;  ///< fp32 gradients that the optimizer keeps from step to step (DeepSpeed)
-  double step = 0;             ///< alive during the optimizer step only
-  double reduction = 0;        ///< of a whole gradient, alive while it is reduced after the last micro-batch
+  RealBytes weights{2};         ///< what the GEMMs read
+  RealBytes grads{4};           ///< the gradient buffer
+  RealBytes master{4};          ///< fp32 copy of the weights, or the low 16 bits of it
+  RealBytes moments{8};         ///< matrices of the hidden layers
+  RealBytes ends{8};            ///< moments of embedding, head and norms (Muon runs Adam on them)
+  RealBytes optimizer_grads{};  ///< fp32 gradients that the optimizer keeps from step to step (DeepSpeed)
+  RealBytes step{};             ///< alive during the optimizer step only
+  RealBytes reduction{};        ///< of a whole gradient, alive while it is reduced after the last micro-batch
   bool operator==(const StateBytes&) const = default;
 };
 [[nodiscard]] StateBytes state_bytes(const Training& training, int zero);
@@ -35,18 +36,18 @@ struct StateShares {
 }
 
 /// Bytes per parameter resident between steps, for tables and tests.
-[[nodiscard]] double resident_bytes(const Training& training, int zero, double shard);
+[[nodiscard]] RealBytes resident_bytes(const Training& training, int zero, double shard);
 
 /// GPU generations that differ in workspaces, and in what an fp8 GEMM can read.
 enum class GpuGeneration { Ampere, Hopper, Blackwell };
 
 /// Bytes per frozen weight: as trained, or 4-bit NF4 blocks of 64 with doubly quantised scales (QLoRA).
-[[nodiscard]] double frozen_weight_bytes(const Training& training);
+[[nodiscard]] RealBytes frozen_weight_bytes(const Training& training);
 
 /// Bytes per GEMM weight of the copies that fp8 and fp4 GEMMs read, with their scales: row-wise for the forward pass,
 /// column-wise for the input's gradient [TE]. Blackwell's GEMMs read one copy of a weight with a scale for the whole
 /// tensor either way (TE, is_non_tn_fp8_gemm_supported); scales of blocks need both.
-[[nodiscard]] double quantised_weight_bytes(const Training& training, GpuGeneration generation);
+[[nodiscard]] RealBytes quantised_weight_bytes(const Training& training, GpuGeneration generation);
 
 /// Does the stack store GEMM weights as those copies, with no 16-bit weight beside them? `fp8_param_gather` of
 /// Megatron [MCORE]; under FSDP2 the stored weight is fp32 and only what is gathered is fp8.

@@ -34,7 +34,7 @@ Seconds interval_of(const IntervalInput& in) {
 
 double checkpoint_bytes(const Problem& problem) {
   const StateBytes bytes = state_bytes(problem.training, 1);
-  return trained_parameters(problem) * (bytes.weights + bytes.master + bytes.moments);
+  return trained_parameters(problem) * (bytes.weights + bytes.master + bytes.moments).value;
 }
 
 std::optional<Goodput> goodput_of(const Problem& problem, const FailureFacts& facts) {

@@ -87,7 +87,7 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
   }
   if (training_.task == Task::Qlora) {
     // Weights of 4 bits are turned to 16 in a kernel of their own before each product (bitsandbytes, MatMul4Bit).
-    const RealBytes each(frozen_weight_bytes(training_) + 2);
+    const RealBytes each = frozen_weight_bytes(training_) + RealBytes(2);
     const auto time = [&](KernelTime::Pass pass) {
       return pointwise_time({"weights from 4 bits to 16", n, k, 0, 0, 1}, pass, each);
     };

@@ -154,7 +154,7 @@ class MemoryModel {
   [[nodiscard]] LayerTensors tensors(int kind) const;
 
   /// Bytes for each weight of a GEMM that its quantised copies take beyond the 16-bit weight that they stand in for.
-  [[nodiscard]] double quantised_bytes(const Layout& layout) const;
+  [[nodiscard]] RealBytes quantised_bytes(const Layout& layout) const;
 
   /// Changes what is recomputed; everything else stays as constructed.
   void recompute(const Recompute& choice);
@@ -231,7 +231,7 @@ class MemoryModel {
   /// What the allocator does not see, whatever the moment.
   Bytes outside(const ShardedMemory& sharded) const;
   Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
-  double quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  RealBytes quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;
   StateLayout states_of(const Layout& l) const { return l.zero >= 2 ? sharded_ : problem_->training.stack.states; }
 
   const Problem* problem_;
@@ -254,9 +254,9 @@ class MemoryModel {
   double largest_ = 0;                       ///< parameters of the largest linear
   double muon_ = 0;                          ///< Newton-Schulz copies of the largest matrix
   bool caches_dummies_ = false;
-  double frozen_bytes_ = 2;
-  double quantised_bytes_ = 0;  ///< beside or, where primary_, in place of two bytes
-  bool primary_ = false;        ///< weights of GEMMs are stored quantised
+  RealBytes frozen_bytes_{2};
+  RealBytes quantised_bytes_{};  ///< beside or, where primary_, in place of two bytes
+  bool primary_ = false;         ///< weights of GEMMs are stored quantised
 };
 
 }  // namespace plan

@@ -10,6 +10,7 @@ namespace {
 
 /// Rounds, and stops at an exbibyte: no GPU has it, and all parts of a stage together still fit in 64 bits.
 Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
+Bytes whole_bytes(RealBytes bytes) { return whole_bytes(bytes.value); }
 
 /// DeepSpeed's default buckets, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
 constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kMostLive = 1e9;
@@ -30,14 +31,14 @@ MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) const {
 
 /// A stack that shards weights and gathers them for every layer quantises what it gathered, or keeps one copy of its
 /// own share.
-double MemoryModel::quantised_bytes(const Layout& layout) const {
-  if (quantised_bytes_ == 0 || (layout.zero == 3 && !primary_)) return 0;
-  const double copies = layout.zero == 3 ? gemm_input_bytes(training_.precision) : quantised_bytes_;
-  return copies - (primary_ ? training_.weight_bytes() : 0);
+RealBytes MemoryModel::quantised_bytes(const Layout& layout) const {
+  if (quantised_bytes_ == RealBytes() || (layout.zero == 3 && !primary_)) return {};
+  const RealBytes copies = layout.zero == 3 ? RealBytes(gemm_input_bytes(training_.precision)) : quantised_bytes_;
+  return copies - RealBytes(primary_ ? training_.weight_bytes() : 0);
 }
 
 /// Bytes of quantised copies of the GEMMs' weights, less the 16-bit weights that they stand in for.
-double MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+RealBytes MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
   return quantised_bytes(layout) *
          ((sums.gemm - sums.expert_gemm) * shares.dense.weights + sums.expert_gemm * shares.expert.weights);
 }
@@ -52,21 +53,22 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   const double ends = adapters ? 0 : sums.ends;
   // Both ways: the content is the rank's two stages; their states are sharded over both directions' ranks.
   const double share = layout.zero > 0 ? stages_met(layout.schedule) : 1;
-  const double base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
-                                                  (sums.expert - sums.trained_expert) * expert.weights) +
-                                     2 * sums.ends * dense.weights
-                               : 0;
-  const double weights =
+  const RealBytes base = adapters ? frozen_bytes_ * ((sums.dense - sums.trained_dense) * dense.weights +
+                                                     (sums.expert - sums.trained_expert) * expert.weights) +
+                                        RealBytes(2 * sums.ends * dense.weights)
+                                  : RealBytes();
+  const RealBytes weights =
       bytes.weights * ((sums.trained_dense + ends) * dense.weights + sums.trained_expert * expert.weights);
-  const double grads = bytes.grads * ((sums.trained_dense + ends) * dense.grads + sums.trained_expert * expert.grads);
-  const double hidden = bytes.master + bytes.moments + bytes.optimizer_grads;
-  const double outer = bytes.master + bytes.ends + bytes.optimizer_grads;
-  const double optimizer =
+  const RealBytes grads =
+      bytes.grads * ((sums.trained_dense + ends) * dense.grads + sums.trained_expert * expert.grads);
+  const RealBytes hidden = bytes.master + bytes.moments + bytes.optimizer_grads;
+  const RealBytes outer = bytes.master + bytes.ends + bytes.optimizer_grads;
+  const RealBytes optimizer =
       (hidden * sums.trained_dense + outer * ends) * dense.optimizer + hidden * sums.trained_expert * expert.optimizer;
-  const double copies = quantised(layout, sums, shares);
+  const RealBytes copies = quantised(layout, sums, shares);
   const bool away = training.offload.parameters && layout.zero >= 2;
-  memory.weights = whole_bytes(away ? std::max(0.0, copies) : base + weights + copies);
-  memory.grads = whole_bytes(away ? 0 : grads);
+  memory.weights = whole_bytes(away ? std::max(RealBytes(), copies) : base + weights + copies);
+  memory.grads = whole_bytes(away ? RealBytes() : grads);
   memory.optimizer = whole_bytes(share * optimizer * (1 - training.offload.optimizer));
 }
 
@@ -79,14 +81,14 @@ void MemoryModel::fill_step(ShardedMemory& memory, const Layout& layout, const S
   const double parameters =
       (sums.trained_dense + ends) * shares.dense.optimizer + sums.trained_expert * shares.expert.optimizer;
   const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
-  memory.step = std::max(bytes.step * parameters, muon_);  // muon_: Newton-Schulz iterations
+  memory.step = std::max(bytes.step.value * parameters, muon_);  // muon_: Newton-Schulz iterations
   if (training.stack.states != StateLayout::DeepSpeed) return;
   if (layout.zero == 3) {  // no weights are gathered
     const double together = std::min(parameters * (1 - training.offload.optimizer), kSubGroup);
-    memory.flat = memory.step = std::max(bytes.step * together, muon_);
+    memory.flat = memory.step = std::max(bytes.step.value * together, muon_);
     return;
   }
-  memory.flat = std::max(memory.step, bytes.reduction * whole);
+  memory.flat = std::max(memory.step, bytes.reduction.value * whole);
   if (layout.zero == 0) return;
   const double gathered = 2 * std::min(kGatherBucket, whole);
   memory.step += gathered, memory.flat += gathered;

@@ -214,8 +214,8 @@ Error nothing(const char* what, int stage) {
 /// Frozen weights lie beside the adapters that are trained.
 void add_frozen(StateSum& sum, const Plan& plan) {
   const Training& training = plan.problem.training;
-  sum.add({"b", frozen_weight_bytes(training), "bytes of a frozen weight", "precision"}, "B", Which::FrozenDense, "B_e",
-          Which::FrozenExperts, false);
+  sum.add({"b", frozen_weight_bytes(training).value, "bytes of a frozen weight", "precision"}, "B", Which::FrozenDense,
+          "B_e", Which::FrozenExperts, false);
   sum.add_ends({"x", 2, "bytes of a parameter of embedding and head", "precision"});
 }
 
@@ -228,13 +228,13 @@ Result<Explanation> explain_weights(const Plan& plan, int stage) {
   const StageRank rank = stage_rank(plan, stage);
   const StateShares shares = state_shares(plan.best.layout.zero, 2, training.stack.states);
   StateSum sum(plan, rank, shares.weights < 1);
-  const double bytes = state_bytes(training, plan.best.layout.zero).weights;
+  const double bytes = state_bytes(training, plan.best.layout.zero).weights.value;
   if (!away(plan)) {
     sum.add({"k", bytes, "bytes per parameter that the GEMMs read", kFrom}, "P", Which::Dense, "P_e", Which::Experts,
             !training.adapters());
     if (training.adapters()) add_frozen(sum, plan);
   }
-  sum.add({"q", rank.model.quantised_bytes(plan.best.layout),
+  sum.add({"q", rank.model.quantised_bytes(plan.best.layout).value,
            "bytes of quantised copies of a GEMM's weight, beyond the 16-bit weight that they replace", "precision"},
           "Q", Which::Products, "Q_e", Which::ExpertProducts, false);
   return sum.told("weights", stage, reported);
@@ -245,9 +245,9 @@ Result<Explanation> explain_grads(const Plan& plan, int stage) {
   if (reported.value == 0) return fail(nothing("gradients", stage));
   const StageRank rank = stage_rank(plan, stage);
   StateSum sum(plan, rank, plan.best.layout.zero >= 2);
-  sum.add(
-      {"k", state_bytes(plan.problem.training, plan.best.layout.zero).grads, "bytes of gradient per parameter", kFrom},
-      "P", Which::Dense, "P_e", Which::Experts, !plan.problem.training.adapters());
+  sum.add({"k", state_bytes(plan.problem.training, plan.best.layout.zero).grads.value,
+           "bytes of gradient per parameter", kFrom},
+          "P", Which::Dense, "P_e", Which::Experts, !plan.problem.training.adapters());
   return sum.told("gradients", stage, reported);
 }
 
@@ -261,16 +261,16 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   const StageRank rank = stage_rank(plan, stage);
   StateSum sum(plan, rank, layout.zero >= 1);
   ExplainedSum each;
-  each.add({"m", bytes.master, "of the fp32 weights, or the low 16 bits of them", kFrom});
-  each.add({"v", bytes.moments, "of the moments", kFrom});
-  each.add({"g", bytes.optimizer_grads, "of gradients that the optimizer keeps", kFrom});
+  each.add({"m", bytes.master.value, "of the fp32 weights, or the low 16 bits of them", kFrom});
+  each.add({"v", bytes.moments.value, "of the moments", kFrom});
+  each.add({"g", bytes.optimizer_grads.value, "of gradients that the optimizer keeps", kFrom});
   Explanation k = explained("bytes of optimizer state per parameter", each.equation,
-                            bytes.master + bytes.moments + bytes.optimizer_grads, "", std::move(each.symbols));
+                            (bytes.master + bytes.moments + bytes.optimizer_grads).value, "", std::move(each.symbols));
   k.name = "k";
   sum.add({"k", k.value, k.title, kFrom}, "P", Which::Dense, "P_e", Which::Experts, alike && !training.adapters());
   if (k.value > 0) sum.part(std::move(k));
   if (!alike)
-    sum.add_ends({"k_x", bytes.master + bytes.ends + bytes.optimizer_grads,
+    sum.add_ends({"k_x", (bytes.master + bytes.ends + bytes.optimizer_grads).value,
                   "bytes of optimizer state per parameter of embedding and head", kFrom});
   if (training.offload.optimizer > 0)
     sum.times("(1 - o)", {"o", training.offload.optimizer, "share of the states in host memory", kFrom});

@@ -16,59 +16,59 @@ Training with(StateLayout states, int grad_bytes = 4) {
 
 TEST_CASE("Megatron: 18, 6 + 12/d, and the bf16 buffer's fp32 copy at the step") {
   const Training training = with(StateLayout::Megatron);
-  CHECK(resident_bytes(training, 0, 64) == 18);
-  CHECK(resident_bytes(training, 1, 64) == 6.1875);
-  CHECK(resident_bytes(training, 2, 64) == 2 + 16.0 / 64);  // Meta's: bf16 weights whole
-  CHECK(resident_bytes(training, 3, 64) == 18.0 / 64);
+  CHECK(resident_bytes(training, 0, 64).value == 18);
+  CHECK(resident_bytes(training, 1, 64).value == 6.1875);
+  CHECK(resident_bytes(training, 2, 64).value == 2 + 16.0 / 64);  // Meta's: bf16 weights whole
+  CHECK(resident_bytes(training, 3, 64).value == 18.0 / 64);
   const Training narrow = with(StateLayout::Megatron, 2);
-  CHECK(resident_bytes(narrow, 0, 1) == 16);
-  CHECK(resident_bytes(narrow, 1, 64) == 4.1875);
-  CHECK(state_bytes(narrow, 1).step == 4);
-  CHECK(state_bytes(training, 1).step == 0);
+  CHECK(resident_bytes(narrow, 0, 1).value == 16);
+  CHECK(resident_bytes(narrow, 1, 64).value == 4.1875);
+  CHECK(state_bytes(narrow, 1).step.value == 4);
+  CHECK(state_bytes(training, 1).step.value == 0);
 }
 
 TEST_CASE("fp32 training has no master copy") {
   Training training = with(StateLayout::Megatron);
   training.precision = Precision::Fp32;
-  CHECK(resident_bytes(training, 0, 1) == 16);
-  CHECK(resident_bytes(training, 1, 64) == 8.125);
+  CHECK(resident_bytes(training, 0, 1).value == 16);
+  CHECK(resident_bytes(training, 1, 64).value == 8.125);
 }
 
 TEST_CASE("precision-aware optimizer") {
   Training training = with(StateLayout::Megatron);
   training.precision_aware = true;
   training.moment1_bytes = training.moment2_bytes = 2;  // DeepSeek-V3's
-  CHECK(resident_bytes(training, 1, 8) == 6 + 8.0 / 8);
+  CHECK(resident_bytes(training, 1, 8).value == 6 + 8.0 / 8);
   training.master_bytes = 2;  // low 16 bits only
-  CHECK(resident_bytes(training, 1, 8) == 6 + 6.0 / 8);
+  CHECK(resident_bytes(training, 1, 8).value == 6 + 6.0 / 8);
   training.grad_bytes = 2;
-  CHECK(state_bytes(training, 1).step == 0);
+  CHECK(state_bytes(training, 1).step.value == 0);
 }
 
 TEST_CASE("DeepSpeed's own estimator: 2 + 18/N, 18/N") {
   const Training training = with(StateLayout::DeepSpeed, 2);
-  CHECK(resident_bytes(training, 1, 64) == 4 + 16.0 / 64);
-  CHECK(resident_bytes(training, 2, 64) == 2 + 18.0 / 64);
-  CHECK(resident_bytes(training, 3, 64) == 18.0 / 64);
-  CHECK(resident_bytes(training, 2, 64) * 70e9 == doctest::Approx(160.95e9).epsilon(0.02));
-  CHECK(resident_bytes(training, 0, 64) == 16);  // fp32 gradients only while it steps
-  CHECK(state_bytes(training, 0).step == 4);
-  CHECK(state_bytes(training, 2).step == 0);  // its partition's gradients are fp32 already
-  CHECK(state_bytes(training, 3).step == 4);
+  CHECK(resident_bytes(training, 1, 64).value == 4 + 16.0 / 64);
+  CHECK(resident_bytes(training, 2, 64).value == 2 + 18.0 / 64);
+  CHECK(resident_bytes(training, 3, 64).value == 18.0 / 64);
+  CHECK(resident_bytes(training, 2, 64).value * 70e9 == doctest::Approx(160.95e9).epsilon(0.02));
+  CHECK(resident_bytes(training, 0, 64).value == 16);  // fp32 gradients only while it steps
+  CHECK(state_bytes(training, 0).step.value == 4);
+  CHECK(state_bytes(training, 2).step.value == 0);  // its partition's gradients are fp32 already
+  CHECK(state_bytes(training, 3).step.value == 4);
   // The bf16 optimizer accumulates whole fp32 gradients: BLOOM.
-  CHECK(resident_bytes(with(StateLayout::DeepSpeed), 1, 8) == 8 + 12.0 / 8);
+  CHECK(resident_bytes(with(StateLayout::DeepSpeed), 1, 8).value == 8 + 12.0 / 8);
 }
 
 TEST_CASE("fully_shard: 16/N") {
-  CHECK(resident_bytes(with(StateLayout::Fsdp2), 3, 64) == 16.0 / 64);
-  CHECK(resident_bytes(with(StateLayout::MegatronFsdp), 3, 8) == 18.0 / 8);
+  CHECK(resident_bytes(with(StateLayout::Fsdp2), 3, 64).value == 16.0 / 64);
+  CHECK(resident_bytes(with(StateLayout::MegatronFsdp), 3, 8).value == 18.0 / 8);
 }
 
 TEST_CASE("optimizers: what takes the place of Adam's eight bytes") {
   const auto moments = [](Optimizer optimizer) {
     Training training;
     training.optimizer = optimizer;
-    return state_bytes(training, 1).moments;
+    return state_bytes(training, 1).moments.value;
   };
   CHECK(moments(Optimizer::Adam) == 8);
   CHECK(moments(Optimizer::Adam8bit) == 2.03125);
@@ -78,14 +78,14 @@ TEST_CASE("optimizers: what takes the place of Adam's eight bytes") {
   CHECK(moments(Optimizer::Sgd) == 0);
   Training muon;
   muon.optimizer = Optimizer::Muon;
-  CHECK(state_bytes(muon, 1).ends == 8);  // embedding and head stay with Adam
+  CHECK(state_bytes(muon, 1).ends.value == 8);  // embedding and head stay with Adam
 }
 
 TEST_CASE("quantised weights") {
   const auto extra = [](Precision precision, GpuGeneration on = GpuGeneration::Hopper) {
     Training training;
     training.precision = precision;
-    return quantised_weight_bytes(training, on);
+    return quantised_weight_bytes(training, on).value;
   };
   CHECK(extra(Precision::Bf16) == 0);
   CHECK(extra(Precision::Fp8Tensorwise) == 2);
@@ -94,9 +94,9 @@ TEST_CASE("quantised weights") {
   CHECK(extra(Precision::Mxfp8, GpuGeneration::Blackwell) == 2 + 2.0 / 32);
   CHECK(extra(Precision::Nvfp4) == 2 * (0.5 + 1.0 / 16));
   Training training;
-  CHECK(frozen_weight_bytes(training) == 2);
+  CHECK(frozen_weight_bytes(training).value == 2);
   training.task = Task::Qlora;
-  CHECK(frozen_weight_bytes(training) == doctest::Approx(0.516).epsilon(1e-3));
+  CHECK(frozen_weight_bytes(training).value == doctest::Approx(0.516).epsilon(1e-3));
 }
 
 TEST_CASE("fp8 is the stored weight where a stack gathers it, and fp32 stays that under FSDP2") {
