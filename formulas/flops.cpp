@@ -13,7 +13,7 @@ namespace {
 constexpr double real(std::int64_t n) { return static_cast<double>(n); }
 
 /// Where the FLOPs of a weight's matrix product are counted.
-double& flops_of(LayerFlops& flops, LayerPart part) {
+Flops& flops_of(LayerFlops& flops, LayerPart part) {
   switch (part) {
     case LayerPart::Mixer:
     case LayerPart::LatentUp: return flops.mixer;
@@ -27,19 +27,19 @@ double& flops_of(LayerFlops& flops, LayerPart part) {
 
 }  // namespace
 
-double product_flops(const Weight& weight, const Layer& layer) {
-  if (!weight.matrix()) return 0;
-  return 2 * real(weight.numel()) * (weight.expert() ? real(layer.moe.top_k) : 1.0);
+Flops product_flops(const Weight& weight, const Layer& layer) {
+  if (!weight.matrix()) return {};
+  return Flops(2 * real(weight.numel()) * (weight.expert() ? real(layer.moe.top_k) : 1.0));
 }
 
 LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask mask) {
   LayerFlops flops;
   for (const Weight& weight : layer_weights(model, layer)) {
-    const double product = product_flops(weight, layer);
+    const Flops product = product_flops(weight, layer);
     flops_of(flops, weight.part) += product;
     if (weight.part == LayerPart::LatentUp) flops.latent_up += product;
   }
-  flops.core = mixer_row(layer.mixer).core_flops(layer, seq, mask);
+  flops.core = Flops(mixer_row(layer.mixer).core_flops(layer, seq, mask));
   return flops;
 }
 
@@ -54,20 +54,20 @@ ModelFlops model_flops(const Model& model, double seq, Mask mask) {
   ModelFlops flops;
   for (const int kind : model.layers) flops.layers += kinds[static_cast<std::size_t>(kind)];
   const double hidden = real(model.hidden);
-  flops.head = 2 * hidden * real(model.vocab);
+  flops.head = Flops(2 * hidden * real(model.vocab));
   for (int run = 0; run < model.mtp.runs(); ++run) {
     for (const int kind : model.mtp.kinds) flops.mtp_layers += kinds[static_cast<std::size_t>(kind)];
-    flops.mtp_projections += 4 * hidden * hidden;
+    flops.mtp_projections += Flops(4 * hidden * hidden);
     flops.mtp_heads += flops.head;
   }
   return flops;
 }
 
-double recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules) {
-  if (kind == RecomputeKind::None) return 0;
+Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules) {
+  if (kind == RecomputeKind::None) return {};
   if (kind == RecomputeKind::Full) return layer.total();
   if (modules & kRecomputeOps) return kOpsRebuilt * layer.total();
-  double extra = 0;
+  Flops extra{};
   if (modules & kRecomputeCoreAttention) extra += layer.core;
   if (modules & kRecomputeMlp) extra += layer.dense;
   if (modules & kRecomputeLatentUp) extra += layer.latent_up;

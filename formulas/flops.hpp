@@ -9,6 +9,7 @@
 #include "formulas/model.hpp"
 #include "formulas/traced.hpp"
 #include "formulas/training.hpp"
+#include "formulas/units.hpp"
 
 namespace plan {
 
@@ -65,16 +66,16 @@ inline constexpr double kBackwardFlashAttention = 2.5;
 /// Forward FLOPs of one layer for one token, by what the axes split and recomputation repeats.
 /// Training costs three times as much: backward is twice the forward.
 struct LayerFlops {
-  double mixer = 0;      ///< projections of attention, Mamba-2 or DeltaNet; includes latent_up
-  double latent_up = 0;  ///< of them, MLA's up-projections
-  double dense = 0;      ///< dense FFN
-  double shared = 0;     ///< shared experts, projections to and from a latent expert width
-  double experts = 0;    ///< the top-k routed experts of a token
-  double router = 0;
-  double core = 0;  ///< attention scores and values, indexer scores, state scans
+  Flops mixer{};      ///< projections of attention, Mamba-2 or DeltaNet; includes latent_up
+  Flops latent_up{};  ///< of them, MLA's up-projections
+  Flops dense{};      ///< dense FFN
+  Flops shared{};     ///< shared experts, projections to and from a latent expert width
+  Flops experts{};    ///< the top-k routed experts of a token
+  Flops router{};
+  Flops core{};  ///< attention scores and values, indexer scores, state scans
 
-  constexpr double linear() const { return mixer + dense + shared + experts + router; }
-  constexpr double total() const { return linear() + core; }
+  constexpr Flops linear() const { return mixer + dense + shared + experts + router; }
+  constexpr Flops total() const { return linear() + core; }
   constexpr LayerFlops& operator+=(const LayerFlops& o) {
     mixer += o.mixer, latent_up += o.latent_up, dense += o.dense, shared += o.shared;
     experts += o.experts, router += o.router, core += o.core;
@@ -87,22 +88,22 @@ struct LayerFlops {
 [[nodiscard]] LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask mask = Mask::Causal);
 
 /// FLOPs of a token's product with one weight of the layer: multiply and add; of routed experts, those of its top k.
-[[nodiscard]] double product_flops(const Weight& weight, const Layer& layer);
+[[nodiscard]] Flops product_flops(const Weight& weight, const Layer& layer);
 
 /// layer_flops().core, with its equation.
 [[nodiscard]] Traced traced_core_flops(const Layer& layer, double seq, Mask mask);
 
 /// Forward FLOPs per token of the whole model.
 struct ModelFlops {
-  LayerFlops layers{};         ///< all layers summed
-  LayerFlops mtp_layers{};     ///< layers of the prediction modules, every pass
-  double head = 0;             ///< one output projection
-  double mtp_projections = 0;  ///< joining hidden state and embedding, 4 h^2 a module
-  double mtp_heads = 0;        ///< one more output projection a module
+  LayerFlops layers{};      ///< all layers summed
+  LayerFlops mtp_layers{};  ///< layers of the prediction modules, every pass
+  Flops head{};             ///< one output projection
+  Flops mtp_projections{};  ///< joining hidden state and embedding, 4 h^2 a module
+  Flops mtp_heads{};        ///< one more output projection a module
 
-  constexpr double linear() const { return layers.linear() + mtp_layers.linear() + head + mtp_projections + mtp_heads; }
-  constexpr double core() const { return layers.core + mtp_layers.core; }
-  constexpr double total() const { return linear() + core(); }
+  constexpr Flops linear() const { return layers.linear() + mtp_layers.linear() + head + mtp_projections + mtp_heads; }
+  constexpr Flops core() const { return layers.core + mtp_layers.core; }
+  constexpr Flops total() const { return linear() + core(); }
 };
 [[nodiscard]] ModelFlops model_flops(const Model& model, double seq, Mask mask = Mask::Causal);
 
@@ -121,21 +122,21 @@ struct FlopsOptions {
 }
 
 /// Forward FLOPs of the adapters that a token meets: 2 a parameter, of routed experts' those of its top k.
-[[nodiscard]] double adapter_flops(const Model& model, const Lora& lora);
+[[nodiscard]] Flops adapter_flops(const Model& model, const Lora& lora);
 
 /// FLOPs per token of one training step (forward and backward, recomputation never counted).
-[[nodiscard]] double model_flops_per_token(const Model& model, double seq, FlopsConvention convention,
-                                           const FlopsOptions& options = {});
+[[nodiscard]] Flops model_flops_per_token(const Model& model, double seq, FlopsConvention convention,
+                                          const FlopsOptions& options = {});
 
 /// Share of a Llama layer's forward FLOPs that torchtitan's "selective op" repeats: every second matrix
 /// product (wk, wo, w3 of seven).
 inline constexpr double kOpsRebuilt = 0.37;
 
 /// Forward FLOPs that one fully or selectively recomputed layer repeats, per token.
-[[nodiscard]] double recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules);
+[[nodiscard]] Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules);
 
 /// Training FLOPs of a layer whose weights are frozen: forward and data gradient, no weight gradient.
 /// Attention has no weights, so it keeps its three forwards.
-[[nodiscard]] constexpr double frozen_flops(const LayerFlops& layer) { return 2 * layer.linear() + 3 * layer.core; }
+[[nodiscard]] constexpr Flops frozen_flops(const LayerFlops& layer) { return 2 * layer.linear() + 3 * layer.core; }
 
 }  // namespace plan

@@ -15,7 +15,7 @@ Layer without_window(Layer layer) {
   return layer;
 }
 
-double megatron_flops(const Model& model, double seq, int tp) {
+Flops megatron_flops(const Model& model, double seq, int tp) {
   Model plain = model;
   for (Layer& kind : plain.kinds) kind = without_window(kind);
   const ModelFlops flops = model_flops(plain, seq, Mask::Causal);
@@ -29,29 +29,29 @@ double megatron_flops(const Model& model, double seq, int tp) {
   for (int run = 0; run < model.mtp.runs(); ++run)
     for (const int kind : model.mtp.kinds) add_latent_norms(kind);
   const double heads = 2 * hidden * real(padded_vocab(model.vocab, tp)) * (1 + modules);
-  const double layers = flops.layers.total() - flops.layers.router + flops.mtp_layers.total() - flops.mtp_layers.router;
-  return 3 * (layers + heads + flops.mtp_projections + norms);
+  const Flops layers = flops.layers.total() - flops.layers.router + flops.mtp_layers.total() - flops.mtp_layers.router;
+  return 3 * (layers + Flops(heads) + flops.mtp_projections + Flops(norms));
 }
 
 /// Core attention of every layer over s keys, no window: the L a d_h s of PaLM and torchtitan.
-double full_attention(const Model& model, double seq) {
-  double sum = 0;
+Flops full_attention(const Model& model, double seq) {
+  Flops sum{};
   for (const int kind : model.layers) {
     Layer layer = without_window(model.kinds[static_cast<std::size_t>(kind)]);
     layer.latent.index_heads = layer.latent.index_top_k = 0;
     const MixerRow& mixer = mixer_row(layer.mixer);
-    if (mixer.core == MixerCore::Attention) sum += mixer.core_flops(layer, seq, Mask::Full);
+    if (mixer.core == MixerCore::Attention) sum += Flops(mixer.core_flops(layer, seq, Mask::Full));
   }
   return sum;
 }
 
-double deepseek_flops(const Model& model, double seq, Mask mask) {
+Flops deepseek_flops(const Model& model, double seq, Mask mask) {
   const ModelFlops flops = model_flops(model, seq, mask);
   return 3 * (flops.layers.total() - flops.layers.router + flops.head);
 }
 
 /// Frozen weights have no gradient of their own: their products run twice, attention and adapters three times.
-double computed_flops(const Model& model, double seq, Mask mask, const Lora* adapters) {
+Flops computed_flops(const Model& model, double seq, Mask mask, const Lora* adapters) {
   const ModelFlops flops = model_flops(model, seq, mask);
   if (adapters == nullptr) return 3 * flops.total();
   return 2 * flops.linear() + 3 * flops.core() + 3 * adapter_flops(model, *adapters);
@@ -59,35 +59,36 @@ double computed_flops(const Model& model, double seq, Mask mask, const Lora* ada
 
 }  // namespace
 
-double adapter_flops(const Model& model, const Lora& lora) {
-  double sum = 0;
+Flops adapter_flops(const Model& model, const Lora& lora) {
+  Flops sum{};
   for (const int kind : model.layers) {
     const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
     const RankParameters adapter = adapter_parameters(model, layer, lora, 1, 1, 1);
-    sum += 2 * adapter.dense;
-    if (layer.ffn == Ffn::Moe) sum += 2 * adapter.expert * real(layer.moe.top_k) / real(layer.moe.experts);
+    sum += Flops(2 * adapter.dense);
+    if (layer.ffn == Ffn::Moe) sum += Flops(2 * adapter.expert * real(layer.moe.top_k) / real(layer.moe.experts));
   }
   return sum;
 }
 
-double model_flops_per_token(const Model& model, double seq, FlopsConvention convention, const FlopsOptions& options) {
+Flops model_flops_per_token(const Model& model, double seq, FlopsConvention convention, const FlopsOptions& options) {
   const double length = options.packed_length > 0 ? options.packed_length : seq;
   switch (convention) {
     case FlopsConvention::ModelCausal: return computed_flops(model, length, Mask::Causal, options.adapters);
     case FlopsConvention::ModelFull: return computed_flops(model, length, Mask::Full, options.adapters);
-    case FlopsConvention::SixN: return 6 * real(model_parameters(model).active);
-    case FlopsConvention::Palm: return 6 * real(model_parameters(model).active) + 3 * full_attention(model, length);
+    case FlopsConvention::SixN: return Flops(6 * real(model_parameters(model).active));
+    case FlopsConvention::Palm:
+      return Flops(6 * real(model_parameters(model).active)) + 3 * full_attention(model, length);
     case FlopsConvention::Megatron: return megatron_flops(model, length, options.tp);
     case FlopsConvention::Torchtitan: {
       const ModelParameters parameters = model_parameters(model);
       // A tied embedding is also the head: its GEMM is real work and stays counted.
       const std::int64_t embedding = model.tied ? 0 : parameters.embedding;
-      return 6 * real(parameters.active - embedding) + 3 * full_attention(model, length);
+      return Flops(6 * real(parameters.active - embedding)) + 3 * full_attention(model, length);
     }
     case FlopsConvention::DeepSeekCausal: return deepseek_flops(model, length, Mask::Causal);
     case FlopsConvention::DeepSeekFull: return deepseek_flops(model, length, Mask::Full);
   }
-  return 0;
+  return {};
 }
 
 }  // namespace plan

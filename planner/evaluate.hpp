@@ -275,7 +275,7 @@ class Evaluator {
   }
   void fill_memory(Estimate& estimate, const MemoryModel& memory) const;
   void fill_runs(Estimate& estimate) const;
-  double recomputed_per_token(const Layout& layout) const;
+  Flops recomputed_per_token(const Layout& layout) const;
   void report_layers(Estimate& estimate) const;
   void report_pipeline(Estimate& estimate) const;
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,

@@ -24,7 +24,8 @@ Seconds least_step(const Problem& problem, const Estimate& estimate) {
   const Gpu& gpu = problem.cluster.gpu;
   const FlopsOptions options = flops_options(training, estimate.layout.tp);
   const double flops =
-      model_flops_per_token(problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal, options) *
+      model_flops_per_token(problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal, options)
+          .value *
       static_cast<double>(training.tokens_per_step());
   const double peak = peak_of(gpu, training.precision);
   double least = peak > 0 ? flops / (peak * problem.gpus) : 0;

@@ -20,15 +20,15 @@ namespace {
 Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
 
 /// FLOPs per token that recomputation repeats, averaged over the model's layers.
-double recomputed_flops(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers) {
-  if (layout.recompute.kind == RecomputeKind::None) return 0;
+Flops recomputed_flops(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers) {
+  if (layout.recompute.kind == RecomputeKind::None) return {};
   double covered = 1;  // share of the layers
   if (layout.recompute.kind == RecomputeKind::Full && layout.recompute.layers > 0) {
     int layers = 0, held = 0;
     for (const int stage : stage_layers) layers += std::min(stage, layout.recompute.layers), held += stage;
     covered = static_cast<double>(layers) / std::max(1, held);
   }
-  double sum = 0;
+  Flops sum{};
   for (const int kind : problem.model.layers) {
     const Layer& layer = problem.model.kinds[static_cast<std::size_t>(kind)];
     const LayerFlops flops = layer_flops(problem.model, layer, static_cast<double>(problem.training.seq));
@@ -38,15 +38,16 @@ double recomputed_flops(const Problem& problem, const Layout& layout, const std:
 }
 
 /// `recomputed`: FLOPs per token.
-Mfu utilisation(const Problem& problem, const Layout& layout, double recomputed, double step_time) {
+Mfu utilisation(const Problem& problem, const Layout& layout, Flops recomputed, double step_time) {
   const double seq = static_cast<double>(problem.training.seq);
   const FlopsOptions options = flops_options(problem.training, layout.tp);
   const double per_flop = static_cast<double>(problem.training.tokens_per_step()) /
                           (step_time * problem.gpus * mfu_peak(problem.cluster.gpu).rate.value);
-  const double causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);
-  const double full = model_flops_per_token(problem.model, seq, FlopsConvention::ModelFull, options);
-  return {
-      .model_causal = causal * per_flop, .model_full = full * per_flop, .hardware = (causal + recomputed) * per_flop};
+  const Flops causal = model_flops_per_token(problem.model, seq, FlopsConvention::ModelCausal, options);
+  const Flops full = model_flops_per_token(problem.model, seq, FlopsConvention::ModelFull, options);
+  return {.model_causal = (causal * per_flop).value,
+          .model_full = (full * per_flop).value,
+          .hardware = ((causal + recomputed) * per_flop).value};
 }
 
 /// One message kind of the report: what it adds to the row of its axis, operation, group and tier.
@@ -268,9 +269,9 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   settle_exposed(estimate, Axis::Dp, Seconds(exposed.reduce + exposed.gather + exposed.table));
 }
 
-double Evaluator::recomputed_per_token(const Layout& layout) const {
+Flops Evaluator::recomputed_per_token(const Layout& layout) const {
   if (cells_.empty()) return recomputed_flops(problem_, layout, stages().stage_layers);
-  double sum = 0;  // of the layers that each cell holds
+  Flops sum{};  // of the layers that each cell holds
   const std::vector<int>& all = stages().stage_layers;
   const double everywhere = std::max(1, std::accumulate(all.begin(), all.end(), 0));
   auto first = all.begin();

@@ -40,7 +40,7 @@ constexpr PartWords kParts[] = {{LayerPart::Mixer, "m", "FLOPs of the mixer's pr
 /// Two FLOPs a weight for each token: multiply and add.
 Explanation product_explanation(const Model& model, const Layer& layer, const PartWords& words) {
   ExplainedSum sum;
-  double value = 0;
+  Flops value{};
   int number = 0;
   for (const Weight& weight : layer_weights(model, layer)) {
     if (!weight.matrix() || weight.part != words.part) continue;
@@ -51,7 +51,7 @@ Explanation product_explanation(const Model& model, const Layer& layer, const Pa
   }
   const bool experts = words.part == LayerPart::Experts;
   if (experts && number > 0) sum.give(given("k", layer.moe.top_k, "experts of a token"));
-  return named(words.name, explained(words.title, (experts ? "2*k*(" : "2*(") + sum.equation + ")", value, "",
+  return named(words.name, explained(words.title, (experts ? "2*k*(" : "2*(") + sum.equation + ")", value.value, "",
                                      std::move(sum.symbols), kSource));
 }
 
@@ -68,7 +68,7 @@ Explanation layer_flops_of(const Model& model, int kind, double seq, Mask mask) 
   const bool scan = core_of(layer) == MixerCore::Scan;
   add(named("a", explained(scan ? "FLOPs of the scan" : "FLOPs of attention over what the mask leaves",
                            traced_core_flops(layer, seq, mask), "", kSource)));
-  return explained(fmt::format("forward FLOPs of one layer of kind {}", kind), sum.equation, flops.total(), "",
+  return explained(fmt::format("forward FLOPs of one layer of kind {}", kind), sum.equation, flops.total().value, "",
                    std::move(sum.symbols), kSource, std::move(sum.parts));
 }
 
@@ -80,8 +80,9 @@ Explanation head_flops(const Model& model, const ModelFlops& flops) {
     equation = "2*h*V*(1 + D) + 4*D*h*h";
     symbols.push_back(given("D", model.mtp.runs(), "prediction modules, every pass of theirs"));
   }
-  return named("H", explained("FLOPs of the output projections", equation,
-                              flops.head + flops.mtp_heads + flops.mtp_projections, "", std::move(symbols), kSource));
+  return named(
+      "H", explained("FLOPs of the output projections", equation,
+                     (flops.head + flops.mtp_heads + flops.mtp_projections).value, "", std::move(symbols), kSource));
 }
 
 }  // namespace
@@ -108,15 +109,15 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
   sum.add("", title, std::move(head));
   const FlopsOptions options = flops_options(training, plan.best.layout.tp);
   const FlopsConvention convention = mask == Mask::Causal ? FlopsConvention::ModelCausal : FlopsConvention::ModelFull;
-  const double value = model_flops_per_token(model, static_cast<double>(training.seq), convention, options);
+  const Flops value = model_flops_per_token(model, static_cast<double>(training.seq), convention, options);
   std::string equation = "3*(" + sum.equation + ")";
   if (training.adapters()) {
     equation += " - G + 3*P";
-    sum.give({"G", flops.linear(), "weight gradients that frozen weights do not have", kModel});
-    sum.give({"P", adapter_flops(model, training.lora), "forward FLOPs of the adapters", "lora_rank"});
+    sum.give({"G", flops.linear().value, "weight gradients that frozen weights do not have", kModel});
+    sum.give({"P", adapter_flops(model, training.lora).value, "forward FLOPs of the adapters", "lora_rank"});
   }
-  return named("F", explained("FLOPs of a token, forward and backward", equation, value, "", std::move(sum.symbols),
-                              "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));
+  return named("F", explained("FLOPs of a token, forward and backward", equation, value.value, "",
+                              std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));
 }
 
 Explanation explain_hardware_flops(const Plan& plan, double value) {

@@ -26,7 +26,8 @@ double quoted_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(qu
 double flops_per_token(const Plan& plan) {
   const Training& training = plan.problem.training;
   return model_flops_per_token(plan.problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal,
-                               flops_options(training, plan.best.layout.tp));
+                               flops_options(training, plan.best.layout.tp))
+      .value;
 }
 
 ExplainedSymbol sequences(const Plan& plan) {

@@ -388,12 +388,12 @@ std::optional<double> measured_step_time(const Run& run, const RunProblem& built
   const FlopsConvention convention = run.flops_convention == "6n"             ? FlopsConvention::SixN
                                      : run.flops_convention == "model_causal" ? FlopsConvention::ModelCausal
                                                                               : FlopsConvention::ModelFull;
-  double flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), convention);
+  Flops flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), convention);
   if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) {
     const ModelFlops forward = model_flops(problem.model, static_cast<double>(problem.training.seq), Mask::Full);
     flops = 4 * forward.total() - forward.head;  // the head is not repeated
   }
-  return flops * tokens / (rate * problem.gpus);
+  return (flops * tokens).value / (rate * problem.gpus);
 }
 
 }  // namespace plan

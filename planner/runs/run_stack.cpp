@@ -83,7 +83,7 @@ void stated_adapters(const Run& run, Lora& lora) {
 std::vector<int> split_beside_head(const Model& model, std::int64_t seq, int stages) {
   const int layers = model.depth();
   const ModelFlops flops = model_flops(model, static_cast<double>(seq), Mask::Full);
-  const double head = layers * flops.head / (flops.total() - flops.head);
+  const double head = (layers * flops.head) / (flops.total() - flops.head);
   const auto slowest = [&](int last) {
     return std::max(last + head, std::ceil(static_cast<double>(layers - last) / (stages - 1)));
   };

@@ -12,7 +12,7 @@ namespace {
 using doctest::Approx;
 
 /// Equal to the digits printed: GFLOP per token with four decimals.
-bool prints_as(double flops, double gflop) { return std::abs(flops / 1e9 - gflop) <= 0.5e-4 + 1e-9; }
+bool prints_as(Flops flops, double gflop) { return std::abs(flops.value / 1e9 - gflop) <= 0.5e-4 + 1e-9; }
 
 TEST_CASE("DeepSeek counts neither router nor prediction modules") {
   for (const int mtp : {0, 1}) {
@@ -24,15 +24,15 @@ TEST_CASE("DeepSeek counts neither router nor prediction modules") {
 
 TEST_CASE("Megatron counts the padded vocabulary and no router") {
   const Model model = fixture::llama3_405b();
-  const double per_token = model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8});
+  const Flops per_token = model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8});
   CHECK(prints_as(per_token, 2524.0315));
-  CHECK(per_token * 2048 * 8192 == Approx(4.234622139625793e19).epsilon(1e-15));
+  CHECK(per_token.value * 2048 * 8192 == Approx(4.234622139625793e19).epsilon(1e-15));
   // The norms of MLA's latents and of the prediction module are counted as GEMMs there.
   const Model v3 = fixture::deepseek_v3(1);
   const ModelFlops flops = model_flops(v3, 4096);
-  const double own = 3 * (flops.total() - flops.layers.router - flops.mtp_layers.router);
+  const double own = 3 * (flops.total() - flops.layers.router - flops.mtp_layers.router).value;
   const double norms = 6.0 * (62 * (1536 + 512) + 3 * 7168);
-  CHECK(model_flops_per_token(v3, 4096, FlopsConvention::Megatron) == Approx(own + norms).epsilon(1e-14));
+  CHECK(model_flops_per_token(v3, 4096, FlopsConvention::Megatron).value == Approx(own + norms).epsilon(1e-14));
 }
 
 TEST_CASE("published runs follow from the formulas") {
@@ -44,8 +44,8 @@ TEST_CASE("published runs follow from the formulas") {
   const double tokens = 15360 * 4096.0, step = 19.926;
   CHECK(tokens / step * 86400 / 1e9 == Approx(272.8003).epsilon(1e-6));
   const Model v3 = fixture::deepseek_v3(1);
-  const double causal = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekCausal);
-  const double full = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekFull);
+  const double causal = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekCausal).value;
+  const double full = model_flops_per_token(v3, 4096, FlopsConvention::DeepSeekFull).value;
   CHECK(mfu({causal * tokens, 2048, kH100, step}) == Approx(0.3894).epsilon(1e-3));
   CHECK(mfu({full * tokens, 2048, kH100, step}) == Approx(0.4373).epsilon(1e-3));
   CHECK(causal == Approx(385e12 * 2048 * step / tokens).epsilon(0.5 / 385));  // printed in whole TFLOP/s
@@ -67,7 +67,7 @@ TEST_CASE("published runs follow from the formulas") {
   CHECK(mfu({flops_gpt({1920, 2048, 105, 20480, 51200}).value, 2240, kA100, 60.1}) == Approx(0.3024).epsilon(1e-3));
 
   // Runs that state GPU-hours or tokens per second, under 6N
-  CHECK(mfu_throughput({380, model_flops_per_token(fixture::llama1_65b(), 2048, FlopsConvention::SixN), kA100}) ==
+  CHECK(mfu_throughput({380, model_flops_per_token(fixture::llama1_65b(), 2048, FlopsConvention::SixN).value, kA100}) ==
         Approx(0.477).epsilon(1e-3));
   const struct {
     double parameters, tokens, gpu_hours, peak, mfu;
@@ -81,33 +81,33 @@ TEST_CASE("published runs follow from the formulas") {
 TEST_CASE("closed forms are the counts of their models") {
   const Model model = fixture::llama3_405b();
   CHECK(textbook::flops_megatron({126, 16384, 16384, 1024, 53248, 129024, 8192}).value ==
-        Approx(model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8})).epsilon(1e-14));
+        Approx(model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8}).value).epsilon(1e-14));
   const LayerFlops layer = layer_flops(model, model.kinds[0], 8192);
-  CHECK(textbook::flops_layer_forward({16384, 16384, 1024, 53248, 8192}).value == layer.total());
+  CHECK(textbook::flops_layer_forward({16384, 16384, 1024, 53248, 8192}).value == layer.total().value);
   const Model gpt = fixture::gpt(96, 12288, 96, 51200);
   CHECK(textbook::flops_gpt({1, 2048, 96, 12288, 51200}).value / 2048 ==
-        Approx(3 * model_flops(gpt, 2048, Mask::Full).total()).epsilon(1e-14));
+        Approx(3 * model_flops(gpt, 2048, Mask::Full).total().value).epsilon(1e-14));
   // One more forward of attention, as the recompute option of the planner counts it.
   const ModelFlops flops = model_flops(gpt, 2048, Mask::Full);
-  const double again = recompute_flops(flops.layers, RecomputeKind::Selective, kRecomputeCoreAttention);
+  const Flops again = recompute_flops(flops.layers, RecomputeKind::Selective, kRecomputeCoreAttention);
   CHECK(textbook::flops_gpt_selective({1, 2048, 96, 12288, 51200}).value / 2048 ==
-        Approx(3 * flops.total() + again).epsilon(1e-14));
+        Approx((3 * flops.total() + again).value).epsilon(1e-14));
 }
 
 TEST_CASE("packed documents shorten attention") {
   const Model model = fixture::llama3_8b();
-  const double packed = model_flops_per_token(model, 8192, FlopsConvention::ModelCausal, {.packed_length = 2048});
+  const Flops packed = model_flops_per_token(model, 8192, FlopsConvention::ModelCausal, {.packed_length = 2048});
   CHECK(packed == model_flops_per_token(model, 2048, FlopsConvention::ModelCausal));
 }
 
 TEST_CASE("a step of adapters computes no gradients of frozen weights") {
   const Model model = fixture::llama2_70b();
   const double weights = 80.0 * (8192 * (8192 + 2048) + 8192 * 8192 + 3 * 8192 * 28672) + 32000.0 * 8192;
-  const double core = model_flops_per_token(model, 4096, FlopsConvention::ModelCausal) / 3 - 2 * weights;
+  const double core = model_flops_per_token(model, 4096, FlopsConvention::ModelCausal).value / 3 - 2 * weights;
   // On the fused projections: h -> qkv, heads -> h, h -> gate and up, f -> h.
   const double adapters = 80.0 * 16 * (8192 + 10240 + 8192 + 8192 + 8192 + 57344 + 28672 + 8192);
   const Lora lora{.rank = 16};
-  CHECK(model_flops_per_token(model, 4096, FlopsConvention::ModelCausal, {.adapters = &lora}) ==
+  CHECK(model_flops_per_token(model, 4096, FlopsConvention::ModelCausal, {.adapters = &lora}).value ==
         Approx(2 * 2 * weights + 3 * core + 3 * 2 * adapters).epsilon(1e-12));
 }
 
@@ -126,8 +126,8 @@ TEST_CASE("6N, PaLM and torchtitan count parameters") {
     CHECK(prints_as(model_flops_per_token(row.model, row.seq, FlopsConvention::Palm), row.palm));
     // torchtitan leaves the embedding out of PaLM's count, unless the head shares it.
     const double embedding = 6.0 * static_cast<double>(row.model.vocab * row.model.hidden);
-    CHECK(model_flops_per_token(row.model, row.seq, FlopsConvention::Torchtitan) ==
-          Approx(model_flops_per_token(row.model, row.seq, FlopsConvention::Palm) - embedding).epsilon(1e-14));
+    CHECK(model_flops_per_token(row.model, row.seq, FlopsConvention::Torchtitan).value ==
+          Approx(model_flops_per_token(row.model, row.seq, FlopsConvention::Palm).value - embedding).epsilon(1e-14));
   }
   Model tied = fixture::llama3_8b();
   tied.tied = true;

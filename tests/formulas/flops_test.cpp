@@ -37,11 +37,11 @@ TEST_CASE("published FLOPs per token, to the printed digit") {
     CAPTURE(std::string(row.name));
     const ModelFlops causal = model_flops(row.model, row.seq, Mask::Causal);
     const ModelFlops full = model_flops(row.model, row.seq, Mask::Full);
-    CHECK(prints_as(3 * causal.linear(), row.linear));
-    CHECK(prints_as(3 * causal.core(), row.causal));
-    CHECK(prints_as(3 * full.core(), row.full));
-    CHECK(prints_as(3 * causal.total(), row.total_causal));
-    CHECK(prints_as(3 * full.total(), row.total_full));
+    CHECK(prints_as((3 * causal.linear()).value, row.linear));
+    CHECK(prints_as((3 * causal.core()).value, row.causal));
+    CHECK(prints_as((3 * full.core()).value, row.full));
+    CHECK(prints_as((3 * causal.total()).value, row.total_causal));
+    CHECK(prints_as((3 * full.total()).value, row.total_full));
   }
 }
 
@@ -65,18 +65,19 @@ TEST_CASE("state-space and latent layers follow their shapes") {
   mamba.mixer = Mixer::Mamba2;
   mamba.ffn = Ffn::None;
   mamba.mamba = {.heads = 4, .head_dim = 50, .groups = 2, .state = 16, .conv = 4};
-  CHECK(layer_flops(model, mamba, 1e6).linear() == 2 * 100 * (2 * 200 + 2 * 32 + 4) + 2 * 200 * 100);
-  CHECK(layer_flops(model, mamba, 1e6).core == 7 * 200 * 16);
+  CHECK(layer_flops(model, mamba, 1e6).linear().value == 2 * 100 * (2 * 200 + 2 * 32 + 4) + 2 * 200 * 100);
+  CHECK(layer_flops(model, mamba, 1e6).core.value == 7 * 200 * 16);
   Layer delta;
   delta.mixer = Mixer::DeltaNet;
   delta.ffn = Ffn::None;
   delta.delta = {.key_heads = 2, .value_heads = 4, .key_dim = 8, .value_dim = 16, .conv = 4};
-  CHECK(layer_flops(model, delta, 1e6).total() == 2 * (100 * (32 + 128 + 8) + 4 * (32 + 64) + 4 * 4 * 256 + 100 * 64));
+  CHECK(layer_flops(model, delta, 1e6).total().value ==
+        2 * (100 * (32 + 128 + 8) + 4 * (32 + 64) + 4 * 4 * 256 + 100 * 64));
   Layer latent_moe;
   latent_moe.mixer = Mixer::None;
   latent_moe.ffn = Ffn::Moe;
   latent_moe.moe = {.experts = 8, .top_k = 2, .expert_width = 64, .shared_width = 32, .gated = false, .latent = 40};
-  CHECK(layer_flops(model, latent_moe, 1).total() == 4 * 40 * 64 * 2 + 4 * 100 * 40 + 4 * 100 * 32 + 2 * 100 * 8);
+  CHECK(layer_flops(model, latent_moe, 1).total().value == 4 * 40 * 64 * 2 + 4 * 100 * 40 + 4 * 100 * 32 + 2 * 100 * 8);
 }
 
 TEST_CASE("a sparse indexer scores every key, attention reads the chosen ones") {
@@ -85,25 +86,25 @@ TEST_CASE("a sparse indexer scores every key, attention reads the chosen ones") 
   Layer sparse = model.kinds[1];
   sparse.latent.index_heads = 64, sparse.latent.index_dim = 128, sparse.latent.index_top_k = 2048;
   const LayerFlops chosen = layer_flops(model, sparse, 65536);
-  CHECK(chosen.mixer - dense.mixer == 2.0 * (1536 * 64 * 128 + 7168 * 128 + 7168 * 64));
-  CHECK(chosen.core == Approx(2.0 * 128 * 320 * (2048 - 2048.0 * 2048 / (2 * 65536)) + 2.0 * 64 * 128 * 32768));
+  CHECK((chosen.mixer - dense.mixer).value == 2.0 * (1536 * 64 * 128 + 7168 * 128 + 7168 * 64));
+  CHECK(chosen.core.value == Approx(2.0 * 128 * 320 * (2048 - 2048.0 * 2048 / (2 * 65536)) + 2.0 * 64 * 128 * 32768));
   CHECK(chosen.core < dense.core);
 }
 
 TEST_CASE("recomputation repeats exactly the named modules") {
   const Model model = fixture::deepseek_v3();
   const LayerFlops moe = layer_flops(model, model.kinds[1], 4096);
-  CHECK(recompute_flops(moe, RecomputeKind::None, 255) == 0);
+  CHECK(recompute_flops(moe, RecomputeKind::None, 255) == Flops());
   CHECK(recompute_flops(moe, RecomputeKind::Full, 0) == moe.total());
   CHECK(recompute_flops(moe, RecomputeKind::Selective, kRecomputeCoreAttention) == moe.core);
-  CHECK(recompute_flops(moe, RecomputeKind::Selective, kRecomputeNorm | kRecomputeMoeActivation) == 0);
-  CHECK(recompute_flops(moe, RecomputeKind::Selective, kRecomputeLatentUp) ==
+  CHECK(recompute_flops(moe, RecomputeKind::Selective, kRecomputeNorm | kRecomputeMoeActivation) == Flops());
+  CHECK(recompute_flops(moe, RecomputeKind::Selective, kRecomputeLatentUp).value ==
         2.0 * (1536 * 128 * 192 + 512 * 128 * 256));
-  const double both = recompute_flops(moe, RecomputeKind::Selective, kRecomputeMoe | kRecomputeSharedExperts);
+  const Flops both = recompute_flops(moe, RecomputeKind::Selective, kRecomputeMoe | kRecomputeSharedExperts);
   CHECK(both == recompute_flops(moe, RecomputeKind::Selective, kRecomputeMoe));
   CHECK(both == moe.router + moe.experts + moe.shared);
   const LayerFlops dense = layer_flops(model, model.kinds[0], 4096);
-  CHECK(recompute_flops(dense, RecomputeKind::Selective, kRecomputeMlp) == 6.0 * 7168 * 18432);
+  CHECK(recompute_flops(dense, RecomputeKind::Selective, kRecomputeMlp).value == 6.0 * 7168 * 18432);
 }
 
 TEST_CASE("a frozen base needs two thirds of the linear work") {

@@ -214,13 +214,13 @@ TEST_CASE("golden: FLOPs per token in published logs") {
   REQUIRE(rows.size() == 3);
   const Model nanotron =
       fixture::llama({.layers = 28, .hidden = 3072, .heads = 24, .kv_heads = 24, .ffn = 8192, .vocab = 131072});
-  const double nano = 3 * model_flops(nanotron, 4096, Mask::Full).total();
+  const double nano = 3 * model_flops(nanotron, 4096, Mask::Full).total().value;
   CHECK(nano == exactly(rows[0]["model_flops"]));
   CHECK(nano == doctest::Approx(rows[0]["published"].get<double>()).epsilon(1e-5));
   // Hardware FLOPs with every layer recomputed: four forwards of the layers, three of the head.
   const auto recomputed = [](const Model& model, double seq) {
     const ModelFlops flops = model_flops(model, seq, Mask::Full);
-    return 4 * flops.layers.total() + 3 * flops.head;
+    return (4 * flops.layers.total() + 3 * flops.head).value;
   };
   CHECK(recomputed(fixture::gpt(72, 14336, 112, 250880), 2048) == exactly(rows[1]["hw_flops"]));
   CHECK(flops_gpt_full({1, 2048, 72, 14336, 250880}).value / 2048 == exactly(rows[1]["hw_flops"]));

@@ -170,7 +170,7 @@ TEST_CASE("a mixer's row stands at its place, and its core computes what is coun
     Layer layer;
     layer.mixer = row.mixer;
     counted.vary(random, layer);
-    CHECK(layer_flops({.hidden = 1024}, layer, 4096).core == doctest::Approx(counted.core(layer, 4096)));
+    CHECK(layer_flops({.hidden = 1024}, layer, 4096).core.value == doctest::Approx(counted.core(layer, 4096)));
     Layer copy;
     row.part.put(copy, layer);
     copy.ffn = layer.ffn;

@@ -63,9 +63,9 @@ TEST_CASE("operators are timed for the FLOPs that are counted, in every layer of
         const LayerOnRank on{*model, training, layer, static_cast<double>(model->hidden), 1, kTokens, kTokens};
         mixer_row(layer.mixer).compute(counter, on);
         const LayerFlops flops = layer_flops(*model, layer, seq, Mask::Full);
-        CHECK(counter.linear == doctest::Approx(kTokens * flops.mixer).epsilon(0.01));
+        CHECK(counter.linear == doctest::Approx(kTokens * flops.mixer.value).epsilon(0.01));
         // Convolutions in front of a scan are priced by their bytes: at most a fiftieth of its FLOPs.
-        CHECK(counter.core == doctest::Approx(kTokens * flops.core).epsilon(0.02));
+        CHECK(counter.core == doctest::Approx(kTokens * flops.core.value).epsilon(0.02));
         ++layers;
       }
   }
