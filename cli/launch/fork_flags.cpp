@@ -222,7 +222,6 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
     {"linear-num-value-heads", "linear attention is counted as full"},
     {"heterogeneous-layers-config-path", "layers that differ are counted as equal"},
     {"heterogeneous-layers-config-encoded-json", "layers that differ are counted as equal"},
-    {"moe-latent-size", "experts in a narrower space are counted at full width"},
     {"enable-mhc-connections", "several residual streams are counted as one"},
     {"dsa-indexer-topk", "sparse attention is counted as full, its indexer not at all"},
     {"hybrid-context-parallel", "sequences dealt to context-parallel ranks by length are counted evenly"},

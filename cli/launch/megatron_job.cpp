@@ -7,6 +7,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
@@ -351,13 +352,15 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   job.unused = args.unused;
   numbers(builder);
   if (!builder.errors.empty()) return fail(std::move(builder.errors));
-  const bool names_model = args.states_environment || args.has("num-layers") || facts.model;
+  const char* hybrid = megatron::hybrid_flag(args);
+  const char* depth = args.has("num-layers") ? "num-layers" : hybrid;
+  const bool names_model = args.states_environment || depth != nullptr || facts.model;
   if (names_model) {  // a dialect's overrides may leave the model to a recipe
     Result<Model> model = megatron_model(args, facts, job.notes);
     if (!model) return fail(model.error());
     job.model = std::move(*model);
     job.model_name = job.model->name;
-    state(job, "model", job.model_name, args.has("num-layers") ? args.where("num-layers") : facts.model_where);
+    state(job, "model", job.model_name, depth != nullptr ? args.where(depth) : facts.model_where);
   }
   training(builder);
   job.fixed.tp = builder.count("tensor-model-parallel-size", "tp", 1);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -77,7 +78,8 @@ MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
           .gated = args.has("swiglu"),
           .expert_bias = !args.has("disable-bias-linear"),
           .score_bias = args.has("moe-router-enable-expert-bias"),
-          .shared_gate = args.has("moe-shared-expert-gate")};
+          .shared_gate = args.has("moe-shared-expert-gate"),
+          .latent = args.integer("moe-latent-size", 0)};
 }
 
 /// `--window-size 127,0` as tokens that a query sees, and which layers have it.
@@ -130,6 +132,7 @@ bool same_shape(const Model& a, const Model& b) {
         (left.latent.heads != right.latent.heads || left.latent.kv_rank != right.latent.kv_rank ||
          left.latent.q_rank != right.latent.q_rank))
       return false;
+    if (left.mamba != right.mamba || left.moe.latent != right.moe.latent) return false;
     if (left.ffn == Ffn::Dense && (left.dense.width != right.dense.width || left.dense.gated != right.dense.gated))
       return false;
     if (left.ffn == Ffn::Moe &&
@@ -176,7 +179,7 @@ std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
   return 0;
 }
 
-Errors judge(const MegatronArgs& args, const Model& model) {
+Errors judge(const MegatronArgs& args, const Model& model, bool lists_layers) {
   Errors errors;
   const auto wrong = [&](std::string_view flag, std::string why) {
     const std::string where = args.where(flag);
@@ -187,7 +190,7 @@ Errors judge(const MegatronArgs& args, const Model& model) {
          {}});
   };
   for (const char* flag : {"num-layers", "hidden-size", "num-attention-heads"})
-    if (!args.has(flag)) wrong(flag, "is missing");
+    if (!args.has(flag) && !(lists_layers && std::string_view(flag) == "num-layers")) wrong(flag, "is missing");
   if (!errors.empty()) return errors;
   const std::int64_t heads = args.integer("num-attention-heads", 0);
   if (model.hidden < 1 || model.hidden > kMostWidth) wrong("hidden-size", "must be a positive number");
@@ -219,19 +222,13 @@ const char* other_than_decoder(const MegatronArgs& args) {
   return nullptr;
 }
 
-/// The first flag of layers of several kinds, which are not read; null: none.
-const char* hybrid_flag(const MegatronArgs& args) {
-  for (const char* flag : {"hybrid-override-pattern", "hybrid-layer-pattern", "is-hybrid-model"})
-    if (args.has(flag)) return flag;
-  return nullptr;
-}
-
 /// Layers and what lies around them, as the flags say.
-Result<Model> described_model(const MegatronArgs& args) {
+Result<Model> described_model(const MegatronArgs& args, const std::optional<megatron::HybridPattern>& pattern) {
   Model model;
-  const std::int64_t depth = args.integer("num-layers", 0);
+  const std::int64_t depth =
+      pattern ? static_cast<std::int64_t>(pattern->layers.size()) : args.integer("num-layers", 0);
   model.hidden = args.integer("hidden-size", 0);
-  if (Errors errors = judge(args, model); !errors.empty()) return fail(std::move(errors));
+  if (Errors errors = judge(args, model, pattern.has_value()); !errors.empty()) return fail(std::move(errors));
   if (depth < 1 || depth > kMostLayers)
     return fail(
         {"bad_model", fmt::format("{}: `--num-layers` must be 1 to {}", args.where("num-layers"), kMostLayers)});
@@ -251,7 +248,9 @@ Result<Model> described_model(const MegatronArgs& args) {
   const std::int64_t ffn = ffn_width(args, model.hidden);
   layer.dense = {.width = ffn, .gated = args.has("swiglu"), .bias = !args.has("disable-bias-linear")};
   model.kinds = {layer};
-  if (args.has("num-experts")) {
+  if (pattern) {
+    megatron::put_hybrid_layers(args, *pattern, experts(args, ffn), model);
+  } else if (args.has("num-experts")) {
     const auto moe = moe_layers(args.text("moe-layer-freq"), model.layers.size());
     if (!moe)
       return fail({"bad_model", fmt::format("{}: `--moe-layer-freq {}` does not name {} layers",
@@ -262,8 +261,10 @@ Result<Model> described_model(const MegatronArgs& args) {
     for (std::size_t i = 0; i < moe->size(); ++i) model.layers[i] = (*moe)[i] ? 1 : 0;
   }
   windows(args, model);
-  tidy(model);
-  if (const auto depth_mtp = args.integer("mtp-num-layers"); depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
+  if (!pattern) tidy(model);
+  const bool lists_mtp = pattern && !pattern->predicted.empty();
+  if (const auto depth_mtp = args.integer("mtp-num-layers");
+      !lists_mtp && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
     model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(*depth_mtp),
                  .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(*depth_mtp) : 1,
                  .kinds = {model.layers.back()}};
@@ -287,24 +288,30 @@ Error vocabulary_not_stated(const std::vector<Model>& twins) {
 }  // namespace
 
 Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
-  if (facts.model && !args.has("num-layers")) return named_model(args, facts);
+  if (facts.model && !args.has("num-layers") && megatron::hybrid_flag(args) == nullptr) return named_model(args, facts);
   if (const char* flag = other_than_decoder(args))
     return fail(
         {"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not model",
                                       args.where(flag), flag)});
-  if (const char* flag = hybrid_flag(args)) {
-    if (facts.model) return *facts.model;
+  const std::optional<megatron::HybridPattern> pattern = megatron::hybrid_pattern(args);
+  const std::optional<Error> mistake = pattern ? megatron::judge(args, *pattern) : std::nullopt;
+  const char* hybrid = megatron::hybrid_flag(args);
+  const bool whole = pattern && args.has("hidden-size") && args.has("num-attention-heads");
+  if (hybrid != nullptr && facts.model && (mistake || !whole)) return named_model(args, facts);
+  if (mistake) return fail(*mistake);
+  if (hybrid != nullptr && !pattern)
     return fail({"bad_model",
-                 fmt::format("{}: layers of several kinds by `--{}` are not read", args.where(flag), flag),
+                 fmt::format("{}: layers of several kinds by `--{}` are not read", args.where(hybrid), hybrid),
                  {},
                  {"name a model that has them with `--model`, or give its config.json with `--from`"}});
-  }
-  Result<Model> described = described_model(args);
+  Result<Model> described = described_model(args, pattern);
   if (!described) return described;
   Model& model = *described;
   if (facts.model && facts.asked && !same_shape(model, *facts.model)) {
-    notes.push_back({"model_differs", fmt::format("{} and {} describe different models; {} counts",
-                                                  args.where("num-layers"), facts.model_where, facts.model_where)});
+    notes.push_back(
+        {"model_differs", fmt::format("{} and {} describe different models; {} counts",
+                                      args.where(hybrid != nullptr ? std::string_view(hybrid) : "num-layers"),
+                                      facts.model_where, facts.model_where)});
     return *facts.model;
   }
   const std::vector<Model> twins = presets_like(model);

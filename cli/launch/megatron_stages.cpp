@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron_builder.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/partition.hpp"
 #include "planner/layout_text.hpp"
@@ -42,6 +43,21 @@ std::vector<int> listed_chunks(Builder& builder, int pp, int depth, int mtp) {
                                   read->mtp % pp)});
   state(builder.job, "layers", stage_layers_text(read->chunks), args.where(flag));
   return read->chunks;
+}
+
+/// The chunks between the `|` of a hybrid model's pattern; empty after a mistake.
+std::vector<int> patterned_chunks(Builder& builder, const HybridPattern& pattern, int pp, int depth) {
+  const char* flag = hybrid_flag(builder.args);
+  const std::size_t segments = pattern.segments.size();
+  int layers = 0;
+  for (const int segment : pattern.segments) layers += segment;
+  if (pp < 1 || segments % static_cast<std::size_t>(pp) != 0)
+    builder.wrong(flag, fmt::format("cuts the layers into {} segments, no multiple of pp {}", segments, pp));
+  else if (layers != depth)
+    builder.wrong(flag, fmt::format("cuts {} layers, and the model has {}", layers, depth));
+  else
+    return pattern.segments;
+  return {};
 }
 
 /// First and last stage as stated, the others with equal shares.
@@ -100,7 +116,12 @@ void stages(Builder& builder) {
   int vp = virtual_stages(builder, pp, depth);
   std::vector<int> chunks;
   if (job.model && pp <= 1 << 16 && vp <= 1 << 12) {
-    if (args.has("pipeline-model-parallel-layout")) {
+    const std::optional<HybridPattern> pattern = hybrid_pattern(args);
+    if (pattern && pattern->segments.size() > 1) {
+      chunks = patterned_chunks(builder, *pattern, pp, depth);
+      if (!chunks.empty()) vp = static_cast<int>(chunks.size()) / pp;
+      state(job, "layers", stage_layers_text(chunks), args.where(hybrid_flag(args)));
+    } else if (args.has("pipeline-model-parallel-layout")) {
       chunks = listed_chunks(builder, pp, depth, job.model->mtp.depth);
       if (!chunks.empty()) vp = static_cast<int>(chunks.size()) / pp;
     } else if (args.has("decoder-first-pipeline-num-layers") || args.has("decoder-last-pipeline-num-layers")) {
