@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <span>
@@ -78,6 +79,13 @@ ParsedQuantity unknown_unit(std::string_view name, UnitsOf known) {
   return {0, "has an unknown unit", std::move(help)};
 }
 
+std::string write_instead(std::string_view text) { return fmt::format("write `{}`", text); }
+
+std::size_t digits_from(std::string_view text, std::size_t at) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+  return end - std::min(at, end);
+}
+
 }  // namespace
 
 ParsedQuantity parse_quantity(std::string_view text, Dimension dimension) {
@@ -93,6 +101,7 @@ ParsedQuantity parse_quantity(std::string_view text, Dimension dimension) {
     const std::string as_text(s.substr(0, std::min<std::size_t>(s.size(), 30)));
     return {0, "needs a unit", fmt::format("write `{} {}`", as_text, known.example)};
   }
+  if (const auto plain = without_separators(s)) return {0, "has separators in its number", write_instead(*plain)};
   const Unit* unit = find_unit(known.units, unit_name);
   if (unit == nullptr) return unknown_unit(unit_name, known);
   const double value = number * unit->factor;
@@ -120,6 +129,24 @@ std::string format_quantity(double value, Dimension dimension) {
   }
   const Unit& first = units_of(dimension).units.front();
   return best.empty() ? fmt::format("{} {}", value / first.factor, first.name) : best;
+}
+
+std::optional<std::string> without_separators(std::string_view text) {
+  text = trim(text);
+  std::size_t at = digits_from(text, 0);
+  std::string plain(text.substr(0, at));
+  const char separator = at > 0 && at < text.size() ? text[at] : '\0';
+  if (std::string_view(",_' ").find(separator) == std::string_view::npos || separator == '\0') return std::nullopt;
+  if (separator != '_' && plain.size() > 3) return std::nullopt;  // "8192 128" is two numbers
+  const std::size_t first = at;
+  while (at < text.size() && text[at] == separator) {
+    const std::size_t digits = digits_from(text, at + 1);
+    if (digits == 0 || (separator != '_' && digits != 3)) break;
+    plain += text.substr(at + 1, digits);
+    at += 1 + digits;
+  }
+  if (at == first) return std::nullopt;
+  return plain + std::string(text.substr(at));
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

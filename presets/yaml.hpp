@@ -171,6 +171,9 @@ class Reader {
   bool quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range);
 
   void error(const Node& at, std::string code, std::string message, std::vector<std::string> help = {});
+  /// An error about what was to be a number; where separators of thousands are all that is wrong, it says what to
+  /// write.
+  void not_a_number(const Node& at, std::string message);
   Place place(const Node& at) const;
 
   bool failed() const { return !errors_.empty(); }

@@ -143,10 +143,17 @@ Map Reader::map(const Node& node, std::string path) {
   return Map(*this, node, std::move(path));
 }
 
+void Reader::not_a_number(const Node& node, std::string message) {
+  const std::optional<std::string> plain =
+      node.kind == Kind::Scalar ? without_separators(node.text) : std::optional<std::string>{};
+  error(node, "bad_value", std::move(message),
+        plain ? std::vector{fmt::format("write `{}`", printable(*plain))} : std::vector<std::string>{});
+}
+
 bool Reader::integer(const Node& node, std::string_view what, std::int64_t& out, Range range) {
   const std::optional<double> number = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
   if (!number || *number != std::floor(*number)) {
-    error(node, "bad_value", fmt::format("`{}` is not a whole number", what));
+    not_a_number(node, fmt::format("`{}` is not a whole number", what));
     return false;
   }
   if (*number < range.least || *number > range.most) {
@@ -166,7 +173,7 @@ bool Reader::integer(const Node& node, std::string_view what, std::int64_t& out,
 bool Reader::number(const Node& node, std::string_view what, double& out, Range range) {
   const std::optional<double> value = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
   if (!value) {
-    error(node, "bad_value", fmt::format("`{}` is not a number", what));
+    not_a_number(node, fmt::format("`{}` is not a number", what));
     return false;
   }
   if (*value < range.least || *value > range.most) {

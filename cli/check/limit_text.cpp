@@ -65,6 +65,8 @@ Value read_counted(const UnitRow& row, std::string_view text) {
     }
   if (rest.empty() && row.needed)
     return mistake("missing_unit", "needs a unit", fmt::format("write `{} {}`", text, row.word));
+  if (const auto plain = without_separators(text))
+    return mistake("bad_value", "has separators in its number", fmt::format("write `{}`", *plain));
   if (!rest.empty() && rest != row.word)
     return mistake("bad_value", "has an unknown unit", fmt::format("write it in {}: `{}`", row.word, row.example));
   return {*number * factor, false, {}, {}, {}};
@@ -130,6 +132,14 @@ std::string senseless(MetricUnit unit, double value) {
   return value > 1e18 ? "is out of range" : "";
 }
 
+/// The comma behind a bound, or the end: one between the digits of a number separates nothing.
+std::size_t end_of_bound(std::string_view text, std::size_t begin) {
+  const auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  std::size_t end = text.find(',', begin);
+  while (end != std::string_view::npos && end > 0 && digit(end - 1) && digit(end + 1)) end = text.find(',', end + 1);
+  return std::min(end, text.size());
+}
+
 }  // namespace
 
 tl::expected<Limit, LimitMistake> read_limit(std::string_view text, Metric metric, bool since_baseline) {
@@ -144,7 +154,7 @@ tl::expected<Limit, LimitMistake> read_limit(std::string_view text, Metric metri
   Limit limit{.metric = metric, .since_baseline = since_baseline};
   std::size_t begin = 0;
   while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t end = end_of_bound(text, begin);
     const std::string_view whole = trim(text.substr(begin, end - begin));
     const auto wrong = [&](std::string_view part, std::string code, std::string problem, std::string help) {
       const std::size_t offset = part.empty() ? begin : static_cast<std::size_t>(part.data() - text.data());

@@ -18,6 +18,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -116,12 +117,25 @@ bool follows_stranger(const std::string& word, const Words& leftovers, const Wor
          std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
 }
 
+/// `--gpus 2 048`: digits that belong to the number before them. What to write; empty if the word is no such thing.
+std::string number_before(const std::string& word, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (at == words.begin() || at == words.end() || word.size() < 3) return {};
+  const auto plain = without_separators(*(at - 1) + ' ' + word);
+  return plain && plain->find(' ') == std::string::npos ? *plain : std::string();
+}
+
 /// One error for each leftover; the word after an unknown flag was meant as its value.
 void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
                      Errors& errors) {
   for (const std::string& word : leftovers) {
     if (is_flag(word))
       errors.push_back(unknown_flag(word, meanings.of(word)));
+    else if (const std::string number = number_before(word, words); !number.empty())
+      errors.push_back({"bad_number",
+                        fmt::format("`{}` stands alone, behind another number", word),
+                        {},
+                        {fmt::format("write numbers without spaces: `{}`", number)}});
     else if (!follows_stranger(word, leftovers, words))
       errors.push_back(unknown_word(word, args));
   }

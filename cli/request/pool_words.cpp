@@ -31,6 +31,14 @@ Result<Tier> read_link(std::string_view item, std::string_view text) {
   return Tier{.name = "between pools", .bandwidth = BytesPerSecond(rate.value)};
 }
 
+/// `2,048xh100` without the comma: an item that begins with a nought is none, and `64,128xh100` lacks the kind of 64.
+std::optional<std::string> grouped_pool(std::string_view text) {
+  const std::optional<std::string> plain = without_separators(text);
+  if (!plain || text.find(',') == std::string_view::npos) return std::nullopt;
+  const std::size_t digits = plain->find_first_not_of("0123456789");
+  return digits != std::string::npos && (*plain)[digits] == 'x' ? plain : std::nullopt;
+}
+
 Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const std::size_t times = item.find('x');
   const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
@@ -58,6 +66,8 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
 }  // namespace
 
 bool names_pools(std::string_view text) {
+  if (const auto plain = without_separators(text); plain && plain->find_first_of(",x") == std::string::npos)
+    return false;
   return text.find(',') != std::string_view::npos ||
          (text.find('x') != std::string_view::npos && std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
@@ -76,6 +86,11 @@ std::string pools_text(const PooledCluster& cluster) {
 }
 
 Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store) {
+  if (const std::optional<std::string> plain = grouped_pool(text))
+    return fail({"bad_number",
+                 fmt::format("`--gpus` counts without commas, got `{}`", text),
+                 {},
+                 {fmt::format("write `--gpus {}`", *plain)}});
   PooledCluster words;
   Errors errors;
   std::vector<Pool> named;

@@ -24,7 +24,7 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
       {"bad_value",
        fmt::format("`{}` takes {}, not `{}`", flag, dimension == Dimension::Time ? "a time" : "a bandwidth", text),
        {},
-       {fmt::format("write `{} {}`", flag, example)}});
+       {fmt::format("write `{} {}`", flag, without_separators(text).value_or(example))}});
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ bool sweeps_words(std::string_view flag) {
 Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text, bool factors) {
   std::vector<SweepValue> out;
   for (const std::string_view part : split(text, ",")) {
+    if (!factors && part.size() > 1 && part.front() == '0')  // `1,024` is no list
+      return fail({"bad_number",
+                   fmt::format("`{}` lists counts between commas, and `{}` is none", flag, part),
+                   {},
+                   {fmt::format("write `{} {}`", flag, without_separators(text).value_or("256,512"))}});
     const std::vector<std::string_view> ends = split(part, "..");
     const Result<double> first = read_one(flag, std::string(ends.front()), factors);
     const Result<double> last = read_one(flag, std::string(ends.back()), factors);

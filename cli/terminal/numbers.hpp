@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// A whole number from `least` to `most`; `8k` is 8192. `flag` names it in messages.
+/// A whole number from `least` to `most`; `8k` and `8Ki` are 8192. `flag` names it in messages.
 [[nodiscard]] Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least,
                                               std::int64_t most);
 

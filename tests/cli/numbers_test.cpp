@@ -1,8 +1,13 @@
 #include "cli/terminal/numbers.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <random>
 #include <string>
+#include <tuple>
+
+#include "presets/quantity.hpp"
 
 using namespace plan;
 
@@ -10,6 +15,8 @@ TEST_CASE("counts") {
   CHECK(read_count("--gpus", "16384", 1, 1 << 24).value() == 16384);
   CHECK(read_count("--gpus", "16k", 1, 1 << 24).value() == 16384);
   CHECK(read_count("--seq", "128K", 1, 1 << 24).value() == 131072);
+  CHECK(read_count("--seq", "128Ki", 1, 1 << 24).value() == 131072);
+  CHECK(read_count("--seq", "1Mi", 1, 1 << 24).value() == 1 << 20);
   for (const char* bad : {"", "x", "1.5", "-5", "0", "1e30", "99999999999999999999", "nan", "inf", "1 2", "0x10"}) {
     CAPTURE(bad);
     CHECK_FALSE(read_count("--gpus", bad, 1, 1 << 24).has_value());
@@ -45,6 +52,49 @@ TEST_CASE("a batch in sequences or tokens") {
   const Errors errors = read_global_batch("63M tokens", 4096).error();
   REQUIRE(errors[0].help.size() == 2);
   CHECK(errors[0].help[0].find("--global-batch 15360") == 0);
+}
+
+TEST_CASE("a number with separators of thousands is refused with the number to write, whatever it counts") {
+  std::mt19937 random(11);
+  const auto any = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  for (int round = 0; round < 400; ++round) {
+    const int groups = any(1, 3);
+    std::string plain = std::to_string(any(1, 999)), typed = plain;
+    const char separator = ",_' "[any(0, 3)];
+    for (int i = 0; i < groups; ++i) {
+      const std::string group = fmt::format("{:03}", any(0, 999));
+      plain += group, typed += separator + group;
+    }
+    CAPTURE(typed);
+    const auto helps = [&](const auto& read, const std::string& word) {
+      REQUIRE_FALSE(read.has_value());
+      REQUIRE(read.error().front().help.size() == 1);
+      CHECK_MESSAGE(read.error().front().help[0].find(word) != std::string::npos, read.error().front().help[0]);
+    };
+    helps(read_count("--seq", typed, 1, 1 << 24), fmt::format("`--seq {}`", plain));
+    helps(read_count("layers=", typed, 1, 1 << 24), fmt::format("write `{}`", plain));
+    helps(read_amount("--tokens", typed + "B"), fmt::format("`--tokens {}B`", plain));
+    helps(read_global_batch(typed, 8192), fmt::format("`--global-batch {}`", plain));
+    helps(read_global_batch(typed + " tokens", 8192), fmt::format("`--global-batch '{} tokens'`", plain));
+    CHECK(without_separators(typed + " MiB") == plain + " MiB");
+    CHECK_FALSE(without_separators(plain).has_value());
+  }
+  for (const char* other :
+       {"", "8", "8192", "1,2", "12,34", "1234,567", "tp8,pp4", "64,", "2.5", "-1,000", "8 GiB", "1e3"})
+    CHECK_FALSE(without_separators(other).has_value());
+}
+
+TEST_CASE("millions alone are asked about, with what they come to as tokens") {
+  for (const auto& [text, seq, sequences] : {std::tuple{"4M", 8192, 512}, {"4Mi", 4096, 1024}, {"1G", 8192, 131072}}) {
+    const Result<std::int64_t> read = read_global_batch(text, seq);
+    REQUIRE_FALSE(read.has_value());
+    const std::string help = read.error().front().help.front();
+    CHECK_MESSAGE(
+        help.find(fmt::format("'{} tokens'`, which are {} sequences of {}", text, sequences, seq)) != std::string::npos,
+        help);
+    CHECK(read_global_batch(std::string(text) + " tokens", seq) == sequences);
+  }
+  CHECK(read_global_batch("5M", 8192).error().front().help.front().find("--global-batch 610") == 0);
 }
 
 TEST_CASE("amounts") {

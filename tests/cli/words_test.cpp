@@ -135,6 +135,47 @@ std::string format_of(Framework framework) {
 
 }  // namespace
 
+TEST_CASE("separators of thousands are refused with the number to write, in every flag and file that counts") {
+  const checks::Folder folder;
+  folder.write("model.yaml", "preset: model/1\nname: x\nhidden: 4,096\n");
+  folder.write(
+      "budget.yaml",
+      "budget: 1\nmodel: 8b\ngpus: 1,024\nlimits:\n  memory.peak: at most 81,559 MiB\n  cost: at most 400,000 USD\n");
+  const auto helped = [](std::vector<std::string> words, const std::string& help) {
+    CAPTURE(fmt::format("{}", fmt::join(words, " ")));
+    const Ran ran = checks::run(words);
+    CHECK(ran.status == 2);
+    CHECK_MESSAGE(ran.err.find(help) != std::string::npos, ran.err);
+  };
+  const std::vector<std::string> job = {"--model", "8b", "--gpus", "64"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), job.begin(), job.end());
+    return words;
+  };
+  helped({"--model", "8b", "--gpus", "2,048"}, "`--gpus 2048`");
+  helped({"--model", "8b", "--gpus", "2_048"}, "`--gpus 2048`");
+  helped({"--model", "8b", "--gpus", "2 048"}, "`--gpus 2048`");
+  helped({"--model", "8b", "--gpus", "2", "048"}, "`2048`");
+  helped({"--model", "8b", "--gpus", "1,024xh100-sxm"}, "`--gpus 1024xh100-sxm`");
+  helped({"sweep", "--model", "8b", "--gpus", "1,024"}, "`--gpus 1024`");
+  helped(with({"--seq", "8,192"}), "`--seq 8192`");
+  helped(with({"--global-batch", "1,024"}), "`--global-batch 1024`");
+  helped(with({"--global-batch", "4,194,304 tokens"}), "`--global-batch '4194304 tokens'`");
+  helped(with({"--tokens", "15,000B"}), "`--tokens 15000B`");
+  helped(with({"--spares", "1,024"}), "`--spares 1024`");
+  helped(with({"--headroom", "4,096MiB"}), "`--headroom 4096MiB`");
+  helped(with({"--tokens", "1T", "--gpu-mtbf", "50,700h"}), "`--gpu-mtbf 50700h`");
+  helped(with({"--task", "lora", "--lora-rank", "1,024"}), "`--lora-rank 1024`");
+  helped({"estimate", "--model", "model.yaml", "--gpus", "64", "--layout", "tp1"}, "`4096`");
+  const Ran budget = checks::run({"check", "--budget", "budget.yaml"});
+  CAPTURE(budget.err);
+  CHECK(budget.status == 2);
+  CHECK(budget.err.find("`at most 81559 MiB`") != std::string::npos);
+  CHECK(budget.err.find("`at most 400000 USD`") != std::string::npos);
+  folder.write("gpus.yaml", "budget: 1\nmodel: 8b\ngpus: 1,024\nlimits:\n  memory.peak: at most 79 GiB\n");
+  helped({"check", "--budget", "gpus.yaml"}, "`gpus: 1024`");
+}
+
 TEST_CASE("a word of --layout is honoured or refused by its name") {
   const std::vector<std::string> words = all_words();
   std::mt19937 random(17);
