@@ -3,6 +3,8 @@
 // llmfoundry/utils/config_utils.py, models/mpt/configuration_mpt.py. Tested by tests/launch/foundry_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/launch/dialect.hpp"
@@ -19,6 +21,18 @@ using namespace native_trainers;
 constexpr std::string_view kSharding = "fsdp_config.sharding_strategy", kMicro = "device_train_microbatch_size";
 constexpr std::string_view kCheckpointing = "fsdp_config.activation_checkpointing", kModel = "model.d_model";
 constexpr std::string_view kCloud = "parameters.";
+/// What shapes memory or time and is counted in one way only.
+constexpr CountedAs kCounted[] = {
+    {"model.loss_fn", "fused_crossentropy", "the loss is counted as fused"},
+    {"model.norm_type", "low_precision_layernorm low_precision_rmsnorm", "norms are counted in low precision"},
+    {"model.fc_type", "torch", "linear layers are counted as PyTorch's"},
+    {"model.fc_type.name", "torch", "linear layers are counted as PyTorch's"},
+    {"model.attn_config.attn_pdrop", "0", "dropout of attention's scores is not counted"},
+    {"train_loader.dataset.packing_ratio", "1", "samples that are packed are counted as full sequences"},
+};
+/// Composer's algorithms that leave the model and the batch as they are.
+constexpr std::string_view kHarmless[] = {"algorithms.gradient_clipping.", "algorithms.low_precision_layernorm",
+                                          "algorithms.low_precision_layernorm."};
 constexpr std::string_view kIrrelevant[] = {"variables.",
                                             "global_seed",
                                             "seed",
@@ -34,7 +48,6 @@ constexpr std::string_view kIrrelevant[] = {"variables.",
                                             "eval_loader.",
                                             "eval_loader[",
                                             "scheduler.",
-                                            "algorithms.",
                                             "callbacks.",
                                             "loggers.",
                                             "max_duration",
@@ -72,14 +85,9 @@ constexpr std::string_view kIrrelevant[] = {"variables.",
                                             "model.trust_remote_code",
                                             "model.init_config.",
                                             "model.verbose",
-                                            "model.loss_fn",
-                                            "model.emb_pdrop",
-                                            "model.resid_pdrop",
                                             "model.logit_scale",
                                             "model.embedding_fraction",
-                                            "model.norm_type",
                                             "model.norm_eps",
-                                            "model.use_flash_attention_2",
                                             "model.max_seq_len",
                                             "optimizer.lr",
                                             "optimizer.betas",
@@ -131,7 +139,12 @@ void read_sizes(JobBuilder& builder) {
   if (kind == "multiquery_attention") attention["kv_n_heads"] = 1;
   attention["alibi"] = settings.boolean("model.attn_config.alibi").value_or(false) ||
                        settings.boolean("model.attn_config.rope").value_or(false);
-  (void)settings.text("model.attn_config.attn_impl"), (void)settings.text("model.attn_config.attn_uses_sequence_id");
+  (void)settings.text("model.attn_config.attn_uses_sequence_id");
+  const std::string kernel = lowered(settings.text("model.attn_config.attn_impl").value_or("flash"));
+  if (kernel == "torch") builder.training.stack.flash_attention = false;
+  if (kernel == "triton") builder.training.stack.attention_kernel = AttentionKernel::Triton;
+  if (kernel != "torch" && kernel != "triton" && kernel != "flash")
+    settings.refuse(*settings.get("model.attn_config.attn_impl"), "flash, torch or triton");
   for (const char* key : {"model.attn_config.qk_ln", "model.attn_config.clip_qkv", "model.attn_config.rope_theta"})
     (void)settings.text(key);
   if (const std::string ffn = settings.text("model.ffn_config.ffn_type").value_or("mptmlp"); ffn != "mptmlp")
@@ -179,6 +192,19 @@ void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
     builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
   else if (mixed != "DEFAULT")
     builder.unused(kMixed, fmt::format("`{}` is counted as DEFAULT", mixed));
+}
+
+/// Composer's algorithms change models and batches while they train.
+void name_algorithms(JobBuilder& builder) {
+  constexpr std::string_view kSection = "algorithms.";
+  for (const Setting& setting : builder.settings.all()) {
+    if (!setting.key.starts_with(kSection)) continue;
+    (void)builder.settings.get(setting.key);
+    if (std::none_of(std::begin(kHarmless), std::end(kHarmless),
+                     [&](std::string_view known) { return setting.key.starts_with(known); }))
+      builder.unmodelled("not_counted", fmt::format("{}: what the algorithm `{}` changes is not counted",
+                                                    setting.where(), setting.key.substr(kSection.size())));
+  }
 }
 
 void read_training(JobBuilder& builder) {
@@ -234,6 +260,12 @@ Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const Launch
   fix_unsplit(builder);
   read_sharding(builder, facts);
   read_training(builder);
+  read_dropout(builder, "model.resid_pdrop", 0);
+  (void)settings->get("model.emb_pdrop");
+  if (!settings->boolean("model.use_flash_attention_2").value_or(true))
+    builder.unused("model.use_flash_attention_2", "attention is counted as a fused kernel");
+  name_algorithms(builder);
+  tell_counted(builder, kCounted);
   if (settings->text(kMicro).value_or("auto") == "auto") {
     builder.job.fixed.micro_batch = 1;
     builder.guess("micro_batch", "1", "Composer takes the largest that fits");

@@ -1,5 +1,6 @@
 // litgpt's YAML for `litgpt pretrain`, `finetune_full`, `finetune_lora`: one GPU, or FSDP over all. Keys and defaults:
-// litgpt 0.5 litgpt/args.py, pretrain.py, finetune/. Tested by tests/launch/native_test.cpp.
+// litgpt 0.5 litgpt/args.py, pretrain.py, finetune/. Tested by tests/launch/native_test.cpp and
+// tests/launch/native_switches_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -40,8 +41,6 @@ constexpr std::string_view kIrrelevant[] = {"out_dir",
                                             "train.max_norm",
                                             "train.min_lr",
                                             "model_config.name",
-                                            "model_config.block_size",
-                                            "model_config.head_size",
                                             "model_config.norm_class_name",
                                             "model_config.norm_eps"};
 
@@ -63,6 +62,7 @@ void read_described(JobBuilder& builder) {
                   {"num_hidden_layers", size("model_config.n_layer", 16)},
                   {"num_attention_heads", heads},
                   {"num_key_value_heads", size("model_config.n_query_groups", heads)},
+                  {"head_dim", size("model_config.head_size", std::max(1, hidden / heads))},
                   {"vocab_size", size("model_config.padded_vocab_size", size("model_config.vocab_size", 50254))}},
                  {{"tie_word_embeddings", settings.boolean("train.tie_embeddings").value_or(false)}});
 }
@@ -121,7 +121,12 @@ void read_batch(JobBuilder& builder, int ranks, bool pretrain) {
     builder.unused(kBatch, fmt::format("`global_batch_size` {}: {} ranks with whole micro-batches of {} train {}",
                                        batch, ranks, micro, real));
   builder.global_batch(real, kBatch);
-  if (builder.settings.states(kSeq)) builder.sequence(builder.degree(kSeq, 1), kSeq);
+  constexpr std::string_view kBlock = "model_config.block_size";  // litgpt's model takes no longer sequences
+  const int block = builder.degree(kBlock, 4096);
+  if (builder.settings.states(kSeq))
+    builder.sequence(builder.degree(kSeq, 1), kSeq);
+  else if (builder.settings.states("model_config.n_layer"))
+    builder.sequence(block, kBlock);
 }
 
 void read_task(JobBuilder& builder, bool pretrain) {

@@ -1,5 +1,6 @@
 // nanotron's YAML: degrees, micro-batches and a model in the words of Hugging Face. Keys and defaults: nanotron main
-// src/nanotron/config. Tested by tests/launch/native_test.cpp.
+// src/nanotron/config. Tested by tests/launch/native_test.cpp and
+// tests/launch/native_switches_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -35,28 +36,24 @@ constexpr std::string_view kIrrelevant[] = {"general.",
                                             "tokens.val_check_interval",
                                             "tokens.limit_val_batches",
                                             "tokens.limit_test_batches"};
+/// What shapes memory or time and is counted in one way only.
+constexpr CountedAs kCounted[] = {
+    {"model.model_config.hidden_act", "silu", "the feed-forward is counted as SiLU's"},
+    {"model.model_config.moe_config.token_dispatcher_type", "alltoall", "tokens are counted as sent by all-to-all"},
+    {"model.model_config._attn_implementation",
+     "flash_attention_2 sdpa ring llama3_ring_attention flex_attention ring_flash_triton",
+     "attention is counted as a fused kernel"},
+};
 /// Of the model's own keys: neither sizes nor what is counted.
-constexpr std::string_view kPlain[] = {"bos_token_id",
-                                       "eos_token_id",
-                                       "pad_token_id",
-                                       "hidden_act",
-                                       "initializer_range",
-                                       "pretraining_tp",
-                                       "rms_norm_eps",
-                                       "rope_theta",
-                                       "rope_interleaved",
-                                       "use_cache",
-                                       "max_position_embeddings",
-                                       "_attn_implementation",
-                                       "_fused_rms_norm",
-                                       "_fused_rotary_emb",
-                                       "_use_qkv_packed",
-                                       "z_loss_enabled",
-                                       "z_loss_coefficient",
-                                       "is_llama_config",
-                                       "is_qwen2_config",
-                                       "moe_config.token_dispatcher_type",
-                                       "moe_config.router_aux_loss_coef"};
+constexpr std::string_view kPlain[] = {"bos_token_id",       "eos_token_id",
+                                       "pad_token_id",       "initializer_range",
+                                       "pretraining_tp",     "rms_norm_eps",
+                                       "rope_theta",         "rope_interleaved",
+                                       "use_cache",          "max_position_embeddings",
+                                       "_fused_rms_norm",    "_fused_rotary_emb",
+                                       "_use_qkv_packed",    "z_loss_enabled",
+                                       "z_loss_coefficient", "is_llama_config",
+                                       "is_qwen2_config",    "moe_config.router_aux_loss_coef"};
 
 bool on(Settings& settings, const std::string& key, bool otherwise = false) {
   return settings.boolean(key).value_or(otherwise);
@@ -198,6 +195,7 @@ Result<LaunchJob> read_nanotron(std::span<const LaunchSource> files, const Launc
   }
   if (settings->states("tokens.sequence_length"))
     builder.sequence(builder.degree("tokens.sequence_length", 1), "tokens.sequence_length");
+  tell_counted(builder, kCounted);
   for (const std::string_view key : kPlain) (void)settings->get(std::string(kModel) + std::string(key));
   tell_the_rest(builder, kIrrelevant, "nanotron");
   return builder.finish();

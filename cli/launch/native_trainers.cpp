@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/launch/weighty_names.hpp"
+#include "planner/rules/stack_data.hpp"
 #include "presets/config_json.hpp"
+#include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::native_trainers {
@@ -63,6 +65,25 @@ void pure_bf16(Training& training) {
   training.grad_bytes = 2;
   training.master_bytes = 0;
   training.moment1_bytes = training.moment2_bytes = 2;
+}
+
+void read_dropout(JobBuilder& builder, std::string_view key, double otherwise) {
+  const std::optional<std::string> word = builder.settings.text(key);
+  const std::optional<double> share = word ? parse_number(*word) : otherwise;
+  if (!share || !(*share >= 0 && *share < 1)) return builder.settings.refuse(*builder.settings.get(key), "0 to 1");
+  builder.training.dropout = *share;
+}
+
+void read_compile(JobBuilder& builder, bool compiled, std::string_view key) {
+  builder.origin("compile", compiled ? "on" : "off", key);
+  const Stack way = compiled ? stacks::fsdp_compiled() : stacks::fsdp();
+  Stack& stack = builder.training.stack;
+  stack.fused_pointwise = way.fused_pointwise, stack.fused_softmax = way.fused_softmax;
+  stack.fused_norms = way.fused_norms, stack.fused_activation = way.fused_activation;
+}
+
+void tell_counted(JobBuilder& builder, std::span<const CountedAs> rows) {
+  for (const CountedAs& row : rows) tell_counted_as(builder, row);
 }
 
 void tell_the_rest(JobBuilder& builder, std::span<const std::string_view> irrelevant, std::string_view tool) {

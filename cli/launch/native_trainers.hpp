@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/job_builder.hpp"
 
@@ -44,6 +45,15 @@ void fix_unsplit(JobBuilder& builder);
 
 /// Weights, gradients and states all in bf16, without master weights.
 void pure_bf16(Training& training);
+
+/// Dropout of residual connections, as a share; `otherwise` where the file states none.
+void read_dropout(JobBuilder& builder, std::string_view key, double otherwise);
+
+/// Whether torch.compile fuses the pointwise kernels, as a trainer on PyTorch's own operations states it.
+void read_compile(JobBuilder& builder, bool compiled, std::string_view key);
+
+/// Names each key in the first lines whose value is counted as another one.
+void tell_counted(JobBuilder& builder, std::span<const CountedAs> rows);
 
 /// Every key that nobody asked for, but for those under the sections that say nothing of memory or time.
 void tell_the_rest(JobBuilder& builder, std::span<const std::string_view> irrelevant, std::string_view tool);

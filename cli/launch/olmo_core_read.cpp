@@ -1,7 +1,8 @@
 // OLMo-core's configuration as a run saves it (config.json, every object with the class that it is of): a model in its
 // own words, batches in tokens, a mesh of data, tensor, context, pipeline and expert parallelism. Keys and defaults:
 // OLMo-core 2 src/olmo_core/{internal/experiment.py,train/train_module/transformer/config.py,nn/transformer/config.py,
-// distributed/parallel}. Tested by tests/launch/native_test.cpp.
+// distributed/parallel}. Tested by tests/launch/native_test.cpp and
+// tests/launch/native_switches_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,6 +20,15 @@ constexpr std::string_view kModule = "train_module.", kSeq = "train_module.max_s
 constexpr std::string_view kRank = "train_module.rank_microbatch_size", kBatch = "data_loader.global_batch_size";
 constexpr std::string_view kSharding = "train_module.dp_config.name", kMode = "train_module.ac_config.mode";
 constexpr std::string_view kPipeline = "train_module.pp_config.schedule", kOptimizer = "train_module.optim._CLASS_";
+/// What shapes memory or time and is counted in one way only.
+constexpr CountedAs kCounted[] = {
+    {"train_module.dp_config.wrapping_strategy", "blocks full fine_grained",
+     "weights are counted as gathered by block"},
+    {"train_module.pp_config.split_points", "", "the stages are counted as even"},
+    {"train_module.optim.dtype", "float32 torch.float32", "the optimizer's moments are counted in fp32"},
+    {"model.dtype", "float32 torch.float32", "weights are counted in fp32 where the optimizer has them"},
+    {"model.lm_head.loss_implementation", "default fused_linear", "the loss is counted as fused kernels of their own"},
+};
 constexpr std::string_view kIrrelevant[] = {"dataset.",
                                             "dataset[",
                                             "trainer.",
@@ -32,7 +42,6 @@ constexpr std::string_view kIrrelevant[] = {"dataset.",
                                             "train_module.max_grad_norm",
                                             "train_module.z_loss_multiplier",
                                             "train_module.label_ignore_index",
-                                            "train_module.compile_model",
                                             "train_module.state_dict_save_opts.",
                                             "train_module.state_dict_load_opts.",
                                             "train_module.dp_config.",
@@ -44,7 +53,6 @@ constexpr std::string_view kIrrelevant[] = {"dataset.",
                                             "train_module.float8_config.",
                                             "model.init_",
                                             "model.embedding_init_std",
-                                            "model.dtype",
                                             "model.lm_head.",
                                             "model.block.",
                                             "work_dir",
@@ -210,10 +218,19 @@ void read_batch(JobBuilder& builder) {
   if (global > 0) builder.global_batch(global, kBatch);
 }
 
+void read_software(JobBuilder& builder) {
+  constexpr std::string_view kCompile = "train_module.compile_model", kLoss = "model.lm_head.loss_implementation";
+  read_compile(builder, builder.settings.boolean(kCompile).value_or(false), kCompile);
+  const std::string loss = lowered(builder.settings.text(kLoss).value_or("default"));
+  if (loss == "fused_linear") builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+  tell_counted(builder, kCounted);
+}
+
 void read_optimizer(JobBuilder& builder) {
   const std::string word = lowered(builder.settings.text(kOptimizer).value_or("adamw"));
   if (word.find("muon") != word.npos) builder.training.optimizer = Optimizer::Muon;
-  for (const char* other : {"lion", "dion", "noop", "adafactor"})
+  if (word.find("lion") != word.npos) builder.training.optimizer = Optimizer::SgdMomentum;  // one moment
+  for (const char* other : {"dion", "noop", "adafactor"})
     if (word.find(other) != word.npos) builder.unused(kOptimizer, "this optimizer's states are counted as adam's");
   builder.origin("optimizer", name(builder.training.optimizer), kOptimizer);
 }
@@ -247,6 +264,7 @@ Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const Laun
   read_precision(builder);
   read_batch(builder);
   read_optimizer(builder);
+  read_software(builder);
   tell_the_rest(builder, kIrrelevant, "OLMo-core");
   return builder.finish();
 }

@@ -1,5 +1,6 @@
 // OLMo's YAML (the trainer before OLMo-core): a model in its own words, one micro-batch a device, FSDP or DDP. Keys and
-// defaults: OLMo 0.6 olmo/config.py. Tested by tests/launch/native_test.cpp.
+// defaults: OLMo 0.6 olmo/config.py. Tested by tests/launch/native_test.cpp and
+// tests/launch/native_switches_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,15 +16,35 @@ using namespace native_trainers;
 
 constexpr std::string_view kStrategy = "fsdp.sharding_strategy", kDistributed = "distributed_strategy";
 constexpr std::string_view kCheckpointing = "activation_checkpointing", kSeq = "model.max_sequence_length";
+/// What shapes memory or time and is counted in one way only.
+constexpr CountedAs kCounted[] = {
+    {"fsdp.wrapping_strategy", "by_block", "weights are counted as gathered by the block"},
+    {"ddp.grad_sync_mode", "batch", "gradients are counted as reduced once a step"},
+    {"fused_loss", "true", "the loss is counted as fused"},
+    {"model.block_type", "sequential", "the block is counted as sequential"},
+    {"model.bias_for_layer_norm", "false", "biases of norms are not counted"},
+    {"compile.backend", "inductor", "kernels are counted as inductor's"},
+};
 constexpr std::string_view kIrrelevant[] = {"run_name",
                                             "seed",
                                             "epoch",
                                             "dry_run",
                                             "wandb.",
-                                            "optimizer.",
+                                            "compile.",
+                                            "ddp.",
+                                            "optimizer.learning_rate",
+                                            "optimizer.weight_decay",
+                                            "optimizer.betas",
+                                            "optimizer.betas[",
+                                            "optimizer.eps",
+                                            "optimizer.decay_norm_and_bias",
+                                            "optimizer.decay_embeddings",
+                                            "optimizer.no_decay_norm_and_bias",
+                                            "optimizer.metrics_log_interval",
+                                            "optimizer.record_update_metrics",
+                                            "optimizer.selective_updates",
                                             "scheduler.",
                                             "tokenizer.",
-                                            "compile.",
                                             "save_folder",
                                             "remote_save_folder",
                                             "save_overwrite",
@@ -57,9 +78,6 @@ constexpr std::string_view kIrrelevant[] = {"run_name",
                                             "gen1_gc_interval",
                                             "softmax_auxiliary_loss",
                                             "auxiliary_loss_multiplier",
-                                            "fused_loss",
-                                            "ddp.",
-                                            "fsdp.wrapping_strategy",
                                             "fsdp.use_orig_params",
                                             "model.eos_token_id",
                                             "model.pad_token_id",
@@ -67,18 +85,14 @@ constexpr std::string_view kIrrelevant[] = {"run_name",
                                             "model.init_fn",
                                             "model.init_std",
                                             "model.init_cutoff_factor",
-                                            "model.rope",
                                             "model.rope_full_precision",
                                             "model.rope_theta",
                                             "model.clip_qkv",
-                                            "model.layer_norm_eps",
-                                            "model.norm_after",
                                             "model.attention_dropout",
                                             "model.embedding_dropout",
-                                            "model.residual_dropout",
-                                            "model.bias_for_layer_norm",
+                                            "model.layer_norm_eps",
+                                            "model.norm_after",
                                             "model.attention_layer_norm_with_affine",
-                                            "model.block_type",
                                             "model.scale_emb_init",
                                             "model.emb_init_std",
                                             "model.vocab_size",
@@ -115,9 +129,9 @@ void read_model(JobBuilder& builder) {
                                  : builder.product({hidden, size("model.mlp_ratio", 4)});
   const std::string activation = settings.text("model.activation_type").value_or("swiglu");
   const bool single = on("model.multi_query_attention", false);
-  if (activation != "swiglu" || on("model.include_bias", true) || on("model.alibi", false))
+  if (activation != "swiglu" || on("model.include_bias", true) || !on("model.rope", false) || on("model.alibi", false))
     return builder.note("unknown_model",
-                        fmt::format("{}: a model with biases, ALiBi or without SwiGLU: name it with `--model`",
+                        fmt::format("{}: a model with biases, without RoPE or without SwiGLU: name it with `--model`",
                                     settings.where("model.d_model")));
   // OLMo's width counts both halves of the gated layer.
   describe_model(builder, family(settings), "model.d_model",
@@ -170,6 +184,21 @@ void read_recompute(JobBuilder& builder) {
   builder.fix("recompute", &Fixed::recompute, recompute, full ? "full" : "none", kCheckpointing);
 }
 
+/// Its optimizer, dropout, and what is compiled: nothing where no section says so.
+void read_software(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kName = "optimizer.name", kFlash = "model.flash_attention";
+  const std::string optimizer = lowered(settings.text(kName).value_or("adamw"));
+  if (optimizer == "lionw") builder.training.optimizer = Optimizer::SgdMomentum;  // one moment
+  if (optimizer != "lionw" && optimizer != "adamw") settings.refuse(*settings.get(kName), "adamw or lionw");
+  builder.origin("optimizer", name(builder.training.optimizer), kName);
+  (void)settings.get(kFlash);
+  read_dropout(builder, "model.residual_dropout", 0.1);
+  const bool compiled = settings.states("compile") || settings.has_section("compile.");
+  read_compile(builder, compiled, compiled ? "compile.mode" : "");
+  tell_counted(builder, kCounted);
+}
+
 void read_precision(JobBuilder& builder) {
   constexpr std::string_view kKey = "precision";
   const std::string word = lowered(builder.settings.text(kKey).value_or("fp32"));
@@ -200,6 +229,7 @@ Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFac
   read_sharding(builder, facts);
   read_recompute(builder);
   read_precision(builder);
+  read_software(builder);
   if (settings->text("fsdp.precision").value_or("pure") == "pure" && settings->states("fsdp.precision"))
     builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
   builder.fix("micro_batch", &Fixed::micro_batch, builder.degree("device_train_microbatch_size", 16),
