@@ -81,6 +81,11 @@ void read_trainer(JobBuilder& builder) {
   }
   if (settings.has_section("args.")) read_tuning(builder);
   const std::optional<std::string> word = settings.text("args.optim");
+  const bool muon = word && lowered(*word) == "muon";
+  if (muon || settings.boolean("args.use_muon").value_or(false)) {
+    builder.training.optimizer = Optimizer::Muon;
+    return builder.origin("optimizer", name(Optimizer::Muon), muon ? "args.optim" : "args.use_muon");
+  }
   if (!word) return;
   for (const OptimizerName& row : kOptimizers)
     if (row.name == *word) {
@@ -96,7 +101,8 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   struct Source {
     std::string_view bf16, fp16;
   };
-  bool open = false;  // `auto`, or no file of the arguments that would settle it
+  (void)settings.get("args.mixed_precision");  // the launcher's, over which the Trainer's own arguments count
+  bool open = false;                           // `auto`, or no file of the arguments that would settle it
   // DeepSpeed takes its section's first name, too (runtime/constants.py, BFLOAT16_OLD).
   const std::string_view section = settings.states("ds.bf16.enabled") ? "ds.bf16.enabled" : "ds.bfloat16.enabled";
   for (const Source& source : {Source{section, "ds.fp16.enabled"}, Source{"args.bf16", "args.fp16"}}) {

@@ -111,6 +111,10 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
       fsdp = true;
     } else {
       set(all, renamed(kAxolotl, key), setting);
+      const auto cuts = [](const std::string& item) { return has(item, "CutCrossEntropy"); };
+      if (key == "plugins" && !keys.states("cut_cross_entropy") &&
+          std::any_of(setting.items.begin(), setting.items.end(), cuts))
+        set(all, "args.cut_cross_entropy", "true", setting);
       if (key == "fsdp" && (!setting.items.empty() || !setting.value.empty())) fsdp = true;
     }
     if (key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
@@ -211,6 +215,8 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
       set(all, "args.quantizer", setting);
     } else if (key == "loss._component_" && has(lowered(setting.value), "dpo")) {
       set(all, "args.rl", "dpo", setting);
+    } else if (key == "loss._component_" && (has(setting.value, "Chunked") || has(setting.value, "LinearCross"))) {
+      set(all, "args.loss_in_chunks", setting);
     } else if (key.starts_with("teacher_model.") || key.starts_with("ref_") || key.starts_with("reward_and_value") ||
                key.starts_with("policy_model.")) {
       set(all, "args.stage", "another model beside the trained one", setting);

@@ -1,10 +1,11 @@
 // What the Trainer's arguments say of fine-tuning: adapters, frozen layers, quantised bases, and the defaults of the
-// tools that add their own. Tested by tests/launch/reading_test.cpp.
+// tools that add their own. Tested by tests/launch/reading_test.cpp and trainer_tuning_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <tuple>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "cli/launch/weighty_names.hpp"
@@ -69,8 +70,36 @@ constexpr Weighing kWeighing[] = {
     {"args.enable_activation_offloading", "activations that go to the host are counted on the GPU"},
     {"args.quantizer", "what training for quantization adds is not counted"},
     {"args.torch_compile", "kernels that torch.compile fuses are counted one by one"},
+    {"args.loss_in_chunks", "a loss in chunks of the output is counted whole"},
+    {"args.compile", "kernels that torch.compile fuses are counted one by one"},
+    {"args.unfrozen_parameters", "frozen weights are counted as trained"},
+    {"args.trainable_parameters", "frozen weights are counted as trained"},
+    {"args.trainable_parameters_regex", "frozen weights are counted as trained"},
+    {"args.lisa_n_layers", "LISA trains some layers at a time: counted as all"},
+    {"args.lisa_activated_layers", "LISA trains some layers at a time: counted as all"},
+    {"args.optim_target_modules", "an optimizer on some modules only is counted on all"},
+    {"args.use_unsloth_gc", "activations that go to the host are counted on the GPU"},
+    {"args.use_kt", "layers that stay on the host are counted on the GPU"},
+    {"args.shift_attn", "attention in shifted groups is counted as full"},
+    {"args.s2_attention", "attention in shifted groups is counted as full"},
+    {"args.tiled_mlp", "a feed-forward in tiles of the sequence is counted whole"},
+    {"args.chunked_cross_entropy", "a loss in chunks is counted whole"},
+    {"args.bfloat16", "weights and states in bf16 alone are counted with fp32 master weights"},
+    {"args.float16", "weights and states in fp16 alone are counted with fp32 master weights"},
+    {"args.qat.", "what training for quantization adds is not counted"},
+    {"args.kd_trainer", "a teacher beside the trained model is not counted"},
+    {"args.auto_find_batch_size", "a smaller batch that the program may turn to is not counted"},
+    {"args.accelerator_config.split_batches", "the batch of a device is counted as each rank's own"},
     {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
 };
+
+/// The setting of a key, or the first of a section, whose name ends in a dot.
+const Setting* stated(Settings& settings, std::string_view key) {
+  if (!key.ends_with('.')) return settings.get(key);
+  for (const Setting& setting : settings.all())
+    if (setting.key.starts_with(key)) return settings.get(setting.key);
+  return nullptr;
+}
 
 bool lists(const Setting& setting, std::string_view word) {
   if (setting.value.find(word) != std::string::npos) return true;
@@ -135,7 +164,7 @@ std::string four_bits(Settings& settings) {
   constexpr std::string_view kLoad = "args.load_in_4bit";
   if (settings.states(kLoad))
     return lowered(settings.text(kLoad).value_or("false")) != "false" ? std::string(kLoad) : "";
-  for (const char* key : {"args.quantization_bit", "args.q_lora"})
+  for (const char* key : {"args.quantization_bit", "args.quant_bits", "args.q_lora"})
     if (const std::optional<std::string> word = settings.text(key); word && (*word == "4" || lowered(*word) == "true"))
       return key;
   for (const Setting& setting : settings.all()) {
@@ -226,14 +255,15 @@ void read_tuning(JobBuilder& builder) {
   read_stage(builder);
   if (const std::string kind = settings.text("args.task_type").value_or("causal_lm"); kind != "causal_lm")
     builder.unused("args.task_type", "the head of another task is counted as the vocabulary's");
+  tell_counted_as(builder, {"args.ac_mode", "full", "recomputation of some layers is counted as of all"});
   for (const Weighing& row : kWeighing) {
-    const std::string value = lowered(settings.text(row.key).value_or("false"));
-    if (value != "false" && value != "none" && !value.empty() && value != "0")
-      builder.unused(row.key, std::string(row.what));
+    const Setting* setting = stated(settings, row.key);
+    if (setting != nullptr && (setting->list ? !setting->items.empty() : !switched_off(setting->value)))
+      builder.unused(setting->key, std::string(row.what));
   }
-  for (const char* liger :
-       {"args.use_liger_kernel", "args.enable_liger_kernel", "args.liger_fused_linear_cross_entropy"})
-    if (lowered(settings.text(liger).value_or("false")) == "true")
+  for (const char* fused : {"args.use_liger_kernel", "args.enable_liger_kernel",
+                            "args.liger_fused_linear_cross_entropy", "args.cut_cross_entropy", "args.use_cce"})
+    if (lowered(settings.text(fused).value_or("false")) == "true")
       builder.training.stack.cross_entropy = CrossEntropy::Chunked;
 }
 

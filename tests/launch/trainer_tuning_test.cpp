@@ -1,0 +1,88 @@
+// Arguments of the Trainer and of its front ends that change what is trained, kept or computed: read, or named in the
+// first lines, in the words of each tool.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+struct Tool {
+  std::string file, text;
+};
+
+const Tool kAxolotl{"axolotl.yaml",
+                    "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+                    "gradient_accumulation_steps: 2\noptimizer: adamw_torch\nbf16: true\n"};
+const Tool kFactory{"factory.yaml",
+                    "model_name_or_path: meta-llama/Meta-Llama-3-8B\nstage: sft\nfinetuning_type: full\n"
+                    "template: llama3\ndataset: x\ncutoff_len: 2048\nper_device_train_batch_size: 1\nbf16: true\n"};
+const Tool kTorchtune{"tune.yaml",
+                      "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\n  max_seq_len: 8192\n"
+                      "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\nbatch_size: 2\n"
+                      "enable_activation_checkpointing: True\ndtype: bf16\noptimizer:\n"
+                      "  _component_: torch.optim.AdamW\nloss:\n  _component_: torch.nn.CrossEntropyLoss\n"};
+const Tool kSwift{"swift.sh",
+                  "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type lora --dataset x "
+                  "--torch_dtype bfloat16 --max_length 2048 --per_device_train_batch_size 1"};
+
+LaunchJob with(const Tool& tool, const std::string& more) { return job_of(tool.file, tool.text + more + "\n", on(8)); }
+
+}  // namespace
+
+TEST_CASE("arguments that nothing here counts are named in the words of each tool") {
+  const std::vector<std::pair<Tool, std::vector<std::string>>> rows = {
+      {kAxolotl,
+       {"unfrozen_parameters:\n  - ^lm_head.weight$", "lisa_n_layers: 2", "optim_target_modules: [attn]",
+        "s2_attention: true", "tiled_mlp: true", "chunked_cross_entropy: true", "bfloat16: true", "kd_trainer: true",
+        "qat:\n  weight_dtype: int4"}},
+      {kFactory, {"shift_attn: true", "use_unsloth_gc: true", "use_kt: true"}},
+      {kTorchtune, {"compile: True", "ac_mode: selective"}},
+      {kSwift, {" --lisa_activated_layers 2", " --trainable_parameters lm_head"}}};
+  for (const auto& [tool, lines] : rows) {
+    const std::size_t before = with(tool, "").unused.size();
+    for (const std::string& line : lines) {
+      CAPTURE(line);
+      CHECK(with(tool, line).unused.size() == before + 1);
+    }
+  }
+  // What is switched off, or lists nothing, changes nothing.
+  for (const char* off : {"unfrozen_parameters: []", "tiled_mlp: false", "lisa_n_layers:"}) {
+    CAPTURE(off);
+    CHECK(with(kAxolotl, off).unused.size() == with(kAxolotl, "").unused.size());
+  }
+  const Tool chunked{kTorchtune.file, replaced(kTorchtune.text, "torch.nn.CrossEntropyLoss",
+                                               "torchtune.modules.loss.CEWithChunkedOutputLoss")};
+  CHECK(names(with(chunked, "").unused, "chunks"));
+}
+
+TEST_CASE("Muon, losses that never keep their logits and weights in 4 bits count as such") {
+  const Tool muon{kAxolotl.file, replaced(kAxolotl.text, "adamw_torch", "muon")};
+  CHECK(with(muon, "").training->optimizer == Optimizer::Muon);
+  CHECK(with(kFactory, "use_muon: true").training->optimizer == Optimizer::Muon);
+  CHECK(with(kFactory, "use_muon: false").training->optimizer == Optimizer::Adam);
+  const std::string plugin = "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin";
+  CHECK(with(kAxolotl, plugin).training->stack.cross_entropy == CrossEntropy::Chunked);
+  CHECK(with(kAxolotl, plugin + "\ncut_cross_entropy: false").training->stack.cross_entropy ==
+        with(kAxolotl, "").training->stack.cross_entropy);
+  CHECK(with(kSwift, " --quant_method bnb --quant_bits 4").training->task == Task::Qlora);
+  CHECK(with(kSwift, "").training->task == Task::Lora);
+}
+
+TEST_CASE("a launcher's precision beside the Trainer's own is no argument of unknown effect") {
+  const std::string script =
+      "accelerate launch --num_processes 8 --mixed_precision bf16 train.py --model_name_or_path Qwen/Qwen2.5-3B "
+      "--per_device_train_batch_size 2 --bf16 --max_length 4096\n";
+  const LaunchJob job = job_of("train.sh", script, on(8));
+  CHECK(job.training->precision == Precision::Bf16);
+  CHECK_FALSE(names(job.unused, "mixed_precision"));
+  CHECK(job_of("train.sh", replaced(script, " --bf16", ""), on(8)).training->precision == Precision::Bf16);
+}
+
+}  // namespace plan
