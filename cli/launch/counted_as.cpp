@@ -7,10 +7,53 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/launch/dialect.hpp"
 #include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
+
+namespace {
+
+/// Megatron core 0.17 transformer_config.py and distributed_data_parallel_config.py; ms-swift 4, LLaMA-Factory 0.9.5.
+constexpr CountedAs kSettings[] = {
+    {"fp32_residual_connection", "false", "residuals are counted in the format of the products"},
+    {"delay_wgrad_compute", "false", "gradients of weights are counted beside those of inputs"},
+    {"defer_embedding_wgrad_compute", "false", "the output layer's weight gradient is counted in its place"},
+    {"deallocate_pipeline_outputs", "true", "activations that were sent are counted as freed"},
+    {"transformer_impl", "transformer_engine", "kernels are counted as TransformerEngine's"},
+    {"first_last_layers_bf16", "false", "layers that stay in bf16 are counted in the narrow format"},
+    {"apply_rope_fusion", "true", "rotary embeddings are counted as fused"},
+    {"no_rope_fusion", "false", "rotary embeddings are counted as fused"},
+    {"bias_dropout_fusion", "true", "biases and dropout are counted as fused"},
+    {"bias_activation_fusion", "true", "biases and activations are counted as fused"},
+    {"no_gradient_accumulation_fusion", "false", "weight gradients are counted as summed where they are computed"},
+    {"grad_reduce_in_bf16", "false", "gradients are counted as reduced in fp32"},
+    {"grad_reduce_in_fp32", "true", "gradients are counted as reduced in fp32"},
+    {"attention_backend", "auto flash fused", "attention is counted as a fused kernel"},
+    {"empty_unused_memory_level", "0", "emptying the allocator's cache is counted as taking no time"},
+    {"trainable_parameters", "", "frozen weights are counted as trained"},
+    {"trainable_parameters_regex", "", "frozen weights are counted as trained"},
+    {"modules_to_save", "", "modules trained whole beside adapters are not counted"},
+    {"additional_target", "", "modules trained whole beside adapters are not counted"},
+    {"use_dora", "false", "DoRA's norms are counted as LoRA"},
+    {"fp16", "false", "the products are counted in bf16"},
+    {"pure_bf16", "false", "weights and states in bf16 are counted with fp32 master weights"},
+    {"enable_liger_kernel", "false", "kernels that Liger fuses are counted as Megatron core's"},
+    {"use_liger_kernel", "false", "kernels that Liger fuses are counted as Megatron core's"},
+    {"optim", "adamw_torch adamw_torch_fused adamw", "the optimizer is counted as adam"},
+    {"freeze_vit", "true", "a vision tower that is trained is not counted"},
+    {"freeze_aligner", "true", "what joins a vision tower to the model is not counted"},
+};
+
+}  // namespace
+
+const CountedAs* counted_setting(std::string_view name) {
+  const auto* row =
+      std::find_if(std::begin(kSettings), std::end(kSettings), [&](const CountedAs& one) { return one.key == name; });
+  return row == std::end(kSettings) ? nullptr : row;
+}
 
 std::vector<std::string> words_of(const Setting& setting) {
   return setting.list ? setting.items : std::vector<std::string>{setting.value};
@@ -37,6 +80,13 @@ bool tell_counted_as(JobBuilder& builder, const CountedAs& row) {
     return true;
   }
   return false;
+}
+
+void tell_counted(const DialectKeys& keys, std::span<const CountedAs> rows, MegatronArgs& args) {
+  for (const CountedAs& row : rows)
+    if (const std::string word = lowered(word_of(keys, row.key)); !is_plain(word, row.plain) && word != "null")
+      args.unused.push_back({"not_counted", fmt::format("{}: `{}: {}`: {}", where_of(keys, row.key), row.key,
+                                                        yaml::printable(word), row.what)});
 }
 
 }  // namespace plan

@@ -22,4 +22,8 @@ struct CountedAs {
 /// Names the key in the first lines of the answer where its value is none of the plain ones; whether it did.
 bool tell_counted_as(JobBuilder& builder, const CountedAs& row);
 
+/// A setting of Megatron core, or of the trainers around it, by the last part of its key, which tools hand on under
+/// sections of their own; null: none that is counted in one way only.
+[[nodiscard]] const CountedAs* counted_setting(std::string_view name);
+
 }  // namespace plan

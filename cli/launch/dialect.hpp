@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/settings.hpp"
 
@@ -41,6 +42,7 @@ struct Dialect {
   std::string_view precision;                   ///< key of the number format
   std::span<const std::string_view> derived{};  ///< keys that flags are figured from by `derive`
   void (*derive)(const DialectKeys&, const LaunchFacts&, MegatronArgs&) = nullptr;
+  std::span<const CountedAs> counted{};  ///< told where they have another value than is counted
 };
 
 [[nodiscard]] const Dialect& bridge_dialect();
@@ -88,6 +90,9 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] bool is_on(const DialectKeys& keys, std::string_view key);
 /// Where a key is stated; empty: nowhere.
 [[nodiscard]] std::string where_of(const DialectKeys& keys, std::string_view key);
+
+/// Names each key in the first lines whose value is counted as another one.
+void tell_counted(const DialectKeys& keys, std::span<const CountedAs> rows, MegatronArgs& args);
 
 /// Flags that no single key states: what a dialect's own words for batches, sequences and recomputation come to.
 void derive_bridge(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "cli/launch/dialect.hpp"
 
@@ -90,7 +91,22 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   }
 }
 
+/// `fp8_cfg:` of NeMo-RL, in Megatron-LM's words.
+void nemo_rl_fp8(const DialectKeys& keys, MegatronArgs& args) {
+  constexpr std::string_view kSection = "policy.megatron_cfg.fp8_cfg.";
+  const auto key = [&](std::string_view name) { return std::string(kSection) + std::string(name); };
+  if (!is_on(keys, key("enabled"))) return;
+  for (const auto& [flag, name, otherwise] :
+       {std::tuple{"fp8-format", "fp8", "e4m3"}, {"fp8-recipe", "fp8_recipe", "blockwise"}}) {
+    const std::string word = word_of(keys, key(name));
+    args.given.try_emplace(flag, MegatronValue{{word.empty() ? otherwise : word}, where_of(keys, key("enabled"))});
+  }
+  if (is_on(keys, key("fp8_param")))
+    args.given.try_emplace("fp8-param-gather", MegatronValue{{}, where_of(keys, key("fp8_param"))});
+}
+
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  nemo_rl_fp8(keys, args);
   if (!args.has("overlap-grad-reduce")) args.given.erase("overlap-param-gather");  // one goes with the other
   if (is_on(keys, "policy.megatron_cfg.peft.enabled"))
     adapters(keys, "policy.megatron_cfg.peft.enabled", "policy.megatron_cfg.peft.dim", 8, false, args);

@@ -350,6 +350,16 @@ constexpr std::string_view kSwiftDerived[] = {"verb",      "task_type",  "tuner_
 constexpr std::string_view kLlamaFactoryDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "use_megatron_bridge"};
 
+/// What changes memory or time and is counted as if it were one of the plain words.
+constexpr CountedAs kVerlCounted[] = {
+    {"actor_rollout_ref.model.use_fused_kernels", "false", "an output layer fused with its loss is counted apart"},
+};
+constexpr CountedAs kNemoRlCounted[] = {
+    {"policy.megatron_cfg.use_linear_ce_fusion_loss", "false", "a loss in chunks of the output is counted whole"},
+    {"policy.megatron_cfg.linear_ce_fusion_chunk_size", "", "a loss in chunks of the output is counted whole"},
+    {"policy.megatron_cfg.defer_fp32_logits", "false", "logits are counted as Megatron-LM's loss keeps them"},
+    {"policy.draft.enabled", "false", "a draft model trained beside is not counted"},
+};
 constexpr Dialect kVerlDialect{"verl",
                                kVerl,
                                kElsewhere,
@@ -358,12 +368,13 @@ constexpr Dialect kVerlDialect{"verl",
                                "trainer.n_gpus_per_node",
                                "actor_rollout_ref.actor.megatron.dtype",
                                kVerlDerived,
-                               derive_verl};
+                               derive_verl,
+                               kVerlCounted};
 constexpr Dialect kNemoRlDialect{"nemo-rl",           kNemoRl,
                                  kElsewhere,          "policy.model_name",
                                  "cluster.num_nodes", "cluster.gpus_per_node",
                                  "policy.precision",  kNemoRlDerived,
-                                 derive_nemo_rl};
+                                 derive_nemo_rl,      kNemoRlCounted};
 constexpr Dialect kSwiftDialect{"ms-swift", kSwift,        kElsewhere,    "model",     "",
                                 "",         "torch_dtype", kSwiftDerived, derive_swift};
 constexpr Dialect kLlamaFactoryDialect{

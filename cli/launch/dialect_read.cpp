@@ -15,6 +15,16 @@
 namespace plan {
 namespace {
 
+/// The words of a list, with those of lists in it.
+// Documents are as deep as the YAML reader allows.
+void add_items(const yaml::Node& node, MegatronValue& out) {  // NOLINT(misc-no-recursion)
+  for (const yaml::Node& item : node.items)
+    if (item.kind == yaml::Kind::Sequence)
+      add_items(item, out);
+    else
+      out.values.push_back(item.text);
+}
+
 void walk(const yaml::Node& node, const std::string& path, const std::string& file, DialectKeys& out) {
   if (node.kind == yaml::Kind::Map) {
     for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
@@ -23,7 +33,7 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
   }
   MegatronValue value{{}, fmt::format("{}:{}", file, node.line)};
   if (node.kind == yaml::Kind::Sequence)
-    for (const yaml::Node& item : node.items) value.values.push_back(item.text);
+    add_items(node, value);
   else if (node.kind == yaml::Kind::Scalar)
     value.values.push_back(node.text);
   else
@@ -87,6 +97,7 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     if (!key.empty()) known.push_back(key);
   for (const std::string_view key : dialect.derived)
     if (key != "verb") known.push_back(key);
+  for (const CountedAs& row : dialect.counted) known.push_back(row.key);
   const auto stands_with = [](const std::vector<std::string_view>& names, const std::string& section) {
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
       return name.substr(0, name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1) == section;
@@ -99,6 +110,13 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     const bool inside = std::find(sections.begin(), sections.end(), section) != sections.end();
     const std::string near = nearest_name(key, known);
     const bool slip = is_slip(key, known) && !names_a_flag(key);
+    if (const CountedAs* row = counted_setting(std::string_view(key).substr(section.size()));
+        row != nullptr && stands_with(known, section)) {
+      const std::string word = value.values.empty() ? "true" : lowered(value.values.front());
+      if (!is_plain(word, row->plain) && word != "null")
+        unused(job, "not_counted", fmt::format("{}: `{}: {}`: {}", value.where, key, yaml::printable(word), row->what));
+      continue;
+    }
     const bool off = value.values.size() == 1 && switched_off(value.values.front());
     // One that the tool knows outside of sections says something here, too.
     const bool displaced =
@@ -115,7 +133,7 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
       unread += (unread.empty() ? "" : ", ") + key;
     }
   }
-  if (!unread.empty()) job.notes.push_back({"keys_not_read", fmt::format("keys that change nothing here: {}", unread)});
+  if (!unread.empty()) job.notes.push_back({"keys_not_read", fmt::format("keys that are not read: {}", unread)});
   if (!weighty.empty())
     unused(job, "not_used", fmt::format("{}: what these keys change is not known: {}", where, weighty));
 }
@@ -196,46 +214,6 @@ Error several_trainings(const std::string& path, const std::string& where) {
           fmt::format("{}: several commands start trainings that differ; the last is at {}", path, where),
           {},
           {"give a script with one of them, or record the one that is meant with `plan capture`"}};
-}
-
-std::vector<std::string> listed(std::string text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
-  std::vector<std::string> out;
-  text = text.substr(1, text.size() - 2);
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, end - at);
-    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
-    if (!item.empty()) out.push_back(std::move(item));
-    at = end + 1;
-  }
-  return out;
-}
-
-bool is_true(const MegatronValue& value) {
-  return !value.values.empty() && (lowered(value.values[0]) == "true" || value.values[0] == "1");
-}
-
-int number_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = key.empty() ? keys.end() : keys.find(key);
-  return found == keys.end() || found->second.values.empty()
-             ? 0
-             : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
-}
-
-std::string word_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
-}
-
-bool is_on(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
-}
-
-std::string where_of(const DialectKeys& keys, std::string_view key) {
-  const auto found = keys.find(key);
-  return found == keys.end() ? "" : found->second.where;
 }
 
 Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
@@ -374,6 +352,7 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
   args.given["moe-grouped-gemm"] = {{}, ""};
   if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
+  tell_counted(keys, dialect.counted, args);
   LaunchJob told;
   judge_unread(dialect, keys, errors, told);
   Result<LaunchJob> job = megatron_job(args, facts);

@@ -1,99 +1,148 @@
 // verl with FSDP actors, verl's supervised trainer and NeMo-RL with DTensor: keys of each as rows, one reading for all.
-// Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs. Tested by tests/launch/reading_test.cpp.
+// Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs. Tested by tests/launch/reading_test.cpp and
+// dialect_switches_test.cpp.
 #include "cli/launch/fsdp_dialects.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/job_builder.hpp"
+#include "cli/launch/native_trainers.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
 struct FsdpDialect {
-  std::string_view format;
-  std::string_view model[2];
-  std::string_view seq;  ///< tokens of a sequence; empty: prompt and response make one
-  std::string_view prompt, response;
-  int length = 0;          ///< default of each length
-  std::string_view batch;  ///< samples, or prompts with `repeats` answers each
+  std::string_view format{};
+  std::string_view model[2]{};
+  std::string_view seq{};  ///< tokens of a sequence; empty: prompt and response make one
+  std::string_view prompt{}, response{};
+  int length = 0;            ///< default of each length
+  std::string_view batch{};  ///< samples, or prompts with `repeats` answers each
   int batch_otherwise = 0;
-  std::string_view repeats;
-  std::string_view micro[2];
+  std::string_view repeats{};
+  std::string_view micro[2]{};
   int micro_otherwise = 0;  ///< 0: must be stated
-  std::string_view tp, cp, replicate, ep;
-  std::string_view checkpointing;
+  std::string_view tp{}, cp{}, replicate{}, ep{};
+  std::string_view checkpointing{};
   bool checkpointing_otherwise = true;
-  std::string_view lora;
-  std::string_view lora_switch;  ///< what turns adapters on; empty: a rank above 0
-  std::string_view offload[2];   ///< between updates or during them, by `offload_kept`
-  bool offload_kept = false;     ///< what is offloaded stays on the host through the update
-  std::string_view dynamic[2];   ///< packs micro-batches by tokens
-  std::string_view precision;
-  std::string_view nodes, gpus;
+  std::string_view lora{};
+  std::string_view lora_switch{};  ///< what turns adapters on; empty: a rank above 0
+  std::string_view offload[2]{};   ///< between updates or during them, by `offload_kept`
+  bool offload_kept = false;       ///< what is offloaded stays on the host through the update
+  std::string_view dynamic[2]{};   ///< packs micro-batches by tokens
+  std::string_view precision{};
+  std::string_view nodes{}, gpus{};
+  std::string_view sp{};                  ///< splits the sequence over tensor ranks
+  std::string_view group[2]{};            ///< ranks that share the weights; -1: all
+  std::string_view reshard[2]{};          ///< false: gathered weights stay for the backward pass
+  std::string_view weights[2]{};          ///< format of the weights that the optimizer steps on
+  std::string_view optimizer{};           ///< by its class
+  std::string_view targets{};             ///< modules that get adapters
+  std::string_view attention{};           ///< the kernel by transformers' name
+  std::string_view chunked{};             ///< fuses the output layer with what follows it
+  std::span<const CountedAs> counted{};   ///< told where it has another value
+  std::span<const std::string_view> own;  ///< sections of the trained model: a weighty name there is told
 };
 
+constexpr CountedAs kActorCounted[] = {
+    {"actor_rollout_ref.actor.strategy", "fsdp fsdp2", "the actor is counted as trained with FSDP"},
+    {"actor_rollout_ref.actor.fsdp_config.dtype", "bfloat16 bf16", "products are counted in bf16"},
+    {"actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "bf16 bfloat16 null",
+     "products are counted in bf16"},
+    {"actor_rollout_ref.actor.fsdp_config.mixed_precision.reduce_dtype", "fp32 float32 null",
+     "gradients are counted as reduced in fp32"},
+    {"actor_rollout_ref.model.enable_activation_offload", "false False null",
+     "activations that go to the host are counted on the GPU"},
+    {"actor_rollout_ref.model.tiled_mlp.enabled", "false False null", "a feed-forward in tiles is counted whole"},
+    {"actor_rollout_ref.model.exclude_modules", "null", "adapters of all modules are counted"},
+};
+constexpr std::string_view kActorSections[] = {"actor_rollout_ref.actor.fsdp_config.", "actor_rollout_ref.model.",
+                                               "actor_rollout_ref.actor."};
+constexpr CountedAs kSftCounted[] = {
+    {"model.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
+    {"engine.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
+    {"engine.mixed_precision.reduce_dtype", "fp32 float32 null", "gradients are counted as reduced in fp32"},
+    {"model.enable_activation_offload", "false False null", "activations that go to the host are counted on the GPU"},
+    {"model.tiled_mlp.enabled", "false False null", "a feed-forward in tiles is counted whole"},
+};
+constexpr std::string_view kSftSections[] = {"model.", "engine."};
+constexpr CountedAs kDtensorCounted[] = {
+    {"policy.draft.enabled", "false False null", "a draft model trained beside is not counted"},
+};
+constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg."};
+/// What verl moves off the GPU between updates alone, what repeats another key, and what is no switch of its own.
+constexpr std::string_view kPlainEndings[] = {
+    "fsdp_config.strategy",       "fsdp_config.ulysses_sequence_parallel_size",
+    "wrap_policy.min_num_params", "lora_alpha",
+    "ppo_max_token_len_per_gpu",  "fsdp_config.use_orig_params",
+    "fsdp_config.forward_only"};
+
 constexpr FsdpDialect kVerlActor{.format = "verl",
-                                 .model = {"actor_rollout_ref.model.path", ""},
-                                 .seq = "",
+                                 .model = {"actor_rollout_ref.model.path", {}},
                                  .prompt = "data.max_prompt_length",
                                  .response = "data.max_response_length",
                                  .length = 512,
                                  .batch = "actor_rollout_ref.actor.ppo_mini_batch_size",
                                  .batch_otherwise = 256,
                                  .repeats = "actor_rollout_ref.rollout.n",
-                                 .micro = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", ""},
-                                 .tp = "",
+                                 .micro = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", {}},
                                  .cp = "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
-                                 .replicate = "",
-                                 .ep = "",
                                  .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
                                  .lora = "actor_rollout_ref.model.lora_rank",
-                                 .lora_switch = "",
-                                 .offload = {"actor_rollout_ref.actor.fsdp_config.offload_policy", ""},
+                                 .offload = {"actor_rollout_ref.actor.fsdp_config.offload_policy", {}},
                                  .offload_kept = true,
-                                 .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", ""},
-                                 .precision = "",
+                                 .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", {}},
                                  .nodes = "trainer.nnodes",
-                                 .gpus = "trainer.n_gpus_per_node"};
+                                 .gpus = "trainer.n_gpus_per_node",
+                                 .group = {"actor_rollout_ref.actor.fsdp_config.fsdp_size", {}},
+                                 .reshard = {"actor_rollout_ref.actor.fsdp_config.reshard_after_forward", {}},
+                                 .weights = {"actor_rollout_ref.actor.fsdp_config.model_dtype", {}},
+                                 .optimizer = "actor_rollout_ref.actor.optim.optimizer",
+                                 .targets = "actor_rollout_ref.model.target_modules",
+                                 .attention = "actor_rollout_ref.model.override_config.attn_implementation",
+                                 .chunked = "actor_rollout_ref.model.use_fused_kernels",
+                                 .counted = kActorCounted,
+                                 .own = kActorSections};
 
 constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                .model = {"model.partial_pretrain", "model.path"},
                                .seq = "data.max_length",
-                               .prompt = "",
-                               .response = "",
                                .length = 1024,
                                .batch = "data.train_batch_size",
                                .batch_otherwise = 256,
-                               .repeats = "",
                                .micro = {"data.micro_batch_size_per_gpu", "data.micro_batch_size"},
                                .micro_otherwise = 4,
-                               .tp = "",
                                .cp = "ulysses_sequence_parallel_size",
-                               .replicate = "",
-                               .ep = "",
                                .checkpointing = "model.enable_gradient_checkpointing",
                                .lora = "model.lora_rank",
-                               .lora_switch = "",
                                .offload = {"model.fsdp_config.cpu_offload", "engine.offload_policy"},
                                .offload_kept = true,
-                               .dynamic = {"data.use_dynamic_bsz", ""},
-                               .precision = "",
+                               .dynamic = {"data.use_dynamic_bsz", {}},
                                .nodes = "trainer.nnodes",
-                               .gpus = "trainer.n_gpus_per_node"};
+                               .gpus = "trainer.n_gpus_per_node",
+                               .group = {"engine.fsdp_size", "model.fsdp_config.fsdp_size"},
+                               .reshard = {"engine.reshard_after_forward", {}},
+                               .weights = {"model.fsdp_config.model_dtype", "engine.model_dtype"},
+                               .optimizer = "optim.optimizer",
+                               .targets = "model.target_modules",
+                               .attention = "model.override_config.attn_implementation",
+                               .counted = kSftCounted,
+                               .own = kSftSections};
 
 constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
-                              .model = {"policy.model_name", ""},
+                              .model = {"policy.model_name", {}},
                               .seq = "policy.max_total_sequence_length",
-                              .prompt = "",
-                              .response = "",
                               .length = 0,
                               .batch = "policy.train_global_batch_size",
                               .batch_otherwise = 0,
-                              .repeats = "",
-                              .micro = {"policy.train_micro_batch_size", ""},
+                              .micro = {"policy.train_micro_batch_size", {}},
                               .tp = "policy.dtensor_cfg.tensor_parallel_size",
                               .cp = "policy.dtensor_cfg.context_parallel_size",
                               .replicate = "policy.dtensor_cfg.dp_replicate_size",
@@ -102,15 +151,24 @@ constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
                               .checkpointing_otherwise = false,
                               .lora = "policy.dtensor_cfg.lora_cfg.dim",
                               .lora_switch = "policy.dtensor_cfg.lora_cfg.enabled",
-                              .offload = {"policy.dtensor_cfg.cpu_offload", ""},
+                              .offload = {"policy.dtensor_cfg.cpu_offload", {}},
                               .offload_kept = true,
                               .dynamic = {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"},
                               .precision = "policy.precision",
                               .nodes = "cluster.num_nodes",
-                              .gpus = "cluster.gpus_per_node"};
+                              .gpus = "cluster.gpus_per_node",
+                              .sp = "policy.dtensor_cfg.sequence_parallel",
+                              .optimizer = "policy.optimizer.name",
+                              .counted = kDtensorCounted,
+                              .own = kDtensorSections};
 
 bool on(Settings& settings, std::string_view key, bool otherwise = false) {
   return key.empty() ? otherwise : settings.boolean(key).value_or(otherwise);
+}
+
+/// The key of two names that is stated; else the first.
+std::string_view stated(const Settings& settings, const std::string_view (&names)[2]) {
+  return !names[1].empty() && settings.states(names[1]) ? names[1] : names[0];
 }
 
 void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFacts& facts) {
@@ -143,14 +201,29 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   const int ep = dialect.ep.empty() ? 1 : builder.degree(dialect.ep, 1);
   builder.fix("ep", &Fixed::ep, ep, dialect.ep);
   builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() && ep == 1 ? tp : 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  const bool sp = tp > 1 && on(builder.settings, dialect.sp);
+  builder.fix("sp", &Fixed::sequence_parallel, sp, sp ? "on" : "off", dialect.sp);
   const bool alone = builder.job.gpus > 0 && builder.job.gpus <= tp * cp;  // nobody to share the weights with
-  builder.fix("zero", &Fixed::zero, builder.job.gpus == 1 || alone ? 0 : 3, "");
+  const std::string_view reshard = stated(builder.settings, dialect.reshard);
+  builder.fix("zero", &Fixed::zero,
+              builder.job.gpus == 1 || alone        ? 0
+              : on(builder.settings, reshard, true) ? 3
+                                                    : 2,
+              reshard);
   // accelerate's rules know neither such splits nor experts of a rank.
-  if ((cp > 1 && ulysses) || ep > 1 || alone) builder.job.framework = Framework::Any;
+  if ((cp > 1 && ulysses) || ep > 1 || alone || sp) builder.job.framework = Framework::Any;
   const std::int64_t ranks = builder.job.gpus / std::max(1, tp);
+  const std::string_view group = stated(builder.settings, dialect.group);
+  const std::int64_t size = group.empty() ? -1 : builder.degree(group, -1, -1);
+  const bool grouped = size > 1 && size < ranks && ranks % size == 0;
+  if (size > 1 && size < ranks && !grouped)
+    builder.settings.refuse(*builder.settings.get(group), fmt::format("a divisor of the {} ranks", ranks));
   const bool hybrid = replicate > 1 && ranks % replicate == 0;
-  builder.fix("shard", &Fixed::shard, hybrid ? static_cast<int>(ranks / replicate) : 0, dialect.replicate);
+  builder.fix("shard", &Fixed::shard,
+              static_cast<int>(grouped  ? size
+                               : hybrid ? ranks / replicate
+                                        : 0),
+              grouped ? group : dialect.replicate);
 }
 
 void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
@@ -204,6 +277,61 @@ void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
   builder.precision(Precision::Bf16, dialect.precision);
 }
 
+/// The optimizer by its class, and the weights that it steps on: FSDP's are fp32 unless they are said to be narrow.
+void read_states(JobBuilder& builder, const FsdpDialect& dialect) {
+  Settings& settings = builder.settings;
+  const std::string name_of = lowered(settings.text(dialect.optimizer).value_or("adamw"));
+  if (name_of.find("8bit") != std::string::npos) builder.training.optimizer = Optimizer::Adam8bit;
+  if (name_of.find("sgd") != std::string::npos) builder.training.optimizer = Optimizer::Sgd;
+  if (name_of.find("adam") == std::string::npos && name_of.find("sgd") == std::string::npos)
+    builder.unused(dialect.optimizer, fmt::format("the optimizer `{}` is counted as adam", name_of));
+  builder.origin("optimizer", name(builder.training.optimizer), dialect.optimizer);
+  const std::string_view weights = stated(settings, dialect.weights);
+  const std::string word = weights.empty() ? "" : lowered(settings.text(weights).value_or(""));
+  if (word == "bf16" || word == "bfloat16" || word == "fp16" || word == "float16")
+    native_trainers::pure_bf16(builder.training);
+}
+
+/// Which linears get adapters, what attention and the output layer run, and what is counted in one way only.
+void read_switches(JobBuilder& builder, const FsdpDialect& dialect) {
+  Settings& settings = builder.settings;
+  const Setting* targets = dialect.targets.empty() ? nullptr : settings.get(dialect.targets);
+  if (targets != nullptr && builder.training.adapters()) {
+    std::string words = targets->value;
+    for (const std::string& item : targets->items) words += " " + item;
+    const auto lists = [&](std::initializer_list<std::string_view> parts) {
+      return std::any_of(parts.begin(), parts.end(),
+                         [&](std::string_view part) { return words.find(part) != std::string::npos; });
+    };
+    const bool attention = lists({"q_proj", "k_proj", "v_proj", "o_proj"});
+    const bool ffn = lists({"up_proj", "gate_proj", "down_proj"});
+    if ((attention || ffn) && !lists({"all"}))
+      builder.training.lora.attention = attention, builder.training.lora.ffn = ffn;
+  }
+  if (!dialect.attention.empty() && lowered(settings.text(dialect.attention).value_or("")) == "eager")
+    builder.training.stack.flash_attention = false;
+  if (on(settings, dialect.chunked)) builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+  for (const CountedAs& row : dialect.counted) tell_counted_as(builder, row);
+}
+
+/// Keys of the trained model's sections that nobody asked for and that sound as if they weighed.
+void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
+  std::string open, where;
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    const auto starts = [&](std::string_view section) { return key.starts_with(section); };
+    const auto ends = [&](std::string_view ending) { return key.ends_with(ending); };
+    if (builder.settings.asked(setting) || (!setting.list && switched_off(setting.value)) ||
+        std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
+        std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !sounds_weighty(key))
+      continue;
+    if (where.empty()) where = setting.where();
+    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+  }
+  if (!open.empty())
+    builder.unmodelled("not_used", fmt::format("{}: what these keys change is not known: {}", where, open));
+}
+
 Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, const LaunchFacts& facts) {
   Settings settings = settings_of_keys(keys);
   JobBuilder builder(settings, dialect.format, Framework::Accelerate);
@@ -211,6 +339,9 @@ Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, co
   read_axes(builder, dialect);
   read_batch(builder, dialect);
   read_tuning(builder, dialect);
+  read_states(builder, dialect);
+  read_switches(builder, dialect);
+  name_unread(builder, dialect);
   return builder.finish();
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/dialect.hpp"
 #include "presets/suggest.hpp"
 
@@ -34,6 +35,7 @@ constexpr DialectKey kNeox[] = {
     {"hidden-dropout", "hidden_dropout", Value},
     {"attention-dropout", "attention_dropout", Value},
     {"num-experts", "moe_num_experts", Value},
+    {"moe-router-topk", "moe_top_k", Value},
     {"vocab-file", "vocab_file", Value},
     {"tokenizer-type", "tokenizer_type", Value},
     {"train-iters", "train_iters", Value},
@@ -52,7 +54,27 @@ constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
                                              "num_gpus",
                                              "make_vocab_size_divisible_by",
                                              "attention_config",
-                                             "moe_top_k"};
+                                             "optimizer.type",
+                                             "mlp_type",
+                                             "use_bias_in_attn_linear",
+                                             "use_bias_in_mlp"};
+
+/// What changes memory or time and is counted as if it were one of the plain words.
+constexpr CountedAs kNeoxCounted[] = {
+    {"gpt_j_residual", "false", "attention and feed-forward are counted as summed over tensor ranks apart"},
+    {"output_layer_parallelism", "column", "the output layer is counted as split by the vocabulary"},
+    {"partition_activations", "false", "kept activations are split over tensor-parallel ranks: counted whole"},
+    {"pipe_partition_method", "type:transformer|mlp type:transformer", "stages are counted with equal layers"},
+    {"sliding_window_width", "", "attention in windows is counted over the whole sequence"},
+    {"use_qk_layernorm", "false", "norms of queries and keys are not counted"},
+    {"synchronize_each_layer", "false", "waiting behind each layer is not counted"},
+    {"fp32_allreduce", "false", "gradients are counted as summed in the format that they have"},
+    {"train_impl", "normal", "models beside the trained one are not counted"},
+    {"soft_prompt_tuning.enabled", "false", "all weights are counted as trained, and not the prompt alone"},
+    {"data_types.grad_accum_dtype", "", "gradients are counted in the format that the precision implies"},
+    {"zero_optimization.offload_optimizer.device", "none", "optimizer states in host memory are counted on the GPU"},
+    {"zero_optimization.cpu_offload", "false", "optimizer states in host memory are counted on the GPU"},
+};
 
 constexpr DialectKey kNemo[] = {
     {"num-layers", "model.num_layers", Value},
@@ -113,6 +135,34 @@ void gated(MegatronArgs& args, const std::string& activation, const std::string&
   if (activation.find("glu") != std::string::npos) set(args, "swiglu", "", where);
 }
 
+/// Attention's kernel, which is PyTorch's own unless every layer is said to use flash attention, the shape of the
+/// feed-forward and biases.
+void derive_neox_layers(const DialectKeys& keys, MegatronArgs& args) {
+  bool flash = false, dense = true;
+  if (const auto attention = keys.find("attention_config"); attention != keys.end()) {
+    std::string words;
+    for (const std::string& value : attention->second.values) words += value + " ";
+    for (const std::string_view kind : {"local", "bslongformer", "bigbird", "sparse", "gmlp", "amlp", "mamba", "rwkv"})
+      dense &= words.find(kind) == std::string::npos;
+    flash = words.find("flash") != std::string::npos;
+    if (!dense || (flash && words.find("global") != std::string::npos))
+      unused(keys, "attention_config", args, "layers of several kinds are counted as full attention");
+  }
+  if (!flash) set(args, "attention-backend", "unfused", where_of(keys, "attention_config"));
+  if (args.has("num-experts") && !args.has("moe-router-topk")) set(args, "moe-router-topk", "1", "");
+  if (lowered(word_of(keys, "mlp_type")) == "llama") {
+    set(args, "swiglu", "", where_of(keys, "mlp_type"));
+    if (!args.has("ffn-hidden-size"))
+      unused(keys, "mlp_type", args, "the width of the feed-forward is counted as 8/3 of the layer's");
+  }
+  const bool attention = lowered(word_of(keys, "use_bias_in_attn_linear")) == "false",
+             ffn = lowered(word_of(keys, "use_bias_in_mlp")) == "false";
+  if (attention && ffn) set(args, "disable-bias-linear", "", where_of(keys, "use_bias_in_mlp"));
+  if (attention != ffn)
+    unused(keys, attention ? "use_bias_in_attn_linear" : "use_bias_in_mlp", args,
+           "biases are counted in attention and feed-forward alike");
+}
+
 void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.fork = true;
   const int stages = std::max(1, number_of(keys, "pipe_parallel_size"));  // 0: no pipeline module
@@ -139,12 +189,22 @@ void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   gated(args, word_of(keys, "activation"), where_of(keys, "activation"));
   if (!args.has("hidden-dropout")) set(args, "hidden-dropout", "0", "");
   if (!args.has("tokenizer-type")) set(args, "tokenizer-type", "GPT2BPETokenizer", "");
-  const auto attention = keys.find("attention_config");
-  if (attention != keys.end())
-    unused(keys, "attention_config", args, "layers of other kinds of attention are counted as full attention");
-  if (is_on(keys, "partition_activations"))
-    unused(keys, "partition_activations", args, "kept activations are split over tensor-parallel ranks: counted whole");
+  derive_neox_layers(keys, args);
+  const std::string optimizer = lowered(word_of(keys, "optimizer.type"));
+  if (optimizer == "sgd") set(args, "optimizer", "sgd", where_of(keys, "optimizer.type"));
+  if (!optimizer.empty() && optimizer != "sgd" && optimizer != "adam" && optimizer != "adamw")
+    unused(keys, "optimizer.type", args, fmt::format("the optimizer `{}` is counted as adam", optimizer));
 }
+
+/// What changes memory or time of NeMo's first generation and is counted as if it were one of the plain words.
+constexpr CountedAs kNemoCounted[] = {
+    {"model.use_flash_attention", "true", "attention is counted as a fused kernel"},
+    {"model.transformer_engine", "true", "kernels are counted as TransformerEngine's"},
+    {"model.megatron_amp_o2", "true", "weights are counted in the format of the products, with fp32 masters"},
+    {"model.megatron_amp_O2", "true", "weights are counted in the format of the products, with fp32 masters"},
+    {"model.optim.grad_sync_dtype", "fp32 float32", "gradients are counted as reduced in fp32"},
+    {"model.attention_type", "multihead", "another mixer is counted as attention"},
+};
 
 void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.fork = true;
@@ -166,6 +226,8 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   if (!is_on(keys, "model.fp8")) args.given.erase("fp8-hybrid");
   if (is_on(keys, "model.fsdp"))
     unused(keys, "model.fsdp", args, "PyTorch's FSDP is counted as plain data parallelism");
+  if (!optimizer.empty() && optimizer.find("adam") == std::string::npos)
+    unused(keys, "model.optim.name", args, fmt::format("the optimizer `{}` is counted as adam", optimizer));
   const std::string scheme = lowered(word_of(keys, "model.peft.peft_scheme"));
   if (scheme == "lora" || scheme == "qlora") {
     args.task = scheme == "lora" ? Task::Lora : Task::Qlora;
@@ -177,9 +239,10 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   }
 }
 
-constexpr Dialect kNeoxDialect{"gpt-neox", kNeox, {}, "", "", "", "", kNeoxDerived, derive_neox};
+constexpr Dialect kNeoxDialect{"gpt-neox", kNeox, {}, "", "", "", "", kNeoxDerived, derive_neox, kNeoxCounted};
 constexpr Dialect kNemoDialect{
-    "nemo", kNemo, {}, "", "trainer.num_nodes", "trainer.devices", "trainer.precision", kNemoDerived, derive_nemo};
+    "nemo",       kNemo,       {},          "", "trainer.num_nodes", "trainer.devices", "trainer.precision",
+    kNemoDerived, derive_nemo, kNemoCounted};
 
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
 

@@ -1,0 +1,50 @@
+// What a dialect's keys hold, as words, numbers and switches. Tested by tests/launch/dialect_derive_test.cpp.
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/launch/dialect.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+
+std::vector<std::string> listed(std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
+  std::vector<std::string> out;
+  text = text.substr(1, text.size() - 2);
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string item = text.substr(at, end - at);
+    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
+    if (!item.empty()) out.push_back(std::move(item));
+    at = end + 1;
+  }
+  return out;
+}
+
+bool is_true(const MegatronValue& value) {
+  return !value.values.empty() && (lowered(value.values[0]) == "true" || value.values[0] == "1");
+}
+
+int number_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = key.empty() ? keys.end() : keys.find(key);
+  return found == keys.end() || found->second.values.empty()
+             ? 0
+             : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
+}
+
+std::string word_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
+}
+
+bool is_on(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+}
+
+std::string where_of(const DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "" : found->second.where;
+}
+
+}  // namespace plan
