@@ -33,6 +33,21 @@ std::string preset_called(std::string_view word) {
   return found ? found->name : "";
 }
 
+/// A feature of nodes or a partition that begins with the name of a GPU: `a100_80g`, `v100-32g`, `h100_ib`. The preset,
+/// or `other` where numbers behind the name may say another kind.
+std::string preset_in_label(std::string_view label, std::string_view& other) {
+  std::string word = lowered(std::string(label));
+  if (std::string preset = preset_called(word); !preset.empty()) return preset;
+  for (const std::string_view memory : {"b", "gb"})  // `80g` and `80` are gigabytes
+    if (std::string preset = preset_called(word + std::string(memory)); !preset.empty()) return preset;
+  const std::string head = word.substr(0, word.find_first_of("_-."));
+  const std::string tail = word.substr(head.size());
+  std::string preset = head.size() < word.size() ? preset_called(head) : "";
+  if (preset.empty() || tail.find_first_of("0123456789") == std::string::npos) return preset;
+  other = label;
+  return "";
+}
+
 /// The GPU that a launcher's word means: a preset, or a name that has none. `h100:8`, `gpu:h100:8`; `8` and `gpu:8` say
 /// nothing.
 void kind_of_gpu(std::string_view text, const std::string& where, LaunchFacts& facts) {
@@ -60,15 +75,17 @@ void gpus_of(std::string_view text, const std::string& where, LaunchFacts& facts
 }
 
 /// `a100&hbm80g`: features of nodes, of which one may be the name of a GPU.
-void constraint_of(std::string_view text, LaunchFacts& facts) {
+void constraint_of(std::string_view text, const std::string& where, LaunchFacts& facts) {
   constexpr std::string_view kBetween = "&|,()[]*\"' ";
   std::string gpu;
   for (std::size_t at = text.find_first_not_of(kBetween); at < text.size();) {
     const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
-    if (const std::string preset = preset_called(text.substr(at, end - at)); !preset.empty()) {
+    std::string_view other;
+    if (const std::string preset = preset_in_label(text.substr(at, end - at), other); !preset.empty()) {
       if (!gpu.empty() && gpu != preset) return;  // a choice of several
       gpu = preset;
     }
+    if (!other.empty() && facts.other_gpu.empty()) facts.other_gpu = std::string(other), facts.other_gpu_where = where;
     at = text.find_first_not_of(kBetween, end);
   }
   if (facts.gpu.empty()) facts.gpu = gpu;
@@ -93,7 +110,10 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
       kind_of_gpu(row.value, fmt::format("{}:{}", file, row.line), facts);
       state_ranks(count_of(behind_kind(row.value)), fmt::format("{}:{}", file, row.line), facts);
     }
-    if (row.name == "constraint" || row.name == "C") constraint_of(row.value, facts);
+    if (row.name == "constraint" || row.name == "C")
+      constraint_of(row.value, fmt::format("{}:{}", file, row.line), facts);
+    if (std::string_view unsure; (row.name == "partition" || row.name == "p") && facts.gpu.empty())
+      facts.gpu = preset_in_label(row.value, unsure);
     if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(row.value) > 1)
       facts.gpus_per_node = count_of(row.value);
   }

@@ -42,6 +42,16 @@ TEST_CASE("a GPU is known by each of its names, wherever Slurm has a place for i
   CHECK(read("#SBATCH --gres=gpu:nvidia_h100_80gb_hbm3:4") == "h100-sxm");
   CHECK(read("#SBATCH --gres=gpu:nvidia_a100-sxm4-80gb:4") == "a100-sxm-80gb");
   CHECK(read("#SBATCH --constraint=a100|h100") == "");
+  // Sites shorten the memory, and add words of their own.
+  CHECK(read("#SBATCH --constraint=a100_80g") == "a100-sxm-80gb");
+  CHECK(read("#SBATCH -C \"v100-32g&ib\"") == "v100-sxm2-32gb");
+  CHECK(read("#SBATCH -C h100_ib") == "h100-sxm");
+  CHECK(read("#SBATCH -C intel&avx512") == "");
+  CHECK(read("#SBATCH --partition=h200") == "h200-sxm");
+  CHECK(read("#SBATCH -p a100-long\n#SBATCH --gres=gpu:4") == "a100-sxm-80gb");
+  CHECK(read("#SBATCH -p h100\n#SBATCH --gres=gpu:a100:4") == "a100-sxm-80gb");
+  CHECK(read("#SBATCH -p batch") == "");
+  CHECK(job_of("run.sh", script("#SBATCH -C a100_20")).hardware.find("a100_20") != std::string::npos);
 }
 
 TEST_CASE("a part of a GPU and a model without a preset must be named, a label of the cluster's own is told") {
