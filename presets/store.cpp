@@ -159,13 +159,22 @@ std::vector<std::string> relatives(std::string_view word, const std::vector<Pres
   return nearest_in_family(word, names, kMost);
 }
 
-/// The name that is spelt most like `word`; of models that state their size, one of the size that `word` states: a
-/// slip is seldom in the size, and a job for another one is another job.
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  for (const char c : name)
+    if (c >= '0' && c <= '9') digits += c;
+  return digits;
+}
+
+/// The name that is spelt most like `word`; of models, one with the same numbers and of the size that `word` states: a
+/// slip is seldom in a version or a size, and a job for another one is another job.
 std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::string> names) {
   const FamilyAndSize wanted = kind == PresetKind::Model ? family_and_size(word) : FamilyAndSize{};
   if (!wanted.family.empty())
     std::erase_if(names,
                   [&](const std::string& name) { return family_and_size(name).parameters != wanted.parameters; });
+  if (kind == PresetKind::Model)
+    std::erase_if(names, [&](const std::string& name) { return digits_of(name) != digits_of(word); });
   return nearest_name(word, names);
 }
 
@@ -198,8 +207,9 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   if (other)
     error.help.push_back(
         fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));
-  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml{}", w.folder, w.flag,
-                                   kind == PresetKind::Model ? ", or a checkpoint's config.json" : ""));
+  if (kind == PresetKind::Model && lacking == nullptr)
+    error.help.emplace_back("any other by its checkpoint's configuration: `--model path/to/config.json`");
+  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
   return error;
 }
 

@@ -136,10 +136,17 @@ TEST_CASE("an unknown name suggests the nearest") {
   const plan::Error& error = found.error().front();
   CHECK(error.code == "unknown_model");
   CHECK(error.message == "unknown model `llama3-504b`");
-  REQUIRE(error.help.size() == 2);
+  REQUIRE(error.help.size() == 3);
   CHECK(error.help[0] == "models of its family, the nearest in size first: `llama3-405b`, `llama3-70b`, `llama3-8b`");
-  CHECK(error.help[1] ==
-        "list all with `plan list models`, or give a file: --model ./mine.yaml, or a checkpoint's config.json");
+  CHECK(error.help[1] == "any other by its checkpoint's configuration: `--model path/to/config.json`");
+  CHECK(error.help[2] == "list all with `plan list models`, or give a file: --model ./mine.yaml");
+  // A version or a size is no slip of another.
+  for (const char* other : {"mistralai/Mistral-Large-3", "microsoft/phi-5", "llama3-80x", "gpt-4"}) {
+    CAPTURE(other);
+    const auto unknown = plan::load_model(other, kEmbeddedOnly);
+    REQUIRE_FALSE(unknown.has_value());
+    for (const std::string& help : unknown.error().front().help) CHECK(help.find("similar name") == std::string::npos);
+  }
   CHECK(plan::load_model("lama3-405b", kEmbeddedOnly).error().front().help[0] ==
         "a model with a similar name exists: `llama3-405b`");
   CHECK(plan::load_gpu("h100-smx", kEmbeddedOnly).error().front().help[0] ==
