@@ -159,22 +159,16 @@ std::vector<std::string> relatives(std::string_view word, const std::vector<Pres
   return nearest_in_family(word, names, kMost);
 }
 
-std::string digits_of(std::string_view name) {
-  std::string digits;
-  for (const char c : name)
-    if (c >= '0' && c <= '9') digits += c;
-  return digits;
+std::string numbers_of(std::string name) {
+  std::erase_if(name, [](char c) { return (c < '0' || c > '9') && c != '.'; });
+  return name;
 }
 
-/// The name that is spelt most like `word`; of models, one with the same numbers and of the size that `word` states: a
-/// slip is seldom in a version or a size, and a job for another one is another job.
+/// The name that is spelt most like `word`; of models, one with the same numbers: a slip is seldom in a version or a
+/// size, and a job for another one is another job.
 std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::string> names) {
-  const FamilyAndSize wanted = kind == PresetKind::Model ? family_and_size(word) : FamilyAndSize{};
-  if (!wanted.family.empty())
-    std::erase_if(names,
-                  [&](const std::string& name) { return family_and_size(name).parameters != wanted.parameters; });
   if (kind == PresetKind::Model)
-    std::erase_if(names, [&](const std::string& name) { return digits_of(name) != digits_of(word); });
+    std::erase_if(names, [&](const std::string& name) { return numbers_of(name) != numbers_of(std::string(word)); });
   return nearest_name(word, names);
 }
 
