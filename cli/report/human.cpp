@@ -129,25 +129,25 @@ std::string failures(const Plan& plan, const RunOptions& options, const Terminal
 std::string pools(const Plan& plan, const Terminal& terminal) {
   if (plan.best.runs.empty()) return "";
   std::string out =
-      fmt::format("{}\n  {:<28} {:>7} {:>8} {:>10} {:>6}  memory\n", paint(terminal, Style::Bold, "Pools"),
+      fmt::format("{}\n  {:<22} {:>6} {:>7} {:>8} {:>6}  memory, GiB\n", paint(terminal, Style::Bold, "Pools"),
                   "GPUs, front to back", "stages", "layers", "busy", "idle");
   for (const PoolRun& run : plan.best.runs) {
     const int last = run.first_stage + run.layout.pp - 1;
     const std::string stages =
         last > run.first_stage ? fmt::format("{}-{}", run.first_stage, last) : fmt::format("{}", last);
-    out += fmt::format("  {:<28} {:>7} {:>8} {:>10} {:>6}  {} of {} GiB{}\n", fmt::format("{} x {}", run.gpus, run.gpu),
+    out += fmt::format("  {:<22} {:>6} {:>7} {:>8} {:>6}  {} of {}{}\n", fmt::format("{} x {}", run.gpus, run.gpu),
                        stages, stage_layers_text(run.layout.chunk_layers), step_text(plan, run.busy),
                        percent(run.idle_ratio), gib(run.peak), gib(run.capacity),
                        run.fits == Fits::Yes      ? ""
                        : run.fits == Fits::AtRisk ? ", at risk"
-                                                  : ", does not fit");
+                                                  : ", over");
   }
   for (const PoolAlone& alone : plan.alone) {
     const Pool& pool = plan.problem.pools[static_cast<std::size_t>(alone.pool)];
     const std::string what = fmt::format("{} x {} alone", pool.gpus, pool.cluster.gpu.name);
-    out += alone.best ? fmt::format("  {:<28} {}: {}\n", what, step_text(plan, alone.best->step_time),
+    out += alone.best ? fmt::format("  {:<22} {}: {}\n", what, step_text(plan, alone.best->step_time),
                                     degrees_text(alone.best->layout))
-                      : fmt::format("  {:<28} nothing fits\n", what);
+                      : fmt::format("  {:<22} nothing fits\n", what);
   }
   return out + "\n";
 }

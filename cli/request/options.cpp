@@ -98,6 +98,8 @@ Error unknown_word(const std::string& word, const Args& args) {
   const std::string near = nearest_name(word, verbs);
   if (word == "help" || word == "man")
     error.help.emplace_back("write `plan --help`, `plan emit --help`, or `man plan`");
+  else if (word == "completion" || word == "completions")
+    error.help.emplace_back("write `plan --completion bash`, `zsh` or `fish`");
   else if (word == "version")
     error.help.emplace_back("write `plan --version`");
   else if (!near.empty())

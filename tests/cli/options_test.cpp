@@ -47,6 +47,8 @@ TEST_CASE("one error for each mistake") {
   CHECK(parse_arguments({"--modle", "405b"}).error()[0].help[0] == "a flag with a similar name exists: `--model`");
   CHECK(parse_arguments({"--modle", "405b"}).error().size() == 1);
   CHECK(first_error({"estimat", "--gpus", "3"}) == "unknown command `estimat`");
+  CHECK(parse_arguments({"completion"}).error().front().help.front() ==
+        "write `plan --completion bash`, `zsh` or `fish`");
   CHECK(first_error({"--model"}) == "`--model` needs a value");
   CHECK(first_error({"--model", "--gpus", "3"}) == "`--model` needs a value");
   CHECK(first_error({"--gpus", "3", "--gpus", "4"}) == "`--gpus` is given 2 times: 3, 4");

@@ -1,4 +1,7 @@
 // Several kinds of GPU on the command line: words honoured or refused, the report's figures, its JSON.
+#include <algorithm>
+#include <sstream>
+
 #include "check_files.hpp"
 #include "pool_job.hpp"
 
@@ -98,4 +101,21 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2,layers=9+9"}), "layers=");
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2", "--format", "html"}), "--json");
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
+}
+
+TEST_CASE("the report on several kinds of GPU fits eighty columns, whether they hold the job or not") {
+  for (const char* gpus :
+       {"64xh100-sxm,64xa100-sxm-80gb", "8xa100-sxm-80gb,8xh100-sxm", "1024xa100-sxm-80gb,2048xh100-sxm"})
+    for (const char* layout : {"tp4,pp2/tp4,pp2", "tp1,pp2/tp2,pp2", "tp8,pp1/tp8,pp1"}) {
+      CAPTURE(gpus);
+      CAPTURE(layout);
+      const Ran ran = run({"estimate", "--model", "8b", "--gpus", gpus, "--layout", layout});
+      CHECK_MESSAGE(ran.err.empty(), ran.err);
+      std::istringstream lines(ran.out);
+      for (std::string line; std::getline(lines, line);) {
+        if (line.find(",cp-kind=") != std::string::npos) continue;  // words to be typed are not broken
+        const auto columns = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; });
+        CHECK_MESSAGE(columns <= 80, line);
+      }
+    }
 }
