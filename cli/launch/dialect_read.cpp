@@ -222,6 +222,8 @@ Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
   if (!document) return fail(document.error());
   DialectKeys keys;
   walk(document->root, "", source.path, keys);
+  for (const Overlay& over : source.overlays)
+    keys[over.key] = {listed(over.value), fmt::format("{}:{}", over.place.file, over.place.line)};
   return keys;
 }
 

@@ -14,6 +14,13 @@
 namespace plan {
 
 /// A launch file as it lies on disk.
+/// A value that the command which starts a job lays over the file that it names.
+struct Overlay {
+  std::string key{};  ///< as the file has it, with dots
+  std::string value{};
+  Place place{};  ///< in the script
+};
+
 struct LaunchSource {
   std::string path{};
   std::string text{};
@@ -22,6 +29,7 @@ struct LaunchSource {
   /// Opens a file that this one names, wherever it lies: beside it or above. Null: none can be opened.
   std::function<std::optional<LaunchSource>(std::string_view name)> open{};
   std::vector<std::string> notes{};  ///< what the record of a captured job lacks
+  std::vector<Overlay> overlays{};   ///< of the command that names the file
 };
 
 /// The file that `source` names, if there is one.

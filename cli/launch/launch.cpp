@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/launch/flagscale.hpp"
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/other_tools.hpp"
+#include "cli/launch/overlays.hpp"
 #include "cli/launch/pooled_write.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
@@ -144,7 +146,8 @@ std::optional<std::size_t> format_of(const LaunchSource& source) {
 }
 
 /// What a command of no known tool says beside the file that it names: its words may lie over the file's.
-std::optional<std::string> unread_words(const ShellCommand& command, const ShellWord& file) {
+std::optional<std::string> unread_words(const ShellCommand& command, const ShellWord& file,
+                                        const std::set<std::size_t>& taken) {
   constexpr std::string_view kNaming[] = {"--config", "--job.config", "--deepspeed_config", "--include"};
   constexpr std::size_t kMostShown = 24;
   std::string shown;
@@ -158,6 +161,7 @@ std::optional<std::string> unread_words(const ShellCommand& command, const Shell
     const bool flag = word.text.starts_with("--"), sets = word.text.find('=') != std::string::npos;
     const bool naming = std::any_of(std::begin(kNaming), std::end(kNaming),
                                     [&](std::string_view start) { return word.text.starts_with(start); });
+    if (taken.count(i) > 0) continue;
     const bool harmless = flag && sounds_harmless(word.text.substr(2, word.text.find('=') - 2));
     if ((!flag && !sets) || naming || harmless || word.text == file.text || ++count > kMostShown) continue;
     shown += fmt::format("{}`{}`", shown.empty() ? "" : ", ", yaml::printable(word.text));
@@ -168,7 +172,9 @@ std::optional<std::string> unread_words(const ShellCommand& command, const Shell
 }
 
 /// Files that a script's command names and that a reader knows: `--config run.toml`, `--config_file accelerate.yaml`.
-void add_named_files(std::vector<LaunchSource>& files) {
+/// @return the scripts that name one
+std::set<std::string> add_named_files(std::vector<LaunchSource>& files) {
+  std::set<std::string> naming;
   constexpr std::size_t kMostNamed = 8;
   const std::size_t given = files.size();
   for (std::size_t i = 0; i < given; ++i) {
@@ -183,22 +189,27 @@ void add_named_files(std::vector<LaunchSource>& files) {
         std::optional<LaunchSource> named = beside(files[i], name);
         const auto same = [&](const LaunchSource& file) { return named && file.path.ends_with(named->path); };
         if (named && !std::any_of(files.begin(), files.end(), same) && format_of(*named)) {
+          const std::set<std::size_t> taken = lay_over(command, files[i].path, *named);
           files.push_back(std::move(*named));
-          if (std::optional<std::string> text = unread_words(command, word)) files[i].notes.push_back(std::move(*text));
+          naming.insert(files[i].path);
+          if (std::optional<std::string> text = unread_words(command, word, taken))
+            files[i].notes.push_back(std::move(*text));
         }
       }
   }
+  return naming;
 }
 
 /// Files of each format, in the order of the table; files that only launchers or models understand are left out.
-Result<std::vector<std::vector<LaunchSource>>> sorted(const std::vector<LaunchSource>& files) {
+Result<std::vector<std::vector<LaunchSource>>> sorted(const std::vector<LaunchSource>& files,
+                                                      const std::set<std::string>& naming) {
   std::vector<std::vector<LaunchSource>> by_format(launch_formats().size());
   Errors errors;
   for (const LaunchSource& source : files) {
     if (is_model_config(source)) continue;
     if (const std::optional<std::size_t> format = format_of(source))
       by_format[*format].push_back(source);
-    else if (other_tool(source) != nullptr || !is_launcher(source))
+    else if (other_tool(source) != nullptr || !(is_launcher(source) || naming.count(source.path) > 0))
       errors.push_back(not_recognised(source));
   }
   if (!errors.empty()) return fail(std::move(errors));
@@ -311,7 +322,7 @@ Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const
 
 Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
   std::vector<LaunchSource> files = given;
-  add_named_files(files);
+  const std::set<std::string> naming = add_named_files(files);
   LaunchFacts facts = launcher_facts(files);
   facts.total = context.gpus;
   facts.megatron = context.megatron;
@@ -335,7 +346,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     facts.model = std::move(*config);
     facts.model_where = source.path;
   }
-  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files);
+  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files, naming);
   if (!by_format) return fail(by_format.error());
   Result<LaunchJob> job = read_by_format(files, *by_format, facts);
   if (!job) return job;

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -61,6 +62,14 @@ std::string Setting::where() const { return fmt::format("{}:{}", place.file, pla
 
 Result<Settings> bounded(Settings settings, const LaunchSource& source) {
   if (std::optional<Error> error = too_many("keys", settings.all().size(), source.path)) return fail(std::move(*error));
+  for (const Overlay& over : source.overlays) {
+    const bool list = over.value.starts_with('[') && over.value.ends_with(']');
+    settings.add({.key = over.key,
+                  .value = list ? std::string() : over.value,
+                  .items = list ? listed(over.value) : std::vector<std::string>{},
+                  .list = list,
+                  .place = over.place});
+  }
   return settings;
 }
 

@@ -1,0 +1,101 @@
+// Commands that lay values over the file that they name: each is the value of the job, with the script as its place.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+const std::string kTitan =
+    "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n[parallelism]\n"
+    "tensor_parallel_degree = 1\n[activation_checkpoint]\nmode = \"none\"\n[compile]\nenable = true\n";
+const std::string kFactory =
+    "model_name_or_path: meta-llama/Meta-Llama-3-8B\nstage: sft\nfinetuning_type: lora\nlora_rank: 8\n"
+    "template: llama3\ndataset: x\ncutoff_len: 2048\nper_device_train_batch_size: 1\nbf16: true\n";
+const std::string kTune =
+    "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\n  max_seq_len: 8192\nmodel:\n"
+    "  _component_: torchtune.models.llama3_1.lora_llama3_1_8b\n  lora_rank: 8\n"
+    "  lora_attn_modules: [\"q_proj\", \"v_proj\"]\n  apply_lora_to_mlp: True\nbatch_size: 2\ndtype: bf16\n"
+    "optimizer:\n  _component_: torch.optim.AdamW\n";
+
+/// The job of a script beside a file that it names.
+LaunchJob started(const std::string& name, const std::string& text, const std::string& command) {
+  const Files files;
+  files.folder.write(name, text);
+  const Result<LaunchJob> job = files.read("run.sh", "#!/bin/bash\n" + command + "\n", on(16));
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  return *job;
+}
+
+std::string place_of(const LaunchJob& job, const std::string& key) {
+  const auto found =
+      std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input& input) { return input.key == key; });
+  return found == job.inputs.end() ? "" : found->where;
+}
+
+}  // namespace
+
+TEST_CASE("torchtitan's flags lie over the file of --job.config_file") {
+  const auto run = [](const std::string& flags) {
+    return started("run.toml", kTitan,
+                   "torchrun --nnodes 2 --nproc_per_node 8 -m torchtitan.train --job.config_file run.toml " + flags);
+  };
+  CHECK(run("").fixed.tp == 1);
+  CHECK(run("").unused.empty());
+  const LaunchJob job =
+      run("--training.local_batch_size 2 --parallelism.tensor_parallel_degree=4 --training.seq-len 4096 "
+          "--activation_checkpoint.mode full");
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.micro_batch == 2);
+  CHECK(job.training->seq == 4096);
+  CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+  CHECK(job.unused.empty());
+  CHECK(place_of(job, "tp").find("run.sh:2") != std::string::npos);
+  CHECK(run("--compile.enable").training->stack.fused_pointwise);
+  CHECK_FALSE(run("--compile.no-enable").training->stack.fused_pointwise);
+  CHECK(run("--model.flavor 70B").model->hidden == 8192);
+  CHECK_FALSE(run("--training.seq_len $SEQ").unused.empty());
+}
+
+TEST_CASE("LLaMA-Factory's and torchtune's pairs lie over the file that they stand behind") {
+  const auto factory = [](const std::string& pairs) {
+    return started("f.yaml", kFactory, "export NNODES=2 NPROC_PER_NODE=8\nllamafactory-cli train f.yaml " + pairs);
+  };
+  CHECK(factory("").fixed.micro_batch == 1);
+  const LaunchJob job = factory("per_device_train_batch_size=4 lora_rank=64 cutoff_len=4096 learning_rate=1e-5");
+  CHECK(job.fixed.micro_batch == 4);
+  CHECK(job.training->lora.rank == 64);
+  CHECK(job.training->seq == 4096);
+  CHECK(job.unused.size() == factory("").unused.size());
+  const auto tune = [](const std::string& pairs) {
+    return started("t.yaml", kTune,
+                   "tune run --nnodes 2 --nproc_per_node 8 lora_finetune_distributed --config t.yaml " + pairs);
+  };
+  CHECK(tune("").training->lora.ffn);
+  const LaunchJob tuned = tune("batch_size=4 tokenizer.max_seq_len=4096 model.lora_rank=32");
+  CHECK(tuned.fixed.micro_batch == 4);
+  CHECK(tuned.training->seq == 4096);
+  CHECK(tuned.training->lora.rank == 32);
+  CHECK(tuned.unused.size() == tune("").unused.size());
+}
+
+TEST_CASE("a script that states no GPUs and names a file is that file's job") {
+  const LaunchJob job = started("f.yaml", kFactory, "MASTER_ADDR=x llamafactory-cli train f.yaml");
+  CHECK(job.gpus == 16);
+  CHECK(job.training->seq == 2048);
+}
+
+TEST_CASE("words of a program whose way is not known are named and lie over nothing") {
+  const LaunchJob job =
+      started("f.yaml", kFactory, "export NNODES=2 NPROC_PER_NODE=8\npython launch.py f.yaml lora_rank=64");
+  CHECK(job.training->lora.rank == 8);
+  CHECK(names(job.unused, "lora_rank=64"));
+}
+
+}  // namespace plan
