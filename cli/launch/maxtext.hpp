@@ -24,6 +24,8 @@ struct ModelName {
 };
 /// The job of MaxText's keys, whatever file holds them.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
+/// Formats, kernels and dropout, and what is counted in one way only.
+void read_switches(JobBuilder& builder);
 [[nodiscard]] std::span<const ModelName> model_names();
 [[nodiscard]] const ModelName* name_of(const Model& model);
 

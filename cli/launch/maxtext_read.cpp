@@ -237,8 +237,8 @@ void read_precision(JobBuilder& builder) {
     if (row.name == quantization) precision = row.precision, known = true;
   if (!known && quantization.find("fp8") != std::string::npos) {
     precision = Precision::Fp8Tensorwise;
-    builder.unmodelled("precision_counted",
-                       fmt::format("{}: `{}` is counted as fp8", settings.where("quantization"), quantization));
+    builder.unmodelled("precision_counted", fmt::format("{}: `{}` is counted as fp8 with a scale a tensor",
+                                                        settings.where("quantization"), quantization));
   } else if (!known) {
     builder.unmodelled("precision_unknown", fmt::format("{}: the quantization `{}` is not modelled",
                                                         settings.where("quantization"), quantization));
@@ -359,6 +359,7 @@ Result<LaunchJob> maxtext::job_of(Settings& settings, std::string_view format, c
   read_precision(builder);
   if (lowered(settings.text("hardware").value_or("")) == "tpu")
     builder.job.hardware = "TPUs of a kind that no key names";
+  maxtext::read_switches(builder);
   read_unknown(builder);
   return builder.finish();
 }

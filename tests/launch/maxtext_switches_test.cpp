@@ -1,0 +1,60 @@
+// MaxText's keys beside the mesh: each that changes memory or time is honoured or named, its default changes nothing.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+const std::string kJob =
+    "base_config: base.yml\nmodel_name: llama2-7b\nper_device_batch_size: 2\nmax_target_length: 4096\n"
+    "ici_fsdp_parallelism: 8\ndcn_data_parallelism: 4\nremat_policy: full\n";
+
+LaunchJob with(const std::string& line) { return job_of("job.yml", kJob + line + "\n", on(32)); }
+
+}  // namespace
+
+TEST_CASE("MaxText's formats, kernels, dropout and task are honoured") {
+  const Training usual = *with("").training;
+  CHECK(usual.master_bytes == 4);
+  CHECK(with("weight_dtype: bfloat16").training->master_bytes == 0);
+  CHECK(with("weight_dtype: bfloat16").training->moment2_bytes == 2);
+  CHECK(with("weight_dtype: float32").training->master_bytes == 4);
+  CHECK(with("mu_dtype: bfloat16").training->moment1_bytes == 2);
+  CHECK(with("mu_dtype: bfloat16").training->moment2_bytes == 4);
+  CHECK(with("mu_dtype: \"\"").training->moment1_bytes == 4);
+  CHECK_FALSE(with("attention: dot_product").training->stack.flash_attention);
+  CHECK(with("attention: autoselected").training->stack.flash_attention == usual.stack.flash_attention);
+  CHECK(with("num_vocab_tiling: 8").training->stack.cross_entropy == CrossEntropy::Chunked);
+  CHECK(with("num_vocab_tiling: 1").training->stack.cross_entropy == usual.stack.cross_entropy);
+  CHECK(with("dropout_rate: 0.1").training->dropout == doctest::Approx(0.1));
+  CHECK(with("dropout_rate: 0.1\nenable_dropout: False").training->dropout == 0);
+  CHECK(with("use_sft: True").training->task == Task::FullFinetune);
+  CHECK(with("use_sft: False").training->task == usual.task);
+  CHECK(with("compile_topology: v5p-512").hardware.find("v5p-512") != std::string::npos);
+  CHECK(with("compile_topology: a3").hardware.empty());
+}
+
+TEST_CASE("what is counted in one way only is named where a file has another, and base.yml's own values are not") {
+  for (const auto& [usual, other] : {std::pair{"capacity_factor: -1.0", "capacity_factor: 1.25"},
+                                     {"float32_logits: False", "float32_logits: True"},
+                                     {"activations_in_float32: False", "activations_in_float32: true"},
+                                     {"cast_logits_to_fp32: True", "cast_logits_to_fp32: False"},
+                                     {"matmul_precision: \"default\"", "matmul_precision: high"},
+                                     {"use_dpo: False", "use_dpo: True"},
+                                     {"ici_diloco_parallelism: 1", "ici_diloco_parallelism: 2"},
+                                     {"dcn_autoregressive_parallelism: 1", "dcn_autoregressive_parallelism: 2"},
+                                     {"override_model_config: False", "override_model_config: True"}}) {
+    CAPTURE(other);
+    CHECK(with(usual).unused.empty());
+    CHECK(with(other).unused.size() == 1);
+  }
+}
+
+}  // namespace plan
