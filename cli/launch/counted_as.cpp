@@ -37,6 +37,8 @@ constexpr CountedAs kSettings[] = {
     {"trainable_parameters_regex", "", "frozen weights are counted as trained"},
     {"modules_to_save", "", "modules trained whole beside adapters are not counted"},
     {"additional_target", "", "modules trained whole beside adapters are not counted"},
+    {"target_modules", "all-linear all_linear", "adapters are counted on all linear layers"},
+    {"lora_target", "all", "adapters are counted on all linear layers"},
     {"use_dora", "false", "DoRA's norms are counted as LoRA"},
     {"fp16", "false", "the products are counted in bf16"},
     {"pure_bf16", "false", "weights and states in bf16 are counted with fp32 master weights"},

@@ -308,6 +308,7 @@ Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const Launc
     if (!job || !word_of(*keys, "train_batch_size").empty()) return job;
   }
   const int steps = std::max(1, number_of(*keys, "gradient_accumulation_steps"));
+  std::erase_if(job->inputs, [](const Input& input) { return input.key == "global_batch"; });  // of one micro-batch
   job->rank_batch =
       RankBatch{.steps = steps, .sequences = 0, .where = where_of(*keys, "train_micro_batch_size_per_gpu")};
   return job;

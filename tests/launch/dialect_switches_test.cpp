@@ -77,8 +77,9 @@ TEST_CASE("settings that are counted in one way only are named, in every tool's 
     CHECK(told(megatron, kVerlMegatron + word) == 1);
   }
   CHECK(told(megatron, kVerlMegatron + inner + "apply_rope_fusion=True") == 0);
-  for (const char* word : {" --modules_to_save lm_head", " --grad_reduce_in_bf16 true", " --delay_wgrad_compute true",
-                           " --freeze_vit false", " --fp16 true", " --trainable_parameters lm_head"}) {
+  for (const char* word :
+       {" --modules_to_save lm_head", " --grad_reduce_in_bf16 true", " --delay_wgrad_compute true",
+        " --freeze_vit false", " --target_modules q_proj", " --fp16 true", " --trainable_parameters lm_head"}) {
     CAPTURE(word);
     CHECK(told(swift, kSwift + word) == 1);
   }

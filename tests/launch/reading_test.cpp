@@ -250,6 +250,7 @@ TEST_CASE("GPT-NeoX, NeMo and Megatron-LM's arguments as YAML are read by their 
   CHECK(neox.fixed.pp == 2);
   CHECK(neox.fixed.zero == 1);
   CHECK(neox.rank_batch->steps == 2);
+  for (const Input& input : neox.inputs) CHECK(input.key != "global_batch");  // what steps and ranks come to
   CHECK(neox.training->precision == Precision::Fp16);
   CHECK(neox.fixed.recompute->kind == RecomputeKind::Full);
   const LaunchJob nemo =
