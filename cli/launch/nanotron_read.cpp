@@ -125,6 +125,7 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
   const int ep = builder.degree(kEp, 1);
   const bool moe = !builder.job.model || builder.job.model->moe();
   builder.fix("ep", &Fixed::ep, moe ? ep : 1, kEp);
+  if (!moe && ep > 1) builder.unused(kEp, "the model has no experts: this axis is not counted");
   builder.fix("etp", &Fixed::etp, moe && ep == 1 ? tp : 1, "");
   const std::string mode = lowered(builder.settings.text("parallelism.tp_mode").value_or("all_reduce"));
   const bool sp = mode == "reduce_scatter" && tp > 1;

@@ -96,6 +96,17 @@ void read_trainer(JobBuilder& builder) {
                                                       settings.where("args.optim"), *word));
 }
 
+/// Weights that are loaded in 16 bits stay so under plain data parallelism; DeepSpeed and FSDP keep an fp32 copy.
+void name_narrow_weights(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const bool copied = settings.has_section("ds.") || settings.has_section("acc.fsdp_config.") ||
+                      settings.has_section("acc.deepspeed_config.") || !tool_of(settings).key.empty();
+  for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
+    if (const std::string word = lowered(settings.text(key).value_or(""));
+        !copied && (word == "bfloat16" || word == "bf16" || word == "float16"))
+      builder.unused(key, "weights and states in 16 bits alone are counted with fp32 master weights");
+}
+
 void read_precision(JobBuilder& builder, bool deepspeed) {
   Settings& settings = builder.settings;
   struct Source {
@@ -118,6 +129,7 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
       builder.errors.push_back(
           {"conflicting_keys", fmt::format("{} and {}: bf16 and fp16 are both on", settings.where(source.bf16),
                                            settings.where(source.fp16))});
+    if (bf16) name_narrow_weights(builder);
     if (bf16) return builder.precision(Precision::Bf16, source.bf16);
     if (fp16) return builder.precision(Precision::Fp16, source.fp16);
   }

@@ -90,6 +90,16 @@ constexpr Weighing kWeighing[] = {
     {"args.kd_trainer", "a teacher beside the trained model is not counted"},
     {"args.auto_find_batch_size", "a smaller batch that the program may turn to is not counted"},
     {"args.accelerator_config.split_batches", "the batch of a device is counted as each rank's own"},
+    {"args.teacher_model_name_or_path", "a teacher beside the trained model is not counted"},
+    {"args.ref_model", "the model beside the trained one is not counted"},
+    {"args.ref_model_name_or_path", "the model beside the trained one is not counted"},
+    {"args.vision_tower", "a tower for images is not counted"},
+    {"args.tune_mm_mlp_adapter", "frozen weights are counted as trained"},
+    {"args.full_determinism", "deterministic kernels are counted as quick as others"},
+    {"args.torch_empty_cache_steps", "emptying the allocator's cache is counted as taking no time"},
+    {"args.reward_model", "the head of another task is counted as the vocabulary's"},
+    {"args.process_reward_model", "the head of another task is counted as the vocabulary's"},
+    {"args.num_generations", "answers are counted as the batch of a device says"},
     {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
 };
 

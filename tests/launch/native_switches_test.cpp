@@ -70,6 +70,7 @@ TEST_CASE("what trainers of their own count in one way only is named where a fil
       {"mpt.yaml", kFoundry, "  name: text\n", "  name: text\n  dataset:\n    packing_ratio: auto\n", "packing_ratio"},
       {"nano.yaml", kNanotron, "hidden_act: silu", "hidden_act: gelu", "hidden_act"},
       {"nano.yaml", kNanotron, ": sdpa", ": eager", "_attn_implementation"},
+      {"nano.yaml", kNanotron, "  dp: 4\n", "  dp: 4\n  expert_parallel_size: 2\n", "no experts"},
   };
   for (const Told& row : rows) {
     CAPTURE(row.to);

@@ -41,7 +41,7 @@ TEST_CASE("arguments that nothing here counts are named in the words of each too
       {kAxolotl,
        {"unfrozen_parameters:\n  - ^lm_head.weight$", "lisa_n_layers: 2", "optim_target_modules: [attn]",
         "s2_attention: true", "tiled_mlp: true", "chunked_cross_entropy: true", "bfloat16: true", "kd_trainer: true",
-        "qat:\n  weight_dtype: int4"}},
+        "reward_model: true", "qat:\n  weight_dtype: int4"}},
       {kFactory, {"shift_attn: true", "use_unsloth_gc: true", "use_kt: true"}},
       {kTorchtune, {"compile: True", "ac_mode: selective"}},
       {kSwift, {" --lisa_activated_layers 2", " --trainable_parameters lm_head"}}};
@@ -83,6 +83,42 @@ TEST_CASE("a launcher's precision beside the Trainer's own is no argument of unk
   CHECK(job.training->precision == Precision::Bf16);
   CHECK_FALSE(names(job.unused, "mixed_precision"));
   CHECK(job_of("train.sh", replaced(script, " --bf16", ""), on(8)).training->precision == Precision::Bf16);
+}
+
+TEST_CASE("weights loaded in 16 bits are named where nothing keeps an fp32 copy") {
+  const std::string script =
+      "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-3B --per_device_train_batch_size 2 "
+      "--bf16 "
+      "--max_length 4096";
+  const auto told = [&](const std::string& more) {
+    return names(job_of("t.sh", script + more + "\n", on(8)).unused, "16 bits");
+  };
+  CHECK_FALSE(told(""));
+  CHECK(told(" --torch_dtype bfloat16"));
+  CHECK_FALSE(told(" --torch_dtype float32"));
+  CHECK_FALSE(told(" --torch_dtype bfloat16 --fsdp full_shard"));
+}
+
+TEST_CASE("models beside the trained one, and flags of Megatron-LM that cost time, are named") {
+  const std::string script =
+      "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-3B --per_device_train_batch_size 2 "
+      "--bf16 "
+      "--max_length 4096";
+  for (const char* more : {" --teacher_model_name_or_path x", " --ref_model x", " --vision_tower x",
+                           " --full_determinism True", " --num_generations 8", " --torch_empty_cache_steps 5"}) {
+    CAPTURE(more);
+    CHECK(job_of("t.sh", script + more + "\n", on(8)).unused.size() == 1);
+  }
+  const std::string megatron =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 16 --eval-interval 10 "
+      "--vocab-size 32000 --bf16";
+  CHECK(job_of("m.sh", megatron + "\n", on(8)).unused.empty());
+  for (const char* more :
+       {" --no-rope-fusion", " --no-bias-swiglu-fusion", " --use-sharp", " --batch-invariant-mode"}) {
+    CAPTURE(more);
+    CHECK(job_of("m.sh", megatron + more + "\n", on(8)).unused.size() == 1);
+  }
 }
 
 }  // namespace plan
