@@ -190,8 +190,8 @@ constexpr ForkFlag kForkFlags[] = {
     {"use-alibi-mask", 0, Nothing},
     {"disable-bias-attn-fc", 0, Nothing},
     {"disable-bias-linear-fc", 0, Nothing},
-    {"hybrid-attention-ratio", 1, Weighs, "Mamba layers are counted as attention"},
-    {"hybrid-mlp-ratio", 1, Weighs, "Mamba layers are counted as attention"},
+    {"hybrid-attention-ratio", 1, Own},
+    {"hybrid-mlp-ratio", 1, Own},
     {"sliding-window", 1, Weighs, "windows are counted as full attention"},
     // Hygon's fork, which takes its ranks from mpirun
     {"rank", 1, Nothing},

@@ -7,7 +7,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::megatron {
@@ -39,6 +41,37 @@ Layer layer_of(char letter, const MegatronArgs& args, const Layer& whole, const 
   return layer;
 }
 
+constexpr const char *kAttentionRatio = "hybrid-attention-ratio", *kFfnRatio = "hybrid-mlp-ratio";
+
+double share(const MegatronArgs& args, const char* flag) {
+  const double value = parse_number(args.text(flag)).value_or(0);
+  return value >= 0 && value <= 1 ? value : 0;
+}
+
+/// Puts so many of a letter in place of Mamba layers, evenly: after every `each` of them.
+void spread(std::string& layers, char letter, double each) {
+  double left = each;
+  for (char& layer : layers) {
+    if (layer != 'M') continue;
+    if (left < 0.5)
+      layer = letter, left += each;
+    else
+      left -= 1;
+  }
+}
+
+/// Early releases had shares of attention and feed-forward among the layers, the rest of them Mamba: attention evenly
+/// between Mamba layers, feed-forwards evenly among those that are left. Shares round as Python does.
+std::string pattern_of_shares(std::size_t depth, double attention, double ffn) {
+  std::string layers(depth, 'M');
+  const double all = static_cast<double>(depth);
+  const double attentions = std::nearbyint(all * attention), ffns = std::nearbyint(all * ffn);
+  const double mamba = all - attentions;
+  if (attentions > 0) spread(layers, '*', mamba / (attentions + 1));
+  if (ffns > 0) spread(layers, '-', (mamba - ffns) / ffns);
+  return layers;
+}
+
 int kind_of(Model& model, const Layer& layer) {
   const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
   if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
@@ -58,12 +91,18 @@ Error bad_pattern(const MegatronArgs& args, const char* flag, std::string why) {
 const char* hybrid_flag(const MegatronArgs& args) {
   for (const char* flag : {"hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model"})
     if (args.has(flag)) return flag;
+  for (const char* flag : {kAttentionRatio, kFfnRatio})
+    if (share(args, flag) > 0) return flag;
   return nullptr;
 }
 
 std::optional<HybridPattern> hybrid_pattern(const MegatronArgs& args) {
   const char* flag = hybrid_flag(args);
   std::string text = flag == nullptr ? std::string() : args.text(flag);
+  const bool listed = flag != nullptr && std::string_view(flag).ends_with("pattern");
+  if (const auto depth = args.integer("num-layers"); flag != nullptr && !listed && depth && *depth > 0)
+    text = pattern_of_shares(static_cast<std::size_t>(std::min<std::int64_t>(*depth, kMostLetters)),
+                             share(args, kAttentionRatio), share(args, kFfnRatio));
   if (text.empty() || text.find('$') != std::string::npos) return std::nullopt;
   std::erase_if(text, [](char c) { return c == '[' || c == ']'; });  // layers that are wrapped together
   HybridPattern out;

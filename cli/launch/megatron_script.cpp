@@ -5,6 +5,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/keep_errors.hpp"
@@ -285,6 +286,10 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
     return fail(std::move(*error));
   const bool ascend = for_ascend(source);
   MegatronArgs args = read_megatron_words(words, source.path, errors, notes, !plain || ascend);
+  // A program of its own for such layers: without flags of them all are Mamba.
+  const std::string_view program = base_name(all[launch.program].text);
+  if ((program == "pretrain_mamba.py" || program == "pretrain_hybrid.py") && megatron::hybrid_flag(args) == nullptr)
+    args.given["is-hybrid-model"] = {{}, fmt::format("{}:{}", source.path, all[launch.program].line)};
   if (args.has("yaml-cfg")) {
     if (const std::optional<LaunchSource> file = beside(source, args.text("yaml-cfg")))
       return read_yaml_arguments(*file, facts);

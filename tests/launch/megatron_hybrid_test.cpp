@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -133,6 +134,46 @@ TEST_CASE("patterns that are no model are refused by what is wrong with them, or
   const Result<LaunchJob> other = files.read("n.sh", script(nano, cut, 2), context);
   REQUIRE_FALSE(other);
   CHECK(other.error().front().message.find("cuts 4 layers, and the model has 52") != std::string::npos);
+}
+
+TEST_CASE("a program for such layers has Mamba layers, and shares of others are spread evenly among them") {
+  std::mt19937 random(5);
+  const auto letters = [](const std::string& program, int depth, const std::string& more) {
+    const LaunchJob job =
+        job_of("n.sh",
+               fmt::format("torchrun --nproc-per-node 8 {} --num-layers {} --hidden-size 1024 --num-attention-heads 16 "
+                           "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+                           "--global-batch-size 16 --bf16 --train-iters 10 --eval-interval 10 --vocab-size 32000 {}\n",
+                           program, depth, more));
+    REQUIRE(job.model);
+    CHECK(job.unused.empty());
+    std::string out;
+    for (std::size_t i = 0; i < job.model->layers.size(); ++i) out += letter_of(layer_at(*job.model, i));
+    return out;
+  };
+  CHECK(letters("pretrain_mamba.py", 12, "") == std::string(12, 'M'));
+  for (int round = 0; round < 40; ++round) {
+    const int depth = 8 + static_cast<int>(random() % 90);
+    const double attention = static_cast<double>(random() % 30) / 100, ffn = static_cast<double>(random() % 60) / 100;
+    const std::string program = round % 2 == 0 ? "pretrain_mamba.py" : "pretrain_gpt.py";
+    if (attention + ffn == 0) continue;
+    const std::string found =
+        letters(program, depth, fmt::format("--hybrid-attention-ratio {} --hybrid-mlp-ratio {}", attention, ffn));
+    CAPTURE(found);
+    REQUIRE(found.size() == static_cast<std::size_t>(depth));
+    CHECK(std::count(found.begin(), found.end(), '*') == std::lround(std::nearbyint(depth * attention)));
+    CHECK(std::count(found.begin(), found.end(), '-') == std::lround(std::nearbyint(depth * ffn)));
+    CHECK(found.front() != '*');
+    // Runs of Mamba layers and feed-forwards between two attentions differ in length by one at most.
+    std::vector<int> runs(1, 0);
+    for (const char letter : found)
+      if (letter == '*')
+        runs.push_back(0);
+      else
+        ++runs.back();
+    const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
+    CHECK(*most - *least <= 1);
+  }
 }
 
 }  // namespace plan
