@@ -96,11 +96,13 @@ void read_trainer(JobBuilder& builder) {
                                                       settings.where("args.optim"), *word));
 }
 
-/// Weights that are loaded in 16 bits stay so under plain data parallelism; DeepSpeed and FSDP keep an fp32 copy.
+/// Weights that are loaded in 16 bits and trained stay so under plain data parallelism; DeepSpeed and FSDP keep an fp32
+/// copy.
 void name_narrow_weights(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  const bool copied = settings.has_section("ds.") || settings.has_section("acc.fsdp_config.") ||
-                      settings.has_section("acc.deepspeed_config.") || !tool_of(settings).key.empty();
+  const bool copied = builder.training.adapters() || settings.has_section("ds.") ||
+                      settings.has_section("acc.fsdp_config.") || settings.has_section("acc.deepspeed_config.") ||
+                      !tool_of(settings).key.empty();
   for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
     if (const std::string word = lowered(settings.text(key).value_or(""));
         !copied && (word == "bfloat16" || word == "bf16" || word == "float16"))

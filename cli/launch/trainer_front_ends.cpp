@@ -215,7 +215,7 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
       set(all, "args.quantizer", setting);
     } else if (key == "loss._component_" && has(lowered(setting.value), "dpo")) {
       set(all, "args.rl", "dpo", setting);
-    } else if (key == "loss._component_" && (has(setting.value, "Chunked") || has(setting.value, "LinearCross"))) {
+    } else if (key == "loss._component_" && has(setting.value, "LinearCrossEntropy")) {
       set(all, "args.loss_in_chunks", setting);
     } else if (key.starts_with("teacher_model.") || key.starts_with("ref_") || key.starts_with("reward_and_value") ||
                key.starts_with("policy_model.")) {

@@ -58,7 +58,7 @@ TEST_CASE("arguments that nothing here counts are named in the words of each too
     CHECK(with(kAxolotl, off).unused.size() == with(kAxolotl, "").unused.size());
   }
   const Tool chunked{kTorchtune.file, replaced(kTorchtune.text, "torch.nn.CrossEntropyLoss",
-                                               "torchtune.modules.loss.CEWithChunkedOutputLoss")};
+                                               "torchtune.modules.loss.LinearCrossEntropyLoss")};
   CHECK(names(with(chunked, "").unused, "chunks"));
 }
 
@@ -97,6 +97,7 @@ TEST_CASE("weights loaded in 16 bits are named where nothing keeps an fp32 copy"
   CHECK(told(" --torch_dtype bfloat16"));
   CHECK_FALSE(told(" --torch_dtype float32"));
   CHECK_FALSE(told(" --torch_dtype bfloat16 --fsdp full_shard"));
+  CHECK_FALSE(told(" --torch_dtype bfloat16 --use_peft True --lora_r 8"));
 }
 
 TEST_CASE("models beside the trained one, and flags of Megatron-LM that cost time, are named") {
