@@ -42,18 +42,18 @@ TEST_CASE("MaxText's formats, kernels, dropout and task are honoured") {
 }
 
 TEST_CASE("what is counted in one way only is named where a file has another, and base.yml's own values are not") {
-  for (const auto& [usual, other] : {std::pair{"capacity_factor: -1.0", "capacity_factor: 1.25"},
-                                     {"float32_logits: False", "float32_logits: True"},
-                                     {"activations_in_float32: False", "activations_in_float32: true"},
-                                     {"cast_logits_to_fp32: True", "cast_logits_to_fp32: False"},
-                                     {"matmul_precision: \"default\"", "matmul_precision: high"},
-                                     {"use_dpo: False", "use_dpo: True"},
-                                     {"ici_diloco_parallelism: 1", "ici_diloco_parallelism: 2"},
-                                     {"dcn_autoregressive_parallelism: 1", "dcn_autoregressive_parallelism: 2"},
-                                     {"override_model_config: False", "override_model_config: True"}}) {
-    CAPTURE(other);
-    CHECK(with(usual).unused.empty());
-    CHECK(with(other).unused.size() == 1);
+  for (const auto& row : {std::pair{"capacity_factor: -1.0", "capacity_factor: 1.25"},
+                          {"float32_logits: False", "float32_logits: True"},
+                          {"activations_in_float32: False", "activations_in_float32: true"},
+                          {"cast_logits_to_fp32: True", "cast_logits_to_fp32: False"},
+                          {"matmul_precision: \"default\"", "matmul_precision: high"},
+                          {"use_dpo: False", "use_dpo: True"},
+                          {"ici_diloco_parallelism: 1", "ici_diloco_parallelism: 2"},
+                          {"dcn_autoregressive_parallelism: 1", "dcn_autoregressive_parallelism: 2"},
+                          {"override_model_config: False", "override_model_config: True"}}) {
+    CAPTURE(row.second);
+    CHECK(with(row.first).unused.empty());
+    CHECK(with(row.second).unused.size() == 1);
   }
 }
 
