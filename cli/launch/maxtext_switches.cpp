@@ -6,6 +6,8 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/native_trainers.hpp"
+#include "presets/hardware.hpp"
+#include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan::maxtext {
@@ -47,6 +49,18 @@ void read_formats(JobBuilder& builder) {
   if (narrow(settings, "grad_dtype")) builder.training.grad_bytes = 2;
 }
 
+/// `v5p-512`: the chips that a job is compiled for; `a3` is GPUs.
+void read_topology(JobBuilder& builder) {
+  const std::string topology = builder.settings.text("compile_topology").value_or("");
+  if (topology.empty() || topology.starts_with("a3") || !builder.job.gpu.empty()) return;
+  StoreOptions store = StoreOptions::from_environment();
+  store.files = false;
+  if (const auto chip = load_gpu("tpu-" + topology.substr(0, topology.find('-')), store))
+    builder.job.gpu = chip->name;
+  else
+    builder.job.hardware = fmt::format("TPUs of the topology `{}`", topology);
+}
+
 }  // namespace
 
 void read_switches(JobBuilder& builder) {
@@ -59,9 +73,7 @@ void read_switches(JobBuilder& builder) {
     builder.training.task = Task::FullFinetune;
     builder.origin("task", "finetune", "use_sft");
   }
-  if (const std::string slice = settings.text("compile_topology").value_or("");
-      !slice.empty() && slice.find("a3") == std::string::npos)
-    builder.job.hardware = fmt::format("TPUs of the topology `{}`", slice);
+  read_topology(builder);
   for (const CountedAs& row : kCounted) tell_counted_as(builder, row);
 }
 

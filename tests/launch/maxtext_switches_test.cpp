@@ -37,7 +37,8 @@ TEST_CASE("MaxText's formats, kernels, dropout and task are honoured") {
   CHECK(with("dropout_rate: 0.1\nenable_dropout: False").training->dropout == 0);
   CHECK(with("use_sft: True").training->task == Task::FullFinetune);
   CHECK(with("use_sft: False").training->task == usual.task);
-  CHECK(with("compile_topology: v5p-512").hardware.find("v5p-512") != std::string::npos);
+  CHECK(with("compile_topology: v5p-512").gpu == "tpu-v5p");
+  CHECK(with("compile_topology: v9z-512").hardware.find("v9z-512") != std::string::npos);
   CHECK(with("compile_topology: a3").hardware.empty());
 }
 
