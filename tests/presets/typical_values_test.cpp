@@ -13,7 +13,7 @@
 using namespace plan;
 
 TEST_CASE("what nobody states of a formula is not there: one rank, no latency, all of a whole") {
-  // Words of a symbol's meaning, with the value that changes nothing. Groups of a node's size have eight by their
+  // Patterns of a symbol's meaning, with the value that changes nothing. Groups of a node's size have eight by their
   // nature.
   const std::map<std::string, double> nothing{{"latency of a", 0},
                                               {"of the last bucket", 0},
@@ -42,13 +42,16 @@ TEST_CASE("what nobody states of a formula is not there: one rank, no latency, a
                                               {"usage effectiveness", 1},
                                               {"capacity factor", 1},
                                               {"goodput", 1},
-                                              {"between checkpoints", 1}};
+                                              {"between checkpoints", 1},
+                                              {"^nodes$", 1},
+                                              {"^GPUs$", 1},
+                                              {"^kernels$", 1}};
   std::set<std::string> seen;
   for (const CatalogEntry& entry : catalog())
     for (const Symbol& symbol : entry.symbols) {
       if (symbol.required() || symbol.meaning.starts_with("short sequences")) continue;
       for (const auto& [words, value] : nothing) {
-        if (symbol.meaning.find(words) == std::string_view::npos) continue;
+        if (!std::regex_search(std::string(symbol.meaning), std::regex(words))) continue;
         CAPTURE(std::string(entry.formula.name));
         CAPTURE(std::string(symbol.meaning));
         CHECK(symbol.typical == value);
@@ -69,6 +72,7 @@ TEST_CASE("typical values are those of the hardware and the model that they are 
   const std::map<std::string, double> wanted{
       {"multiprocessors of one GPU; default H100", static_cast<double>(h100.sm_count)},
       {"memory bandwidth; default H100", h100.memory_bandwidth.value},
+      {"cores of one multiprocessor; default fp32 cores of an H100", 128},  // NVIDIA's white paper of the H100, table 3
       {"query rank", static_cast<double>(latent.q_rank)},
       {"key-value rank", static_cast<double>(latent.kv_rank)},
       {"rotated head dimension", static_cast<double>(latent.rope_dim)},
@@ -85,6 +89,39 @@ TEST_CASE("typical values are those of the hardware and the model that they are 
         CHECK(symbol.typical == doctest::Approx(h100.peak[static_cast<std::size_t>(DType::Bf16)].value).epsilon(2e-4));
       }
   CHECK(seen.size() == wanted.size());
+}
+
+TEST_CASE("bytes that nobody states are those of mixed precision, and groups are as wide as a node") {
+  const Gpu h100 = load_gpu("h100-sxm", StoreOptions{})->value;
+  const double node = h100.scale_up_size, bf16 = 2, fp32 = 4;
+  // Weights in bf16, and Adam's master weights and both moments in fp32 (ZeRO, arXiv:1910.02054, section 3.1).
+  const std::map<std::string, double> wanted{
+      {"bytes of an element", bf16},      {"bytes of a weight", bf16},
+      {"bytes of a master weight", fp32}, {"bytes of a first moment", fp32},
+      {"bytes of a second moment", fp32}, {"bytes of optimizer states a parameter", 3 * fp32},
+      {"GPUs of a node", node},           {"inner ranks", node},
+      {"shards in a group", node},        {"ranks that share one copy of the states", node}};
+  std::set<std::string> seen;
+  int gradients = 0;
+  for (const CatalogEntry& entry : catalog())
+    for (const Symbol& symbol : entry.symbols) {
+      if (symbol.required()) continue;
+      CAPTURE(std::string(entry.formula.name));
+      CAPTURE(std::string(symbol.meaning));
+      if (const auto row = wanted.find(std::string(symbol.meaning)); row != wanted.end()) {
+        CHECK(symbol.typical == row->second);
+        seen.insert(row->first);
+      } else if (symbol.meaning == "bytes of a gradient" || symbol.meaning == "bytes of a reduced gradient") {
+        // PyTorch's FSDP reduces gradients in the precision of the weights unless told otherwise; Megatron-LM adds them
+        // up in fp32, and torchtitan tells FSDP to (mixed_precision_reduce).
+        const bool fsdp = entry.formula.name.find("sdp") != std::string_view::npos;
+        const bool told = entry.formula.source.find("torchtitan") != std::string_view::npos;
+        CHECK(symbol.typical == (fsdp && !told ? bf16 : fp32));
+        ++gradients;
+      }
+    }
+  CHECK(seen.size() == wanted.size());
+  CHECK(gradients >= 5);
 }
 
 TEST_CASE("every count of every section of a model file begins at one, but those where nought means none") {
