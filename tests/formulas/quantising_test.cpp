@@ -31,6 +31,9 @@ TEST_CASE("16 bits are read, and each copy that a product reads is written with 
             bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, true) ==
         doctest::Approx(2));
   CHECK(bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, false) == doctest::Approx(3));
+  // One scale holds for rows and columns: Hopper's products want a second copy, turned, and Blackwell's read the first.
+  CHECK(bytes(Precision::Fp8Delayed, GpuGeneration::Hopper, true) == doctest::Approx(2 + 2 * 1));
+  CHECK(bytes(Precision::Fp8Delayed, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 1));
   // Half a byte and a scale of one for 16; a pass for the greatest value, and one that rotates what is read by columns.
   CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, false) == doctest::Approx(2 + 2 + 0.5 + 1.0 / 16));
   CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 2 + 2 + 2 * (0.5 + 1.0 / 16)));

@@ -332,6 +332,25 @@ void check_taken(const HardwareProfile& profile, const Printed& printed) {
 
 }  // namespace
 
+TEST_CASE("a whole table of perftest is taken, of single bytes and of a network that never varies, too") {
+  Random random(4);
+  for (int trial = 0; trial < 200; ++trial) {
+    const double least = 0.01 * (100 + below(random, 300)), spread = 0.01 * below(random, 3);
+    const double typical = least + 0.01 * below(random, 3) * (spread > 0), most = std::max(typical, least + spread);
+    const int bytes = 1 << below(random, 12);
+    const std::string text = fmt::format(
+        "                    RDMA_Read Latency Test\n"
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]\n"
+        " {}       1000          {:.2f}           {:.2f}        {:.2f}     {:.2f}      0.00\n",
+        bytes, least, most, typical, typical);
+    CAPTURE(text);
+    HardwareProfile profile;
+    REQUIRE(import_measurements(text, "x.txt", profile));
+    REQUIRE(profile.tiers.size() == 1);
+    CHECK(profile.tiers[0].latency_us == doctest::Approx(typical));
+  }
+}
+
 TEST_CASE("of perftest's and nvbandwidth's tables nothing is taken that they do not say") {
   Random random(3);
   int taken = 0;
