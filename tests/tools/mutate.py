@@ -23,8 +23,10 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 # Tests that see a folder, its own first, by ctest's names.
@@ -36,6 +38,7 @@ TESTS = {
     "cli/launch": ["launch", "frameworks", "hostile_launch", "cli"],
     "cli": ["cli", "launch", "logs", "hostile", "faulty_runs"],
 }
+IDLE = 60  # seconds on the clock for which a program of tests may wait for something without running
 SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
 FOLDERS = ["formulas", "planner", "presets", "hwprobe", "cli/launch", "cli"]
 OPERATORS = [
@@ -44,7 +47,7 @@ OPERATORS = [
     (r"(?<=\s)\+(?=\s)", ["-"]), (r"(?<=\s)-(?=\s)", ["+"]), (r"(?<=\s)\*(?=\s)", ["/"]), (r"(?<=\s)/(?=\s)", ["*"]),
     (r"\btrue\b", ["false"]), (r"\bfalse\b", ["true"]), (r"\bstd::min\b", ["std::max"]), (r"\bstd::max\b", ["std::min"]),
     (r"\.tp\b", [".pp"]), (r"\.pp\b", [".tp"]), (r"\.cp\b", [".dp"]), (r"\.dp\b", [".cp"]),
-    (r"(?<![\w.\"'])\d[\d']*(?![\w.\"'])", None),  # constants: see other_constants
+    (r"(?<![\w.\"'])(?<!\de[+-])\d[\d']*(?![\w.\"'])", None),  # constants: see other_constants
 ]
 # Places where a change says nothing of the tests: room that is set aside, the size of a buffer of characters, what stands
 # in front of a string (text + "x" compiles with no other sign), and the size in the type of an array.
@@ -120,6 +123,19 @@ def mutants_of(path, number, lines):
         yield path, number, re.sub(r"\S.*", ";", line, count=1)
 
 
+def ticks_of(session):
+    """What the processes of a session have run by now, in ticks of the clock, those among them that ended included."""
+    ticks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()
+        except OSError:  # it ended meanwhile
+            continue
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks
+
+
 class Tree:
     """A copy of the sources with a build of its own, kept from run to run."""
 
@@ -165,17 +181,29 @@ class Tree:
     def run(self, command, words, limit):
         """Exit status and output of a program of tests. One of whose processes runs for more than `limit` seconds of CPU
         fails: seconds on the clock would call a change noticed because the machine was busy. One that waits for ever
-        fails too."""
+        fails too: for IDLE seconds neither it nor what it started has run at all."""
         def bounded():
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
 
-        try:
-            run = subprocess.run(command[0] + words, cwd=command[1], env=self.env, stdout=subprocess.PIPE, text=True,
-                                 errors="replace", stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
-                                 timeout=20 * limit)
-        except subprocess.TimeoutExpired:
-            return 1, ""
-        return run.returncode, run.stdout
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            run = subprocess.Popen(command[0] + words, cwd=command[1], env=self.env, stdout=output, text=True,
+                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
+                                   start_new_session=True)
+            ran, since = -1, time.time()
+            while True:
+                try:
+                    status = run.wait(timeout=2)
+                    break
+                except subprocess.TimeoutExpired:
+                    now = ticks_of(run.pid)
+                    if now != ran:
+                        ran, since = now, time.time()
+                    elif time.time() - since > IDLE:
+                        os.killpg(run.pid, signal.SIGKILL)
+                        run.wait()
+                        return 1, ""
+            output.seek(0)
+            return status, output.read()
 
     def write(self, path, lines):
         with open(os.path.join(self.tree, path), "w") as file:
