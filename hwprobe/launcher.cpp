@@ -45,16 +45,22 @@ Result<int> number_of(std::string_view variable, const std::string& text) {
                     {fmt::format("unset {}, or start plan with a launcher that sets it", variable)}});
 }
 
+/// Whether a variable says anything: one that is exported empty does not.
+bool said(const Variables& variables, std::string_view variable) {
+  return !variable.empty() && !variables(variable).value_or("").empty();
+}
+
 struct Reading {
   const Variables& variables;
   Errors errors{};
+  /// Of a variable that is said.
+  int integer(std::string_view variable) {
+    const Result<int> value = number_of(variable, text(variable));
+    if (!value) errors.push_back(value.error()[0]);
+    return value.value_or(-1);
+  }
   int integer(std::string_view variable, int otherwise) {
-    const std::optional<std::string> text = variable.empty() ? std::nullopt : variables(variable);
-    if (!text || text->empty()) return otherwise;
-    const Result<int> value = number_of(variable, *text);
-    if (value) return *value;
-    errors.push_back(value.error()[0]);
-    return otherwise;
+    return said(variables, variable) ? integer(variable) : otherwise;
   }
   std::string text(std::string_view variable) const {
     return variable.empty() ? std::string() : variables(variable).value_or("");
@@ -75,8 +81,8 @@ Result<Identity> checked(Identity id, Reading& reading, std::string_view rank_va
 Result<Identity> read_row(const LauncherRow& row, const Variables& variables) {
   Reading reading{variables};
   Identity id{.launcher = row.launcher};
-  id.rank = reading.integer(row.rank, 0);
-  id.world = reading.integer(row.world, 1);
+  id.rank = reading.integer(row.rank);
+  id.world = reading.integer(row.world);
   id.local_rank = reading.integer(row.local_rank, 0);
   id.local_world = reading.integer(row.local_world, 1);
   id.address = reading.text(row.address);
@@ -94,8 +100,8 @@ Result<Identity> read_row(const LauncherRow& row, const Variables& variables) {
 Result<Identity> read_slurm(const Variables& variables) {
   Reading reading{variables};
   Identity id{.launcher = Launcher::Slurm};
-  id.rank = reading.integer("SLURM_PROCID", 0);
-  id.world = reading.integer("SLURM_STEP_NUM_TASKS", 1);
+  id.rank = reading.integer("SLURM_PROCID");
+  id.world = reading.integer("SLURM_STEP_NUM_TASKS");
   id.local_rank = reading.integer("SLURM_LOCALID", 0);
   id.job_key = fmt::format("slurm:{}.{}", reading.text("SLURM_JOB_ID"), reading.text("SLURM_STEP_ID"));
   Result<std::vector<std::string>> hosts = expand_nodelist(reading.text("SLURM_STEP_NODELIST"));
@@ -135,8 +141,9 @@ std::string_view name(Launcher launcher) {
 
 Result<Identity> detect_launcher(const Variables& variables) {
   for (const LauncherRow& row : kLaunchers)
-    if (variables(row.rank) && variables(row.world)) return read_row(row, variables);
-  if (variables("SLURM_STEP_NODELIST") && variables("SLURM_STEP_NUM_TASKS") && variables("SLURM_PROCID"))
+    if (said(variables, row.rank) && said(variables, row.world)) return read_row(row, variables);
+  if (said(variables, "SLURM_STEP_NODELIST") && said(variables, "SLURM_STEP_NUM_TASKS") &&
+      said(variables, "SLURM_PROCID"))
     return read_slurm(variables);
   Identity alone;
   if (variables("SLURM_JOB_ID"))

@@ -134,6 +134,18 @@ TEST_CASE("a slow GPU is named") {
   CHECK(p.warnings[0].text == "GEMMs ran 6 % below the other GPUs");
 }
 
+TEST_CASE("a section whose canary moved by more than 3 % is marked, on which plan-measuring(7) agrees") {
+  for (const double moved : {0.0, 2.9, 3.0, 3.1, 50.0}) {
+    JobFacts f = facts(8);
+    f.conditions.push_back({.section = "gemm", .drift_pct = moved});
+    const HardwareProfile p = assemble(f, observe(sweep_for(8), Truth{}, 8, 0));
+    CAPTURE(moved);
+    REQUIRE(p.warnings.size() == (moved > 3 ? 1 : 0));
+    if (moved > 3) CHECK(p.warnings[0].code == "DRIFT");
+    CHECK((p.warnings.empty() || p.warnings[0].where == "gemm"));
+  }
+}
+
 TEST_CASE("a resumed probe measures the rest and ends with the whole") {
   const Sweep all = sweep_for(8);
   std::vector<Observation> seen = observe(all, Truth{}, 8, 0);

@@ -50,6 +50,7 @@ TEST_CASE("a node of eight GPUs with its rails") {
   const Node node;
   const Machine m = look("hgx", node.sys);
   REQUIRE(m.gpus.size() == 8);
+  CHECK(m.host_gpus == 8);
   CHECK(m.no_gpu.empty());
   CHECK(m.driver == "580.95.05");
   CHECK(m.gpus[3].uuid == "GPU-00000003-0000-0000-0000-000000000000");

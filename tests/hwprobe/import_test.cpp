@@ -73,6 +73,8 @@ TEST_CASE("a table of nccl-tests becomes a curve of its times") {
   CHECK(profile.gpu.model == "NVIDIA H100 80GB HBM3");
   CHECK(profile.provenance[0].kind == Provenance::Imported);
   CHECK(profile.provenance[0].source == "out.txt");
+  CHECK(profile.provenance[0].gpu_count == 8);
+  CHECK(profile.provenance[0].host_count == 1);
 }
 
 TEST_CASE("a damaged name of a GPU is made plain") {
@@ -176,6 +178,11 @@ TEST_CASE("the JSON of nvbandwidth") {
 TEST_CASE("what is no result says so and adds nothing") {
   CHECK(problem("hello", "x").find("holds no results") != std::string::npos);
   CHECK(problem(table("all_reduce_perf", "sum", 1.75, 3), "x").find("wrong results") != std::string::npos);
+  std::string one = table("all_reduce_perf", "sum", 1.75);  // a single result, the last of all rows
+  const std::size_t last = one.find_last_of('0', one.find("# Out of bounds"));
+  REQUIRE(last != std::string::npos);
+  one[last] = '1';
+  CHECK(problem(one, "x").find("1 wrong results") != std::string::npos);
   CHECK(problem("{\"results\": 3}", "x.json").find("no JSON report") != std::string::npos);
   CHECK(problem("{\"nvbandwidth\": 3}", "x.json").find("no JSON report") != std::string::npos);
   CHECK(problem("# algbw busbw\n  8  2  float  sum  -1  3.0  0.0  0.0  0\n", "all_reduce").find("lists 0 rank") !=

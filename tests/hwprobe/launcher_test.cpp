@@ -64,6 +64,20 @@ TEST_CASE("each launcher is known by its variables") {
   CHECK(detect_launcher(of({}))->launcher == Launcher::None);
 }
 
+TEST_CASE("a launcher that is silent about the node has one rank there, and a variable exported empty says nothing") {
+  const Identity silent = detect_launcher(of({{"RANK", "5"}, {"WORLD_SIZE", "8"}})).value();
+  CHECK(silent.rank == 5);
+  CHECK(silent.world == 8);
+  CHECK(silent.local_rank == 0);
+  CHECK(silent.local_world == 1);
+  // Not rank 0 of a job of eight, nor one of one.
+  CHECK(detect_launcher(of({{"RANK", ""}, {"WORLD_SIZE", "8"}}))->launcher == Launcher::None);
+  CHECK(detect_launcher(of({{"RANK", "5"}, {"WORLD_SIZE", ""}}))->launcher == Launcher::None);
+  CHECK(detect_launcher(of(with(kSlurmStep, {{"RANK", ""}, {"WORLD_SIZE", ""}})))->launcher == Launcher::Slurm);
+  CHECK(detect_launcher(of(with(kSlurmStep, {{"SLURM_PROCID", ""}})))->launcher == Launcher::None);
+  CHECK(detect_launcher(of(with(kSlurmStep, {{"SLURM_LOCALID", ""}})))->local_rank == 0);
+}
+
 TEST_CASE("the innermost launcher wins") {
   CHECK(
       detect_launcher(of(with(kSlurmStep, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}})))->launcher ==

@@ -23,6 +23,22 @@ TEST_CASE("HMAC-SHA256 of RFC 4231") {
         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
+TEST_CASE("a secret is the same only if every bit of it is") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::string secret(1 + random() % 64, '\0');
+    for (char& c : secret) c = static_cast<char>(random());
+    CHECK(same_secret(secret, secret));
+    CHECK_FALSE(same_secret(secret, secret.substr(1)));
+    CHECK_FALSE(same_secret(secret, secret + secret.back()));
+    for (std::size_t bit = 0; bit < 8 * secret.size(); ++bit) {
+      std::string other = secret;
+      other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << bit % 8));
+      CHECK_FALSE(same_secret(secret, other));
+    }
+  }
+}
+
 TEST_CASE("frames arrive whole however they are cut") {
   std::string bytes;
   std::vector<Frame> sent;

@@ -27,7 +27,18 @@ class Counter final : public LayerOperators {
     for (const double out : widths) linear += 2 * tokens * out * in;
     return {};
   }
-  void pointwise(const Pointwise&) override {}
+  void pointwise(const Pointwise& work) override {
+    constexpr double kPass = 2 + 2;  // 16 bits read and 16 written
+    const std::string what = work.what;
+    CAPTURE(what);
+    if (what.find("norm") != std::string::npos) {
+      CHECK(work.forward == kPass);
+      CHECK(work.backward == kPass + 2);  // the input is read once more, beside the gradient
+    } else {                              // to turn and to join are linear: their gradients move as much as they do
+      CHECK(work.forward == (what.find(" and ") == std::string::npos ? 1 : 2) * kPass);
+      CHECK(work.backward == work.forward);
+    }
+  }
   void attention(const AttentionCore& core) override {
     double keys = seq_;
     if (core.window > 0) keys = std::min(keys, static_cast<double>(core.window));
