@@ -51,6 +51,33 @@ double per_token(const Model& model, const Layer& layer, const Training& trainin
   return layer_ledger(model, layer, training, layout).total() / rank_tokens(training, layout);
 }
 
+TEST_CASE("every second product's output is kept beside the layer's input and what attention gave, of experts, too") {
+  // torchtitan's selective checkpoint: of the products in their order the first, third, ... The softmax's statistics
+  // are the attention kernel's own.
+  const auto by_hand = [](const std::vector<double>& widths, double hidden, double attention) {
+    double elements = hidden + attention;
+    for (std::size_t i = 0; i < widths.size(); i += 2) elements += widths[i];
+    return 2 * elements;
+  };
+  Model model = fixture::llama3_8b();
+  const auto kept = [&] {
+    const Training training;
+    const Layout layout;
+    const LayerLedger ledger = layer_ledger(model, model.kinds[0], training, layout);
+    return (kept_ops(model, model.kinds[0], ledger, training, layout).value - ledger[Fate::Core]) /
+           rank_tokens(training, layout);
+  };
+  const double h = 4096, q = 4096, kv = 1024, f = 14336;
+  CHECK(kept() == by_hand({q, kv, kv, h, f, f, h}, h, q));
+  model.kinds[0].ffn = Ffn::Moe;
+  model.kinds[0].dense = {};
+  model.kinds[0].moe = {.experts = 64, .top_k = 6, .expert_width = 1408};
+  const double routed = 6 * 1408;
+  CHECK(kept() == by_hand({q, kv, kv, h, routed, routed, h}, h, q));  // experts give back one token's width together
+  model.kinds[0].moe.shared_width = 2816;
+  CHECK(kept() == by_hand({q, kv, kv, h, routed + 2816, routed + 2816, h}, h, q));
+}
+
 TEST_CASE("Llama layers: 8h + 4q + 4kv + 6f + 4a + 8 bytes a token") {
   const auto bytes = [](const Model& model) { return per_token(model, model.kinds[0]); };
   CHECK(bytes(fixture::llama3_8b()) == 139'400);

@@ -76,6 +76,21 @@ TEST_CASE("orientations without a table scale the forward one") {
   CHECK(rate(gpu, shape, Orientation::WeightGrad) / rate(gpu, shape) == doctest::Approx(0.9).epsilon(1e-5));
 }
 
+TEST_CASE("an orientation with a fit of its own takes it, in every type, and no other orientation does") {
+  for (const DType dtype : {DType::Bf16, DType::Fp8})
+    for (int own = 0; own < kOrientations; ++own) {
+      Gpu gpu;
+      auto& tables = gpu.gemm[static_cast<std::size_t>(dtype)];
+      const auto fit = [](double rate) {
+        return GemmFit{.t0 = Seconds(1e-6), .rate = FlopsPerSecond(rate), .bandwidth = BytesPerSecond(3e12)};
+      };
+      tables[0].fit = fit(5e14);
+      tables[static_cast<std::size_t>(own)].fit = fit(7e14);
+      for (int o = 0; o < kOrientations; ++o)
+        CHECK(gemm_fit(gpu, dtype, static_cast<Orientation>(o)).rate.value == (o == own || own == 0 ? 7e14 : 5e14));
+    }
+}
+
 TEST_CASE("a batch of products takes at least one larger product's time and less than one after another") {
   const Gpu gpu = gridded();
   const double one = gemm_time(gpu, {2048, 1024, 1024}, DType::Bf16, Orientation::Forward).value;

@@ -164,6 +164,33 @@ TEST_CASE("groups, rings and hops cross the tiers that their own ranks cross") {
   CHECK(differing > 100);  // the generator must not drift into equal hops
 }
 
+TEST_CASE("members that a part of the replicas counts as one row are a stride apart, and the block holds them all") {
+  std::mt19937 random(11);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  int rows_seen = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    Replicas all{.row = 1 + below(12), .stride = 1 + below(3), .rows = 1 + below(6)};
+    all.pitch = all.row * all.stride * (1 + below(3));
+    const int step = 1 + below(all.size()), most = (all.size() - 1) / step + 1;
+    const int count = 1 + below(most);
+    const Group group = all.some(count, step);
+    const auto place = [&](int member) {
+      return member * step / all.row * all.pitch + member * step % all.row * all.stride;
+    };
+    CAPTURE(trial);
+    CHECK(group.size == count);
+    CHECK(count * step <= all.size() + step - 1);
+    const int row = group.span > 0 ? group.row : count;
+    REQUIRE(row >= 1);
+    CHECK(count % row == 0);
+    for (int member = 1; member < count; ++member)
+      if (member % row != 0) CHECK(place(member) - place(member - 1) == group.stride);
+    CHECK(group.reach() > place(count - 1));
+    rows_seen += group.span > 0 && row > 1;
+  }
+  CHECK(rows_seen > 100);
+}
+
 TEST_CASE("hops across instances that the stages do not fill, all of them in use") {
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
