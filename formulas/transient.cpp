@@ -1,5 +1,5 @@
 // What lives only while one layer, the head or the loss runs (plan-formulas(7) D6). Written once for the search and for
-// `plan explain`: V is double or Traced. Tested by tests/formulas/activation_test.cpp, tests/planner/simumax_test.cpp.
+// `plan explain`: V is double or Traced. Tested by tests/formulas/transient_test.cpp, tests/planner/simumax_test.cpp.
 #include "formulas/transient.hpp"
 
 #include "formulas/layer_rows.hpp"
