@@ -172,6 +172,17 @@ TEST_CASE("collectives: nothing for one rank, growing with bytes, all-reduce is 
   }
 }
 
+TEST_CASE("nobody measured: a ring's latency grows with its ranks, messages go straight to whom they are for") {
+  Gpu gpu;
+  gpu.scale_up = BytesPerSecond(450e9);
+  const auto alpha = [&](Collective op, int ranks) { return scale_up_fit(gpu, op, ranks).alpha.value; };
+  for (const Collective op :
+       {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter, Collective::Broadcast})
+    for (int ranks = 2; ranks < 64; ++ranks) CHECK(alpha(op, ranks + 1) > alpha(op, ranks));
+  for (const Collective op : {Collective::AllToAll, Collective::SendRecv})
+    for (int ranks = 2; ranks < 64; ++ranks) CHECK(alpha(op, ranks + 1) == alpha(op, ranks));
+}
+
 TEST_CASE("siblings share a node's network: twice the members per node reach twice the bandwidth") {
   const Cluster cluster = b200_cluster();
   const double one =

@@ -173,3 +173,30 @@ TEST_CASE("the padded vocabulary is the least multiple of 128 tp") {
       CHECK(padded % (128LL * tp) == 0);
     }
 }
+
+TEST_CASE("every unit of width of a feed-forward is as many parameters as the last, from the first on") {
+  constexpr std::int64_t h = 64, experts = 5;
+  for (const bool gated : {false, true})
+    for (std::int64_t f = 0; f < 4; ++f) {
+      CAPTURE(gated);
+      CAPTURE(f);
+      const std::int64_t unit = h * (gated ? 3 : 2);
+      Model m;
+      m.hidden = h;
+      const auto total = [&](const Layer& layer) { return layer_parameters(m, layer).total(); };
+      Layer layer;
+      layer.attention = {.heads = 1, .kv_heads = 1, .head_dim = h};
+      layer.dense.gated = gated;
+      Layer wider = layer;
+      layer.dense.width = f, wider.dense.width = f + 1;
+      CHECK(total(wider) - total(layer) == unit);
+      layer.ffn = wider.ffn = Ffn::Moe;
+      layer.moe = {.experts = experts, .top_k = 1, .expert_width = f, .shared_width = 2, .gated = gated};
+      wider.moe = layer.moe;
+      wider.moe.expert_width = f + 1;
+      CHECK(total(wider) - total(layer) == experts * unit);
+      layer.moe.expert_width = wider.moe.expert_width = 2;
+      layer.moe.shared_width = f, wider.moe.shared_width = f + 1;
+      CHECK(total(wider) - total(layer) == unit);
+    }
+}

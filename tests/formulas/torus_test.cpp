@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <random>
+#include <regex>
+#include <string>
 
 #include "formulas/efficiency.hpp"
 #include "tests/oracle/torus_sim.hpp"
@@ -106,6 +108,32 @@ TEST_CASE("collectives on 200 random tori take as long as packets on links") {
     const int sent = 12 * static_cast<int>(400 / transfer(c, Collective::AllToAll, 1.0 * ranks * unit) / 12 + 1);
     const double exchange = transfer(c, Collective::AllToAll, 1.0 * ranks * sent * unit);
     CHECK(oracle::Simulation(grid, c.parts).exchange(sent) == doctest::Approx(exchange).epsilon(0.02));
+  }
+}
+
+TEST_CASE("words of a placement name every axis that a group lies on, with its members there") {
+  Dice dice(20261125);
+  const std::regex part(R"((\d+) (?:on|of (\d+) on) axis (\d+) \((ring|line)(?:, every (\d+) chips)?\))");
+  for (int i = 0; i < 200; ++i) {
+    const Case c = dice.draw(36);
+    const std::string text = placement_text(torus(c.sizes, c.rings), c.group());
+    CAPTURE(text);
+    std::size_t at = 0;
+    std::string joined;
+    for (std::sregex_iterator found(text.begin(), text.end(), part); found != std::sregex_iterator(); ++found, ++at) {
+      REQUIRE(at < c.parts.size());
+      const std::smatch& words = *found;
+      const auto& wanted = c.parts[at];
+      const int whole = c.sizes[static_cast<std::size_t>(wanted.axis)];
+      CHECK(std::stoi(words[3]) == wanted.axis);
+      CHECK(std::stoi(words[1]) == wanted.members);
+      CHECK(words[2].matched == (wanted.members != whole));
+      if (words[2].matched) CHECK(std::stoi(words[2]) == whole);
+      CHECK((words[5].matched ? std::stoi(words[5]) : 1) == wanted.step);
+      joined += (at > 0 ? ", " : "") + words[0].str();
+    }
+    CHECK(at == c.parts.size());
+    CHECK(joined == text);
   }
 }
 

@@ -120,5 +120,35 @@ TEST_CASE("chunks of a rank balance in sum") {
   }
 }
 
+TEST_CASE("no layer's worth of count moved off a chunk of the costliest rank makes the costliest cheaper") {
+  std::mt19937 random(13);
+  std::uniform_real_distribution<double> costs(0.2, 3.0);
+  for (int round = 0; round < 300; ++round) {
+    const int pp = 2 + static_cast<int>(random() % 4), vp = 2 + static_cast<int>(random() % 2), chunks = pp * vp;
+    const bool v = vp == 2 && round % 2 == 0;
+    std::vector<double> each(static_cast<std::size_t>(chunks) + random() % 12);
+    for (double& layer : each) layer = costs(random);
+    const PartitionCost cost{each, 0.1, costs(random)};
+    const std::vector<int> split = partition_interleaved(cost, pp, vp, v);
+    const auto largest = [&](const std::vector<int>& of) {
+      const std::vector<double> ranks = rank_costs(cost, of, pp, v);
+      return *std::max_element(ranks.begin(), ranks.end());
+    };
+    CAPTURE(round);
+    const std::vector<double> ranks = rank_costs(cost, split, pp, v);
+    const int costliest = static_cast<int>(std::max_element(ranks.begin(), ranks.end()) - ranks.begin());
+    for (int from = 0; from < chunks; ++from)
+      for (int to = 0; to < chunks; ++to) {
+        // Chunks are dealt out round and round, or there and back.
+        if ((v && from >= pp ? chunks - 1 - from : from % pp) != costliest) continue;
+        std::vector<int> other = split;
+        const int keep = from == 0 || from == chunks - 1 ? 0 : 1;  // beside the embedding, or the head
+        if (from == to || --other[static_cast<std::size_t>(from)] < keep) continue;
+        ++other[static_cast<std::size_t>(to)];
+        CHECK(largest(other) >= largest(split) * (1 - 1e-9));
+      }
+  }
+}
+
 }  // namespace
 }  // namespace plan

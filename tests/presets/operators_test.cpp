@@ -8,6 +8,8 @@
 
 #include "formulas/layer_operators.hpp"
 #include "formulas/layer_rows.hpp"
+#include "formulas/parameters.hpp"
+#include "formulas/transient.hpp"
 #include "presets/reader.hpp"
 #include "presets/yaml.hpp"
 
@@ -81,4 +83,24 @@ TEST_CASE("operators are timed for the FLOPs that are counted, in every layer of
       }
   }
   CHECK(layers > 300);
+}
+
+TEST_CASE("linears of a layer hold all of its matrices") {
+  int layers = 0;
+  for (const auto& file : std::filesystem::directory_iterator(PLAN_SOURCE_DIR "/presets/models")) {
+    const std::string name = file.path().stem().string();
+    const Result<Model> model = read_model(*yaml::read_text(file.path().string()), name);
+    REQUIRE(model);
+    for (const Layer& layer : model->kinds) {
+      CAPTURE(name);
+      const LayerParameters all = layer_parameters(*model, layer);
+      const double whole = static_cast<double>(all.total());
+      const double linears = linear_shapes(*model, layer, Layout{}).numel();
+      CHECK(linears <= whole);
+      // Norms, biases, convolutions and a router are vectors, or small.
+      CHECK(linears >= 0.97 * whole);
+      ++layers;
+    }
+  }
+  CHECK(layers > 100);
 }
