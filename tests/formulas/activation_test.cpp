@@ -238,6 +238,8 @@ TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over
   const std::vector<GatheringGroup> between{{"there", {2, 1}}, {"back", {2, 1}}, {"there", {2, 1}}, {"there", {1, 1}}};
   CHECK(nccl_buffers(both, between, {}).value == alone + 2 * 16 * 12 * mib);
   CHECK(nccl_buffers(experts, {}).value - nccl_buffers({.dp = 8}, {}).value == 2688 * mib);
+  // Beyond a node: a pool a direction, of 32 channels * 16 * 128 KiB (plan-measuring(7) 1.1).
+  CHECK(nccl_buffers({.dp = 16, .ep = 16}, {}).value - nccl_buffers({.dp = 16}, {}).value == (2688 + 2 * 64) * mib);
 }
 
 TEST_CASE("NCCL: what was measured of a node's groups replaces the law, and its channels the usual ones") {

@@ -111,6 +111,21 @@ TEST_CASE("collectives on 200 random tori take as long as packets on links") {
   }
 }
 
+TEST_CASE("a hand-over to the next member takes its way link by link, beside those of the members in between") {
+  Dice dice(20261126);
+  for (int i = 0; i < 200; ++i) {
+    const Case c = dice.draw(36);
+    int apart = 1;
+    for (const oracle::Along& part : c.parts) apart = std::max(apart, part.step);
+    CAPTURE(i);
+    // Of `apart` siblings side by side, each sends over `apart` links the same way: so many messages meet on each.
+    CHECK(transfer(c, Collective::SendRecv, 1e9) == doctest::Approx(apart * 1e9 / kLink));
+    const Torus grid = torus(c.sizes, c.rings);
+    CHECK(torus_law(grid, Collective::SendRecv, 0, c.group(), Seconds(1e-6)).seconds() ==
+          doctest::Approx(apart * 1e-6));
+  }
+}
+
 TEST_CASE("words of a placement name every axis that a group lies on, with its members there") {
   Dice dice(20261125);
   const std::regex part(R"((\d+) (?:on|of (\d+) on) axis (\d+) \((ring|line)(?:, every (\d+) chips)?\))");
