@@ -193,7 +193,7 @@ std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp
   std::vector<int> split =
       spread(balanced_counts(layers, mean, cost.embedding, cost.head, pp, v_shaped), pp, vp, v_shaped);
   if (equal) return split;
-  for (int step = 0; step < layers && improve(cost, split, pp, v_shaped); ++step) {}
+  while (improve(cost, split, pp, v_shaped)) {}  // each step is strictly better: this ends
   return split;
 }
 

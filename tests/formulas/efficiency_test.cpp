@@ -202,6 +202,23 @@ TEST_CASE("an oversubscribed spine slows what crosses it") {
         1.9 * collective_time(b200_cluster(), Collective::AllToAll, 1e9, {64, 8}).value);
 }
 
+TEST_CASE("a measured curve of sends is what a hop takes in its domain, point by point, and nothing beyond it") {
+  const Cluster law = b200_cluster();
+  Cluster probed = law;
+  CollectiveFit fit{.op = Collective::SendRecv, .alpha = Seconds(9e-6), .busbw = BytesPerSecond(600e9)};
+  fit.log_bytes = {10, 15, 20}, fit.log_ratio = {0.3F, -0.2F, 0.1F};
+  probed.gpu.collectives.push_back(fit);
+  for (std::size_t i = 0; i < fit.log_bytes.size(); ++i) {
+    const double bytes = std::exp(static_cast<double>(fit.log_bytes[i]));
+    const double seconds = soft_sum(9e-6, bytes / 600e9, fit.p) * std::exp(static_cast<double>(fit.log_ratio[i]));
+    CHECK(send_time(probed, bytes, 1).value == doctest::Approx(seconds).epsilon(1e-5));
+    CHECK(hop_time(probed, bytes, 0).value == doctest::Approx(seconds).epsilon(1e-5));
+    CHECK(send_time(probed, bytes, 8) == send_time(law, bytes, 8));
+  }
+  CHECK(send_time(probed, 0, 1).value == 0);
+  CHECK(hop_time(probed, 0, 1).value == 0);
+}
+
 TEST_CASE("all-reduce of 4 GiB on 4 nodes of 8 B200: 22.05 ms published") {
   const double t = collective_time(b200_cluster(), Collective::AllReduce, 4.0 * kGiB, {32, 1}).value;
   CHECK(t == doctest::Approx(22.053e-3).epsilon(0.1));
