@@ -120,9 +120,23 @@ TEST_CASE("fp4 runs as itself where the GPU has it, else as fp8, else as bf16") 
   CHECK(as(DType::Bf16) == as(DType::Fp16));
 }
 
-TEST_CASE("fp16 runs as fast as bf16 was measured") {
-  const Gpu gpu = gridded();
-  CHECK(rate(gpu, {2048, 1024, 1024}, Orientation::Forward, DType::Fp16) == rate(gpu, {2048, 1024, 1024}));
+TEST_CASE(
+    "fp16 runs as fast as bf16 was measured, and bf16 as fp16 was, whatever their peaks; each as itself if it was") {
+  constexpr auto kFp16 = static_cast<std::size_t>(DType::Fp16);
+  const GemmShape shape{2048, 1024, 1024};
+  for (const double peak : {0.0, 300e12, 989e12}) {
+    Gpu gpu = gridded();
+    gpu.peak[kFp16] = FlopsPerSecond(peak);
+    const double measured = rate(gpu, shape);
+    CHECK(rate(gpu, shape, Orientation::Forward, DType::Fp16) == measured);
+    std::swap(gpu.gemm[kBf16], gpu.gemm[kFp16]);
+    CHECK(rate(gpu, shape) == measured);
+    CHECK(rate(gpu, shape, Orientation::Forward, DType::Fp16) == measured);
+    gpu.gemm[kBf16] = gpu.gemm[kFp16];
+    for (float& log_rate : gpu.gemm[kBf16][0].grid.log_rate) log_rate -= 1;
+    CHECK(rate(gpu, shape) < 0.5 * measured);
+    CHECK(rate(gpu, shape, Orientation::Forward, DType::Fp16) == measured);
+  }
 }
 
 TEST_CASE("grouped GEMM: small experts are bound by reading weights, large ones by arithmetic") {

@@ -20,7 +20,7 @@ struct Draw {
   Model model = fixture::llama3_8b();
   Training training;
   Layout layout;
-  double h = 0, t = 1, c = 1, b = 1, tokens = 0, split = 1;
+  double h = 0, t = 1, c = 1, b = 1, seq = 0, tokens = 0, split = 1;
 
   explicit Draw(std::mt19937& random) {
     const auto pick = [&](std::initializer_list<int> of) { return *(of.begin() + random() % of.size()); };
@@ -31,7 +31,8 @@ struct Draw {
     layout.sequence_parallel = layout.tp > 1 && random() % 2 == 0;
     if (random() % 2 == 0) training.stack.flash_attention = false;
     h = static_cast<double>(model.hidden), t = layout.tp, c = layout.cp, b = layout.micro_batch;
-    tokens = b * training.seq / c;
+    seq = static_cast<double>(training.seq);
+    tokens = b * seq / c;
     split = layout.sequence_parallel ? t : 1;
   }
   Layer& layer() { return model.kinds[0]; }
@@ -49,9 +50,9 @@ double attention_by_hand(const Draw& d, const Widths& w, bool grouped) {
   if (!d.training.stack.flash_attention) {
     const int kept = d.training.stack.fused_pointwise ? 2 : 3;
     const double softmax = d.training.stack.fused_softmax ? 0 : 8;
-    return gradients + (kept * 2 + softmax) * w.heads * d.tokens * d.training.seq;
+    return gradients + (kept * 2 + softmax) * w.heads * d.tokens * d.seq;
   }
-  const double rows = d.b * 128 * std::ceil(d.training.seq / d.c / 128);
+  const double rows = d.b * 128 * std::ceil(d.seq / d.c / 128);
   return gradients + 4 * rows * w.q + 4 * w.heads * d.tokens + (grouped ? 2 * 2 * d.tokens * w.q : 0);
 }
 
@@ -147,5 +148,23 @@ TEST_CASE("the head: logits in the copies that each kind of loss makes of them")
     check(head(CrossEntropy::Unfused), 4, 10, 2);
     check(head(CrossEntropy::Compiled), 2, 4, 2);
     check(head(CrossEntropy::FusedFp32), 4, 6, 4);
+  }
+}
+
+TEST_CASE(
+    "a head whose logits are gathered: the slice beside the whole, its pieces and the flat buffer they came from") {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    Draw d(random);
+    CAPTURE(trial);
+    d.training.stack.states = StateLayout::Fsdp2;
+    d.training.stack.vocab_parallel_loss = false;
+    d.training.stack.cross_entropy = CrossEntropy::Eager;
+    const double logits = d.tokens * 128256;  // of the whole vocabulary, in 16 bits and three times in fp32
+    const HeadMemory m = head_memory(d.model, d.training, d.layout);
+    CHECK(m.logits == Approx((2 + 4) * logits));
+    // One rank copies all of them to shift labels; several hold their own slice, and what the gather left.
+    CHECK(m.loss == Approx((2 + 12) * logits + 2 * logits / d.t));
+    CHECK(m.hole == Approx(d.t > 1 ? 2 * logits + 2 * logits * (1 - 1 / d.t) : 0));
   }
 }
