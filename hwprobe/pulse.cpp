@@ -16,16 +16,16 @@ constexpr std::size_t kMostPulses = 100;  // that one answer of a rank carries
 
 }  // namespace
 
-PulseSampler::PulseSampler(const std::string& uuid) {
-  Result<std::unique_ptr<GpuDriver>> driver = load_driver();
+PulseSampler::PulseSampler(const std::string& uuid, const std::string& library) {
+  Result<std::unique_ptr<GpuDriver>> driver = load_driver(library);
   if (!driver) return;
   int gpu = -1;
   for (const GpuFacts& facts : (*driver)->gpus())
     if (facts.uuid == uuid) gpu = facts.index;
   if (gpu < 0) return;
-  thread_ = std::thread([this, gpu, library = std::shared_ptr<GpuDriver>(*std::move(driver))] {
+  thread_ = std::thread([this, gpu, loaded = std::shared_ptr<GpuDriver>(*std::move(driver))] {
     while (!over_) {
-      const GpuPulse now = library->pulse(gpu);
+      const GpuPulse now = loaded->pulse(gpu);
       {
         const std::lock_guard lock(mutex_);
         if (pulses_.size() < kMostPulses) pulses_.push_back(now);

@@ -13,8 +13,8 @@ namespace plan {
 /// Looks at one GPU ten times a second while it lives.
 class PulseSampler {
  public:
-  /// `uuid` as CUDA names the device: NVML counts GPUs that this process does not see, too.
-  explicit PulseSampler(const std::string& uuid);
+  /// `uuid` as CUDA names the device: NVML, which is `library`, counts GPUs that this process does not see, too.
+  explicit PulseSampler(const std::string& uuid, const std::string& library = "libnvidia-ml.so.1");
   ~PulseSampler();
   PulseSampler(const PulseSampler&) = delete;
   PulseSampler& operator=(const PulseSampler&) = delete;

@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "hwprobe/nvml.hpp"
+#include "hwprobe/pulse.hpp"
 
 using namespace plan;
 namespace fs = std::filesystem;
@@ -93,6 +96,29 @@ TEST_CASE("a running GPU's clocks and what holds them back") {
   CHECK(throttle_words(nvml->pulse(0).reasons) == std::vector<std::string>{"sw_power_cap"});
   CHECK(nvml->path(0, 1) == "NODE");
   CHECK(nvml->path(0, 7) == "SYS");
+}
+
+TEST_CASE("every GPU of a node is looked at while it is measured, the first and the last, and none that is not there") {
+  const Machine m = look("hgx", "/nonexistent");
+  REQUIRE(m.gpus.size() == 8);
+  const auto looks = [](const std::string& uuid) {
+    PulseSampler sampler(uuid, PLAN_NVML_DOUBLE);
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    std::vector<GpuPulse> all = sampler.take();
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+         all.empty() && uuid.starts_with("GPU-") && std::chrono::steady_clock::now() < end;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      all = sampler.take();
+    }
+    return all;
+  };
+  for (const GpuFacts& gpu : m.gpus) {
+    CAPTURE(gpu.uuid);
+    const std::vector<GpuPulse> all = looks(gpu.uuid);
+    REQUIRE_FALSE(all.empty());
+    CHECK(all[0].sm_mhz == 1755);
+  }
+  CHECK(looks("another").empty());
 }
 
 TEST_CASE("a board of AMD's: in the order of the bus, with the kernel's facts beside the library's") {

@@ -117,6 +117,28 @@ TEST_CASE("without time left there is one pass, and a lost GPU ends the probe") 
   CHECK(outcome.observations.size() < 7);
 }
 
+TEST_CASE("canaries are what plan-measuring(7) says: a product of 4096 x 4096 x 4096 in bf16, and a copy of 64 MiB") {
+  FakeGpu gpu;
+  int products = 0, copies = 0;
+  const auto ask = [&](const SweepPoint& p) {
+    const plan_probe_point& point = p.point;
+    if (p.id == "canary gemm") {
+      CHECK(point.kind == PLAN_PROBE_GEMM);
+      CHECK(point.format == PLAN_PROBE_BF16);
+      for (int i = 0; i < 3; ++i) CHECK(point.number[i] == 4096);
+      ++products;
+    } else if (p.id == "canary copy") {
+      CHECK(point.kind == PLAN_PROBE_COPY);
+      CHECK(point.number[0] == 64 << 20);
+      ++copies;
+    }
+    return gpu(p);
+  };
+  static_cast<void>(run_points(sweep_of_one_gpu(), 1000, {ask, {"rank 0 (here)"}}));
+  CHECK(products > 0);
+  CHECK(copies > 0);
+}
+
 TEST_CASE("canaries that the GPU cannot run are left out, and nothing else is") {
   const Sweep sweep = sweep_of_one_gpu();
   FakeGpu gpu;

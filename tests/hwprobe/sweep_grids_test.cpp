@@ -121,6 +121,19 @@ TEST_CASE("copies reach from a mebibyte to the largest power of two that memory 
   }
 }
 
+TEST_CASE("the working memory that a sweep states holds the operands and the result of each product, at four bytes") {
+  for (const double gib : {0.5, 2., 8., 80.})
+    for (const Depth depth : {Depth::Quick, Depth::Standard}) {
+      SweepRequest r = request(1, 1, depth);
+      r.expected.gpu.memory = round_bytes(gib * kGiB);
+      const Sweep sweep = plan_sweep(r);
+      for (const SweepPoint& p : of(sweep, PLAN_PROBE_GEMM)) {
+        const auto side = [&](int i) { return static_cast<double>(p.point.number[i]); };
+        CHECK(sweep.memory_bytes >= 4 * (side(0) * side(2) + side(1) * side(2) + side(0) * side(1)));
+      }
+    }
+}
+
 TEST_CASE("groups are all that plans use, and no others") {
   const auto power = [](int n) { return (n & (n - 1)) == 0; };
   for (const int per_node : {1, 2, 3, 4, 6, 8, 12, 16})
