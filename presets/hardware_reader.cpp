@@ -111,20 +111,23 @@ void check_layouts(yaml::Map& root, const HardwareProfile& profile) {
                           fmt::format("`oversubscription` of tier `{}` is less than 1", yaml::printable(tier.id)));
 }
 
-void check_sources(yaml::Map& root, const HardwareProfile& profile) {
-  std::vector<std::string> ids;
-  for (const ProfileSource& source : profile.provenance) ids.push_back(source.id);
-  const auto check = [&](const std::string& id, const char* where) {
-    if (id.empty() || id == "user" || id == "datasheet" || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
-    root.reader().error(root.node(), "unknown_provenance",
-                        fmt::format("`{}` names `{}`, which `provenance` does not list", where, yaml::printable(id)));
-  };
-  check(profile.memory.prov, "memory.prov");
-  check(profile.hbm.prov, "hbm.prov");
-  for (const ProfileGemm& g : profile.gemm) check(g.prov, "gemm.prov");
-  for (const ProfileAttention& a : profile.attention) check(a.prov, "attention.prov");
-  for (const ProfileCurve& c : profile.collectives) check(c.prov, "collectives.prov");
-  for (const ProfileTier& t : profile.tiers) check(t.prov, "tiers.prov");
+/// Every `prov` of a file, however deep, names a source that `provenance` lists.
+void check_sources(const yaml::Node& node, const std::string& path, const HardwareProfile& profile,
+                   yaml::Reader& reader) {
+  const bool map = node.kind == yaml::Kind::Map;
+  for (std::size_t i = map ? 1 : 0; i < node.items.size(); i += map ? 2 : 1) {
+    const yaml::Node& item = node.items[i];
+    const std::string where = !map           ? fmt::format("{}[{}]", path, i)
+                              : path.empty() ? node.items[i - 1].text
+                                             : path + "." + node.items[i - 1].text;
+    check_sources(item, where, profile, reader);
+    if (!map || node.items[i - 1].text != "prov" || item.text.empty()) continue;
+    if (item.text == "user" || item.text == "datasheet") continue;
+    const auto same = [&](const ProfileSource& source) { return source.id == item.text; };
+    if (std::none_of(profile.provenance.begin(), profile.provenance.end(), same))
+      reader.error(item, "unknown_provenance",
+                   fmt::format("`{}` names `{}`, which `provenance` does not list", where, yaml::printable(item.text)));
+  }
 }
 
 }  // namespace
@@ -149,7 +152,7 @@ Result<HardwareProfile> read_hardware(std::string text, std::string file) {
   hardware::fields(visitor, profile);
   visitor.finish();
   check_layouts(root, profile);
-  check_sources(root, profile);
+  check_sources(root.node(), {}, profile, reader);
   if (profile.gpu.model.empty() && profile.gpu.preset.empty())
     reader.error(root.node(), "missing_key", "`gpu.model` is missing",
                  {"write the driver's name of the GPU, or `gpu: {preset: h100-sxm}`"});

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
-#include <random>
-
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
+#include <random>
+#include <regex>
 #include <string>
 
 #include "formulas/efficiency.hpp"
@@ -122,6 +124,39 @@ TEST_CASE("mistakes in a profile are named with their place") {
   CHECK(problem("plan.hardware/1", "plan.hardware/9").find("plan.hardware/9") != std::string::npos);
   CHECK(problem("[512, 16, 0.05]", "[512]").find("a row of") != std::string::npos);
   CHECK(problem("p: 0.62", "p: 0").find("0.1 to 10 make sense") != std::string::npos);
+}
+
+TEST_CASE(
+    "no key of a profile may be another word, and no figure may name a source that is not listed, wherever it is") {
+  const std::string text = write_hardware(sample());
+  const std::regex key("([a-z_0-9]+): "), prov("(prov: )[a-z0-9_-]+");
+  const auto codes = [](const std::string& changed, int line) {
+    std::string all;
+    const Result<HardwareProfile> read = read_hardware(changed, "p.yaml");
+    for (const Error& error : read ? Errors{} : read.error())
+      if (line < 0 || error.place.line == line) all += error.code + " ";
+    return all;
+  };
+  int keys = 0, sources = 0;
+  for (auto found = std::sregex_iterator(text.begin(), text.end(), key); found != std::sregex_iterator(); ++found) {
+    const auto at = static_cast<std::size_t>(found->position(1));
+    const std::string before = text.substr(0, at);
+    if (before.substr(before.rfind('\n') + 1).find_first_of("#\"") != std::string::npos) continue;  // no key: words
+    if (before.rfind("provenance:") != std::string::npos && before.substr(before.rfind('\n') + 1) == "  ") continue;
+    CAPTURE(before.substr(before.rfind('\n') + 1) + found->str());
+    CHECK(codes(text.substr(0, at) + "x" + text.substr(at), -1).find("unknown_key") != std::string::npos);
+    ++keys;
+  }
+  for (auto found = std::sregex_iterator(text.begin(), text.end(), prov); found != std::sregex_iterator(); ++found) {
+    const auto at = static_cast<std::size_t>(found->position());
+    const auto line = static_cast<int>(std::count(text.begin(), text.begin() + found->position(), '\n')) + 1;
+    CAPTURE(line);
+    CHECK(codes(text.substr(0, at) + "prov: nobody" + text.substr(at + static_cast<std::size_t>(found->length())),
+                line) == "unknown_provenance ");
+    ++sources;
+  }
+  CHECK(keys > 80);
+  CHECK(sources >= 10);
 }
 
 TEST_CASE("a profile written by hand needs a GPU and nothing else") {
