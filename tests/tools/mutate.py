@@ -50,8 +50,10 @@ OPERATORS = [
     (r"(?<![\w.\"'])(?<!\de[+-])\d[\d']*(?![\w.\"'])", None),  # constants: see other_constants
 ]
 # Places where a change says nothing of the tests: room that is set aside, the size of a buffer of characters, what stands
-# in front of a string (text + "x" compiles with no other sign), and the size in the type of an array.
-NO_EFFECT = [r"\.reserve\(.*", r"\bchar \w+\[[^\]]*\]", r"\barray<[^<>]*, \d+>", r"[+*/-] (?=\")", r'(?<=") [+*/-]']
+# in front of a string (text + "x" compiles with no other sign), the size in the type of an array, and how long a loop
+# sleeps before it looks again.
+NO_EFFECT = [r"\.reserve\(.*", r"\bchar \w+\[[^\]]*\]", r"\barray<[^<>]*, \d+>", r"[+*/-] (?=\")", r'(?<=") [+*/-]',
+             r"\bsleep_for\(.*"]
 STATEMENT = re.compile(r"^\s+(?!return|const|auto|for|if|else|case|break|continue|using|std::|struct)[\w.>\-:\[\]()]+"
                        r"( [+\-*/|&]?= |\().*;\s*$")
 
@@ -71,8 +73,12 @@ def code_of(line):
 
 def other_constants(code, match):
     """What a constant becomes. Small ones are counts and places, where one more is a mistake that people make; of large
-    ones, which are limits and sizes, one more in thousands is no other program: they are doubled. A lone minus one is a
-    word for nothing, which minus two is, too."""
+    ones, which are limits, sizes and measured constants, one more in thousands is no other program: they are doubled. No
+    oracle knows what was measured to the digit, but twice as much is wrong by any: a GPU that was measured is priced as if
+    it had not been (tests/presets/unmeasured_test.cpp), published runs are predicted (acceptance), and a limit stands in
+    the manual. One that survives doubled is held by nothing, and belongs into a preset with its source or under a
+    property. Decimal fractions and exponents stay: a tolerance of 1e-7 in place of 1e-6 is no other program either. A lone
+    minus one is a word for nothing, which minus two is, too."""
     value = int(match.group().replace("'", ""))
     nothing = value == 1 and re.search(r"(return|[=?:,(]) -$", code[:match.start()])
     return ([] if nothing else [str(value + 1 if value <= 16 else 2 * value)]) + (["0"] if value > 0 else [])
