@@ -1,4 +1,5 @@
-// The handshake of a probe's ranks; plan-measuring(7) 3.4. Tested by tests/hwprobe/probe_ranks_test.cpp.
+// The handshake of a probe's ranks; plan-measuring(7) 3.4. Tested by tests/hwprobe/gathering_test.cpp and
+// probe_ranks_test.cpp.
 #include "hwprobe/gathering.hpp"
 
 #include <fmt/core.h>
