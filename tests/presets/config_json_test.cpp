@@ -232,6 +232,26 @@ TEST_CASE("no width, depth or count of heads is nought in any family") {
   CHECK(refused >= 300);
 }
 
+TEST_CASE("one of anything is a number that every family takes") {
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  std::map<std::string, int> tried;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json config = nlohmann::json::parse(line)["config"];
+    for (const auto& [key, value] : config.items()) {
+      if (!value.is_number_integer() || ++tried[config["model_type"].get<std::string>() + key] > 1) continue;
+      nlohmann::json one = config;
+      one[key] = 1;
+      const auto model = plan::read_config_json(one.dump(), "config.json");
+      for (const plan::Error& error : model ? plan::Errors{} : model.error()) {
+        CAPTURE(one.dump());
+        CAPTURE(error.message);  // other numbers may no longer fit to it
+        CHECK((error.code != "out_of_range" || error.message.find('`' + key + '`') == std::string::npos));
+      }
+    }
+  }
+  CHECK(tried.size() > 300);
+}
+
 TEST_CASE("what a config leaves out is what its family's class in transformers assumes") {
   std::ifstream file(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_defaults.jsonl");
   int compared = 0;

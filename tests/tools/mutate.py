@@ -101,9 +101,12 @@ def unreachable(lines, number):
 
 
 def filled_next(lines, number):
-    """Whether from_chars fills, on one of the next two lines, the variable that this line begins with a number."""
+    """Whether the variable that this line begins with a number is filled before it is read: by from_chars on one of the
+    next two lines, or by a reader in the condition of the next one."""
     name = re.match(r"\s*[\w:]+ (\w+) = \d+;", lines[number - 1])
-    return name is not None and re.search(r"from_chars\(.*\b" + name[1] + r"\)", " ".join(lines[number:number + 2]))
+    return name is not None and (
+        re.search(r"from_chars\(.*\b" + name[1] + r"\)", " ".join(lines[number:number + 2])) or
+        re.match(r"\s*if \((!?\w+\.)?(quantity|number|integer)\([^,]*, " + name[1] + r"\b", " ".join(lines[number:number + 1])))
 
 
 def mutants_of(path, number, lines):
