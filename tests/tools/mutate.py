@@ -71,6 +71,17 @@ def code_of(line):
     return re.sub(r"//.*", lambda m: "~" * len(m.group()), line)
 
 
+def raw_lines(lines):
+    """The numbers of the lines that a raw string of several lines covers: text of scripts and of pages, whose minus signs
+    and sizes of type are no arithmetic."""
+    text, inside = "\n".join(lines), set()
+    for found in re.finditer(r'R"([^()\s]*)\(.*?\)\1"', text, re.S):
+        first = text.count("\n", 0, found.start()) + 1
+        last = first + found.group().count("\n")
+        inside |= set(range(first, last + 1)) if last > first else set()
+    return inside
+
+
 def other_constants(code, match):
     """What a constant becomes. Small ones are counts and places, where one more is a mistake that people make; of large
     ones, which are limits, sizes and measured constants, one more in thousands is no other program: they are doubled. No
@@ -232,8 +243,9 @@ def drawn(source, folders, seed, replay):
                     continue
                 mutants = []
                 lines = open(os.path.join(source, path)).read().split("\n")
+                raw = raw_lines(lines)
                 for number in range(1, len(lines) + 1):
-                    if replay in (None, f"{path}:{number}"):
+                    if number not in raw and replay in (None, f"{path}:{number}"):
                         mutants += list(mutants_of(path, number, lines))
                 random_.shuffle(mutants)
                 pools[folder_of(path)] += mutants if replay else mutants[:3]
