@@ -22,6 +22,17 @@ TEST_CASE("DeepSeek counts neither router nor prediction modules") {
   }
 }
 
+TEST_CASE("packed documents cost what sequences of their length cost, in every convention, from one token on") {
+  for (const FlopsConvention convention :
+       {FlopsConvention::ModelCausal, FlopsConvention::ModelFull, FlopsConvention::SixN, FlopsConvention::Palm,
+        FlopsConvention::Megatron, FlopsConvention::Torchtitan, FlopsConvention::DeepSeekCausal,
+        FlopsConvention::DeepSeekFull})
+    for (const double length : {1.0, 2.0, 17.0, 2048.0})
+      for (const Model& model : {fixture::llama3_8b(), fixture::deepseek_v3(1)})
+        CHECK(model_flops_per_token(model, 4096, convention, {.packed_length = length}) ==
+              model_flops_per_token(model, length, convention));
+}
+
 TEST_CASE("Megatron counts the padded vocabulary and no router") {
   const Model model = fixture::llama3_405b();
   const Flops per_token = model_flops_per_token(model, 8192, FlopsConvention::Megatron, {.tp = 8});

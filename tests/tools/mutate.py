@@ -42,7 +42,7 @@ IDLE = 60  # seconds on the clock for which a program of tests may wait for some
 SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
 FOLDERS = ["formulas", "planner", "presets", "hwprobe", "cli/launch", "cli"]
 OPERATORS = [
-    (r"(?<![<>=!+\-*/&|:])<(?![<=])(?= )", ["<=", ">"]), (r"(?<=\s)>(?=\s)", [">=", "<"]), (r"<=", ["<", ">"]),
+    (r"(?<![<>=!+\-*/&|:])<(?![<=])(?= )", ["<=", ">"]), (r"(?<=\s)>(?=\s)", [">=", "<"]), (r"<=(?!>)", ["<", ">"]),
     (r"(?<!-)>=", [">", "<"]), (r"==", ["!="]), (r"!=", ["=="]), (r"&&", ["||"]), (r"\|\|", ["&&"]),
     (r"(?<=\s)\+(?=\s)", ["-"]), (r"(?<=\s)-(?=\s)", ["+"]), (r"(?<=\s)\*(?=\s)", ["/"]), (r"(?<=\s)/(?=\s)", ["*"]),
     (r"\btrue\b", ["false"]), (r"\bfalse\b", ["true"]), (r"\bstd::min\b", ["std::max"]), (r"\bstd::max\b", ["std::min"]),
