@@ -65,7 +65,6 @@ Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
 }
 
 Seconds memory_bound_time(const Gpu& gpu, double bytes, double kernels) {
-  if (bytes <= 0 && kernels <= 0) return Seconds(0);
   const double rate = gpu.memory_efficiency * (gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12);
   return Seconds(bytes / rate + kernels * gpu.kernel_floor.value);
 }

@@ -140,3 +140,30 @@ TEST_CASE("rings between nodes take each hop's latency, and the time of the slow
   }
   CHECK(crossing > 500);
 }
+
+TEST_CASE("an exchange sends to each peer what is its, and waits for the farthest") {
+  std::mt19937 random(15);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Network net = draw(random);
+    const Group group{2 << random() % 7, 1 << random() % 5};
+    const int nodes = nodes_of(net, group), here = group.size / nodes;
+    if (nodes < 2) continue;
+    CAPTURE(trial);
+    const double bytes = 1e6, n = group.size;
+    double slowest = 0, rate = 1e300, stated = 0, instances = nodes;
+    const std::vector<int> count = hops(net, group);
+    for (std::size_t tier = 1; tier < count.size(); ++tier) {
+      rate = std::min(rate, net.cluster.tiers[tier].bandwidth.value);
+      double outside = n;  // peers of the first member in other instances of the tier below
+      for (int member = 0; member < group.size; ++member)
+        outside -= member * group.stride / net.cluster.tiers[tier - 1].size == 0;
+      slowest = std::max(slowest, bytes * outside / n / (0.96 * rate));
+      stated += std::log2(instances / (instances - count[tier])) * added(net, tier);
+      instances -= count[tier];
+    }
+    const double busbw = scale_up_fit(net.cluster.gpu, Collective::AllToAll, std::max(2, here)).busbw.value;
+    const CollectiveLaw law = collective_law(net.cluster, Collective::AllToAll, bytes, group);
+    CHECK(law.alpha == Approx(3 * (6.6 + 5 * std::log2(nodes)) * kMicro + stated).epsilon(1e-9));
+    CHECK(law.transfer == Approx(std::max(slowest, bytes * (here - 1) / n / busbw)).epsilon(1e-9));
+  }
+}
