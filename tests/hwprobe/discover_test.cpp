@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "hwprobe/nvml.hpp"
@@ -96,6 +97,24 @@ TEST_CASE("a running GPU's clocks and what holds them back") {
   CHECK(throttle_words(nvml->pulse(0).reasons) == std::vector<std::string>{"sw_power_cap"});
   CHECK(nvml->path(0, 1) == "NODE");
   CHECK(nvml->path(0, 7) == "SYS");
+}
+
+TEST_CASE("levels of topology and reasons of clocks have the numbers of nvml.h and the words of nvidia-smi") {
+  const std::map<int, std::string> levels{{10, "PIX"}, {20, "PXB"}, {30, "PHB"}, {40, "NODE"}, {50, "SYS"}};
+  for (int level = 0; level <= 60; ++level) {
+    const auto known = levels.find(level);
+    CHECK(path_word(level) == (known == levels.end() ? "" : known->second));
+  }
+  // nvmlClocksEventReason...: ApplicationsClocksSetting, SwPowerCap, HwSlowdown, SyncBoost, SwThermalSlowdown,
+  // HwThermalSlowdown, HwPowerBrakeSlowdown, DisplayClockSetting; the first bit is an idle GPU's, which slows nothing.
+  const std::vector<std::string> words{
+      "",           "applications_clocks", "sw_power_cap",   "hw_slowdown",   "sync_boost",
+      "sw_thermal", "hw_thermal",          "hw_power_brake", "display_clocks"};
+  for (std::size_t bit = 0; bit < words.size() + 4; ++bit) {
+    const bool known = bit > 0 && bit < words.size();
+    CHECK(throttle_words(std::uint64_t{1} << bit) ==
+          (known ? std::vector<std::string>{words[bit]} : std::vector<std::string>{}));
+  }
 }
 
 TEST_CASE("every GPU of a node is looked at while it is measured, the first and the last, and none that is not there") {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "hwprobe/rank_work.hpp"
 
@@ -137,6 +138,11 @@ TEST_CASE("canaries are what plan-measuring(7) says: a product of 4096 x 4096 x 
   static_cast<void>(run_points(sweep_of_one_gpu(), 1000, {ask, {"rank 0 (here)"}}));
   CHECK(products > 0);
   CHECK(copies > 0);
+  // Every five seconds, and where a section begins: this GPU is through in far less.
+  std::set<Section> sections;
+  for (const SweepPoint& p : sweep_of_one_gpu().points) sections.insert(p.section);
+  CHECK(products <= static_cast<int>(2 * sections.size()));  // two passes
+  CHECK(copies <= static_cast<int>(2 * sections.size()));
 }
 
 TEST_CASE("canaries that the GPU cannot run are left out, and nothing else is") {

@@ -59,6 +59,21 @@ TEST_CASE("frames arrive whole however they are cut") {
   }
 }
 
+TEST_CASE("every type of message arrives, and what is no type breaks the reader") {
+  const std::string sample = encode({MessageType::Open, "x"});
+  for (int type = 0; type <= 20; ++type) {
+    std::string bytes = sample;
+    bytes[6] = static_cast<char>(type);  // behind four bytes of magic and two of version
+    FrameReader reader;
+    reader.feed(bytes);
+    const std::optional<Frame> frame = reader.next();
+    CAPTURE(type);
+    CHECK(frame.has_value() == (type >= 1 && type <= static_cast<int>(MessageType::Stop)));
+    CHECK(reader.broken() == !frame.has_value());
+    if (frame) CHECK(frame->type == static_cast<MessageType>(type));
+  }
+}
+
 TEST_CASE("bytes that are no frame break the reader and nothing else") {
   std::mt19937 random(3);
   for (int round = 0; round < 2000; ++round) {
