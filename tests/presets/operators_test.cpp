@@ -8,6 +8,7 @@
 
 #include "formulas/layer_operators.hpp"
 #include "formulas/layer_rows.hpp"
+#include "formulas/layer_weights.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/transient.hpp"
 #include "presets/reader.hpp"
@@ -96,9 +97,13 @@ TEST_CASE("linears of a layer hold all of its matrices") {
       const LayerParameters all = layer_parameters(*model, layer);
       const double whole = static_cast<double>(all.total());
       const double linears = linear_shapes(*model, layer, Layout{}).numel();
-      CHECK(linears <= whole);
       // Norms, biases, convolutions and a router are vectors, or small.
       CHECK(linears >= 0.97 * whole);
+      std::int64_t matrices = 0;  // products that run as one are one shape, of both their rows
+      for (const Weight& w : layer_weights(*model, layer))
+        if (w.matrix() && w.linear) matrices += (w.out + w.kv_out) * w.in * (w.expert() ? layer.moe.experts : 1);
+      CHECK(linears == static_cast<double>(matrices));
+      CHECK(linears <= whole);
       ++layers;
     }
   }
