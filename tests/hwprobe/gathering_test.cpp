@@ -78,6 +78,11 @@ class Guest {
   FrameReader reader_{};
 };
 
+MessageType kind(const std::optional<Frame>& frame) {
+  REQUIRE(frame.has_value());
+  return frame->type;
+}
+
 /// The whole handshake of `rank`; the answer to its hello.
 std::optional<Frame> join(Guest& guest, Gathering& gathering, const std::string& token, int rank) {
   guest.say(MessageType::Open, Packer().text("nonce").take());
@@ -109,7 +114,7 @@ TEST_CASE("ranks that know the token are let in, each once; others are told why 
   Gathering gathering(door.meeting, door.listener.descriptor, 4);
   CHECK(gathering.missing() == std::vector<int>{1, 2, 3});
   Guest second(door), stranger(door), again(door), beyond(door), zeroth(door), third(door);
-  CHECK(join(second, gathering, door.meeting.token, 2)->type == MessageType::Welcome);
+  CHECK(kind(join(second, gathering, door.meeting.token, 2)) == MessageType::Welcome);
   CHECK(gathering.missing() == std::vector<int>{1, 3});
   CHECK(gathering.strangers() == 0);
   CHECK(refusal(join(stranger, gathering, "wrong", 1)).find("does not know this job's token") != std::string::npos);
@@ -117,7 +122,7 @@ TEST_CASE("ranks that know the token are let in, each once; others are told why 
   CHECK(refusal(join(again, gathering, door.meeting.token, 2)).find("rank 2 has joined already") != std::string::npos);
   CHECK(refusal(join(beyond, gathering, door.meeting.token, 4)).find("ranks 1 to 3") != std::string::npos);
   CHECK(refusal(join(zeroth, gathering, door.meeting.token, 0)).find("ranks 1 to 3") != std::string::npos);
-  CHECK(join(third, gathering, door.meeting.token, 3)->type == MessageType::Welcome);
+  CHECK(kind(join(third, gathering, door.meeting.token, 3)) == MessageType::Welcome);
   for (Guest* guest : {&stranger, &again, &beyond, &zeroth}) {
     static_cast<void>(guest->hear(gathering));
     CHECK(guest->gone());
@@ -143,12 +148,12 @@ TEST_CASE("a connection that talks nonsense is closed at once, and a silent one 
   CHECK_FALSE(early.hear(gathering).has_value());
   CHECK(early.gone());
   twice.say(MessageType::Open, Packer().text("nonce").take());
-  CHECK(twice.hear(gathering)->type == MessageType::Challenge);
+  CHECK(kind(twice.hear(gathering)) == MessageType::Challenge);
   twice.say(MessageType::Open, Packer().text("nonce").take());
   CHECK_FALSE(twice.hear(gathering).has_value());
   CHECK(twice.gone());
   halfway.say(MessageType::Open, Packer().text("nonce").take());
-  CHECK(halfway.hear(gathering)->type == MessageType::Challenge);
+  CHECK(kind(halfway.hear(gathering)) == MessageType::Challenge);
   while (since(begin) < 3) static_cast<void>(silent.hear(gathering, 1));
   const bool gone = silent.gone() || halfway.gone();
   if (since(begin) < 4.5) CHECK_FALSE(gone);  // a busy machine may be later
@@ -166,10 +171,10 @@ TEST_CASE("whoever is in hears from rank 0 as often as was said while the others
   const Door door(3);
   Gathering gathering(door.meeting, door.listener.descriptor, 3);
   Guest first(door);
-  CHECK(join(first, gathering, door.meeting.token, 1)->type == MessageType::Welcome);
+  CHECK(kind(join(first, gathering, door.meeting.token, 1)) == MessageType::Welcome);
   CHECK_FALSE(first.hear(gathering, 5).has_value());  // a turn of `hear` beats hardly ever
   gathering.turn(1, 0);
-  CHECK(first.hear(gathering)->type == MessageType::Heartbeat);
+  CHECK(kind(first.hear(gathering)) == MessageType::Heartbeat);
   const std::vector<Peer> peers = gathering.take_peers();
   for (const Peer& peer : peers)
     if (peer.fd >= 0) close(peer.fd);
