@@ -57,6 +57,27 @@ TEST_CASE("experts keep their input, what their activation takes and gives, and 
   }
 }
 
+TEST_CASE(
+    "latent attention keeps its latents twice, what comes behind their up-projections, and what its indexer needs") {
+  for (const int tp : {1, 4})
+    for (const bool split : {false, true})
+      for (const std::int64_t index_heads : {0, 32}) {
+        if (split && tp == 1) continue;
+        Model model = fixture::deepseek_v3();
+        LatentShape& shape = model.kinds[0].latent;
+        shape.index_heads = index_heads, shape.index_dim = 128, shape.index_top_k = 2048;
+        Layout layout;
+        layout.tp = tp, layout.sequence_parallel = split;
+        const double r = split ? tp : 1, heads = 128.0 / tp;
+        // Queries of all heads, one key and what its norm reads, in 16 bits; weights in fp32; positions of 8 bytes.
+        const double indexer = 2.0 * (32 + 2) * 128 + 4 * 32 + 8 * 2048;
+        const LayerLedger kept = a_token(model, Training{}, layout);
+        CHECK(kept[Fate::Mixer] ==
+              Approx((2 + 2) * (1536 + 512) / r + 2 * heads * 128 + (index_heads > 0 ? indexer / r : 0)));
+        CHECK(kept[Fate::LatentUp] == Approx(2 * heads * (192 + 192 + 128)));
+      }
+}
+
 TEST_CASE("norms of queries and keys keep their inputs, and two numbers a token or one a head") {
   Model model = fixture::llama3_8b();
   for (const int t : {1, 2, 8}) {
@@ -70,6 +91,19 @@ TEST_CASE("norms of queries and keys keep their inputs, and two numbers a token 
     CHECK(mixer(QkNorm::PerHead) - none == Approx(inputs + 4.0 * (32 + 8) / t));
     CHECK(mixer(QkNorm::Full) - none == Approx(inputs + 4.0 * 2));
   }
+}
+
+TEST_CASE("a norm keeps a number a token for its scale, and LayerNorm another for its mean") {
+  for (const int norms : {1, 2, 4})
+    for (const int tp : {1, 4}) {
+      Model model = fixture::llama3_8b();
+      model.kinds[0].norms = norms;
+      Layout layout;
+      layout.tp = tp, layout.sequence_parallel = tp > 1;
+      CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(4.0 * norms / tp));
+      model.norm = Norm::Layer;
+      CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(8.0 * norms / tp));
+    }
 }
 
 TEST_CASE("sizes that no model has are named: heads, experts, depth and parameters") {
@@ -103,7 +137,8 @@ TEST_CASE("a model of more parameters than any has is refused, whatever part of 
   int refused = 0, taken = 0;
   for (int trial = 0; trial < 600; ++trial) {
     const auto grown = [&](std::int64_t& size) {
-      size = static_cast<std::int64_t>(static_cast<double>(size) * std::pow(10, 8.0 * (random() % 1000) / 1000));
+      size = static_cast<std::int64_t>(static_cast<double>(size) *
+                                       std::pow(10, 8e-3 * static_cast<double>(random() % 1000)));
     };
     Model m = random() % 2 == 0 ? fixture::llama3_8b() : fixture::deepseek_v3(1);
     switch (random() % 5) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "formulas/flops.hpp"
+
 using plan::Ffn;
 using plan::Layer;
 using plan::LayerParameters;
@@ -130,6 +132,19 @@ TEST_CASE("adapters: r (in + out) for each linear") {
   // Adapters are few.
   CHECK(plan::adapter_parameters(m, m.kinds[0], all, 1, 1, 1).total() <
         0.1 * static_cast<double>(plan::layer_parameters(m, m.kinds[0]).total()));
+}
+
+TEST_CASE("a token meets every adapter of a dense layer once, and of experts those of its own") {
+  constexpr double h = 1024, kv = 256, f = 512;
+  Model m = llama(4);
+  m.kinds[0] = mixture();
+  const double experts = static_cast<double>(m.kinds[0].moe.experts), chosen = 2;
+  m.kinds[0].moe.top_k = 2, m.kinds[0].moe.shared_width = 0;
+  const plan::Lora experts_only{.rank = 16, .attention = false};
+  CHECK(experts >= 4);
+  CHECK(plan::adapter_flops(m, experts_only) == doctest::Approx(4 * 2 * 16 * chosen * ((h + 2 * f) + (f + h))));
+  const plan::Lora attention_only{.rank = 16, .ffn = false};
+  CHECK(plan::adapter_flops(m, attention_only) == doctest::Approx(4 * 2 * 16 * ((h + h + 2 * kv) + (h + h))));
 }
 
 TEST_CASE("active and GEMM weights") {
