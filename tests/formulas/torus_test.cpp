@@ -8,6 +8,7 @@
 #include <regex>
 #include <string>
 
+#include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "tests/oracle/torus_sim.hpp"
 
@@ -164,6 +165,26 @@ TEST_CASE("a ring of v5p gathers at twice 90 GB/s and no more, three at six time
   CHECK(rate(16) == doctest::Approx(4 * 90e9));
   CHECK(rate(128) == doctest::Approx(6 * 90e9));
   CHECK(rate(2) == doctest::Approx(90e9));  // half a ring is a line
+}
+
+TEST_CASE("the law of a hand-over is its time, on a slice over its links and beyond it over the network") {
+  Cluster cluster;
+  cluster.gpu.slices = v5p();
+  cluster.gpu.nic = BytesPerSecond(25e9);
+  cluster.tiers = {{.name = "slice", .bandwidth = BytesPerSecond(540e9)},
+                   {.name = "network", .size = 1 << 20, .bandwidth = BytesPerSecond(25e9)}};
+  put_on_slices(cluster, {4, 4, 8});
+  REQUIRE(cluster.tiers[0].size == 128);
+  for (const int stride : {1, 2, 4, 16, 64, 128, 512})
+    for (const double bytes : {1e3, 1e6, 1e9}) {
+      CAPTURE(stride);
+      const CollectiveLaw law = send_law(cluster, bytes, stride, 2);
+      CHECK(law.seconds() == doctest::Approx(send_time(cluster, bytes, stride).value));
+      const bool inside = 2 * stride <= 128;
+      const TorusGroup pair = torus_group(cluster.tiers[0].torus, 2, stride);
+      const double links = inside ? pair.parts[0].step : 1;
+      CHECK(law.transfer >= links * bytes / (inside ? 90e9 : 25e9) * (1 - 1e-9));
+    }
 }
 
 TEST_CASE("slices that exist, and what closes to a ring in them") {
