@@ -75,6 +75,9 @@ TEST_CASE(
         CHECK(kept[Fate::Mixer] ==
               Approx((2 + 2) * (1536 + 512) / r + 2 * heads * 128 + (index_heads > 0 ? indexer / r : 0)));
         CHECK(kept[Fate::LatentUp] == Approx(2 * heads * (192 + 192 + 128)));
+        CHECK(kept[Fate::Statistics] == Approx(4 * (2 + 2) / r));  // norms of the layer and of both latents
+        shape.q_rank = 0;                                          // queries straight from the input
+        CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(4 * (2 + 1) / r));
       }
 }
 

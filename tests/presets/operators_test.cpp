@@ -48,10 +48,10 @@ class Counter final : public LayerOperators {
     if (core.top_k > 0) keys = std::min(keys, static_cast<double>(core.top_k));
     this->core += 2 * tokens_ * core.heads * (core.qk_dim + core.v_dim) * keys;
   }
-  void scan(double flops, double) override { core += flops; }
+  void scan(double flops, double width) override { core += flops, scanned += width; }
   void messages(double, double, const LinearTime&) override {}
 
-  double linear = 0, core = 0;
+  double linear = 0, core = 0, scanned = 0;
 
  private:
   double tokens_, seq_;
@@ -80,6 +80,13 @@ TEST_CASE("operators are timed for the FLOPs that are counted, in every layer of
         CHECK(counter.linear == doctest::Approx(kTokens * flops.mixer.value).epsilon(0.01));
         // Convolutions in front of a scan are priced by their bytes: at most a fiftieth of its FLOPs.
         CHECK(counter.core == doctest::Approx(kTokens * flops.core.value).epsilon(0.02));
+        // What is scanned has passed the convolution, whose weights are `conv` a channel, of Mamba-2 with a bias.
+        double channels = 0;
+        for (const Weight& w : layer_weights(*model, layer))
+          if (w.what == std::string_view("convolution"))
+            channels += static_cast<double>(w.out) /
+                        static_cast<double>(layer.mixer == Mixer::Mamba2 ? layer.mamba.conv + 1 : layer.delta.conv);
+        CHECK(counter.scanned == channels);
         ++layers;
       }
   }
