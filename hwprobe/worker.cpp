@@ -1,4 +1,4 @@
-// A rank's own work beside its conversation. Tested by tests/hwprobe/probe_ranks_test.cpp.
+// A rank's own work beside its conversation. Tested by tests/hwprobe/worker_test.cpp.
 #include "hwprobe/worker.hpp"
 
 #include <sys/eventfd.h>
