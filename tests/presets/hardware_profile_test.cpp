@@ -216,8 +216,10 @@ TEST_CASE("what a profile does not know of a tier stays as it is known") {
   CHECK(measured.tiers[0].latency.value == usual.tiers[0].latency.value);
   CHECK(measured.tiers[1].bandwidth.value == doctest::Approx(45.4e9));
   CHECK(measured.tiers[1].latency.value == usual.tiers.back().latency.value);
-  network.tiers[0] = {.id = "network", .kind = "scale_out", .latency_us = 2.5};
-  CHECK(cluster_of_profile(network, sheet)->tiers[1].latency.value == doctest::Approx(2.5e-6));
+  for (const double us : {0.3, 1.0, 2.5, 40.0}) {
+    network.tiers[0] = {.id = "network", .kind = "scale_out", .latency_us = us};
+    CHECK(cluster_of_profile(network, sheet)->tiers[1].latency.value == doctest::Approx(us * 1e-6));
+  }
   CHECK(cluster_of_profile(network, sheet)->tiers[1].bandwidth.value == usual.tiers.back().bandwidth.value);
 }
 

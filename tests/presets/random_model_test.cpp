@@ -35,7 +35,8 @@ AttentionShape attention(Dice& dice) {
 
 LatentShape latent(Dice& dice) {
   LatentShape s{.heads = dice.from(1, 64), .q_rank = dice.maybe(1, 2048), .kv_rank = dice.from(1, 512)};
-  s.nope_dim = dice.from(1, 128), s.rope_dim = dice.from(1, 64), s.value_dim = dice.from(1, 128);
+  s.rope_dim = dice.maybe(1, 64), s.nope_dim = s.rope_dim > 0 ? dice.maybe(1, 128) : dice.from(1, 128),
+  s.value_dim = dice.from(1, 128);
   if (dice.coin())
     s.index_heads = dice.from(1, 64), s.index_dim = dice.from(1, 128), s.index_top_k = dice.from(1, 2048);
   return s;
