@@ -236,7 +236,9 @@ TEST_CASE("one of anything is a number that every family takes") {
   std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
   std::map<std::string, int> tried;
   for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json config = nlohmann::json::parse(line)["config"];
+    nlohmann::json config = nlohmann::json::parse(line)["config"];
+    for (const char* key : {"num_nextn_predict_layers", "num_shared_experts", "n_shared_experts", "sliding_window"})
+      if (!config.contains(key)) config[key] = 1;  // what few of them state
     for (const auto& [key, value] : config.items()) {
       if (!value.is_number_integer() || ++tried[config["model_type"].get<std::string>() + key] > 1) continue;
       nlohmann::json one = config;
@@ -250,6 +252,26 @@ TEST_CASE("one of anything is a number that every family takes") {
     }
   }
   CHECK(tried.size() > 300);
+}
+
+// Files of Gemma 3 were published that state little more than their widths: transformers, Gemma3TextConfig.
+TEST_CASE("a Gemma 3 that states its widths alone is the one that its class in transformers describes") {
+  const nlohmann::json brief{{"model_type", "gemma3_text"}, {"hidden_size", 2304}, {"vocab_size", 262208}};
+  nlohmann::json whole = brief;
+  whole.update({{"num_hidden_layers", 26},
+                {"num_attention_heads", 8},
+                {"num_key_value_heads", 4},
+                {"head_dim", 256},
+                {"intermediate_size", 9216},
+                {"sliding_window", 4096},
+                {"sliding_window_pattern", 6},
+                {"attention_bias", false}});
+  const auto stated = plan::read_config_json(whole.dump(), "config.json");
+  const auto assumed = plan::read_config_json(brief.dump(), "config.json");
+  REQUIRE(stated);
+  REQUIRE(assumed);
+  CHECK(*stated == *assumed);
+  CHECK(stated->depth() == 26);
 }
 
 TEST_CASE("what a config leaves out is what its family's class in transformers assumes") {
