@@ -175,3 +175,36 @@ TEST_CASE("a schedule that is refused says what it takes") {
   CHECK(says(text(Schedule::DualPipeV, 2, 7), "at least 2 pp micro-batches, got"));
   CHECK(says(text(Schedule::BreadthFirst, 2, 3), "at least pp micro-batches, got"));
 }
+
+TEST_CASE(
+    "states in less than fp32, or away from the GPU, need Megatron-LM's precision-aware optimizer, and no others do") {
+  const Training usual;
+  CHECK(usual.master_bytes == 4);
+  CHECK_FALSE(precision_aware(usual));
+  for (double Training::*bytes : {&Training::master_bytes, &Training::moment1_bytes, &Training::moment2_bytes})
+    for (const int width : {1, 2, 4}) {
+      Training other = usual;
+      other.*bytes = width;
+      CHECK(precision_aware(other) == (width < 4));
+    }
+  Training other = usual;
+  other.offload.optimizer = 0.5;
+  CHECK(precision_aware(other));
+  other = usual;
+  other.precision_aware = true;
+  CHECK(precision_aware(other));
+}
+
+TEST_CASE("chunks that layers do not divide into are for who fixes their number or their layers") {
+  Problem problem = llama();
+  problem.model = oracle::dense_model(17, 4096, 32, 8, 14336, 128256);
+  Layout layout;
+  layout.tp = 4, layout.pp = 4, layout.dp = 4, layout.vp = 4, layout.sequence_parallel = true;
+  layout.schedule = Schedule::Interleaved;
+  CHECK(broken(problem, layout) == "chunks_uneven");
+  problem.fixed.vp = 4;
+  CHECK(broken(problem, layout) == "");
+  problem.fixed.vp.reset();
+  problem.fixed.chunk_layers = std::vector<int>(16, 1);
+  CHECK(broken(problem, layout) == "");
+}
