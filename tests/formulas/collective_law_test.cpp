@@ -124,19 +124,19 @@ TEST_CASE("rings between nodes take each hop's latency, and the time of the slow
       const CollectiveLaw law = collective_law(net.cluster, op, bytes, group);
       const double share = bytes * (n - 1) / n;
       const double local = nodes < group.size ? share / scale_up_fit(net.cluster.gpu, op, inside).busbw.value : 0;
-      CHECK(law.alpha == Approx(3 * 6.6 * kMicro + chain(net, group)).epsilon(1e-9));
-      CHECK(law.transfer == Approx(std::max(share * wire(net, group), local)).epsilon(1e-9));
+      CHECK(law.alpha.value == Approx(3 * 6.6 * kMicro + chain(net, group)).epsilon(1e-9));
+      CHECK(law.transfer.value == Approx(std::max(share * wire(net, group), local)).epsilon(1e-9));
     }
     // Reduced on the way there, spread on the way back: round a ring, or up and down a tree, whichever is sooner.
     const CollectiveLaw law = collective_law(net.cluster, Collective::AllReduce, bytes, group);
     const double share = 2 * bytes * (n - 1) / n;
     const double local =
         nodes < group.size ? share / scale_up_fit(net.cluster.gpu, Collective::AllReduce, inside).busbw.value : 0;
-    const CollectiveLaw ring{3 * 6.6 * kMicro + 2 * chain(net, group), std::max(share * wire(net, group), local),
-                             law.p};
-    const CollectiveLaw up_and_down{3 * 6.8 * kMicro + 2 * tree(net, group),
-                                    std::max(share * wire(net, group) / 0.92, local), law.p};
-    CHECK(law.seconds() == Approx(std::min(ring.seconds(), up_and_down.seconds())).epsilon(1e-9));
+    const CollectiveLaw ring{Seconds(3 * 6.6 * kMicro + 2 * chain(net, group)),
+                             Seconds(std::max(share * wire(net, group), local)), law.p};
+    const CollectiveLaw up_and_down{Seconds(3 * 6.8 * kMicro + 2 * tree(net, group)),
+                                    Seconds(std::max(share * wire(net, group) / 0.92, local)), law.p};
+    CHECK(law.time().value == Approx(std::min(ring.time().value, up_and_down.time().value)).epsilon(1e-9));
   }
   CHECK(crossing > 500);
 }
@@ -163,7 +163,7 @@ TEST_CASE("an exchange sends to each peer what is its, and waits for the farthes
     }
     const double busbw = scale_up_fit(net.cluster.gpu, Collective::AllToAll, std::max(2, here)).busbw.value;
     const CollectiveLaw law = collective_law(net.cluster, Collective::AllToAll, bytes, group);
-    CHECK(law.alpha == Approx(3 * (6.6 + 5 * std::log2(nodes)) * kMicro + stated).epsilon(1e-9));
-    CHECK(law.transfer == Approx(std::max(slowest, bytes * (here - 1) / n / busbw)).epsilon(1e-9));
+    CHECK(law.alpha.value == Approx(3 * (6.6 + 5 * std::log2(nodes)) * kMicro + stated).epsilon(1e-9));
+    CHECK(law.transfer.value == Approx(std::max(slowest, bytes * (here - 1) / n / busbw)).epsilon(1e-9));
   }
 }

@@ -142,9 +142,9 @@ TEST_CASE("a token meets every adapter of a dense layer once, and of experts tho
   m.kinds[0].moe.top_k = 2, m.kinds[0].moe.shared_width = 0;
   const plan::Lora experts_only{.rank = 16, .attention = false};
   CHECK(experts >= 4);
-  CHECK(plan::adapter_flops(m, experts_only) == doctest::Approx(4 * 2 * 16 * chosen * ((h + 2 * f) + (f + h))));
+  CHECK(plan::adapter_flops(m, experts_only).value == doctest::Approx(4 * 2 * 16 * chosen * ((h + 2 * f) + (f + h))));
   const plan::Lora attention_only{.rank = 16, .ffn = false};
-  CHECK(plan::adapter_flops(m, attention_only) == doctest::Approx(4 * 2 * 16 * ((h + h + 2 * kv) + (h + h))));
+  CHECK(plan::adapter_flops(m, attention_only).value == doctest::Approx(4 * 2 * 16 * ((h + h + 2 * kv) + (h + h))));
 }
 
 TEST_CASE("active and GEMM weights") {

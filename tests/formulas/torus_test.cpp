@@ -122,7 +122,7 @@ TEST_CASE("a hand-over to the next member takes its way link by link, beside tho
     // Of `apart` siblings side by side, each sends over `apart` links the same way: so many messages meet on each.
     CHECK(transfer(c, Collective::SendRecv, 1e9) == doctest::Approx(apart * 1e9 / kLink));
     const Torus grid = torus(c.sizes, c.rings);
-    CHECK(torus_law(grid, Collective::SendRecv, 0, c.group(), Seconds(1e-6)).seconds() ==
+    CHECK(torus_law(grid, Collective::SendRecv, 0, c.group(), Seconds(1e-6)).time().value ==
           doctest::Approx(apart * 1e-6));
   }
 }
@@ -179,11 +179,11 @@ TEST_CASE("the law of a hand-over is its time, on a slice over its links and bey
     for (const double bytes : {1e3, 1e6, 1e9}) {
       CAPTURE(stride);
       const CollectiveLaw law = send_law(cluster, bytes, stride, 2);
-      CHECK(law.seconds() == doctest::Approx(send_time(cluster, bytes, stride).value));
+      CHECK(law.time().value == doctest::Approx(send_time(cluster, bytes, stride).value));
       const bool inside = 2 * stride <= 128;
       const TorusGroup pair = torus_group(cluster.tiers[0].torus, 2, stride);
       const double links = inside ? pair.parts[0].step : 1;
-      CHECK(law.transfer >= links * bytes / (inside ? 90e9 : 25e9) * (1 - 1e-9));
+      CHECK(law.transfer.value >= links * bytes / (inside ? 90e9 : 25e9) * (1 - 1e-9));
     }
 }
 
