@@ -10,6 +10,7 @@
 #include "launch/temporary.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/problem/pipeline.hpp"
 
 namespace plan {
 namespace {
@@ -34,7 +35,8 @@ constexpr Case kCases[] = {
 };
 
 /// The layout with what has only one meaning written one way.
-Layout normal(Layout layout) {
+Layout normal(const Problem& problem, Layout layout) {
+  layout.group = pipeline_of(problem, layout).group;
   if (layout.pp == 1) layout.chunk_layers.clear();
   if (layout.cp == 1) layout.cp_kind = CpKind::Ring;
   if (layout.cp_kind != CpKind::Hybrid) layout.cp_ulysses = 1;
@@ -74,7 +76,7 @@ bool round_trip(const char* format, const Plan& plan, const EmitOptions& options
   CHECK(problem->training.precision == plan.problem.training.precision);
   CHECK(problem->training.grad_bytes == plan.problem.training.grad_bytes);
   CHECK(problem->model.name == plan.problem.model.name);
-  CHECK(layout_flag(normal(complete_layout(*problem))) == layout_flag(normal(plan.best.layout)));
+  CHECK(layout_flag(normal(*problem, complete_layout(*problem))) == layout_flag(normal(*problem, plan.best.layout)));
   const Result<Plan> again = plan_layout(*problem, complete_layout(*problem));
   REQUIRE(again);
   constexpr double kTime = 0.001, kMemory = 0.1 * 1024 * 1024 * 1024;
