@@ -61,8 +61,7 @@ std::vector<Context> context_choices(const Problem& problem, int cp) {
   const bool parts = problem.fixed.cp_ulysses.value_or(1) > 1;
   const CpKind fixed = problem.fixed.cp_kind.value_or(CpKind::Ring);
   if (cp == 1 && !parts && problem.fixed.stages && have_context(*problem.fixed.stages)) return {{fixed, 1}};
-  if (cp == 1 && (parts || fixed != CpKind::Ring)) return {};
-  if (cp == 1) return {{}};
+  if (cp == 1) return parts || fixed != CpKind::Ring ? std::vector<Context>{} : std::vector<Context>{{}};
   std::vector<Context> all;
   for (const CpKind kind :
        choose<CpKind>(problem.fixed.cp_kind, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid})) {
@@ -82,10 +81,9 @@ std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid)
   const std::int64_t batch = problem.training.global_batch;
   if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
   std::vector<int> all = divisors(batch / grid.dp);
+  const std::int64_t most = kMostTokens / problem.training.seq;
   std::erase_if(all, [&](int size) {
-    if (size == 1) return false;
-    const bool huge = size > kMostTokens / problem.training.seq;
-    return huge || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size)));
+    return size > 1 && (size > most || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size))));
   });
   return all;
 }
@@ -98,15 +96,14 @@ std::vector<int> ep_choices(const Problem& problem) {
   return choose<int>(problem.fixed.ep, problem.model.moe() ? divisors(problem.model.experts()) : std::vector<int>{1});
 }
 
+/// Every schedule is the same without stages, but a fixed one asks for them, as a fixed group does for interleaving.
 std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
   std::vector<Schedule> all;
-  if (pp > 1)
-    for (const ScheduleRow& row : kScheduleRows) all.push_back(row.schedule);
-  else if (problem.fixed.schedule.value_or(Schedule::OneFOneB) == Schedule::OneFOneB)
-    all = {Schedule::OneFOneB};  // every schedule is the same without stages, but a fixed one asks for them
-  if (!all.empty()) all = choose<Schedule>(problem.fixed.schedule, std::move(all));
-  if (problem.fixed.group.value_or(0) > 0)
-    std::erase_if(all, [](Schedule schedule) { return schedule_row(schedule).passes != Passes::EachGroup; });
+  for (const ScheduleRow& row : kScheduleRows)
+    if ((pp > 1 || row.schedule == Schedule::OneFOneB) &&
+        row.schedule == problem.fixed.schedule.value_or(row.schedule) &&
+        (problem.fixed.group.value_or(0) == 0 || row.passes == Passes::EachGroup))
+      all.push_back(row.schedule);
   return all;
 }
 

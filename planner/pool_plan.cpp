@@ -69,6 +69,21 @@ void place(PooledLayout& layout, const std::vector<int>& layers) {
   }
 }
 
+/// The best plan of each pool by itself, without switches that nobody stated: they are not of all pools together
+/// either.
+std::vector<PoolAlone> each_alone(const Problem& problem) {
+  std::vector<PoolAlone> all;
+  for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
+    PoolAlone alone{pool, std::nullopt};
+    Problem own = pool_alone(problem, pool);
+    own.top = 1, own.pareto = false, own.free_switches = 0;
+    const RunnableSearch one = find_on_at_most(own);
+    if (one.result.recommended) alone.best = estimate(one.problem, one.result.recommended->layout);
+    all.push_back(std::move(alone));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<Error> unsuited_words(const Problem& problem, bool places_layers) {
@@ -194,24 +209,18 @@ Result<Plan> search_pooled(const Problem& problem) {
   if (std::optional<Error> error = unsuited_words(problem, true)) return fail(*std::move(error));
   PoolModels models(problem);
   const PooledSearch found = find_pooled(models);
-  Plan plan;
-  for (int pool = 0; pool < static_cast<int>(problem.pools.size()); ++pool) {
-    PoolAlone alone{pool, std::nullopt};
-    Problem own = pool_alone(problem, pool);
-    own.top = 1, own.pareto = false, own.free_switches = 0;  // nor are they of all pools together
-    const RunnableSearch one = find_on_at_most(own);
-    if (one.result.recommended) alone.best = estimate(one.problem, one.result.recommended->layout);
-    plan.alone.push_back(std::move(alone));
-  }
+  std::vector<PoolAlone> alone = each_alone(problem);
   if (!found.paper) {
     Error error{"no_layout", fmt::format("no pipeline over all pools fits: {} combinations of their strategies tried",
                                          found.stats.considered)};
-    for (const PoolAlone& one : plan.alone)
+    for (const PoolAlone& one : alone)
       if (const Pool& pool = problem.pools[static_cast<std::size_t>(one.pool)]; one.best)
         error.help.push_back(fmt::format("{} alone fits: `--gpus {} --gpu {}`, {:.3g} s a step", pool.cluster.gpu.name,
                                          pool.gpus, pool.cluster.gpu.name, one.best->step_time.value));
     return fail(std::move(error));
   }
+  Plan plan;
+  plan.alone = std::move(alone);
   const PooledCandidate& chosen = found.runs ? *found.runs : *found.paper;
   plan.problem = problem, plan.search = found.stats;
   plan.best = estimate(models, chosen.layout);

@@ -64,7 +64,8 @@ Interval band(const std::vector<Residual>& rows, const Scale& scale, const std::
   std::vector<Weighted> values;
   for (const Residual& row : rows)
     if (row.suite != left_out) values.push_back({row.log / scale_of(scale, row.doubts), weights.at(row.suite)});
-  return {std::min(0.0, weighted_quantile(values, tails.low)), std::max(0.0, weighted_quantile(values, 1 - tails.high))};
+  return {std::min(0.0, weighted_quantile(values, tails.low)),
+          std::max(0.0, weighted_quantile(values, 1 - tails.high))};
 }
 
 /// Shares of rows that lie below and above intervals which their own suites had no part in: the larger of the mean over
@@ -82,7 +83,7 @@ Outside outside(const std::vector<Residual>& rows, const std::map<std::string, S
     for (const Residual& row : rows) {
       if (row.suite != suite) continue;
       const double s = scale_of(scale, row.doubts);
-      below += row.log < limits.low * s, above += row.log > limits.high * s, ++n;
+      below += row.log<limits.low * s, above += row.log> limits.high * s, ++n;
     }
     macro.below += below / n / suites, macro.above += above / n / suites;
     pooled.below += below / all, pooled.above += above / all;
