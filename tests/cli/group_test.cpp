@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "check_files.hpp"
 
@@ -79,9 +80,10 @@ TEST_CASE("larger groups hold more and idle no less") {
 
 TEST_CASE("the group of a layout is written into every file of Megatron's and comes back") {
   for (const std::string kind : {"megatron-lm", "flagscale", "megatron-bridge", "verl", "ms-swift"})
-    for (const auto& [batch, group] : {std::pair{16, 8}, std::pair{10, 5}, std::pair{12, 4}}) {
+    for (const std::pair<int, int>& sizes : {std::pair{16, 8}, std::pair{10, 5}, std::pair{12, 4}}) {
+      const int batch = sizes.first, group = sizes.second;
       CAPTURE(kind);
-      CAPTURE(batch + 0);
+      CAPTURE(batch);
       const checks::Folder folder;
       const std::string layout = fmt::format("tp4,pp4,vp2,dp1,mb1{}", group == 8 ? ",group8" : "");
       const Words job = {"emit",
