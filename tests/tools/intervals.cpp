@@ -68,49 +68,32 @@ Interval band(const std::vector<Residual>& rows, const Scale& scale, const std::
           std::max(0.0, weighted_quantile(values, 1 - tails.high))};
 }
 
-/// Shares of rows that lie below and above intervals which their own suites had no part in: the larger of the mean over
-/// suites and of all rows, since a band that holds one of the two may still leave out too much of the other.
-struct Outside {
-  double below = 0, above = 0;
+/// Rows of suites that had no part in their intervals: shares that lie beyond either end, in the mean over suites and
+/// of all rows, and how wide the intervals are, high over low, macro.
+struct Coverage {
+  double below = 0, above = 0;          // macro
+  double all_below = 0, all_above = 0;  // of all rows
+  double width = 0;
 };
 
-Outside outside(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales, const Tails& tails) {
-  Outside macro, pooled;
+Coverage left_out_coverage(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales,
+                           const Tails& tails) {
+  Coverage out;
   const auto suites = static_cast<double>(scales.size()), all = static_cast<double>(rows.size());
   for (const auto& [suite, scale] : scales) {
     const Interval limits = band(rows, scale, suite, tails);
-    double below = 0, above = 0, n = 0;
+    double below = 0, above = 0, width = 0, n = 0;
     for (const Residual& row : rows) {
       if (row.suite != suite) continue;
-      const double s = scale_of(scale, row.doubts);
-      below += row.log<limits.low * s, above += row.log> limits.high * s, ++n;
+      const double s = scale_of(scale, row.doubts), low = limits.low * s, high = limits.high * s;
+      below += row.log < low ? 1 : 0;
+      above += row.log > high ? 1 : 0;
+      width += std::exp(high - low), ++n;
     }
-    macro.below += below / n / suites, macro.above += above / n / suites;
-    pooled.below += below / all, pooled.above += above / all;
+    out.below += below / n / suites, out.above += above / n / suites, out.width += width / n / suites;
+    out.all_below += below / all, out.all_above += above / all;
   }
-  return {std::max(macro.below, pooled.below), std::max(macro.above, pooled.above)};
-}
-
-struct Covered {
-  double share = 0, width = 0;
-};
-
-Covered left_out_coverage(const std::vector<Residual>& rows, const std::map<std::string, Scale>& scales,
-                          const Tails& tails) {
-  Covered mean;
-  for (const auto& [suite, scale] : scales) {
-    const Interval limits = band(rows, scale, suite, tails);
-    double inside = 0, width = 0, n = 0;
-    for (const Residual& row : rows) {
-      if (row.suite != suite) continue;
-      const double s = scale_of(scale, row.doubts);
-      inside += limits.low * s <= row.log && row.log <= limits.high * s;
-      width += std::exp((limits.high - limits.low) * s), ++n;
-    }
-    mean.share += inside / n / static_cast<double>(scales.size());
-    mean.width += width / n / static_cast<double>(scales.size());
-  }
-  return mean;
+  return out;
 }
 
 }  // namespace
@@ -122,14 +105,23 @@ Conformal conformal(const std::vector<Residual>& residuals, double wanted) {
   for (auto& [suite, scale] : scales) scale = fit_scale(residuals, suite);
   const double most = (1 - wanted) / 2;  // on either side
   Tails tails;
-  while (tails.low > kStep && outside(residuals, scales, tails).below > most) tails.low -= kStep;
-  while (tails.high > kStep && outside(residuals, scales, tails).above > most) tails.high -= kStep;
+  // A band that holds the mean over suites, or all rows, may still leave out too much of the other.
+  const auto low_leaves = [&] {
+    const Coverage now = left_out_coverage(residuals, scales, tails);
+    return std::max(now.below, now.all_below);
+  };
+  const auto high_leaves = [&] {
+    const Coverage now = left_out_coverage(residuals, scales, tails);
+    return std::max(now.above, now.all_above);
+  };
+  while (tails.low > kStep && low_leaves() > most) tails.low -= kStep;
+  while (tails.high > kStep && high_leaves() > most) tails.high -= kStep;
   Conformal result;
   result.scale = fit_scale(residuals, "");
   const Interval limits = band(residuals, result.scale, "", tails);
-  const Covered covered = left_out_coverage(residuals, scales, tails);
+  const Coverage covered = left_out_coverage(residuals, scales, tails);
   result.low = limits.low, result.high = limits.high;
-  result.coverage = covered.share, result.width = covered.width;
+  result.coverage = 1 - covered.below - covered.above, result.width = covered.width;
   return result;
 }
 
