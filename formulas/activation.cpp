@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 
+#include "formulas/flops.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 
@@ -65,10 +66,21 @@ LayerLedger ledger_without(unsigned away, const Model& model, const Layer& layer
   return out.ledger();
 }
 
+/// Where no product is kept: the layer's input, what tensor ranks summed in its middle, the attention kernel's output.
+/// As where products are kept, one tensor as wide as the model is counted for the layer's end: the policy names none in
+/// NVFP4, and the published run holds as much.
+template <class V>
+V kept_beside_products(const LayerSizes<V>& n, const V& core) {
+  V elements = (n.layout.tp > 1 ? 3 : 2) * n.hidden / n.r;
+  if (n.layer.mixer == Mixer::Attention) elements = elements + q_on_rank(n.layer.attention, n.t);
+  return n.tokens * n.element * elements + core;
+}
+
 /// A token's outputs of the first, third, ... matrix product, the layer's input and the attention kernel's output.
 template <class V>
 V kept_by_ops(const LayerSizes<V>& n, const V& total, const V& core) {
   const Layer& layer = n.layer;
+  if (!ops_keep_products(n.precision)) return smaller(total, kept_beside_products(n, core));
   V elements = 2 * n.hidden / n.r;  // input, and output of the last product
   if (layer.mixer == Mixer::Attention)
     elements = elements + (2 * q_on_rank(layer.attention, n.t) + kv_on_rank(layer.attention, n.t));

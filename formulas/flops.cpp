@@ -63,10 +63,11 @@ ModelFlops model_flops(const Model& model, double seq, Mask mask) {
   return flops;
 }
 
-Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules) {
+Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules, Precision precision) {
   if (kind == RecomputeKind::None) return {};
   if (kind == RecomputeKind::Full) return layer.total();
-  if (modules & kRecomputeOps) return kOpsRebuilt * layer.total();
+  if (modules & kRecomputeOps)
+    return ops_keep_products(precision) ? kOpsRebuilt * layer.total() : layer.total() - layer.core;
   Flops extra{};
   if (modules & kRecomputeCoreAttention) extra += layer.core;
   if (modules & kRecomputeMlp) extra += layer.dense;

@@ -132,8 +132,13 @@ struct FlopsOptions {
 /// product (wk, wo, w3 of seven).
 inline constexpr double kOpsRebuilt = 0.37;
 
-/// Forward FLOPs that one fully or selectively recomputed layer repeats, per token.
-[[nodiscard]] Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules);
+/// Does "selective op" keep any matrix product? It keeps every second call of aten::mm. Products in NVFP4 are calls of
+/// torch.nn.functional.scaled_mm (torchao, nvfp4_linear.py), whose operator is in no list of what is kept.
+[[nodiscard]] constexpr bool ops_keep_products(Precision precision) { return precision != Precision::Nvfp4; }
+
+/// Forward FLOPs that one fully or selectively recomputed layer repeats, per token. `precision`: of its products.
+[[nodiscard]] Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules,
+                                    Precision precision = Precision::Bf16);
 
 /// Training FLOPs of a layer whose weights are frozen: forward and data gradient, no weight gradient.
 /// Attention has no weights, so it keeps its three forwards.

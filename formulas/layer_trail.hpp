@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "formulas/activation.hpp"
+#include "formulas/bf16_layers.hpp"
 
 /// The inside of a layer: each mixer and each FFN tells, in a file of its own, which tensors it keeps, once for all who
 /// ask (layer_rows.hpp). V is double or Traced (traced.hpp).
@@ -39,12 +40,14 @@ struct LayerSizes : RankSizes<V> {
   LayerSizes(const Model& m, const Layer& l, const Training& run, const Layout& split)
       : RankSizes<V>(m, run, split),
         layer(l),
-        input(symbol<V>("i", gemm_input_bytes(run.precision), "bytes of a tensor kept as a GEMM's input", "precision")),
-        quantised(is_fp8(run.precision) || run.precision == Precision::Nvfp4) {}
+        precision(precision_of(l, run)),
+        input(symbol<V>("i", gemm_input_bytes(precision), "bytes of a tensor kept as a GEMM's input", "precision")),
+        quantised(is_narrow(precision)) {}
 
   const Layer& layer;
-  V input;         ///< i: bytes of a tensor kept only as a GEMM's input
-  bool quantised;  ///< a tensor may be kept both as itself and as a quantised GEMM input
+  Precision precision;  ///< of this layer's products
+  V input;              ///< i: bytes of a tensor kept only as a GEMM's input
+  bool quantised;       ///< a tensor may be kept both as itself and as a quantised GEMM input
 };
 
 /// A tensor that backward reads again.

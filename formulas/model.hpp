@@ -113,9 +113,16 @@ struct Layer {
   DeltaNetShape delta{};
   DenseShape dense{};
   MoeShape moe{};
-  int norms = 2;  ///< norms over the hidden width: 2, Gemma 4, Nemotron-H 1, Falcon parallel 1
+  int norms = 2;         ///< norms over the hidden width: 2, Gemma 4, Nemotron-H 1, Falcon parallel 1
+  bool in_bf16 = false;  ///< its products stay in bf16 where the training's are in fp8 or fp4
   bool operator==(const Layer&) const = default;
 };
+
+/// Are the layers of one shape, whatever the format of their products?
+inline bool alike(Layer a, const Layer& b) {
+  a.in_bf16 = b.in_bf16;
+  return a == b;
+}
 
 /// Multi-token prediction: extra layers after the last, each with its projection and three norms.
 struct Mtp {

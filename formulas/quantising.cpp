@@ -22,7 +22,7 @@ RealBytes quantising_bytes(const Training& training, GpuGeneration generation, b
   constexpr double kRead = 2;
   const Precision precision = training.precision;
   const bool fp4 = precision == Precision::Nvfp4;
-  if (!is_fp8(precision) && !fp4) return {};
+  if (!is_narrow(precision)) return {};
   // Of blocks along the tokens the scales are others; of a whole tensor Blackwell reads the columns of the one copy.
   const bool both = weight_gradient && !(scales_tensors(precision) && generation == GpuGeneration::Blackwell);
   const double codes = gemm_input_bytes(precision) * (both ? 2 : 1);

@@ -108,8 +108,7 @@ RealBytes quantised_weight_bytes(const Training& training, GpuGeneration generat
 
 bool primary_quantised(const Training& training) {
   const Stack& stack = training.stack;
-  const bool quantises = is_fp8(training.precision) || training.precision == Precision::Nvfp4;
-  return stack.fp8_param_gather && quantises &&
+  return stack.fp8_param_gather && is_narrow(training.precision) &&
          (stack.states == StateLayout::Megatron || stack.states == StateLayout::MegatronFsdp);
 }
 

@@ -26,6 +26,8 @@ constexpr DType gemm_dtype(Precision p) {
   return DType::Bf16;
 }
 constexpr bool is_fp8(Precision p) { return gemm_dtype(p) == DType::Fp8; }
+/// Do products read operands that are quantised from 16 bits?
+constexpr bool is_narrow(Precision p) { return is_fp8(p) || p == Precision::Nvfp4; }
 
 enum class Optimizer : std::uint8_t { Adam, Adam8bit, Adafactor, Muon, SgdMomentum, Sgd };
 
@@ -156,7 +158,6 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
-/// How the model is trained, apart from where its parts go.
 /// Copies of the job that train apart and meet every so many steps (DiLoCo, arXiv 2311.08105): then the mean of what
 /// their parameters moved goes into an outer optimizer with Nesterov momentum.
 struct LocalUpdates {
@@ -166,10 +167,21 @@ struct LocalUpdates {
   bool operator==(const LocalUpdates&) const = default;
 };
 
+/// Layers at either end of the model whose products stay in bf16 where all others are in fp8 or fp4: what comes first
+/// and last suffers most from few bits (arXiv 2509.25149; Megatron's --first-last-layers-bf16).
+struct Bf16Layers {
+  int first = 0;
+  int last = 0;
+  bool any() const { return first > 0 || last > 0; }
+  bool operator==(const Bf16Layers&) const = default;
+};
+
+/// How the model is trained, apart from where its parts go.
 struct Training {
   std::int64_t seq = 4096;           ///< tokens per sequence
   std::int64_t global_batch = 1024;  ///< sequences per optimizer step
   Precision precision = Precision::Bf16;
+  Bf16Layers bf16_layers{};  ///< as stated; the model's layers carry it (bf16_layers.hpp)
   Optimizer optimizer = Optimizer::Adam;
   int grad_bytes = 4;       ///< gradient accumulation and reduction
   double master_bytes = 4;  ///< fp32 master copy; 2 with bf16 remainders; 0 none

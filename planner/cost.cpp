@@ -2,6 +2,7 @@
 #include "planner/cost.hpp"
 
 #include "formulas/activation.hpp"
+#include "formulas/bf16_layers.hpp"
 #include "formulas/flops.hpp"
 #include "planner/layer_cost.hpp"
 
@@ -97,6 +98,7 @@ CostModel::CostModel(const Problem& problem, const Split& split, CommonCosts* kn
     layers_.push_back(builder.cost());
     if (problem.training.offload.activations()) layers_.back().offloaded = offloaded_bytes(problem, split, kind);
     module_forward_.push_back(builder.modules());
+    keeps_products_.push_back(ops_keep_products(precision_of(kind, problem.training)));
   }
   LayerBuilder embedding(problem, split, nullptr, known);
   until_experts(embedding, known, [&] { embedding.embedding(); });
@@ -108,8 +110,12 @@ CostModel::CostModel(const Problem& problem, const Split& split, CommonCosts* kn
 }
 
 Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
-  if (modules & kRecomputeOps)  // the results of collectives are kept
-    return {.compute = kOpsRebuilt * layers_[static_cast<std::size_t>(kind)].forward.compute};
+  if (modules & kRecomputeOps) {  // the results of collectives are kept
+    const LayerCost& layer = layers_[static_cast<std::size_t>(kind)];
+    if (keeps_products_[static_cast<std::size_t>(kind)]) return {.compute = kOpsRebuilt * layer.forward.compute};
+    return {.compute = layer.forward.compute - selective_recompute(kind, kRecomputeCoreAttention).compute -
+                       (prunes_ ? layer.last.compute : 0)};
+  }
   // The whole MoE block includes its activations and shared experts.
   if (modules & kRecomputeMoe)
     modules = static_cast<std::uint16_t>(modules | kRecomputeMoeActivation | kRecomputeSharedExperts);

@@ -82,7 +82,8 @@ class CostModel {
   [[nodiscard]] Phase selective_recompute(int kind, std::uint16_t modules) const;
 
  private:
-  bool prunes_;  ///< Stack::prunes_recompute
+  bool prunes_;                       ///< Stack::prunes_recompute
+  std::vector<char> keeps_products_;  ///< of each kind: where single operators are recomputed, it keeps some
   std::vector<LayerCost> layers_;
   std::vector<std::array<Phase, kRecomputeModules>> module_forward_;
   LayerCost embedding_, head_;

@@ -111,7 +111,7 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
   StageSums sums = memory.sums(whole);
   for (double StageSums::*part :
        {&StageSums::dense, &StageSums::expert, &StageSums::trained_dense, &StageSums::trained_expert, &StageSums::ends,
-        &StageSums::gemm, &StageSums::expert_gemm})
+        &StageSums::quantised, &StageSums::expert_quantised})
     sums.*part /= family.pp;
   ByKind blocks{};
   for (std::size_t kind = 0; kind < problem.model.kinds.size(); ++kind) {

@@ -68,6 +68,7 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
   const Training& training = problem_.training;
   const double element = training.grad_bytes;
   const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
+  const double more = training.weight_bytes() - weight;  // of layers that stay in bf16
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double rounds = static_cast<double>(sharding_passes(pipeline_));
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
@@ -80,7 +81,8 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
   // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
   const bool layered = layout.zero == 3;
   const bool frozen = layered && training.adapters();
-  const auto share = [&](double parameters, double fetched, const Shards& ranks, double parts) {
+  const auto share = [&](double parameters, double fetched, double in_bf16, const Shards& ranks, double parts) {
+    const double weights = fetched * weight + in_bf16 * more;
     if (whole) {
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
     } else {
@@ -94,13 +96,14 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
       messages.add(What::Outer, Collective::AllReduce, ranks.between, 4 * parameters / ranks.inside.size,
                    1.0 / training.local.steps);
     if (layout.zero > 0 && !layered && training.stack.broadcasts_shards)
-      messages.add(What::Gather, Collective::Broadcast, ranks.inside, fetched * weight, gathers, ranks.inside.size);
+      messages.add(What::Gather, Collective::Broadcast, ranks.inside, weights, gathers, ranks.inside.size);
     else if (layout.zero > 0)
-      messages.add(What::Gather, Collective::AllGather, ranks.inside, fetched * weight, gathers, parts);
+      messages.add(What::Gather, Collective::AllGather, ranks.inside, weights, gathers, parts);
   };
-  share(dense, frozen ? sums.dense + sums.ends : dense, shards_of(layout, grid, grid.dense(), training.local),
+  share(dense, frozen ? sums.dense + sums.ends : dense, sums.bf16_dense,
+        shards_of(layout, grid, grid.dense(), training.local),
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, frozen ? sums.expert : expert, shards_of(layout, grid, grid.expert(), training.local),
+  share(expert, frozen ? sums.expert : expert, sums.bf16_expert, shards_of(layout, grid, grid.expert(), training.local),
         layered ? std::max(1, expert_layers(content)) : 1);
   if (shares_table(problem_, layout, content))
     messages.add(What::Table, Collective::AllReduce, grid.both_ends(),

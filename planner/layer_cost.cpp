@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "formulas/bf16_layers.hpp"
 #include "formulas/communication.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
@@ -31,10 +32,16 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       split_(split),
       tokens_(as_double(problem.training.seq) * split.micro_batch / split.cp),
       shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
-      dtype_(problem.training.stack.fp8_rowwise ? DType::Bf16 : gemm_dtype(problem.training.precision)),
       trains_base_(!problem.training.adapters()),
       told_(told),
-      known_(known) {}
+      known_(known) {
+  multiply_in(problem.training.precision);
+}
+
+void LayerBuilder::multiply_in(Precision precision) {
+  precision_ = precision;
+  dtype_ = stack_.fp8_rowwise ? DType::Bf16 : gemm_dtype(precision);
+}
 
 void CommonCosts::turn_to(const Split& split) {
   Split same = split;
@@ -57,6 +64,7 @@ void LayerBuilder::resume(const PartOfLayer& part) {
 }
 
 void LayerBuilder::mixer(const Layer& layer) {
+  multiply_in(precision_of(layer, training_));
   adapted_ = training_.adapters() && training_.lora.attention;
   const MixerRow& row = mixer_row(layer.mixer);
   enter(row.graph);
@@ -70,6 +78,7 @@ void LayerBuilder::mixer(const Layer& layer) {
 }
 
 void LayerBuilder::feed_forward(const Layer& layer) {
+  multiply_in(precision_of(layer, training_));
   adapted_ = training_.adapters() && training_.lora.ffn;
   switch (layer.ffn) {
     case Ffn::None: break;
@@ -177,7 +186,7 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
   const Group group = tensor_group(split_.tp);
   const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
   // What an fp8 GEMM will read is quantised before it is gathered (TransformerEngine, torchao's Float8ColwiseParallel).
-  const double narrow = is_fp8(training_.precision) ? 0.5 : 1;
+  const double narrow = is_fp8(precision_) ? 0.5 : 1;
   if (split_.sequence_parallel) {
     const double gather = tensor_time(Collective::AllGather, narrow * in, group);
     const double scatter = tensor_time(Collective::ReduceScatter, out, group);

@@ -157,6 +157,8 @@ class LayerBuilder final : private LayerOperators {
   };
   void quantise(const Quantised& what, const Operand& inputs, const Operand& gradients);
   double attention_rate() const;
+  /// The format of the products that are added from now on.
+  void multiply_in(Precision precision);
   void add_scan(double flops);
   double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
   /// Rate of GEMMs inside a training step / rate measured alone.
@@ -192,9 +194,10 @@ class LayerBuilder final : private LayerOperators {
   const Gpu& gpu_;
   const Calibration& fit_;
   Split split_;
-  double tokens_;        ///< N: tokens of one micro-batch on this context rank
-  double shard_tokens_;  ///< N / tp under sequence parallelism
-  DType dtype_;
+  double tokens_;          ///< N: tokens of one micro-batch on this context rank
+  double shard_tokens_;    ///< N / tp under sequence parallelism
+  Precision precision_{};  ///< of the products of the layer at work
+  DType dtype_{};          ///< theirs in the tables
   bool trains_base_;
   bool adapted_ = false;  ///< the linears added now carry adapters
   LayerCost cost_{};

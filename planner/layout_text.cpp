@@ -89,6 +89,16 @@ std::string axes_text(const Estimate& estimate, bool moe) {
   return text + fmt::format("   micro_batch {} x {}", layout.micro_batch, estimate.micro_batches);
 }
 
+std::string precision_words(const Training& training) {
+  std::string text(name(training.precision));
+  const Bf16Layers& ends = training.bf16_layers;
+  if (!ends.any() || !is_narrow(training.precision)) return text;
+  std::string which;
+  if (ends.first > 0) which = fmt::format("first {}", ends.first);
+  if (ends.last > 0) which += fmt::format("{}last {}", which.empty() ? "" : " and ", ends.last);
+  return fmt::format("{} (bf16 in the {} layers)", text, which);
+}
+
 std::vector<std::string> choices(const Problem& problem, const Estimate& estimate) {
   const Layout& layout = estimate.layout;
   const bool mixed = std::any_of(estimate.runs.begin(), estimate.runs.end(), [&](const PoolRun& run) {
@@ -108,7 +118,7 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   if (layout.order != Layout{}.order) out.push_back(fmt::format("order {}", name(layout.order)));
   out.push_back(layout.stages.empty() ? recompute_words(layout.recompute, layout.vp)
                                       : fmt::format("stages {}", stages_text(layout.stages)));
-  out.emplace_back(name(problem.training.precision));
+  out.push_back(precision_words(problem.training));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
   return out;

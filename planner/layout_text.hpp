@@ -19,6 +19,9 @@ namespace plan {
 /// What `other` chooses differently from `best` apart from the axes of the next-best table: "mb 2", "zero 3".
 [[nodiscard]] std::vector<std::string> other_choices(const Layout& best, const Layout& other);
 
+/// "mxfp8 (bf16 in the first 1 and last 1 layers)".
+[[nodiscard]] std::string precision_words(const Training& training);
+
 /// The layout as `--layout` takes it back, every axis named.
 [[nodiscard]] std::string layout_flag(const Layout& layout);
 

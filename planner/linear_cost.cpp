@@ -99,7 +99,7 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
 }
 
 void LayerBuilder::add_quantising(double m, double n, double k, DType dtype, std::uint16_t module) {
-  if (stack_.fp8_rowwise && dtype == dtype_) add_row_scales(m, n, k);
+  if (stack_.fp8_rowwise && is_narrow(precision_) && dtype == dtype_) add_row_scales(m, n, k);
   // Under sequence parallelism what is as wide as the model is quantised before it is gathered.
   const bool whole = m != tokens_ || shard_tokens_ == tokens_;
   const auto operand = [&](double width) {

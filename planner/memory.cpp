@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "formulas/activation.hpp"
+#include "formulas/bf16_layers.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/transient.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -148,8 +149,12 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     ledgers_.push_back(left_on_gpu(whole, layer, model, training, layout));
     layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload).value;
     const LayerTransient transient = layer_transient(model, layer, training, layout);
-    layers_.back().gemm_parameters = shapes.numel();
-    layers_.back().expert_gemm_parameters = shapes.numel(true);
+    const Precision precision = precision_of(layer, training);
+    layers_.back().in_bf16 = precision != training.precision;
+    if (is_narrow(precision)) {
+      layers_.back().quantised_parameters = shapes.numel();
+      layers_.back().expert_quantised_parameters = shapes.numel(true);
+    }
     layers_.back().saved = ledgers_.back().total();
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
@@ -250,8 +255,9 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     out.expert += count * layer.expert_parameters;
     out.trained_dense += count * layer.trained_dense;
     out.trained_expert += count * layer.trained_expert;
-    out.gemm += count * layer.gemm_parameters;
-    out.expert_gemm += count * layer.expert_gemm_parameters;
+    out.quantised += count * layer.quantised_parameters;
+    out.expert_quantised += count * layer.expert_quantised_parameters;
+    if (layer.in_bf16) out.bf16_dense += count * layer.trained_dense, out.bf16_expert += count * layer.trained_expert;
     out.saved += passes * layer.saved;
     out.kept += passes * layer.kept;
     out.checkpoint += passes * layer.checkpoint;

@@ -22,14 +22,15 @@ struct LayerMemory {
   double expert_parameters = 0;  ///< on this rank, expert gradient group
   double trained_dense = 0;      ///< of them, with gradient and optimizer state (adapters under LoRA)
   double trained_expert = 0;
-  double gemm_parameters = 0;         ///< of them, weights of GEMMs: what fp8 keeps quantised copies of
-  double expert_gemm_parameters = 0;  ///< of those, weights of experts
-  double saved = 0;                   ///< bytes kept per micro-batch from forward to backward, no recompute
-  double kept = 0;                    ///< the same under the layout's selective recompute
-  double checkpoint = 0;              ///< bytes kept if the layer is fully recomputed
-  double offloaded = 0;               ///< bytes that wait in host memory instead, per micro-batch
-  double forward_transient = 0;       ///< alive only while this layer's forward runs
-  double backward_transient = 0;      ///< alive only while this layer's backward runs, what it rebuilds included
+  double quantised_parameters = 0;         ///< of them, weights of GEMMs in fp8 or fp4, which keep quantised copies
+  double expert_quantised_parameters = 0;  ///< of those, weights of experts
+  bool in_bf16 = false;                    ///< its GEMMs are not in the training's format
+  double saved = 0;                        ///< bytes kept per micro-batch from forward to backward, no recompute
+  double kept = 0;                         ///< the same under the layout's selective recompute
+  double checkpoint = 0;                   ///< bytes kept if the layer is fully recomputed
+  double offloaded = 0;                    ///< bytes that wait in host memory instead, per micro-batch
+  double forward_transient = 0;            ///< alive only while this layer's forward runs
+  double backward_transient = 0;           ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
 /// The same for what lies at the ends of the pipeline.
@@ -82,7 +83,9 @@ struct MemoryKinds {
 
 /// Sums over the layers of a stage, embedding and head included where it holds them.
 struct StageSums {
-  double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0, gemm = 0, expert_gemm = 0;
+  double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0;
+  double quantised = 0, expert_quantised = 0;  ///< weights that have quantised copies
+  double bf16_dense = 0, bf16_expert = 0;      ///< trained ones of layers in bf16 beside others in fp8 or fp4
   double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
   double forward = 0, backward = 0, block = 0;
   unsigned kinds = 0;

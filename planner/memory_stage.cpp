@@ -39,8 +39,8 @@ RealBytes MemoryModel::quantised_bytes(const Layout& layout) const {
 
 /// Bytes of quantised copies of the GEMMs' weights, less the 16-bit weights that they stand in for.
 RealBytes MemoryModel::quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const {
-  return quantised_bytes(layout) *
-         ((sums.gemm - sums.expert_gemm) * shares.dense.weights + sums.expert_gemm * shares.expert.weights);
+  return quantised_bytes(layout) * ((sums.quantised - sums.expert_quantised) * shares.dense.weights +
+                                    sums.expert_quantised * shares.expert.weights);
 }
 
 void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums,

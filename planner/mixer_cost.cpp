@@ -265,7 +265,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
   add_linear_cost(expert_linear(width, f), kRecomputeMoe);
   quantise({dtype_, kRecomputeMoe, 0}, {routed, width + f, 0}, {routed, inner + width, 0});
   // TransformerEngine fuses them with the quantisers of MXFP8 alone (ops/fused/forward_grouped_mlp.py).
-  const bool fused = stack_.fused_biased_experts && training_.precision == Precision::Mxfp8;
+  const bool fused = stack_.fused_biased_experts && precision_ == Precision::Mxfp8;
   if (shape.expert_bias && !fused)
     add_pointwise(
         {"bias, clamp and gate", routed, f, kBiasedChain.forward, kBiasedChain.backward, 10, kRecomputeMoeActivation});
@@ -311,8 +311,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     }
     return std::pair(size, time * stack_.routing_imbalance);
   };
-  const auto [dispatch_size, dispatch] =
-      exchange(stack_.fp8_dispatch && is_fp8(training_.precision) ? 1.0 + 1.0 / 32 : 2.0);
+  const auto [dispatch_size, dispatch] = exchange(stack_.fp8_dispatch && is_fp8(precision_) ? 1.0 + 1.0 / 32 : 2.0);
   const auto [combine_size, combine] = exchange(2.0);
   add_forward({.ep = dispatch + combine}, kRecomputeMoe);
   cost_.backward_input.ep += 2 * combine;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "formulas/bf16_layers.hpp"
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
@@ -32,7 +33,8 @@ Flops recomputed_flops(const Problem& problem, const Layout& layout, const std::
   for (const int kind : problem.model.layers) {
     const Layer& layer = problem.model.kinds[static_cast<std::size_t>(kind)];
     const LayerFlops flops = layer_flops(problem.model, layer, static_cast<double>(problem.training.seq));
-    sum += covered * recompute_flops(flops, layout.recompute.kind, layout.recompute.modules);
+    sum += covered * recompute_flops(flops, layout.recompute.kind, layout.recompute.modules,
+                                     precision_of(layer, problem.training));
   }
   return sum;
 }

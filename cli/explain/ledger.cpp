@@ -4,6 +4,8 @@
 
 #include "cli/explain/parts.hpp"
 #include "cli/explain/terms.hpp"
+#include "formulas/bf16_layers.hpp"
+#include "formulas/flops.hpp"
 
 namespace plan {
 namespace {
@@ -40,7 +42,7 @@ Traced sum_of_fate(const LayerTensors& tensors, Fate fate) {
   return sum;
 }
 
-/// Every second matrix product, of what the layer would keep at most.
+/// Every second matrix product or none, of what the layer would keep at most.
 Explanation ops_of(const Plan& plan, const MemoryModel& memory, int kind, const LayerTensors& tensors) {
   const Layer& layer = plan.problem.model.kinds[static_cast<std::size_t>(kind)];
   const LayerMemory& bytes = memory.layer(kind);
@@ -48,7 +50,9 @@ Explanation ops_of(const Plan& plan, const MemoryModel& memory, int kind, const 
   const Traced total(TracedSymbol{"A", bytes.saved, "kept without recomputation", ""});
   const Traced scores = core.value() == 0 ? core : Traced(TracedSymbol{"S", core.value(), "statistics or scores", ""});
   Explanation out = explained(
-      "bytes that one layer keeps of a micro-batch where every second matrix product is recomputed",
+      ops_keep_products(precision_of(layer, memory.training()))
+          ? "bytes that one layer keeps of a micro-batch where every second matrix product is recomputed"
+          : "bytes that one layer keeps of a micro-batch where every matrix product is recomputed",
       traced_ops(plan.problem.model, layer, total, scores, memory.training(), plan.best.layout), "bytes", kSource);
   out.value = bytes.kept;
   out.parts.push_back(

@@ -86,8 +86,8 @@ double counted(const LayerMemory& layer, Which which) {
     case Which::Experts: return layer.trained_expert;
     case Which::FrozenDense: return layer.dense_parameters - layer.trained_dense;
     case Which::FrozenExperts: return layer.expert_parameters - layer.trained_expert;
-    case Which::Products: return layer.gemm_parameters - layer.expert_gemm_parameters;
-    case Which::ExpertProducts: return layer.expert_gemm_parameters;
+    case Which::Products: return layer.quantised_parameters - layer.expert_quantised_parameters;
+    case Which::ExpertProducts: return layer.expert_quantised_parameters;
   }
   return 0;
 }

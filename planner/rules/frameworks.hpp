@@ -31,6 +31,7 @@ struct FrameworkRow {
   bool empty_chunks = false;             ///< its word for stages can leave a chunk between the ends without a layer
   bool ends_outside = false;             ///< embedding and head are outside its pipeline, whose stages are equal
   bool narrow_states = false;            ///< states of the optimizer may be narrower than fp32
+  bool spares_layers = false;            ///< some layers stay in bf16 beside others in fp8 or fp4
   bool graphs_of_parts = false;          ///< CUDA graphs of the step, or of parts of it, have words
   bool offloads_optimizer = false;       ///< states of the optimizer can wait in host memory without the weights
   bool offloads_activations = false;     ///< activations can wait in host memory

@@ -15,6 +15,7 @@ FrameworkRow any_framework() {
       .run_word = "Megatron-Core",
       .both_orders = true,
       .empty_chunks = true,
+      .spares_layers = true,
       .graphs_of_parts = true,
       .offloads_optimizer = true,
   };

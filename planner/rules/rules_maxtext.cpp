@@ -32,6 +32,8 @@ bool equal_chunks(const Layout& l) {
 constexpr Rule kRules[] = {
     {"maxtext_precision", "MaxText trains in fp32, bf16, fp8 or mxfp8 of Transformer Engine", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
+    {"maxtext_bf16_layers", "MaxText quantises all layers alike", Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout&) { return !p.training.bf16_layers.any(); }},
     {"maxtext_kv_heads", "MaxText's tensor axis divides the KV heads", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }},
     {"maxtext_pipeline_models", "MaxText pipelines layers that are all alike, without multi-token prediction",

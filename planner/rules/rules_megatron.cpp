@@ -18,7 +18,7 @@ bool sparse(const Layer& kind) { return kind.mixer == Mixer::Latent && kind.late
 /// Elements that TransformerEngine's narrow GEMMs want the last dimension to be a multiple of; 1 for 16 bits.
 std::int64_t alignment(Precision precision) {
   if (precision == Precision::Mxfp8) return 32;  // a scale for every 32
-  return is_fp8(precision) || precision == Precision::Nvfp4 ? 16 : 1;
+  return is_narrow(precision) ? 16 : 1;
 }
 
 /// Every sharded width of the layers is a multiple of `step`.
@@ -41,6 +41,15 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
     {"fp8_widths", "TransformerEngine's fp8 takes widths in multiples of 16, mxfp8 of 32", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return widths_align(p, l, alignment(p.training.precision)); }},
+    {"bf16_layers_scaling", "under delayed scaling no layer stays in bf16", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout&) {
+       return p.training.precision != Precision::Fp8Delayed || !p.training.bf16_layers.any();
+     }},
+    {"bf16_layers_stage", "beside fp8, at most a stage's layers stay in bf16 at either end", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const Bf16Layers& ends = p.training.bf16_layers;
+       return !is_fp8(p.training.precision) || std::max(ends.first, ends.last) <= p.model.depth() / l.pp;
+     }},
     {"fp8_tokens", "TransformerEngine's fp8 takes a multiple of 8 tokens", Level::MicroBatch, kMegatron,
      [](const Problem& p, const Layout& l) {
        return alignment(p.training.precision) == 1 || p.training.seq / l.cp * l.micro_batch % 8 == 0;
@@ -149,6 +158,7 @@ FrameworkRow megatron_framework() {
       .both_orders = true,
       .empty_chunks = true,
       .narrow_states = true,
+      .spares_layers = true,
       .graphs_of_parts = true,
       .offloads_optimizer = true,
       .offloads_activations = true,

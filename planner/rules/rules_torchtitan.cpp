@@ -122,6 +122,7 @@ FrameworkRow torchtitan_framework() {
       .run_word = "torchtitan",
       .rules = kRules,
       .cp_kind = CpKind::AllGather,
+      .spares_layers = true,
       .recomputes = kRecomputeOps,
   };
 }

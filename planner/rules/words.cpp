@@ -271,6 +271,11 @@ bool multiplies(const Gpu& gpu, Precision precision) {
   return has(gemm_dtype(precision)) && (precision != Precision::Mxfp8 || has(DType::Fp4));
 }
 
+/// Rules of a job's formats alone, whatever its layout.
+bool concerns_precision(const Rule& rule) {
+  return rule.code.ends_with("_precision") || rule.code == "bf16_layers_scaling";
+}
+
 Errors unsupported_hardware(const Problem& problem) {
   Errors errors;
   const Gpu& gpu = problem.cluster.gpu;
@@ -288,7 +293,7 @@ Errors unsupported_hardware(const Problem& problem) {
   }
   for (const Rule& rule : rules())
     if (rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0 &&
-        rule.code.ends_with("_precision") && rule.level == Level::Grid && !rule.holds(problem, {}))
+        rule.level == Level::Grid && concerns_precision(rule) && !rule.holds(problem, {}))
       errors.push_back({"unsupported_precision",
                         fmt::format("`--precision {}`: {}", name(problem.training.precision), rule.text),
                         {},

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "formulas/bf16_layers.hpp"
+
 namespace plan::oracle {
 namespace {
 
@@ -148,6 +150,10 @@ Problem widened(Problem problem, std::mt19937& random) {
   vary_layers(problem.model, random);
   Training& training = problem.training;
   training.precision = pick(random, {Precision::Bf16, Precision::Fp16, Precision::Fp8Delayed, Precision::Mxfp8});
+  if (chance(random, 20)) {
+    training.bf16_layers = {.first = pick(random, {0, 1, 2}), .last = pick(random, {0, 1, 3})};
+    problem.model = with_bf16_layers(std::move(problem.model), training.bf16_layers);
+  }
   training.optimizer = pick(random, {Optimizer::Adam, Optimizer::Sgd, Optimizer::Muon});
   if (chance(random, 15)) training.task = pick(random, {Task::Lora, Task::Qlora, Task::FullFinetune});
   if (chance(random, 30)) training.packed_length = 700;

@@ -112,6 +112,7 @@ class LayerMessages {
   }
 
   void layer(const Layer& layer) {
+    in_bf16_ = layer.in_bf16;
     const MixerCount& mixer = mixer_count(layer.mixer);
     if (mixer.read != nullptr) block(2 * tokens_ * mixer.read(layer, ints(job_.model.hidden)), 1);
     if (mixer.context != nullptr) context(mixer.context(layer, l_.tp));
@@ -158,6 +159,7 @@ class LayerMessages {
   }
 
   double narrow() const {
+    if (in_bf16_) return 1;
     switch (job_.training.precision) {
       case Precision::Bf16:
       case Precision::Fp16:
@@ -220,6 +222,7 @@ class LayerMessages {
   int rank_;
   double times_, tokens_ = 0, hidden_ = 0;
   bool sp_ = false;
+  bool in_bf16_ = false;  // the layer at work, beside others in fp8
 };
 
 }  // namespace
