@@ -23,6 +23,7 @@ constexpr RunFactRow kRows[] = {
     {"recomputes_fully", RunFactKind::Boolean},
     {"recomputes_to_fit", RunFactKind::Boolean},
     {"precision", RunFactKind::Precision},
+    {"bf16_tail", RunFactKind::Number},
     {"precision_aware", RunFactKind::Boolean},
     {"moment_bytes", RunFactKind::Count},
     {"dropout", RunFactKind::Number},
@@ -160,6 +161,7 @@ RunWhen read_when(yaml::Map map) {
     bool truth = false;
     if (map.boolean(row.name, truth, yaml::kOptional)) when.*row.member = truth;
   }
+  when.model = read_texts(map, "model");
   when.task = read_texts(map, "task");
   when.says = read_texts(map, "says");
   map.finish();

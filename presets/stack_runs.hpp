@@ -41,6 +41,7 @@ struct RunWhen {
   std::optional<bool> pipelined{};          ///< it has several stages
   std::optional<bool> shards{};             ///< it states that weights are sharded
   std::optional<bool> experts{}, latent{};  ///< the model has routed experts, latent attention
+  std::vector<std::string> model{};         ///< one of them, by its preset's name
   std::vector<std::string> task{};          ///< one of them
   std::vector<std::string> says{};          ///< one of them is a word of the run's task or notes
   bool operator==(const RunWhen&) const = default;

@@ -76,14 +76,15 @@ void join(std::string& all, std::string_view between, const std::string& one) {
 
 /// The condition of an entry as C++ writes it; empty if it has none.
 std::string condition(const RunWhen& when) {
-  std::string all, precisions, tasks, words;
+  std::string all, precisions, models, tasks, words;
   if (when.since) join(all, " && ", fmt::format("run.month >= {}", *when.since));
   if (when.below) join(all, " && ", fmt::format("run.version < {}", *when.below));
   for (const Precision one : when.precision)
     join(precisions, " || ", fmt::format("run.precision == static_cast<Precision>({})", static_cast<int>(one)));
+  for (const std::string& one : when.model) join(models, " || ", fmt::format("run.model == {}", quoted(one)));
   for (const std::string& one : when.task) join(tasks, " || ", fmt::format("run.task == {}", quoted(one)));
   for (const std::string& one : when.says) join(words, " || ", fmt::format("run.says({})", quoted(one)));
-  for (const std::string* any : {&precisions, &tasks, &words})
+  for (const std::string* any : {&precisions, &models, &tasks, &words})
     if (!any->empty()) join(all, " && ", fmt::format("({})", *any));
   for (const RunWhenRow& row : run_when_rows())
     if (when.*row.member) join(all, " && ", fmt::format("{}run.{}", *(when.*row.member) ? "" : "!", row.name));

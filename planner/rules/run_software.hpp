@@ -28,6 +28,7 @@ struct RunJob {
   bool recomputes_fully = false;   ///< all layers
   bool recomputes_to_fit = false;  ///< as many layers as memory demands
   std::optional<Precision> precision{};
+  double bf16_tail = 0;          ///< share of the layers, rounded up, that stay in bf16 at the model's end
   bool precision_aware = false;  ///< the optimizer reads its gradients in place
   int moment_bytes = 0;          ///< of each of the optimizer's moments; 0: fp32
   double dropout = 0;
@@ -49,6 +50,7 @@ struct RunSigns {
   int version = std::numeric_limits<int>::max();  ///< 1000 * major + minor, likewise
   Precision precision = Precision::Bf16;
   bool recomputes = false, pipelined = false, shards = false, experts = false, latent = false;
+  std::string model{};  ///< its name
   std::string task{};
   std::string words{};  ///< the task and the notes
 

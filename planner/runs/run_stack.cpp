@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formulas/bf16_layers.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
@@ -126,6 +127,7 @@ RunSigns signs_of(const Run& run, const Model& model, Precision precision, int v
   signs.experts = model.moe();
   signs.latent = std::any_of(model.kinds.begin(), model.kinds.end(),
                              [](const Layer& layer) { return layer.mixer == Mixer::Latent; });
+  signs.model = model.name;
   signs.task = run.task;
   signs.words = run.task + " " + run.notes;
   return signs;
@@ -167,6 +169,10 @@ void apply_defaults(const RunDefaults& defaults, const Run& run, Problem& proble
   training.stack = defaults.stack;
   training.stack.graph_scopes = job.graph_scopes;
   if (run.precision.empty() && job.precision) training.precision = *job.precision;
+  if (job.bf16_tail > 0 && is_narrow(training.precision)) {
+    training.bf16_layers.last = static_cast<int>(std::ceil(job.bf16_tail * problem.model.depth()));
+    problem.model = with_bf16_layers(std::move(problem.model), training.bf16_layers);
+  }
   training.grad_bytes = training.precision == Precision::Fp16 ? 2 : job.grad_bytes;
   training.precision_aware = job.precision_aware;
   if (job.moment_bytes > 0) training.moment1_bytes = training.moment2_bytes = job.moment_bytes;

@@ -70,6 +70,7 @@ bool holds(const RunWhen& when, const RunSigns& run) {
   if (when.pipelined.value_or(run.pipelined) != run.pipelined) return false;
   if (when.shards.value_or(run.shards) != run.shards) return false;
   if (when.experts.value_or(run.experts) != run.experts || when.latent.value_or(run.latent) != run.latent) return false;
+  if (!when.model.empty() && std::count(when.model.begin(), when.model.end(), run.model) == 0) return false;
   if (!when.task.empty() && std::count(when.task.begin(), when.task.end(), run.task) == 0) return false;
   return when.says.empty() || std::any_of(when.says.begin(), when.says.end(), words);
 }
@@ -102,6 +103,7 @@ Facts facts_of(const RunDefaults& defaults) {
                                                  {"recomputes_fully", job.recomputes_fully},
                                                  {"recomputes_to_fit", job.recomputes_to_fit},
                                                  {"precision", job.precision ? static_cast<int>(*job.precision) : -1},
+                                                 {"bf16_tail", job.bf16_tail},
                                                  {"precision_aware", job.precision_aware},
                                                  {"moment_bytes", job.moment_bytes},
                                                  {"dropout", job.dropout},
@@ -127,6 +129,8 @@ RunSigns random_signs(std::mt19937& random) {
   signs.precision = kPrecisionNames[random() % std::size(kPrecisionNames)].value;
   signs.recomputes = flip(), signs.pipelined = flip(), signs.shards = flip();
   signs.experts = flip(), signs.latent = flip();
+  const char* models[] = {"llama3-8b", "gpt-oss-20b", "nemotron3-super-120b-a12b", ""};
+  signs.model = models[random() % 4];
   const char* tasks[] = {"pretrain", "sft", "lora", ""};
   const char* words[] = {"kernels TE and more", "packed to 4096", "SQuAD", "unpacked TEA", ""};
   signs.task = tasks[random() % 4];
