@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/check/check.hpp"
+#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
@@ -39,6 +40,10 @@ const ChoiceRow kRows[] = {
 /// input's.
 const ChoiceRow kSwitches[] = {
     {"offload", [](const Problem& p, const Layout&) { return or_none(offload_text(p.training.offload)); }},
+    {"bf16_layers",
+     [](const Problem& p, const Layout&) {
+       return or_none(p.training.bf16_layers.any() ? bf16_layers_text(p.training.bf16_layers) : "");
+     }},
     {"state_formats", [](const Problem& p, const Layout&) { return or_none(state_formats_text(p.training)); }},
 };
 

@@ -41,7 +41,8 @@ Args asked_as(Args args, const std::vector<Input>& inputs) {
   take("model", &Args::model), take("gpus", &Args::gpus);
   if (!args.gpu && !args.profile) take("cluster", &Args::cluster);
   take("seq", &Args::seq), take("global_batch", &Args::global_batch);
-  take("precision", &Args::precision), take("optimizer", &Args::optimizer), take("task", &Args::task);
+  take("precision", &Args::precision), take("bf16_layers", &Args::bf16_layers), take("optimizer", &Args::optimizer),
+      take("task", &Args::task);
   take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
       take("release", &Args::release), take("objective", &Args::objective), take("lora_rank", &Args::lora_rank),
       take("offload", &Args::offload), take("state_formats", &Args::state_formats),

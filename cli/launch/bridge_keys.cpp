@@ -132,6 +132,9 @@ constexpr DialectKey kBridge[] = {
     {"clip-grad", "optimizer.clip_grad", Value},
     {"fp8-format", "", Value},
     {"fp8-recipe", "", Value},
+    {"first-last-layers-bf16", "", Value},
+    {"num-layers-at-start-in-bf16", "", Value},
+    {"num-layers-at-end-in-bf16", "", Value},
     {"fp4-format", "", Value},
     {"fp4-recipe", "", Value},
     {"bf16", "", Value},
@@ -144,7 +147,12 @@ constexpr DialectKey kBridge[] = {
     {"fp8-param-gather", "", Value},
 };
 
-constexpr std::string_view kBridgeDerived[] = {"peft", "peft.dim", "peft._target_"};
+constexpr std::string_view kBridgeDerived[] = {"peft",
+                                               "peft.dim",
+                                               "peft._target_",
+                                               "mixed_precision.first_last_layers_bf16",
+                                               "mixed_precision.num_layers_at_start_in_bf16",
+                                               "mixed_precision.num_layers_at_end_in_bf16"};
 constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,        {},           "", "", "",
                                  "mixed_precision", kBridgeDerived, derive_bridge};
 

@@ -124,6 +124,19 @@ std::string_view mixed_precision(std::string_view word) {
   return word == "nvfp4" ? "bf16_with_nvfp4_mixed" : "";
 }
 
+/// Its performance recipes leave no layer in bf16 but in NVFP4: Nemotron 3 Super's last 14, GPT-OSS 20B's last 4
+/// (perf_recipes/_common.py, nemotronh/common.py, gpt_oss/common.py).
+void put_precision(const std::string& word, const std::string& recipe, const std::string& where, DialectKeys& keys) {
+  const auto set = [&](const char* key, const char* value) { keys[key] = {{value}, where}; };
+  keys["mixed_precision"] = {{std::string(mixed_precision(word))}, where};
+  set("mixed_precision.first_last_layers_bf16", "false");
+  if (word != "nvfp4") return;
+  const bool nemotron = recipe.find("nemotron_3_super") != std::string::npos;
+  if (!nemotron && recipe.find("gpt_oss_20b") == std::string::npos) return;
+  set("mixed_precision.first_last_layers_bf16", "true");
+  set("mixed_precision.num_layers_at_end_in_bf16", nemotron ? "14" : "4");
+}
+
 /// The flags as the keys of Megatron-Bridge that the scripts set from them.
 Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
   DialectKeys keys;
@@ -150,7 +163,7 @@ Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
                  fmt::format("{}: `--compute_dtype {}` is none of bf16, fp8_cs, fp8_mx, fp8_sc, nvfp4", where, word),
                  {},
                  {}});
-  keys["mixed_precision"] = {{std::string(mixed_precision(word))}, where};
+  put_precision(word, lowered(word_of(flags, "model_recipe_name")), where, keys);
   if (const auto task = flags.find("task"); task != flags.end() && task->second.values.front() != "pretrain")
     if (task->second.values.front() != "sft") keys["peft"] = {{"lora"}, task->second.where};
   return keys;

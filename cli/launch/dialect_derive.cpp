@@ -59,7 +59,28 @@ std::vector<std::string> words_between_commas(const std::vector<std::string>& va
 
 }  // namespace
 
+/// What a recipe leaves in bf16, changed key by key.
+void bridge_bf16_layers(const DialectKeys& keys, MegatronArgs& args) {
+  constexpr std::string_view kSection = "mixed_precision.";
+  for (const char* flag : {"num-layers-at-start-in-bf16", "num-layers-at-end-in-bf16"}) {
+    std::string name = flag;
+    std::ranges::replace(name, '-', '_');
+    const std::string key = std::string(kSection) + name;
+    if (!word_of(keys, key).empty()) args.given[flag] = {{word_of(keys, key)}, where_of(keys, key)};
+  }
+  const std::string key = std::string(kSection) + "first_last_layers_bf16";
+  if (word_of(keys, key).empty()) return;
+  if (!is_on(keys, key)) {
+    args.given.erase("first-last-layers-bf16");
+    return;
+  }
+  args.given["first-last-layers-bf16"] = {{}, where_of(keys, key)};
+  for (const char* flag : {"num-layers-at-start-in-bf16", "num-layers-at-end-in-bf16"})  // MixedPrecisionConfig's own
+    args.given.try_emplace(flag, MegatronValue{{"0"}, where_of(keys, key)});
+}
+
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  bridge_bf16_layers(keys, args);
   for (const char* key : {"peft.dim", "peft._target_", "peft"})
     if (const std::string word = word_of(keys, key); !word.empty() && word != "none" && word != "null")
       return adapters(keys, key, "peft.dim", 32, false, args);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/bridge_precision.hpp"
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
@@ -49,8 +50,8 @@ void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
     args.given[flag] = {value[0] == '\0' ? std::vector<std::string>{} : std::vector<std::string>{value},
                         found == keys.end() ? "" : found->second.where};
   };
-  if (word.empty() || word == "true" || word.starts_with("bf16") || word == "bfloat16") set("bf16", "");
-  if (word == "float16" || word == "fp16" || word == "fp16_mixed" || word == "16" || word == "16-mixed")
+  if (word.empty() || word == "true" || word.find("bf16") != std::string::npos || word == "bfloat16") set("bf16", "");
+  if (word == "float16" || word == "fp16" || word.starts_with("fp16_") || word == "16" || word == "16-mixed")
     set("fp16", "");
   if (dialect.precision != "mixed_precision") return;
   if (word.find("fp8_delayed") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "delayed");
@@ -58,6 +59,11 @@ void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
   if (word.find("fp8_subchannel") != std::string::npos) set("fp8-format", "e4m3"), set("fp8-recipe", "blockwise");
   if (word.find("mxfp8") != std::string::npos) set("fp8-format", "e4m3"), set("fp8-recipe", "mxfp8");
   if (word.find("nvfp4") != std::string::npos) set("fp4-format", "e2m1"), set("fp4-recipe", "nvfp4");
+  if (const BridgePrecision* recipe = bridge_precision(word); recipe != nullptr && recipe->bf16_layers.any()) {
+    set("first-last-layers-bf16", "");
+    set("num-layers-at-start-in-bf16", std::to_string(recipe->bf16_layers.first).c_str());
+    set("num-layers-at-end-in-bf16", std::to_string(recipe->bf16_layers.last).c_str());
+  }
   if (found != keys.end() && !args.has("bf16") && !args.has("fp16"))
     errors.push_back(
         {"unknown_precision",

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "cli/launch/bridge_precision.hpp"
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/terminal/bf16_layers.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 
@@ -49,16 +51,21 @@ std::string value_of(const DialectKey& row, const MegatronSetting& setting) {
   return scalar(fmt::format("{}", fmt::join(setting.values, " ")));
 }
 
-std::string bridge_precision(Precision precision) {
-  switch (precision) {
-    case Precision::Fp16: return "fp16_mixed";
-    case Precision::Fp8Delayed: return "bf16_with_fp8_delayed_scaling_mixed";
-    case Precision::Fp8Tensorwise: return "bf16_with_fp8_current_scaling_mixed";
-    case Precision::Fp8Blockwise: return "bf16_with_fp8_subchannel_scaling_mixed";
-    case Precision::Mxfp8: return "bf16_with_mxfp8_mixed";
-    case Precision::Nvfp4: return "bf16_with_nvfp4_mixed";
-    default: return "bf16_mixed";
-  }
+/// Formats that no recipe of Megatron-Bridge has: current scaling leaves the first and last layer in bf16, and no other
+/// leaves any.
+std::optional<Error> no_recipe(const Dialect& dialect, const Training& training) {
+  if (dialect.precision != "mixed_precision" || bridge_precision(training.precision, training.bf16_layers) != nullptr)
+    return std::nullopt;
+  Error error{"not_expressible",
+              fmt::format("no mixed-precision recipe of {} trains in {} with {} layers in bf16", dialect.format,
+                          name(training.precision), bf16_layers_text(training.bf16_layers)),
+              {},
+              {}};
+  for (const BridgePrecision& row : bridge_precisions())
+    if (row.precision == training.precision)
+      error.help.push_back(fmt::format("plan with `--bf16-layers {}`", bf16_layers_text(row.bf16_layers)));
+  error.help.erase(std::unique(error.help.begin(), error.help.end()), error.help.end());
+  return error;
 }
 
 Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& groups) {
@@ -164,6 +171,8 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
                       fmt::format("{} trains no {} here", dialect.format, name(precision)),
                       {},
                       {"plan with `--precision bf16`"}});
+  if (std::optional<Error> error = no_recipe(dialect, plan.problem.training); error && errors.empty())
+    errors.push_back(std::move(*error));
   if (!errors.empty()) return fail(std::move(errors));
   std::vector<DialectSetting> out;
   const bool moe = plan.problem.model.moe();
@@ -176,10 +185,12 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
     else if (!row.key.empty() && !otherwise.empty() && (moe || row.key.find(".moe_") == std::string_view::npos))
       out.push_back({std::string(row.key), std::string(otherwise)});
   }
-  out.push_back({std::string(dialect.precision), dialect.precision == "bf16"              ? "true"
-                                                 : dialect.precision == "mixed_precision" ? bridge_precision(precision)
-                                                 : fp16                                   ? "float16"
-                                                                                          : "bfloat16"});
+  out.push_back({std::string(dialect.precision),
+                 dialect.precision == "bf16" ? "true"
+                 : dialect.precision == "mixed_precision"
+                     ? std::string(bridge_precision(precision, plan.problem.training.bf16_layers)->name)
+                 : fp16 ? "float16"
+                        : "bfloat16"});
   const int each = std::clamp(plan.problem.cluster.gpus_per_node, 1, std::max(1, plan.problem.gpus));
   if (!dialect.nodes.empty())
     out.push_back({std::string(dialect.nodes), fmt::format("{}", std::max(1, plan.problem.gpus / each))});

@@ -238,7 +238,6 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
     {"use-sharp", "sums inside the switches are not counted"},
     {"logits-load-dir", "a teacher's logits are not counted"},
     {"fp8-output-proj", "an output layer in fp8 is counted in bf16"},
-    {"first-last-layers-bf16", "layers left in bf16 are counted in fp8"},
     {"fp32-residual-connection", "a residual stream in fp32 is counted in bf16"},
     {"moe-pad-expert-input-to-capacity", "padding to the experts' capacity is not counted"},
     {"tensor-parallel-num-weight-shards", "weights sharded beside tensor parallelism are counted whole"},

@@ -193,7 +193,7 @@ bool same_layers(const Model& a, const Model& b) {
   if (a.hidden != b.hidden || a.vocab != b.vocab || a.tied != b.tied || a.layers.size() != b.layers.size())
     return false;
   for (std::size_t i = 0; i < a.layers.size(); ++i)
-    if (!(a.kinds[static_cast<std::size_t>(a.layers[i])] == b.kinds[static_cast<std::size_t>(b.layers[i])]))
+    if (!alike(a.kinds[static_cast<std::size_t>(a.layers[i])], b.kinds[static_cast<std::size_t>(b.layers[i])]))
       return false;
   return true;
 }

@@ -8,6 +8,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
+#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
@@ -109,6 +110,14 @@ void training(Builder& builder) {
   if (training.precision == Precision::Fp32) {
     job.inputs.pop_back();
     assume(job, "precision", "fp32", "Megatron-LM");
+  }
+  if (args.has("first-last-layers-bf16")) {    // Megatron core: 1 each where nobody says
+    constexpr std::int64_t kMost = 1'000'000;  // deeper than any model
+    const auto end = [&](const char* flag) {
+      return static_cast<int>(std::clamp<std::int64_t>(args.integer(flag, 1), 0, kMost));
+    };
+    training.bf16_layers = {end("num-layers-at-start-in-bf16"), end("num-layers-at-end-in-bf16")};
+    state(job, "bf16_layers", bf16_layers_text(training.bf16_layers), args.where("first-last-layers-bf16"));
   }
   const std::string optimizer = args.text("optimizer");
   if (optimizer == "sgd")

@@ -119,7 +119,7 @@ void tidy(Model& model) {
 }
 
 bool same_shape(const Model& a, const Model& b) {
-  if (a.hidden != b.hidden || a.layers.size() != b.layers.size() || a.kinds.size() != b.kinds.size()) return false;
+  if (a.hidden != b.hidden || a.layers.size() != b.layers.size()) return false;
   for (std::size_t i = 0; i < a.layers.size(); ++i) {
     const Layer& left = a.kinds[static_cast<std::size_t>(a.layers[i])];
     const Layer& right = b.kinds[static_cast<std::size_t>(b.layers[i])];

@@ -230,28 +230,29 @@ MegatronGroup parallel_arguments(const Plan& plan) {
   return {"PARALLEL_ARGS", std::move(out)};
 }
 
+constexpr struct {
+  Precision precision;
+  const char *kind, *format, *recipe;
+} kNarrowFormats[] = {{Precision::Fp8Delayed, "fp8", "hybrid", "delayed"},
+                      {Precision::Fp8Tensorwise, "fp8", "hybrid", "tensorwise"},
+                      {Precision::Fp8Blockwise, "fp8", "e4m3", "blockwise"},
+                      {Precision::Mxfp8, "fp8", "e4m3", "mxfp8"},
+                      {Precision::Nvfp4, "fp4", "e2m1", "nvfp4"}};
+
 MegatronGroup precision_arguments(const Plan& plan) {
   const Training& training = plan.problem.training;
   Settings out;
-  const auto fp8 = [&](const char* format, const char* recipe) {
-    put(out, "bf16");
-    put(out, "fp8-format", format);
-    put(out, "fp8-recipe", recipe);
-    if (training.stack.fp8_param_gather && plan.best.layout.zero >= 1) put(out, "fp8-param-gather");
-  };
-  switch (training.precision) {
-    case Precision::Fp32: break;
-    case Precision::Fp16: put(out, "fp16"); break;
-    case Precision::Bf16: put(out, "bf16"); break;
-    case Precision::Fp8Delayed: fp8("hybrid", "delayed"); break;
-    case Precision::Fp8Tensorwise: fp8("hybrid", "tensorwise"); break;
-    case Precision::Fp8Blockwise: fp8("e4m3", "blockwise"); break;
-    case Precision::Mxfp8: fp8("e4m3", "mxfp8"); break;
-    case Precision::Nvfp4:
-      put(out, "bf16");
-      put(out, "fp4-format", "e2m1");
-      put(out, "fp4-recipe", "nvfp4");
-      break;
+  if (training.precision != Precision::Fp32) put(out, training.precision == Precision::Fp16 ? "fp16" : "bf16");
+  for (const auto& row : kNarrowFormats) {
+    if (row.precision != training.precision) continue;
+    put(out, fmt::format("{}-format", row.kind), row.format);
+    put(out, fmt::format("{}-recipe", row.kind), row.recipe);
+    if (is_fp8(row.precision) && training.stack.fp8_param_gather && plan.best.layout.zero >= 1)
+      put(out, "fp8-param-gather");
+    if (!training.bf16_layers.any()) continue;
+    put(out, "first-last-layers-bf16");
+    put(out, "num-layers-at-start-in-bf16", training.bf16_layers.first);
+    put(out, "num-layers-at-end-in-bf16", training.bf16_layers.last);
   }
   return {"PRECISION_ARGS", std::move(out)};
 }

@@ -7,6 +7,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/torchtitan.hpp"
+#include "cli/launch/torchtitan_filters.hpp"
 #include "planner/rules/stack_data.hpp"
 #include "presets/yaml.hpp"
 
@@ -41,10 +42,8 @@ constexpr Weighing kWeighing[] = {
      When::Selective},
     {{"compile.backend", "inductor", "kernels are counted as inductor's"}, When::Compiled},
     {{"quantize.linear.float8.recipe_name", "tensorwise", "scales are counted as tensorwise"}, When::Float8},
-    {{"quantize.linear.float8.filter_fqns", "output", "layers that stay in bf16 are counted in fp8"}, When::Float8},
     {{"quantize.linear.float8.emulate", "false", "emulated fp8 is counted as the hardware's"}, When::Float8},
     {{"quantize.linear.mx.recipe_name", "mxfp8_cublas mxfp8", "it is counted as mxfp8_cublas"}, When::Mx},
-    {{"quantize.linear.mx.filter_fqns", "output", "layers that stay in bf16 are counted in mxfp8"}, When::Mx},
     {{"comm.mode", "default", "a run without its messages is counted with them"}, When::Always},
     {{"memory_estimation.enable", "false", "an estimate of memory is counted as a training"}, When::Always},
     {{"fault_tolerance.enable", "false", "replica groups of fault tolerance are not counted"}, When::Always},
@@ -115,6 +114,7 @@ void read_switches(JobBuilder& builder, const Degrees& d, bool whole) {
   for (const Weighing& row : kWeighing)
     if (applies(row.when)) tell_counted_as(builder, row.counted);
   tell_converters(builder);
+  read_bf16_layers(builder);
   if (applies(When::Tensor) && settings.boolean("parallelism.disable_loss_parallel").value_or(false))
     stack.vocab_parallel_loss = false;
   if (applies(When::Float8))

@@ -7,6 +7,7 @@
 
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/torchtitan.hpp"
+#include "cli/launch/torchtitan_filters.hpp"
 #include "cli/launch/upkeep.hpp"
 #include "formulas/schedule.hpp"
 
@@ -118,6 +119,14 @@ std::string toml_parallelism(const Layout& l, const Values& v) {
   return out;
 }
 
+/// The head, and layers that stay in bf16, as a list of quoted names.
+std::string filters(const Plan& plan, std::string_view head) {
+  std::vector<std::string> names =
+      torchtitan::filter_names(plan.problem.training.bf16_layers, plan.problem.model.depth());
+  if (!head.empty()) names.insert(names.begin(), std::string(head));
+  return fmt::format("[\"{}\"]", fmt::join(names, "\", \""));
+}
+
 std::string toml_precision(const Plan& plan) {
   const Training& training = plan.problem.training;
   const bool gathers_fp8 = training.stack.fp8_param_gather && plan.best.layout.zero >= 2;
@@ -125,9 +134,9 @@ std::string toml_precision(const Plan& plan) {
     case Precision::Fp8Tensorwise:
       return fmt::format(
           "\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = {0}\n"
-          "precompute_float8_dynamic_scale_for_fsdp = {0}\nfilter_fqns = [\"output\"]\n",
-          on(gathers_fp8));
-    case Precision::Mxfp8: return "\n[quantize.linear.mx]\nfilter_fqns = [\"output\"]\n";
+          "precompute_float8_dynamic_scale_for_fsdp = {0}\nfilter_fqns = {1}\n",
+          on(gathers_fp8), filters(plan, "output"));
+    case Precision::Mxfp8: return fmt::format("\n[quantize.linear.mx]\nfilter_fqns = {}\n", filters(plan, "output"));
     default: return "";
   }
 }
@@ -239,14 +248,26 @@ std::string imports(const Plan& plan, const Values& v) {
   return out + "from torchtitan.trainer import Trainer\n";
 }
 
+/// Float8's converter takes the layers that it leaves alone, MXFP8's those that it converts.
+std::string spared_layers(const Plan& plan) {
+  const Bf16Layers& ends = plan.problem.training.bf16_layers;
+  if (!ends.any()) return "";
+  if (plan.problem.training.precision == Precision::Fp8Tensorwise)
+    return fmt::format(", filter_fqns={}", filters(plan, ""));
+  std::vector<std::string> names;
+  for (int layer = ends.first; layer < plan.problem.model.depth() - ends.last; ++layer)
+    names.push_back(fmt::format("layers.{}.", layer));
+  return fmt::format(", fqns=[\"{}\"]", fmt::join(names, "\", \""));
+}
+
 std::string model_line(const Plan& plan, const Values& v) {
   std::string arguments = fmt::format("\"{}\"", v.flavor->flavor);
   if (plan.best.layout.cp > 1) arguments += ", attn_backend=\"flex\"";
   const Precision precision = plan.problem.training.precision;
   if (precision == Precision::Fp8Tensorwise || precision == Precision::Mxfp8)
-    arguments += fmt::format(", converters=[{}.Config(model_compile_enabled={})]",
+    arguments += fmt::format(", converters=[{}.Config(model_compile_enabled={}{})]",
                              precision == Precision::Mxfp8 ? "MXFP8LinearConverter" : "Float8LinearConverter",
-                             v.compile ? "True" : "False");
+                             v.compile ? "True" : "False", spared_layers(plan));
   return fmt::format("    config.model_spec = model_registry({})\n", arguments);
 }
 

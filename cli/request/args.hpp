@@ -14,7 +14,7 @@ struct Args {
   std::vector<std::string> words{};  ///< what follows the verb
 
   Text model, gpus, slice, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
-  Text precision, optimizer, framework, layout;
+  Text precision, bf16_layers, optimizer, framework, layout;
   Text state_formats, cuda_graphs, imbalance, diloco;
   Text objective, top, stage, price, headroom;
   Text spares, gpu_mtbf, storage, restart, lose;

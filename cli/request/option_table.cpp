@@ -126,6 +126,9 @@ constexpr Option kOptions[] = {
 
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16, or fp16 on GPUs that have none. One that the GPU lacks is refused."),
+    take("--bf16-layers", "1,1", kTrain, kNothing, kForProblem, &Args::bf16_layers,
+         "layers that stay in bf16 beside fp8 or nvfp4",
+         "So many at the start of the model and so many at its end (Megatron, torchtitan). Default: none."),
     pick("--optimizer", "WORD", kTrain, optimizer_words, kForProblem, &Args::optimizer, "optimizer",
          "Default: adam with fp32 states."),
     take("--state-formats", "grads=bf16,...", kTrain, kNothing, kForProblem, &Args::state_formats,

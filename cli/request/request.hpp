@@ -70,6 +70,7 @@ struct Request {
   std::optional<Stated<std::int64_t>> seq{};
   std::optional<Stated<GlobalBatch>> global_batch{};
   std::optional<Stated<Precision>> precision{};
+  std::optional<Stated<Bf16Layers>> bf16_layers{};
   std::optional<Stated<Optimizer>> optimizer{};
   std::optional<Stated<Task>> task{};
   std::optional<Stated<Framework>> framework{};
@@ -114,6 +115,7 @@ inline constexpr std::tuple kRequestFields{RequestField<Model>{"model", &Request
                                            RequestField<std::int64_t>{"seq", &Request::seq},
                                            RequestField<GlobalBatch>{"global_batch", &Request::global_batch},
                                            RequestField<Precision>{"precision", &Request::precision},
+                                           RequestField<Bf16Layers>{"bf16_layers", &Request::bf16_layers},
                                            RequestField<Optimizer>{"optimizer", &Request::optimizer},
                                            RequestField<Task>{"task", &Request::task},
                                            RequestField<Framework>{"framework", &Request::framework},

@@ -6,6 +6,7 @@
 
 #include "cli/request/pool_words.hpp"
 #include "cli/request/request.hpp"
+#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
@@ -48,6 +49,8 @@ void add_training(const LaunchJob& job, Request& request) {
   const Training& training = *job.training;
   if (job.states_seq) state_field(job, "seq", request.seq, training.seq, fmt::format("{}", training.seq));
   state_field(job, "precision", request.precision, training.precision, std::string(name(training.precision)));
+  if (training.bf16_layers.any())
+    state_field(job, "bf16_layers", request.bf16_layers, training.bf16_layers, bf16_layers_text(training.bf16_layers));
   state_field(job, "optimizer", request.optimizer, training.optimizer, std::string(name(training.optimizer)));
   state_field(job, "task", request.task, training.task, std::string(name(training.task)));
   if (training.offload.any())

@@ -12,6 +12,7 @@
 #include "cli/request/releases.hpp"
 #include "cli/request/request.hpp"
 #include "cli/request/switches.hpp"
+#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
@@ -36,6 +37,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"seq", &Args::seq, true},
                               {"global_batch", &Args::global_batch, true},
                               {"precision", &Args::precision, true},
+                              {"bf16_layers", &Args::bf16_layers, true},
                               {"optimizer", &Args::optimizer, true},
                               {"task", &Args::task, true},
                               {"lora_rank", &Args::lora_rank, true},
@@ -283,6 +285,7 @@ Request read_words(const Asked& asked, Errors& errors) {
     return Result<GlobalBatch>(GlobalBatch{text, 0, {}});
   });
   reading.choice("precision", "--precision", &Request::precision, kPrecisionNames);
+  reading.take("bf16_layers", &Request::bf16_layers, read_bf16_layers, bf16_layers_text);
   reading.choice("optimizer", "--optimizer", &Request::optimizer, kOptimizerNames);
   reading.choice("task", "--task", &Request::task, kTaskNames);
   read_framework(reading);

@@ -182,6 +182,15 @@ void leave_switches_free(Draft& draft) {
   draft.problem.free_switches = static_cast<SwitchMask>(graphs | offload);
 }
 
+/// Launch files and words alike: the model's layers carry what the training says.
+void resolve_bf16_layers(Draft& draft) {
+  Problem& problem = draft.problem;
+  const auto& stated = draft.request.bf16_layers;
+  const Errors errors = stated ? take_bf16_layers(stated->value, stated->by_person, problem) : Errors{};
+  if (stated && errors.empty()) problem.inputs.push_back(stated->input);
+  draft.refuse_all(errors, {"bf16_layers"});
+}
+
 void resolve_lora(Draft& draft) {
   Training& training = draft.problem.training;
   const auto& rank = draft.request.lora_rank;
@@ -296,6 +305,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_offload(draft);
   resolve_switches(draft);
   leave_switches_free(draft);
+  resolve_bf16_layers(draft);
   resolve_lora(draft);
   resolve_search(draft);
   judge_words(draft);

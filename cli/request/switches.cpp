@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "formulas/bf16_layers.hpp"
 #include "formulas/layer_rows.hpp"
+#include "formulas/names.hpp"
 #include "planner/rules/frameworks.hpp"
 
 namespace plan {
@@ -52,6 +55,27 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
+}
+
+Errors take_bf16_layers(const Bf16Layers& layers, bool by_person, Problem& problem) {
+  const Precision precision = problem.training.precision;
+  if (by_person && layers.any() && !is_narrow(precision))
+    return {{"conflicting_flags",
+             fmt::format("`--bf16-layers {}` spares layers fp8 or nvfp4, and all are in {}", bf16_layers_text(layers),
+                         name(precision)),
+             {},
+             {"add `--precision mxfp8`, or leave it out"}}};
+  if (layers.any() && !framework_row(problem.framework).spares_layers)
+    return {needs_framework(&FrameworkRow::spares_layers, "some layers in bf16 beside others are known of {} alone")};
+  if (const int depth = problem.model.depth(); depth > 0 && layers.first + layers.last > depth)
+    return {{"out_of_range",
+             fmt::format("`--bf16-layers {}` spares {} layers, and {} has {}", bf16_layers_text(layers),
+                         layers.first + layers.last, problem.model.name, depth),
+             {},
+             {"leave some in the narrow format, or say `--precision bf16`"}}};
+  problem.training.bf16_layers = layers;
+  problem.model = with_bf16_layers(std::move(problem.model), layers);
+  return {};
 }
 
 Result<LocalUpdates> read_diloco(std::string_view text) {

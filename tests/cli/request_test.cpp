@@ -46,6 +46,7 @@ struct Alone {
 };
 const std::map<std::string, Alone, std::less<>> kAlone = {
     {"slice", {"4x4x4", {{"gpu", "tpu-v5p"}, {"framework", "maxtext"}}}},
+    {"bf16_layers", {"1,1", {{"precision", "fp8"}}}},
     {"diloco", {"500,copies=2", {{"framework", "none"}}}}};
 
 bool is_hardware(std::string_view key) { return key == "gpu" || key == "cluster" || key == "profile"; }
