@@ -155,17 +155,23 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
   const double all = none ? 0 : fastest_step(found);
   double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);
+  bool whole = false;  // is all known of what was found?
   for (const int gpus :
        fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
-    Problem fewer = one;
+    // What no number divides better than is most often the one to use: a look at its fastest step alone would come
+    // on top.
+    const bool likely = none && divides_well(problem, gpus);
+    Problem fewer = likely ? problem : one;
     fewer.gpus = gpus;
     // What may fit takes no place from what fits for certain.
-    RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, kFirst) : find_faster(fewer, slowest);
+    RunnableSearch other =
+        none || found.result.at_risk ? find_runnable(fewer, likely ? Extent{} : kFirst) : find_faster(fewer, slowest);
     if (other.result.ranking.best().empty() || !(fastest_step(other) < slowest)) continue;
-    slowest = fastest_step(other), none = false;
+    slowest = fastest_step(other), none = false, whole = likely;
     found = std::move(other);
   }
   if (none) return found;
+  if (whole) return found;
   Problem chosen = problem;
   chosen.gpus = found.problem.gpus;
   found = find_runnable(chosen);
