@@ -296,6 +296,7 @@ void FamilySearch::offer(const Candidate& candidate) {
     Score& twin = twins_[static_cast<std::size_t>(vp_)];
     twin.step_time = std::min(twin.step_time, candidate.score.step_time);
     twin.peak = std::min(twin.peak, candidate.score.peak);
+    outcome_->shortest = std::min(outcome_->shortest, candidate.score.step_time);
   }
   outcome_->kept.offer(problem_, candidate);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -44,6 +45,7 @@ struct Costed {
   Layout layout{};
   const CostModel* costs = nullptr;  ///< none if nothing of it can fit
   LeastTime bound{};
+  double states = 0;      ///< bytes that some rank has at least in states
   int fewest_layers = 0;  ///< that every rank of every layout has
   double waiting = 0;     ///< share of any step of it, at most, that the GPUs wait for the host's launches
 };
@@ -134,6 +136,8 @@ struct FamilyOutcome {
   Kept kept;
   Tally tally{};
   std::int64_t fit = 0, too_big = 0, pruned = 0;
+  /// Seconds of the shortest step that was evaluated, of layouts that fit and that a wanted framework runs.
+  double shortest = std::numeric_limits<double>::infinity();
 };
 
 /// Search of families: all schedules, recomputations and shardings of each. One object a thread: it shares

@@ -14,77 +14,18 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "planner/family_search.hpp"
 #include "planner/in_parallel.hpp"
-#include "planner/layer_cost.hpp"
 #include "planner/plainness.hpp"
 #include "planner/switches.hpp"
 #include "planner/uncertainty.hpp"
+#include "planner/ways.hpp"
 
 namespace plan {
 namespace {
-
-unsigned thread_count(const Problem& problem) {
-  return problem.threads > 0 ? static_cast<unsigned>(problem.threads)
-                             : std::max(1u, std::thread::hardware_concurrency());
-}
-
-/// A split's costs, and what of them bounds its families.
-struct Priced {
-  std::optional<CostModel> costs{};
-  std::optional<SplitWork> work{};
-};
-
-/// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
-/// of what is best. Those that are surely slower than `slowest` seconds come behind, in no order, and last those of
-/// which nothing fits.
-std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, double capacity, double slowest,
-                                  std::map<Split, Priced>& splits) {
-  std::vector<double> states;
-  std::vector<Priced*> priced;  // by family; none if nothing of it can fit
-  LeastStates least(problem);
-  for (const Family& family : families) {
-    states.push_back(least.of(family.layout));
-    priced.push_back(states.back() <= capacity ? &splits.try_emplace(split_of(family.layout)).first->second : nullptr);
-  }
-  std::vector<std::pair<const Split*, Priced*>> each;
-  for (auto& [split, costs] : splits) each.emplace_back(&split, &costs);
-  std::vector<CommonCosts> known(thread_count(problem));
-  in_parallel(each.size(), thread_count(problem), [&](std::size_t i, unsigned thread) {
-    const auto& [split, costs] = each[i];
-    costs->work.emplace(problem, costs->costs.emplace(problem, *split, &known[thread]));
-  });
-
-  const LeastTimes times(problem);
-  std::vector<LeastTime> bounds;
-  bounds.reserve(families.size());
-  for (std::size_t i = 0; i < families.size(); ++i)
-    bounds.push_back(priced[i] ? times.of(*priced[i]->work, families[i].layout)
-                               : LeastTime{std::numeric_limits<double>::infinity()});
-  std::vector<std::size_t> order(families.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const bool memory = problem.objective == Objective::Memory;
-  auto end = order.end();
-  if (!memory) {
-    end = std::stable_partition(order.begin(), end, [&](std::size_t i) { return bounds[i].any <= slowest; });
-    std::stable_partition(end, order.end(), [&](std::size_t i) { return priced[i] != nullptr; });
-  }
-  std::stable_sort(order.begin(), end, [&](std::size_t a, std::size_t b) {
-    return memory ? states[a] < states[b] : bounds[a].any < bounds[b].any;
-  });
-  std::vector<Costed> sorted;
-  sorted.reserve(families.size());
-  for (const std::size_t i : order) {
-    const int fewest = fewest_layers(problem, priced[i] ? &*priced[i]->work : nullptr, families[i].layout);
-    sorted.push_back({std::move(families[i].layout), priced[i] ? &*priced[i]->costs : nullptr, bounds[i], fewest,
-                      priced[i] ? priced[i]->work->waiting : 0});
-  }
-  return sorted;
-}
 
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
 std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
@@ -105,15 +46,21 @@ bool all_behind(const Problem& problem, const Extent& extent, const Costed& fami
   return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
 }
 
-/// Does anything that a wanted framework runs fit for certain?
+/// Does anything that a wanted framework runs fit for certain? The smallest is asked first.
 bool anything_fits(const Problem& problem, const std::vector<Costed>& families) {
+  std::vector<const Costed*> smallest;
+  for (const Costed& family : families)
+    if (family.costs != nullptr) smallest.push_back(&family);
+  std::stable_sort(smallest.begin(), smallest.end(), [](const Costed* a, const Costed* b) {
+    return std::tie(a->states, a->layout.micro_batch) < std::tie(b->states, b->layout.micro_batch);
+  });
   std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
   const Kept none(problem);
-  constexpr std::size_t kAtOnce = 32;
-  for (std::size_t start = 0; start < families.size() && families[start].costs != nullptr; start += kAtOnce) {
-    std::vector<char> fits(std::min(kAtOnce, families.size() - start));
+  constexpr std::size_t kAtOnce = 8;
+  for (std::size_t start = 0; start < smallest.size(); start += kAtOnce) {
+    std::vector<char> fits(std::min(kAtOnce, smallest.size() - start));
     in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
-      fits[i] = !searches[thread].run(families[start + i], none).kept.ranking.best().empty();
+      fits[i] = !searches[thread].run(*smallest[start + i], none).kept.ranking.best().empty();
     });
     if (std::find(fits.begin(), fits.end(), 1) != fits.end()) return true;
   }
@@ -127,86 +74,11 @@ std::vector<Candidate> near_of(const Ranking& near) {
   return all;
 }
 
-/// The job as it stands or with some of the switches on that it leaves free, and its families with what they cost.
-struct Way {
-  explicit Way(Problem job) : problem(std::move(job)) {}
-  Problem problem;
-  std::map<Split, Priced> splits{};
-  std::vector<Costed> families{};
-};
-
-/// Bytes beyond which nothing is priced.
-double most_memory(const Problem& problem, bool bounds) {
-  return bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
-}
-
-/// Choices of the switches that a job leaves free, fewer of them first.
-std::vector<SwitchMask> switch_choices(const Problem& problem) {
-  std::vector<SwitchMask> all;
-  if (problem.objective == Objective::Memory) return all;
-  const unsigned free = turnable_switches(problem);
-  for (unsigned some = free; some != 0; some = (some - 1) & free) all.push_back(static_cast<SwitchMask>(some));
-  std::sort(all.begin(), all.end(), fewer_switches);
-  return all;
-}
-
-/// The job with some switches on, and of its families those whose layouts may take at most `slowest` seconds. Graphs
-/// shorten a pass by what the GPU waits for launches at most, and a step by no larger share of it than its passes;
-/// their pools take memory.
-std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds) {
-  auto way = std::make_unique<Way>(with_switches(base.problem, on));
-  way->problem.pareto = false;  // the front is of the job as it stands
-  const bool graphs = (on & kSwitchGraphs) != 0, offload = (on & kSwitchOffload) != 0;
-  std::vector<Family> families;
-  for (const Costed& family : base.families) {
-    const double waiting = graphs ? family.waiting : 0;
-    const bool helps =
-        family.costs == nullptr ? offload : (!graphs || waiting > 0) && (1 - waiting) * family.bound.any <= slowest;
-    if (helps || !bounds) families.push_back({family.layout});
-  }
-  way->families =
-      cost_families(way->problem, std::move(families), most_memory(way->problem, bounds), slowest, way->splits);
-  return way;
-}
-
-/// The plainest layout of one way to set the switches that costs no more than is allowed, if it is plainer than
-/// `best`. Families are taken in the order of how plain they are at best, so that most are never looked at.
-std::optional<Candidate> plainest_of(const Way& way, const Allowance& allowance, bool at_risk, bool bounds,
-                                     std::optional<Candidate> best) {
-  const Problem& problem = way.problem;
-  std::vector<Costed> families;
-  std::copy_if(way.families.begin(), way.families.end(), std::back_inserter(families),
-               [&](const Costed& family) { return !bounds || family.bound.any <= allowance.slowest(); });
-  std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
-    return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
-  });
-  std::vector<FamilySearch> searches = searches_of(problem, at_risk, bounds);
-  for (std::size_t start = 0; start < families.size();) {
-    const std::size_t count = std::min<std::size_t>(32, families.size() - start);
-    std::vector<std::optional<Candidate>> each(count);
-    in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
-      each[i] = searches[thread].plainest(families[start + i], allowance, best);
-    });
-    for (const std::optional<Candidate>& one : each)
-      if (one && (!best || plainer(problem, *one, *best))) best = one;
-    start += count;
-  }
-  return best;
-}
-
-/// The plainest of the layouts that are as good as the fastest. No layout with a switch on is plainer than one without.
-std::optional<Candidate> plainest(const Way& base, const SearchResult& found, bool bounds) {
-  if (found.ranking.best().empty()) return std::nullopt;
-  const Candidate& fastest = found.ranking.best().front();
-  if (base.problem.objective == Objective::Memory) return fastest;
-  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
-  std::optional<Candidate> best = plainest_of(base, allowance, found.at_risk, bounds, std::nullopt);
-  for (const SwitchMask on : switch_choices(base.problem)) {
-    if (best && std::popcount(best->switched) < std::popcount(on)) break;
-    const auto way = switched(base, on, allowance.slowest(), bounds);
-    best = plainest_of(*way, allowance, found.at_risk, bounds, best);
-  }
-  return best;
+/// Seconds: a search that kept these in the end kept of all that take no longer the fastest of each choice of degrees.
+double complete_to(const Ranking& near) {
+  if (near.best().empty()) return 0;
+  const double share = (1 + kNear) * near.best().front().score.step_time;
+  return near.full() ? std::min(share, near.last().score.step_time) : share;
 }
 
 /// An order of families in which those with the same degrees, which share most, are neighbours.
@@ -240,8 +112,9 @@ double slowest_kept(const Kept& kept, const Extent& extent) {
 }
 
 /// Families in their order, until nothing behind them is asked for.
-void search_families(const Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress) {
+void search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress) {
   const std::vector<Costed>& families = way.families;
+  way.shortest.assign(families.size(), std::numeric_limits<double>::infinity());
   std::vector<FamilySearch> searches = searches_of(way.problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
   for (std::size_t start = 0; start < families.size() && progress.judged < extent.families;) {
@@ -255,11 +128,13 @@ void search_families(const Way& way, bool at_risk, bool bounds, const Extent& ex
     in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
       outcomes[order[i]] = searches[thread].run(families[start + order[i]], progress.kept);
     });
-    for (const auto& outcome : outcomes) {
-      progress.kept.merge(outcome->kept);
-      progress.tally.merge(outcome->tally);
-      progress.stats.fit += outcome->fit, progress.stats.pruned += outcome->pruned;
-      progress.too_big += outcome->too_big;
+    for (std::size_t i = 0; i < count; ++i) {
+      const FamilyOutcome& outcome = *outcomes[i];
+      progress.kept.merge(outcome.kept);
+      progress.tally.merge(outcome.tally);
+      progress.stats.fit += outcome.fit, progress.stats.pruned += outcome.pruned;
+      progress.too_big += outcome.too_big;
+      way.shortest[start + i] = outcome.shortest;
     }
     progress.judged += static_cast<std::int64_t>(count);
     start += count;
@@ -280,21 +155,79 @@ std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candi
   return all;
 }
 
-SearchResult search_all(const Way& base, bool at_risk, bool bounds, const Extent& extent) {
+/// What a search looked into, for the choice among what it found.
+struct Searched {
+  std::vector<const Way*> ways{};  ///< those with fewer switches on first
+  bool at_risk = false, bounds = true;
+  /// Seconds: of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
+  /// where they are slower than the fastest by more than kNear, or than kMostNear choices of degrees.
+  double complete = 0;
+
+  /// Does a family have a layout that takes no longer than this, that fits and that a wanted framework runs? True where
+  /// it is not known.
+  bool may_take(const Way& way, std::size_t family, double seconds) const {
+    if (!bounds) return true;
+    return (seconds <= complete ? way.shortest[family] : way.families[family].bound.any) <= seconds;
+  }
+};
+
+/// The plainest layout of one way to set the switches that costs no more than is allowed, if it is plainer than
+/// `best`. Families are taken in the order of how plain they are at best, so that most are never looked at.
+std::optional<Candidate> plainest_of(const Way& way, const Searched& searched, const Allowance& allowance,
+                                     std::optional<Candidate> best) {
+  const Problem& problem = way.problem;
+  std::vector<Costed> families;
+  for (std::size_t i = 0; i < way.families.size(); ++i)
+    if (searched.may_take(way, i, allowance.slowest())) families.push_back(way.families[i]);
+  std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
+    return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
+  });
+  std::vector<FamilySearch> searches = searches_of(problem, searched.at_risk, searched.bounds);
+  for (std::size_t start = 0; start < families.size();) {
+    const std::size_t count = std::min<std::size_t>(32, families.size() - start);
+    std::vector<std::optional<Candidate>> each(count);
+    in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+      each[i] = searches[thread].plainest(families[start + i], allowance, best);
+    });
+    for (const std::optional<Candidate>& one : each)
+      if (one && (!best || plainer(problem, *one, *best))) best = one;
+    start += count;
+  }
+  return best;
+}
+
+/// The plainest of the layouts that are as good as the fastest. No layout with a switch on is plainer than one without.
+std::optional<Candidate> plainest(const Searched& searched, const SearchResult& found) {
+  if (found.ranking.best().empty()) return std::nullopt;
+  const Candidate& fastest = found.ranking.best().front();
+  if (searched.ways.front()->problem.objective == Objective::Memory) return fastest;
+  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
+  std::optional<Candidate> best;
+  for (const Way* way : searched.ways) {
+    if (best && std::popcount(best->switched) < std::popcount(way->problem.switched)) break;
+    best = plainest_of(*way, searched, allowance, best);
+  }
+  return best;
+}
+
+SearchResult search_all(Way& base, bool at_risk, bool bounds, const Extent& extent) {
   SearchResult found;
   Progress progress(base.problem);
   found.at_risk = at_risk;
   search_families(base, at_risk, bounds, extent, progress);
+  std::vector<std::unique_ptr<Way>> others;
   for (const SwitchMask on : switch_choices(base.problem)) {
-    const auto way = switched(base, on, slowest_kept(progress.kept, extent), bounds);
-    search_families(*way, at_risk, bounds, extent, progress);
+    others.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
+    search_families(*others.back(), at_risk, bounds, extent, progress);
   }
   Kept& kept = progress.kept;
   found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
   found.near = near_of(kept.near), found.judged = progress.judged;
   if (extent.families == Extent{}.families && !extent.best_alone) {
     found.near_terms = terms_of_each(base.problem, found.near);
-    found.recommended = plainest(base, found, bounds);
+    Searched searched{.ways = {&base}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(kept.near)};
+    for (const auto& way : others) searched.ways.push_back(way.get());
+    found.recommended = plainest(searched, found);
   }
   found.stats = progress.stats;
   found.stats.rejected = progress.tally.rows();

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/cost.hpp"
+#include "planner/enumerate.hpp"
+#include "planner/family_search.hpp"
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// Threads that a search of the problem takes.
+[[nodiscard]] unsigned thread_count(const Problem& problem);
+
+/// A split's costs, and what of them bounds its families.
+struct Priced {
+  std::optional<CostModel> costs{};
+  std::optional<SplitWork> work{};
+};
+
+/// The job as it stands or with some of the switches on that it leaves free, and its families with what they cost.
+struct Way {
+  explicit Way(Problem job) : problem(std::move(job)) {}
+  Problem problem;
+  std::map<Split, Priced> splits{};
+  std::vector<Costed> families{};
+  /// By family: seconds that none of its layouts that fit and that a wanted framework runs is below, as the search
+  /// found; infinity of families that it did not look into.
+  std::vector<double> shortest{};
+};
+
+/// Bytes beyond which nothing is priced.
+[[nodiscard]] double most_memory(const Problem& problem, bool bounds);
+
+/// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
+/// of what is best. Those that are surely slower than `slowest` seconds come behind, in no order, and last those of
+/// which nothing fits.
+[[nodiscard]] std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, double capacity,
+                                                double slowest, std::map<Split, Priced>& splits);
+
+/// Choices of the switches that a job leaves free, fewer of them first.
+[[nodiscard]] std::vector<SwitchMask> switch_choices(const Problem& problem);
+
+/// The job with some switches on, and of its families those whose layouts may take at most `slowest` seconds. Graphs
+/// shorten a pass by what the GPU waits for launches at most, and a step by no larger share of it than its passes;
+/// their pools take memory.
+[[nodiscard]] std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds);
+
+}  // namespace plan
