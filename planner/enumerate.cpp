@@ -2,166 +2,18 @@
 #include "planner/enumerate.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <limits>
 #include <map>
 #include <span>
 
 #include "formulas/rank_grid.hpp"
-#include "formulas/schedule.hpp"
+#include "planner/axis_values.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {
-
-/// Divisors of `n` in order.
-std::vector<int> divisors(std::int64_t n) {
-  std::vector<int> all;
-  all.reserve(32);
-  for (std::int64_t d = 1; d * d <= n; ++d)
-    if (n % d == 0) all.push_back(static_cast<int>(d));
-  for (std::size_t i = all.size(); i > 0; --i)  // and what each goes into `n` times, a square's root once
-    if (const auto large = static_cast<int>(n / all[i - 1]); large > all[i - 1]) all.push_back(large);
-  return all;
-}
-
-/// What the user fixed, or else all candidates.
-template <class T>
-std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) {
-  if (fixed) return {*fixed};
-  return candidates;
-}
-
-/// Where nobody fixed it: as the framework does, and off where tp does not divide a context rank's tokens. Where it
-/// does, splitting them too keeps less and moves as much.
-bool sequence_parallel(const Problem& problem, const Layout& grid) {
-  const bool divides = problem.training.seq % (std::int64_t{grid.cp} * grid.tp) == 0;
-  return grid.tp > 1 &&
-         problem.fixed.sequence_parallel.value_or(divides && framework_row(problem.framework).splits_sequence);
-}
-
-/// All-to-all parts of a hybrid context group: proper divisors.
-std::vector<int> hybrid_parts(const Problem& problem, int cp) {
-  std::vector<int> parts = divisors(cp);
-  std::erase_if(parts, [&](int part) {
-    return part == 1 || part == cp || (problem.fixed.cp_ulysses && part != *problem.fixed.cp_ulysses);
-  });
-  return parts;
-}
-
-struct Context {
-  CpKind kind = CpKind::Ring;
-  int ulysses = 1;
-};
-
-/// What is fixed of the context needs a group to hold for: none of it is dropped at cp 1.
-std::vector<Context> context_choices(const Problem& problem, int cp) {
-  const bool parts = problem.fixed.cp_ulysses.value_or(1) > 1;
-  const CpKind fixed = problem.fixed.cp_kind.value_or(CpKind::Ring);
-  if (cp == 1 && !parts && problem.fixed.stages && have_context(*problem.fixed.stages)) return {{fixed, 1}};
-  if (cp == 1) return parts || fixed != CpKind::Ring ? std::vector<Context>{} : std::vector<Context>{{}};
-  std::vector<Context> all;
-  for (const CpKind kind :
-       choose<CpKind>(problem.fixed.cp_kind, {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid})) {
-    if (kind != CpKind::Hybrid) {
-      if (!parts) all.push_back({kind, 1});
-      continue;
-    }
-    for (const int part : hybrid_parts(problem, cp)) all.push_back({kind, part});
-  }
-  return all;
-}
-
-/// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
-/// does, and one is kept for the rule to name.
-std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid) {
-  if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
-  const std::int64_t batch = problem.training.global_batch;
-  if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
-  std::vector<int> all = divisors(batch / grid.dp);
-  const std::int64_t most = kMostTokens / problem.training.seq;
-  std::erase_if(all, [&](int size) {
-    return size > 1 && (size > most || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size))));
-  });
-  return all;
-}
-
-std::vector<int> etp_choices(const Problem& problem, int tp) {
-  return choose<int>(problem.fixed.etp, problem.model.moe() ? divisors(tp) : std::vector<int>{1});
-}
-
-std::vector<int> ep_choices(const Problem& problem) {
-  return choose<int>(problem.fixed.ep, problem.model.moe() ? divisors(problem.model.experts()) : std::vector<int>{1});
-}
-
-/// Every schedule is the same without stages, but a fixed one asks for them, as a fixed group does for interleaving.
-std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
-  std::vector<Schedule> all;
-  for (const ScheduleRow& row : kScheduleRows)
-    if ((pp > 1 || row.schedule == Schedule::OneFOneB) &&
-        row.schedule == problem.fixed.schedule.value_or(row.schedule) &&
-        (problem.fixed.group.value_or(0) == 0 || row.passes == Passes::EachGroup))
-      all.push_back(row.schedule);
-  return all;
-}
-
-std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
-  // Copies that train apart share no states: each shards its own.
-  if (const LocalUpdates& local = problem.training.local; local.any())
-    return choose<int>(problem.fixed.shard, {std::max(1, run.dense_group() / local.copies)});
-  std::vector<int> shards = divisors(run.dense_group());
-  shards.front() = 0;  // all of them
-  if (shards.size() > 1) shards.pop_back();
-  return choose<int>(problem.fixed.shard, std::move(shards));
-}
-
-std::vector<int> zero_choices(const Problem& problem) { return choose<int>(problem.fixed.zero, {0, 1, 2, 3}); }
-
-/// Without sharding there is nothing to divide.
-std::size_t shards_under(const Problem& problem, int zero, const std::vector<int>& shards) {
-  return zero == 0 && !problem.fixed.shard ? 1 : shards.size();
-}
-
-/// Most chunks per rank that leave each chunk a layer, or the embedding or the head alone.
-int most_chunks(const Problem& problem, int pp) { return (problem.model.depth() + 2) / pp; }
-
-std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, Schedule schedule) {
-  if (problem.fixed.vp)
-    return takes_chunks(schedule, *problem.fixed.vp) ? std::vector<int>{*problem.fixed.vp} : std::vector<int>{};
-  switch (schedule_row(schedule).chunks) {
-    case Chunks::One: return {1};
-    case Chunks::Two: return {2};
-    case Chunks::Many: break;
-  }
-  std::vector<int> all;
-  for (int vp = 2; vp <= most_chunks(problem, family.pp); ++vp) all.push_back(vp);
-  return all;
-}
-
-/// Ways to recompute that a model offers, whatever the framework.
-std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_layers) {
-  std::vector<Recompute> options{{}};
-  // With flash attention there is no s x s tensor to drop: rebuilding the core saves nothing (D4).
-  std::uint16_t useful = modules_of(problem.model);
-  if (problem.training.stack.flash_attention) useful = static_cast<std::uint16_t>(useful & ~kRecomputeCoreAttention);
-  // A set comes after its subsets, so that what fits early beats what costs more.
-  for (unsigned subset = (0u - useful) & useful; subset != 0; subset = (subset - useful) & useful) {
-    const bool twice = (subset & kRecomputeMoe) && (subset & (kRecomputeMoeActivation | kRecomputeSharedExperts));
-    if (!twice) options.push_back({.kind = RecomputeKind::Selective, .modules = static_cast<std::uint16_t>(subset)});
-  }
-  if (const std::uint16_t own = framework_row(problem.framework).recomputes; own != 0)
-    options.push_back({.kind = RecomputeKind::Selective, .modules = own});
-  for (int block = 1; block < stage_layers; ++block) options.push_back({.kind = RecomputeKind::Full, .layers = block});
-  options.push_back({.kind = RecomputeKind::Full});
-  // Inputs kept every n layers, which are rebuilt together: of l layers in flight l / n inputs and n layers are held,
-  // the least at n^2 = l times an input over a layer. A layer keeps several times its input, and no rank holds more
-  // than twice the model in flight: beyond the root of its depth n only adds. Near the least, memory is flat.
-  for (int apart = 2; apart <= stage_layers && apart * apart <= problem.model.depth(); apart *= 2)
-    options.push_back({.kind = RecomputeKind::Full, .uniform = apart});
-  return options;
-}
 
 template <class List>
 std::int64_t count(const List& list) {
@@ -179,7 +31,13 @@ class FamilyWalk {
  public:
   using Visit = std::function<bool(const Family&)>;
   FamilyWalk(const Problem& problem, Tally& tally, std::int64_t most, const Visit& visit)
-      : problem_(problem), tally_(tally), inner_(problem), all_(divisors(problem.gpus)), most_(most), visit_(visit) {}
+      : problem_(problem),
+        tally_(tally),
+        inner_(problem),
+        all_(divisors(problem.gpus)),
+        eps_(ep_choices(problem)),
+        most_(most),
+        visit_(visit) {}
 
   /// Grids of (tp, cp, pp) that it looked at.
   std::int64_t run();
@@ -197,7 +55,8 @@ class FamilyWalk {
   const Problem& problem_;
   Tally& tally_;
   InnerSpace inner_;
-  std::vector<int> all_;
+  std::vector<int> all_, eps_;
+  std::map<int, std::vector<ContextChoice>> contexts_{};  ///< by cp
   std::int64_t most_, grids_ = 0;
   const Visit& visit_;
   bool on_ = true;  ///< more families are wanted
@@ -221,10 +80,12 @@ bool FamilyWalk::passes(const Layout& layout, Level level) {
 }
 
 void FamilyWalk::contexts(const Layout& layout) {
-  for (const Context& context : context_choices(problem_, layout.cp)) {
-    Layout family = layout;
-    family.cp_kind = context.kind, family.cp_ulysses = context.ulysses;
-    if (on_ && passes(family, Level::Context)) on_ = visit_({family});
+  auto choices = contexts_.find(layout.cp);
+  if (choices == contexts_.end()) choices = contexts_.emplace(layout.cp, context_choices(problem_, layout.cp)).first;
+  Family family{layout};
+  for (const ContextChoice& context : choices->second) {
+    family.layout.cp_kind = context.kind, family.layout.cp_ulysses = context.ulysses;
+    if (on_ && passes(family.layout, Level::Context)) on_ = visit_(family);
   }
 }
 
@@ -238,7 +99,7 @@ void FamilyWalk::micro_batches(Layout layout, const std::vector<int>& sizes) {
 void FamilyWalk::experts(Layout layout) {
   const std::vector<int> sizes = micro_batch_choices(problem_, layout);
   for (const int etp : etp_choices(problem_, layout.tp))
-    for (const int ep : ep_choices(problem_)) {
+    for (const int ep : eps_) {
       layout.ep = ep, layout.etp = etp;
       if (passes(layout, Level::Experts)) micro_batches(layout, sizes);
     }
@@ -262,22 +123,36 @@ std::int64_t FamilyWalk::run() {
 
 }  // namespace
 
+namespace {
+
+bool both_orders(const Problem& problem, const Layout& family) {
+  return !problem.fixed.order && framework_row(problem.framework).both_orders && order_matters(problem.cluster, family);
+}
+
+}  // namespace
+
 std::vector<AxisOrder> order_choices(const Problem& problem, const Layout& family) {
-  if (problem.fixed.order) return {*problem.fixed.order};
-  const bool both = framework_row(problem.framework).both_orders && order_matters(problem.cluster, family);
-  if (!both) return {AxisOrder::PipelineOutermost};
-  return {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost};
+  if (both_orders(problem, family)) return {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost};
+  return {problem.fixed.order.value_or(AxisOrder::PipelineOutermost)};
 }
 
 std::int64_t InnerSpace::size(const Layout& layout, Level level) {
   if (level == Level::Recompute) return 1;
   if (level == Level::Sharding) return recomputes(layout);
   if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
-  std::int64_t all = runs(layout) * count(order_choices(problem_, layout)) * shardings(layout);
-  if (level < Level::Context) all *= count(context_choices(problem_, layout.cp));
+  std::int64_t all = runs(layout) * (both_orders(problem_, layout) ? 2 : 1) * shardings(layout);
+  if (level < Level::Context) all *= contexts(layout.cp);
   if (level < Level::MicroBatch) all *= micro_batches(layout);
-  if (level < Level::Experts) all *= count(etp_choices(problem_, layout.tp)) * count(ep_choices(problem_));
+  if (level < Level::Experts) all *= experts(layout.tp);
   return all;
+}
+
+std::int64_t InnerSpace::contexts(int cp) {
+  return remembered(contexts_, cp, [&](int) { return count(context_choices(problem_, cp)); });
+}
+
+std::int64_t InnerSpace::experts(int tp) {
+  return remembered(experts_, tp, [&](int) { return count(etp_choices(problem_, tp)) * count(ep_choices(problem_)); });
 }
 
 std::int64_t InnerSpace::recomputes(const Layout& run) {

@@ -62,10 +62,13 @@ class InnerSpace {
   std::int64_t shardings(const Layout& run);
   std::int64_t runs(const Layout& family);
   std::int64_t micro_batches(const Layout& grid);
+  std::int64_t contexts(int cp);
+  std::int64_t experts(int tp);
 
   const Problem& problem_;
   std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
   std::map<int, std::int64_t> micro_batches_{};                      ///< by dp, of pipelines by -dp
+  std::map<int, std::int64_t> contexts_{}, experts_{};               ///< by cp; by tp
 };
 
 /// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/problem/problem.hpp"
+
+namespace plan {
+
+/// What the user fixed, or else all candidates.
+template <class T>
+std::vector<T> choose(const std::optional<T>& fixed, std::vector<T> candidates) {
+  if (fixed) return {*fixed};
+  return candidates;
+}
+
+struct ContextChoice {
+  CpKind kind = CpKind::Ring;
+  int ulysses = 1;
+};
+
+/// Divisors of `n` in order.
+[[nodiscard]] std::vector<int> divisors(std::int64_t n);
+
+/// Where nobody fixed it: as the framework does, and off where tp does not divide a context rank's tokens. Where it
+/// does, splitting them too keeps less and moves as much.
+[[nodiscard]] bool sequence_parallel(const Problem& problem, const Layout& grid);
+
+/// What is fixed of the context needs a group to hold for: none of it is dropped at cp 1.
+[[nodiscard]] std::vector<ContextChoice> context_choices(const Problem& problem, int cp);
+
+/// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
+/// does, and one is kept for the rule to name.
+[[nodiscard]] std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid);
+
+[[nodiscard]] std::vector<int> etp_choices(const Problem& problem, int tp);
+
+[[nodiscard]] std::vector<int> ep_choices(const Problem& problem);
+
+/// Every schedule is the same without stages, but a fixed one asks for them, as a fixed group does for interleaving.
+[[nodiscard]] std::vector<Schedule> schedule_choices(const Problem& problem, int pp);
+
+[[nodiscard]] std::vector<int> shard_choices(const Problem& problem, const Layout& run);
+
+[[nodiscard]] std::vector<int> zero_choices(const Problem& problem);
+
+/// Without sharding there is nothing to divide.
+[[nodiscard]] std::size_t shards_under(const Problem& problem, int zero, const std::vector<int>& shards);
+
+[[nodiscard]] std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, Schedule schedule);
+
+/// Ways to recompute that a model offers, whatever the framework.
+[[nodiscard]] std::vector<Recompute> possible_recomputes(const Problem& problem, int stage_layers);
+
+}  // namespace plan
