@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -54,33 +55,44 @@ constexpr std::size_t kLevels = static_cast<std::size_t>(Level::Recompute) + 1;
 constexpr std::array<Level, kLevels> kLevelOrder = {Level::Grid,     Level::Experts,  Level::MicroBatch, Level::Context,
                                                     Level::Schedule, Level::Sharding, Level::Recompute};
 
-/// Indices of the rules of each level that hold for one framework: a search asks millions of times.
-using LevelIndex = std::array<std::vector<int>, kLevels>;
+/// Rules of each level.
+using ByLevel = std::array<std::vector<const Rule*>, kLevels>;
 
-LevelIndex index_of(Framework framework) {
-  LevelIndex index;
-  for (std::size_t i = 0; i < rules().size(); ++i)
-    if ((rules()[i].frameworks & framework_bit(framework)) != 0)
-      index[static_cast<std::size_t>(rules()[i].level)].push_back(static_cast<int>(i));
-  return index;
+/// Those that hold for one framework, all of them and the ones that not every framework has.
+struct Held {
+  ByLevel all{}, own{};
+};
+
+Held held_by(Framework framework) {
+  Held held;
+  for (const Rule& rule : rules()) {
+    if ((rule.frameworks & framework_bit(framework)) == 0) continue;
+    const auto level = static_cast<std::size_t>(rule.level);
+    held.all[level].push_back(&rule);
+    if (rule.frameworks != kAllFrameworks) held.own[level].push_back(&rule);
+  }
+  return held;
+}
+
+/// By framework. A search asks millions of times.
+const std::array<Held, kFrameworks>& held_rules() {
+  static const std::array<Held, kFrameworks> held = [] {
+    std::array<Held, kFrameworks> all;
+    for (std::size_t i = 0; i < kFrameworks; ++i) all[i] = held_by(static_cast<Framework>(i));
+    return all;
+  }();
+  return held;
 }
 
 }  // namespace
 
-std::span<const int> rules_of(Framework framework, Level level) {
-  static const std::array<LevelIndex, kFrameworks> index = [] {
-    std::array<LevelIndex, kFrameworks> all;
-    for (std::size_t i = 0; i < kFrameworks; ++i) all[i] = index_of(static_cast<Framework>(i));
-    return all;
-  }();
-  return index[static_cast<std::size_t>(framework)][static_cast<std::size_t>(level)];
+std::span<const Rule* const> rules_of(Framework framework, Level level) {
+  return held_rules()[static_cast<std::size_t>(framework)].all[static_cast<std::size_t>(level)];
 }
 
 int broken_rule(const Problem& problem, const Layout& layout, Level level) {
-  const std::span<const Rule> table = rules();
-  for (const int i : rules_of(problem.framework, level))
-    if (const Rule& row = table[static_cast<std::size_t>(i)]; row.asked(problem) && !row.holds(problem, layout))
-      return i;
+  for (const Rule* rule : rules_of(problem.framework, level))
+    if (rule->asked(problem) && !rule->holds(problem, layout)) return static_cast<int>(rule - rules().data());
   return -1;
 }
 
@@ -97,16 +109,14 @@ FrameworkMask wanted_frameworks(const Problem& problem) {
 
 FrameworkMask accepting(const Problem& problem, const Layout& layout, Level level, FrameworkMask frameworks) {
   if (problem.framework != Framework::Any) return frameworks;  // rules of the search itself
+  const std::array<Held, kFrameworks>& held = held_rules();
   unsigned left = frameworks;
   for (unsigned framework = 0; framework < kFrameworks; ++framework) {
     const FrameworkMask bit = framework_bit(static_cast<Framework>(framework));
     if ((left & bit) == 0) continue;
-    for (const int i : rules_of(static_cast<Framework>(framework), level)) {
-      const Rule& row = rules()[static_cast<std::size_t>(i)];
-      if (row.frameworks == kAllFrameworks || !row.asked(problem) || row.holds(problem, layout)) continue;
-      left &= ~static_cast<unsigned>(bit);
-      break;
-    }
+    const std::vector<const Rule*>& own = held[framework].own[static_cast<std::size_t>(level)];
+    const auto broken = [&](const Rule* rule) { return rule->asked(problem) && !rule->holds(problem, layout); };
+    if (std::any_of(own.begin(), own.end(), broken)) left &= ~static_cast<unsigned>(bit);
   }
   return static_cast<FrameworkMask>(left);
 }

@@ -67,8 +67,8 @@ struct Rule {
 /// Does the release lack a word for stages of any size, so that they are equal, or equal but for the two ends?
 [[nodiscard]] bool plain_stages_only(const Problem& problem);
 
-/// Indices into rules() of those that a framework has at a level.
-[[nodiscard]] std::span<const int> rules_of(Framework framework, Level level);
+/// Those that a framework has at a level.
+[[nodiscard]] std::span<const Rule* const> rules_of(Framework framework, Level level);
 
 /// Index of the first rule of `level` that the layout breaks, or -1.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout, Level level);
