@@ -133,7 +133,8 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
       training_(training_on(problem, generation(problem.cluster.gpu.architecture))),
       split_(layout),
       generation_(generation(problem.cluster.gpu.architecture)),
-      sharded_(sharded_states(problem)) {
+      sharded_(sharded_states(problem)),
+      nccl_(nccl_platform(problem.cluster)) {
   const Model& model = problem.model;
   const Training& training = training_;
   layers_.reserve(model.kinds.size());

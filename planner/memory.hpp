@@ -242,6 +242,7 @@ class MemoryModel {
   Layout split_;       ///< the constructor's, with the chosen recomputation
   GpuGeneration generation_ = GpuGeneration::Hopper;
   StateLayout sharded_ = StateLayout::Megatron;  ///< of the states from zero 2 on
+  NcclPlatform nccl_{};
   std::vector<LayerMemory> layers_;
   std::vector<LayerLedger> ledgers_;
   std::vector<double> backward_work_;  ///< by kind, of backward_transient: what backward itself needs

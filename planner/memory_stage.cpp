@@ -204,7 +204,7 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   ShardedMemory memory;
   const Shares shares = shares_of(layout);
   fill_states(memory, layout, sums, shares);
-  memory.communication = whole_bytes(nccl_buffers(layout, nccl_platform(problem_->cluster)).value);
+  memory.communication = whole_bytes(nccl_buffers(layout, nccl_).value);
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
   memory.head = memory.forward > 0 ? memory.forward + 2 * ends_.head_parameters : 0;
