@@ -176,30 +176,42 @@ CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collect
           std::max(Seconds(bytes * remote), inside.transfer), kNetworkP};
 }
 
-CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
-  if (const Torus* torus = slice_in(cluster)) return between_slices(cluster, *torus, op, bytes, group, span);
+/// A law and what it gives, which choosing among laws has asked for.
+struct Timed {
+  CollectiveLaw law{};
+  Seconds time{};
+};
+
+Timed timed(const CollectiveLaw& law) { return {law, law.time()}; }
+
+Timed timed_network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  if (const Torus* torus = slice_in(cluster)) return timed(between_slices(cluster, *torus, op, bytes, group, span));
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
     const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
     const double inside = bytes * (span.inside - 1) / group.size / local_rate;
-    return {Seconds(all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
-            Seconds(std::max(wire, inside)), kNetworkP};
+    return timed({Seconds(all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
+                  Seconds(std::max(wire, inside)), kNetworkP});
   }
   const double twice = op == Collective::AllReduce ? 2 : 1;  // reduced on the way there, spread on the way back
   const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
   const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
   const double local_steps = ring_steps(op, group.size) - twice * (span.domains - 1);
-  const CollectiveLaw ring{
-      Seconds(ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
-              local_steps * stated_hop(cluster, op)),
-      Seconds(std::max(wire, inside)), kNetworkP};
+  const Timed ring =
+      timed({Seconds(ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
+                     local_steps * stated_hop(cluster, op)),
+             Seconds(std::max(wire, inside)), kNetworkP});
   if (op != Collective::AllReduce) return ring;
-  const CollectiveLaw tree{
-      Seconds(tree_alpha(span.inside, span.domains) +
-              twice * (stated_network(cluster, group, false) + (span.inside - 1) * stated_hop(cluster, op))),
-      Seconds(std::max(wire / kTreeBandwidth, inside)), kNetworkP};
-  return tree.time() < ring.time() ? tree : ring;
+  const Timed tree =
+      timed({Seconds(tree_alpha(span.inside, span.domains) +
+                     twice * (stated_network(cluster, group, false) + (span.inside - 1) * stated_hop(cluster, op))),
+             Seconds(std::max(wire / kTreeBandwidth, inside)), kNetworkP});
+  return tree.time < ring.time ? tree : ring;
+}
+
+CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+  return timed_network_law(cluster, op, bytes, group, span).law;
 }
 
 /// GPUs from the first to the last of `ranks` that stand `stride` apart.
@@ -221,7 +233,7 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
 Seconds network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
-  const auto law = [&](Group of, Span s) { return network_law(cluster, op, bytes, of, s).time(); };
+  const auto law = [&](Group of, Span s) { return timed_network_law(cluster, op, bytes, of, s).time; };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
   if (curve == nullptr) return law(group, span);
   const int ranks = curve->fit.ranks;

@@ -226,9 +226,19 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
   };
   Exposed worst;
   double before_forward = 0, before_backward = 0;  // work of earlier ranks: slack before this rank is waited for
+  auto holder = placement_->holders.begin();
   for (const Segment& segment : placement_->segments) {
     const auto content = static_cast<std::size_t>(segment.content);
     const StageCost& cost = stage_costs_[content];
+    if (cells_.empty()) {  // of ranks that do the same the first has the least slack, rank 0 apart
+      if (holder == placement_->holders.end()) break;
+      if (holder->first != segment.first) {
+        before_forward += segment.ranks * cost.forward.total() / layout.vp;
+        before_backward += segment.ranks * cost.backward() / layout.vp;
+        continue;
+      }
+      ++holder;
+    }
     const DataParallel& price = prices[content];
     const Layout& own = layout_of(stages().contents[content], layout);
     const StageRuns* runs = runs_of(stages().contents[content]);
