@@ -143,11 +143,17 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
 
 double LeastStates::of(const Layout& family) {
   // States do not depend on how context is exchanged, nor on the micro-batch where there are several.
-  Layout like = family;
-  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1;
-  if (micro_batches(problem_.training.global_batch, family.dp, family.micro_batch) > 1) like.micro_batch = 1;
+  const bool several = micro_batches(problem_.training.global_batch, family.dp, family.micro_batch) > 1;
+  const std::array like{family.tp,
+                        family.cp,
+                        family.pp,
+                        family.dp,
+                        family.ep,
+                        family.etp,
+                        int{family.sequence_parallel},
+                        several ? 1 : family.micro_batch};
   if (least_ >= 0 && like == last_) return least_;
-  last_ = std::move(like);
+  last_ = like;
   // No group takes less than all ranks do.
   static const std::vector<Sharding> widest = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
   const std::tuple key(family.tp, family.ep, family.etp, family.pp);
@@ -237,25 +243,29 @@ double LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
 /// The least under all schedules that so many micro-batches allow, with as many chunks as there may be.
 double LeastTimes::least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const {
   double any = std::numeric_limits<double>::infinity();
+  std::array<double, 3> steps{};  // of backward passes in one piece, by chunks; 0: not known yet
   for (const ScheduleRow& row : kScheduleRows) {
     run.schedule = row.schedule;
     run.vp = row.chunks == Chunks::One ? 1 : row.chunks == Chunks::Two ? 2 : std::max(2, problem_.model.depth());
-    if (schedule_allows({run.schedule, run.pp, run.vp, micro_batches}))
-      any = std::min(any, least.of_run(run, micro_batches));
+    if (!schedule_allows({run.schedule, run.pp, run.vp, micro_batches})) continue;
+    double of_this = 0, &known = row.splits_backward ? of_this : steps[static_cast<std::size_t>(row.chunks)];
+    if (known == 0) known = least_steps(run, micro_batches);
+    any = std::min(any, least.of_run(run, micro_batches, known, 0));
+    if (any <= least.any) break;
   }
   return std::max(any, least.any);
 }
 
-LeastTime LeastTimes::of(const SplitWork& work, const Layout& family) const {
+LeastTime LeastTimes::of(const SplitWork& work, const Layout& family, double slowest) const {
   const LeastWork& alone = problem_.training.stack.ep_overlap ? work.least : work.alone;
   const double m = static_cast<double>(micro_batches(problem_.training.global_batch, family.dp, family.micro_batch));
   // A rank of DualPipe holds halves of two stages.
   const double busy = m * std::max(work.least.sum / family.pp, fullest(work.least, family.pp, 2));
-  const double slowest = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
-  const double waits = kBelow * (1 + problem_.cluster.calibration.jitter * slowest);
+  const double straggles = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
+  const double waits = kBelow * (1 + problem_.cluster.calibration.jitter * straggles);
   LeastTime least{waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits,
                   work.whole};
-  least.any = least_of_any(least, family, static_cast<std::int64_t>(m));
+  if (least.any <= slowest) least.any = least_of_any(least, family, static_cast<std::int64_t>(m));
   return least;
 }
 

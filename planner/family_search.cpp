@@ -3,6 +3,7 @@
 #include "planner/family_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "planner/plain_layers.hpp"
@@ -47,6 +48,8 @@ void FamilySearch::search_family(const Costed& family) {
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
+    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+    if (too_slow(layout, family)) continue;
     const ShardingList& shardings = lists_.of(layout, inner_);
     outcome_->tally.merge(shardings.tally);
     if (shardings.all.empty()) continue;
@@ -58,7 +61,7 @@ void FamilySearch::search_family(const Costed& family) {
                              static_cast<std::int64_t>(shardings.all.size()));
       continue;
     }
-    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+    legal_ = true;
     double least = 0;
     const bool twin = before && before->schedule == run.schedule && before->vp == run.vp;
     if (!twin || fate == Fate::Searched) fate = judge_run(layout, shardings, family, least);
@@ -71,6 +74,14 @@ void FamilySearch::search_family(const Costed& family) {
     else
       search_run(std::move(layout), shardings, least);
   }
+}
+
+/// Where the best alone is asked for, nobody counts what is slower than what was found.
+bool FamilySearch::too_slow(const Layout& run, const Costed& family) const {
+  const bool found = kept_ != nullptr && kept_->ranking.full();
+  if (!extent_.best_alone || !legal_ || costs_ == nullptr || !(found || std::isfinite(extent_.slowest))) return false;
+  const LeastOfRun of = least_of(run);
+  return hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, 0), 0, run_runs_on_);
 }
 
 const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) {
@@ -106,6 +117,7 @@ FamilySearch::Table& FamilySearch::table_of(const Layout& run, const ShardingLis
 const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, Table& table, std::size_t sharding) {
   std::vector<DataParallel>& prices = table.prices[sharding];
   if (!prices.empty()) return prices;
+  prices.reserve(table.contents.size());
   for (Holding* holding : table.contents) {
     std::optional<DataParallel>& price = (*holding->prices)[static_cast<std::size_t>(layout.order)][sharding];
     if (!price) price = evaluator_->price(layout, holding->sums, holding->content);

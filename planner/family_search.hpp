@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -77,7 +78,7 @@ class LeastStates {
  private:
   const Problem& problem_;
   std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
-  Layout last_{};  ///< that was asked for, as far as states depend on it
+  std::array<int, 8> last_{};  ///< axes that were asked for, as far as states depend on them
   double least_ = -1;
 };
 
@@ -86,7 +87,9 @@ class LeastTimes {
  public:
   explicit LeastTimes(const Problem& problem);
   /// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
-  [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family) const;
+  /// Over `slowest` seconds it is not looked for further.
+  [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family,
+                             double slowest = std::numeric_limits<double>::infinity()) const;
 
  private:
   double least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const;
@@ -201,6 +204,7 @@ class FamilySearch {
 
   /// All runs of the family at hand.
   void search_family(const Costed& family);
+  bool too_slow(const Layout& run, const Costed& family) const;
   Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, double& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
@@ -261,6 +265,7 @@ class FamilySearch {
   InnerSpace inner_;
   ShardingLists lists_;
   MessageTimes pass_times_{};
+  bool legal_ = false;  ///< some layout that it met is
 
   // Of the family at hand.
   const Kept* kept_ = nullptr;  ///< none if the plainest is looked for

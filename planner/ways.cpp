@@ -41,7 +41,7 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   std::vector<LeastTime> bounds;
   bounds.reserve(families.size());
   for (std::size_t i = 0; i < families.size(); ++i)
-    bounds.push_back(priced[i] ? times.of(*priced[i]->work, families[i].layout)
+    bounds.push_back(priced[i] ? times.of(*priced[i]->work, families[i].layout, slowest)
                                : LeastTime{std::numeric_limits<double>::infinity()});
   std::vector<std::size_t> order(families.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
