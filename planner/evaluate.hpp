@@ -66,6 +66,7 @@ struct ShardingMessage {
 struct ShardingMessages {
   std::array<ShardingMessage, 7> all{};
   int count = 0;
+  double dense_owners = 1, expert_owners = 1;  ///< ranks that share out the states that one of them steps
   const ShardingMessage* begin() const { return all.data(); }
   const ShardingMessage* end() const { return all.data() + count; }
 };

@@ -359,7 +359,9 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
                                          memory, family.costs);
   double least = std::numeric_limits<double>::infinity();
   for (const LeastActivity& under : least_activities_) {
-    const double peak = least_with(least_activity(under, of.vp, family.fewest_layers, of.flights));
+    const ActivityMemory activity = least_activity(under, of.vp, family.fewest_layers, of.flights);
+    if (kBelow * (bare + activity.activations) > capacity_) continue;  // as the states alone say
+    const double peak = least_with(activity);
     least = std::min(least, peak);
     if (peak <= capacity_) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
   }

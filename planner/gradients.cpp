@@ -100,11 +100,14 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
     else if (layout.zero > 0)
       messages.add(What::Gather, Collective::AllGather, ranks.inside, weights, gathers, parts);
   };
-  share(dense, frozen ? sums.dense + sums.ends : dense, sums.bf16_dense,
-        shards_of(layout, grid, grid.dense(), training.local),
+  const Shards of_dense = shards_of(layout, grid, grid.dense(), training.local);
+  const Shards of_experts = shards_of(layout, grid, grid.expert(), training.local);
+  share(dense, frozen ? sums.dense + sums.ends : dense, sums.bf16_dense, of_dense,
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, frozen ? sums.expert : expert, sums.bf16_expert, shards_of(layout, grid, grid.expert(), training.local),
+  share(expert, frozen ? sums.expert : expert, sums.bf16_expert, of_experts,
         layered ? std::max(1, expert_layers(content)) : 1);
+  if (layout.zero > 0)
+    messages.out.dense_owners = of_dense.inside.size, messages.out.expert_owners = of_experts.inside.size;
   if (shares_table(problem_, layout, content))
     messages.add(What::Table, Collective::AllReduce, grid.both_ends(),
                  vocab_rows(problem_.model, training, layout) * static_cast<double>(problem_.model.hidden) * element,
@@ -161,11 +164,7 @@ DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const
     sum += pass_time(message, content) * (message.what == ShardingMessage::What::Outer ? message.passes : 1);
   }
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
-  const RankGrid grid(layout);
-  const auto owners = [&](const Replicas& replicas) {
-    return layout.zero == 0 ? 1.0 : shards_of(layout, grid, replicas, training.local).inside.size;
-  };
-  const double owned = dense / owners(grid.dense()) + expert / owners(grid.expert());
+  const double owned = dense / messages.dense_owners + expert / messages.expert_owners;
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
