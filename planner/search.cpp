@@ -111,13 +111,15 @@ double slowest_kept(const Kept& kept, const Extent& extent) {
   return std::min(extent.slowest, std::max(last, near));
 }
 
-/// Families in their order, until nothing behind them is asked for.
-void search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress) {
+/// Families in their order from one on, until nothing behind them is asked for or `end` is reached; the first that was
+/// not looked into.
+std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress,
+                            std::size_t start = 0, std::size_t end = std::numeric_limits<std::size_t>::max()) {
   const std::vector<Costed>& families = way.families;
-  way.shortest.assign(families.size(), std::numeric_limits<double>::infinity());
+  way.shortest.resize(families.size(), std::numeric_limits<double>::infinity());
   std::vector<FamilySearch> searches = searches_of(way.problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
-  for (std::size_t start = 0; start < families.size() && progress.judged < extent.families;) {
+  while (start < std::min(end, families.size()) && progress.judged < extent.families) {
     const bool divides = progress.stats.fit + progress.stats.pruned + progress.too_big > 0;
     if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
     // Nobody counts how much slower the job would be with a switch on.
@@ -139,6 +141,7 @@ void search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, 
     progress.judged += static_cast<std::int64_t>(count);
     start += count;
   }
+  return start;
 }
 
 /// Of the steps of candidates, each with its switches.
@@ -214,12 +217,20 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, const Extent& exte
   SearchResult found;
   Progress progress(base.problem);
   found.at_risk = at_risk;
-  search_families(base, at_risk, bounds, extent, progress);
+  base.shortest.clear();
+  const std::vector<SwitchMask> choices = switch_choices(base.problem);
+  // What a switch makes faster leaves less to look at without it, once it is known what there is to beat.
+  constexpr std::size_t kFirst = 128;
+  const bool apart = bounds && !choices.empty() && extent.families == Extent{}.families;
+  std::size_t next = search_families(base, at_risk, bounds, extent, progress, 0, apart ? kFirst : base.families.size());
+  const bool known = apart && progress.kept.ranking.full();
+  if (!known) next = search_families(base, at_risk, bounds, extent, progress, next);
   std::vector<std::unique_ptr<Way>> others;
-  for (const SwitchMask on : switch_choices(base.problem)) {
+  for (const SwitchMask on : choices) {
     others.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
     search_families(*others.back(), at_risk, bounds, extent, progress);
   }
+  if (known) search_families(base, at_risk, bounds, extent, progress, next);
   Kept& kept = progress.kept;
   found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
   found.near = near_of(kept.near), found.judged = progress.judged;
