@@ -155,14 +155,14 @@ const Torus* slice_in(const Cluster& cluster) {
   return &cluster.tiers.front().torus;
 }
 
-CollectiveLaw slice_law(const Cluster& cluster, const Torus& torus, Collective op, double bytes, Group group) {
+CollectiveLaw slice_law(const Cluster& cluster, const Torus& torus, Collective op, RealBytes bytes, Group group) {
   const double stated = cluster.tiers.front().latency.value;
   const Seconds hop(stated > 0 ? stated : kTorusHop);
   return torus_law(torus, op, bytes, torus_group(torus, group.size, group.stride), hop);
 }
 
 /// Between slices XLA goes by levels: inside each, over the network with every chip's own share, inside again.
-CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collective op, double bytes, Group group,
+CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collective op, RealBytes bytes, Group group,
                              Span span) {
   const bool exchange = op == Collective::AllToAll;
   const double remote = exchange ? all_to_all_seconds_per_byte(cluster, group, span.domains)
@@ -173,7 +173,7 @@ CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collect
     inside = slice_law(cluster, torus, op, bytes * share, {span.inside, group.stride});
   }
   return {Seconds(inside.alpha.value + all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
-          std::max(Seconds(bytes * remote), inside.transfer), kNetworkP};
+          std::max(Seconds(bytes.value * remote), inside.transfer), kNetworkP};
 }
 
 /// A law and what it gives, which choosing among laws has asked for.
@@ -184,19 +184,19 @@ struct Timed {
 
 Timed timed(const CollectiveLaw& law) { return {law, law.time()}; }
 
-Timed timed_network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+Timed timed_network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
   if (const Torus* torus = slice_in(cluster)) return timed(between_slices(cluster, *torus, op, bytes, group, span));
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
   if (op == Collective::AllToAll) {
-    const double wire = bytes * all_to_all_seconds_per_byte(cluster, group, span.domains);
-    const double inside = bytes * (span.inside - 1) / group.size / local_rate;
+    const double wire = bytes.value * all_to_all_seconds_per_byte(cluster, group, span.domains);
+    const double inside = bytes.value * (span.inside - 1) / group.size / local_rate;
     return timed({Seconds(all_to_all_alpha(span.domains) + stated_network(cluster, group, false)),
                   Seconds(std::max(wire, inside)), kNetworkP});
   }
   const double twice = op == Collective::AllReduce ? 2 : 1;  // reduced on the way there, spread on the way back
-  const double wire = bytes * ring_seconds_per_byte(cluster, op, group, span.domains);
-  const double inside = span.inside > 1 ? bytes * wire_factor(op, group.size) / local_rate : 0;
+  const double wire = bytes.value * ring_seconds_per_byte(cluster, op, group, span.domains);
+  const double inside = span.inside > 1 ? bytes.value * wire_factor(op, group.size) / local_rate : 0;
   const double local_steps = ring_steps(op, group.size) - twice * (span.domains - 1);
   const Timed ring =
       timed({Seconds(ring_alpha(op, group.size, span.domains) + twice * stated_network(cluster, group, true) +
@@ -210,7 +210,7 @@ Timed timed_network_law(const Cluster& cluster, Collective op, double bytes, Gro
   return tree.time < ring.time ? tree : ring;
 }
 
-CollectiveLaw network_law(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+CollectiveLaw network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
   return timed_network_law(cluster, op, bytes, group, span).law;
 }
 
@@ -232,7 +232,7 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// The measured curve where this very group was measured; elsewhere NCCL's law, scaled by what the nearest measured
 /// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
-Seconds network_time(const Cluster& cluster, Collective op, double bytes, Group group, Span span) {
+Seconds network_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
   const auto law = [&](Group of, Span s) { return timed_network_law(cluster, op, bytes, of, s).time; };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
   if (curve == nullptr) return law(group, span);
@@ -246,21 +246,21 @@ Seconds network_time(const Cluster& cluster, Collective op, double bytes, Group 
 
 Seconds CollectiveLaw::time() const { return Seconds(soft_sum(alpha.value, transfer.value, p)); }
 
-Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group) {
-  if (group.size <= 1 || bytes <= 0) return Seconds(0);
+Seconds collective_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
+  if (group.size <= 1 || bytes.value <= 0) return Seconds(0);
   const Span span = span_of(cluster, group);
   if (span.crosses()) return network_time(cluster, op, bytes, group, span);
   if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group).time();
   return scale_up_time(cluster.gpu, op, bytes, group.size) + Seconds(stated_inside(cluster, op, group.size));
 }
 
-CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group) {
+CollectiveLaw collective_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
   const Span span = span_of(cluster, group);
   if (span.crosses()) return network_law(cluster, op, bytes, group, span);
   if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group);
   const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);
   return {fit.alpha + Seconds(stated_inside(cluster, op, group.size)),
-          Seconds(bytes * wire_factor(op, group.size) / fit.busbw.value), fit.p};
+          Seconds(bytes.value * wire_factor(op, group.size) / fit.busbw.value), fit.p};
 }
 
 namespace {
@@ -275,32 +275,32 @@ std::size_t tier_of(const Cluster& cluster, int span) {
 
 }  // namespace
 
-CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier) {
+CollectiveLaw hop_law(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
   if (tier == 0) return collective_law(cluster, Collective::SendRecv, bytes, {2, 1});
   const double stated = tier < cluster.tiers.size() ? stated_over(cluster.tiers[tier], kFabricLatency) : 0;
   return {Seconds(kNetworkLatencyFactor * (kRingBase + kRingNetworkHop) + stated),
-          Seconds(bytes / network_rate(cluster, tier, 1).value), kNetworkP};
+          bytes / network_rate(cluster, tier, 1), kNetworkP};
 }
 
-Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier) {
-  if (bytes <= 0) return Seconds(0);
+Seconds hop_time(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
+  if (bytes.value <= 0) return Seconds(0);
   if (tier == 0 && slice_in(cluster) == nullptr)
     return scale_up_time(cluster.gpu, Collective::SendRecv, bytes, 2) +
            Seconds(stated_inside(cluster, Collective::SendRecv, 2));
   return hop_law(cluster, bytes, tier).time();
 }
 
-CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks) {
+CollectiveLaw send_law(const Cluster& cluster, RealBytes bytes, int stride, int ranks) {
   const std::size_t tier = tier_of(cluster, reach(stride, ranks));
   if (const Torus* torus = slice_in(cluster); torus != nullptr && tier == 0)  // siblings in between share its links
     return slice_law(cluster, *torus, Collective::SendRecv, bytes, {std::max(2, ranks), std::max(1, stride)});
   return hop_law(cluster, bytes, tier);
 }
 
-Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks) {
+Seconds send_time(const Cluster& cluster, RealBytes bytes, int stride, int ranks) {
   const std::size_t tier = tier_of(cluster, reach(stride, ranks));
   if (tier == 0 && slice_in(cluster) != nullptr)
-    return bytes > 0 ? send_law(cluster, bytes, stride, ranks).time() : Seconds();
+    return bytes.value > 0 ? send_law(cluster, bytes, stride, ranks).time() : Seconds();
   return hop_time(cluster, bytes, tier);
 }
 

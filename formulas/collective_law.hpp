@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "formulas/cluster.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
@@ -17,10 +18,10 @@ struct CollectiveLaw {
 };
 
 /// Law of `collective_time`: the fit of a group inside one scale-up domain, NCCL's ring or tree over the network.
-[[nodiscard]] CollectiveLaw collective_law(const Cluster& cluster, Collective op, double bytes, Group group);
+[[nodiscard]] CollectiveLaw collective_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group);
 /// Law of `hop_time`.
-[[nodiscard]] CollectiveLaw hop_law(const Cluster& cluster, double bytes, std::size_t tier);
+[[nodiscard]] CollectiveLaw hop_law(const Cluster& cluster, RealBytes bytes, std::size_t tier);
 /// Law of `send_time`.
-[[nodiscard]] CollectiveLaw send_law(const Cluster& cluster, double bytes, int stride, int ranks = 2);
+[[nodiscard]] CollectiveLaw send_law(const Cluster& cluster, RealBytes bytes, int stride, int ranks = 2);
 
 }  // namespace plan

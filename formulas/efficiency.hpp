@@ -80,7 +80,7 @@ struct AttentionWork {
 [[nodiscard]] double wire_factor(Collective op, double ranks);
 
 /// Time of one fit: soft_sum, corrected by the measured curve where there is one.
-[[nodiscard]] Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks);
+[[nodiscard]] Seconds curve_time(const CollectiveFit& fit, RealBytes bytes, double ranks);
 
 inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are read or fitted
 /// (alpha^p + transfer^p)^(1/p): p = 1 is the alpha-beta model, p -> infinity the larger of the two.
@@ -91,18 +91,18 @@ inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are rea
 
 /// Time of `op` on `ranks` GPUs of one scale-up domain: the measured curve, between measured group sizes the
 /// geometric mean, beyond the largest one more hop a rank, a share of the link where nothing was measured.
-[[nodiscard]] Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks);
+[[nodiscard]] Seconds scale_up_time(const Gpu& gpu, Collective op, RealBytes bytes, int ranks);
 
 /// Time of one collective over `group`, all sibling groups of the same kind running at once (tiers are shared). `bytes`
 /// is nccl-tests' size: the full tensor of an all-reduce, the gathered output, the input of a reduce-scatter, one
 /// rank's whole buffer in an all-to-all. 0 for groups of one.
-[[nodiscard]] Seconds collective_time(const Cluster& cluster, Collective op, double bytes, Group group);
+[[nodiscard]] Seconds collective_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group);
 
 /// Point-to-point send of `bytes` between two GPUs that tier `tier` is the innermost to hold, 0 the scale-up domain.
-[[nodiscard]] Seconds hop_time(const Cluster& cluster, double bytes, std::size_t tier);
+[[nodiscard]] Seconds hop_time(const Cluster& cluster, RealBytes bytes, std::size_t tier);
 
 /// The same to the rank `stride` away: the slowest hop round a ring of `ranks`.
-[[nodiscard]] Seconds send_time(const Cluster& cluster, double bytes, int stride, int ranks = 2);
+[[nodiscard]] Seconds send_time(const Cluster& cluster, RealBytes bytes, int stride, int ranks = 2);
 
 /// Innermost tier that holds the whole group.
 [[nodiscard]] const Tier& group_tier(const Cluster& cluster, Group group);

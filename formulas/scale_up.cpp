@@ -75,11 +75,11 @@ double soft_sum(double alpha, double transfer, double p) {
   return larger * std::pow(1 + std::pow(smaller / larger, p), 1 / p);
 }
 
-Seconds curve_time(const CollectiveFit& fit, double bytes, double ranks) {
-  const double law = soft_sum(fit.alpha.value, bytes * wire_factor(fit.op, ranks) / fit.busbw.value, fit.p);
+Seconds curve_time(const CollectiveFit& fit, RealBytes bytes, double ranks) {
+  const double law = soft_sum(fit.alpha.value, bytes.value * wire_factor(fit.op, ranks) / fit.busbw.value, fit.p);
   const auto& xs = fit.log_bytes;
   if (xs.empty()) return Seconds(law);
-  const auto x = static_cast<float>(std::log(bytes));
+  const auto x = static_cast<float>(std::log(bytes.value));
   float log_ratio = x <= xs.front() ? fit.log_ratio.front() : fit.log_ratio.back();
   if (x > xs.front() && x < xs.back()) {
     const auto i = static_cast<std::size_t>(std::upper_bound(xs.begin(), xs.end(), x) - xs.begin());
@@ -109,7 +109,7 @@ CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks) {
   return fit;
 }
 
-Seconds scale_up_time(const Gpu& gpu, Collective op, double bytes, int ranks) {
+Seconds scale_up_time(const Gpu& gpu, Collective op, RealBytes bytes, int ranks) {
   const Neighbours near = neighbours(gpu, op, ranks);
   if (near.below == nullptr && near.above == nullptr) return curve_time(default_fit(gpu, op, ranks), bytes, ranks);
   if (near.between()) {

@@ -126,8 +126,8 @@ TorusGroup torus_group(const Torus& torus, int size, int stride) {
 
 bool lies_on_axes(const Torus& torus, int size, int stride) { return torus_group(torus, size, stride).exact; }
 
-CollectiveLaw torus_law(const Torus& torus, Collective op, double bytes, const TorusGroup& group, Seconds hop) {
-  const Seconds second(bytes / torus.link.value), far = farthest(group) * hop;
+CollectiveLaw torus_law(const Torus& torus, Collective op, RealBytes bytes, const TorusGroup& group, Seconds hop) {
+  const Seconds second = bytes / torus.link, far = farthest(group) * hop;
   constexpr double kOneAfterTheOther = 1;  // of the soft sum: latency and transfer add up
   switch (op) {
     case Collective::AllReduce: return {2 * far, 2 * second * gather_load(group), kOneAfterTheOther};

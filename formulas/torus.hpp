@@ -49,7 +49,7 @@ struct TorusGroup {
 [[nodiscard]] bool lies_on_axes(const Torus& torus, int size, int stride);
 
 /// Law of one collective inside a slice; `hop` is the latency of one link. Bytes as in `collective_time`.
-[[nodiscard]] CollectiveLaw torus_law(const Torus& torus, Collective op, double bytes, const TorusGroup& group,
+[[nodiscard]] CollectiveLaw torus_law(const Torus& torus, Collective op, RealBytes bytes, const TorusGroup& group,
                                       Seconds hop);
 
 /// Makes the innermost tier of the cluster a slice of this shape.

@@ -162,7 +162,7 @@ HardwareProfile expected_profile(const HardwareProfile& like, const Cluster& exp
   for (ProfileCurve& c : out.collectives) {
     const int stride = c.layout.nodes > 1 && c.layout.ranks_per_node == 1 ? std::max(1, expected.scale_up_size()) : 1;
     for (CurvePoint& p : c.table)
-      p = {p.bytes, collective_time(expected, c.op, p.bytes, {c.layout.n, stride}).value * 1e6, 0};
+      p = {p.bytes, collective_time(expected, c.op, RealBytes(p.bytes), {c.layout.n, stride}).value * 1e6, 0};
   }
   for (ProfileTier& t : out.tiers) t.measured_gb_s = 0.96 * t.per_gpu_gb_s;
   return out;

@@ -82,7 +82,7 @@ Result<void> curve_through_one(ProfileCurve& curve, const std::string& file) {
   Cluster cluster;
   cluster.tiers = {{"node", curve.layout.ranks_per_node, BytesPerSecond(1e12), {}, 1, {}},
                    {"network", curve.layout.n, BytesPerSecond(1e12), {}, 1, {}}};
-  const CollectiveLaw law = collective_law(cluster, curve.op, point.bytes, {curve.layout.n, 1});
+  const CollectiveLaw law = collective_law(cluster, curve.op, RealBytes(point.bytes), {curve.layout.n, 1});
   const double seconds = point.us * 1e-6;
   const double left = std::pow(seconds, law.p) - std::pow(law.alpha.value, law.p);
   if (seconds < 2 * law.alpha.value || left <= 0)

@@ -21,14 +21,14 @@ CurveQuality collective_quality(Collective op, int ranks, std::span<const Collec
                                 const CollectiveFit& fit) {
   std::vector<double> predicted, measured, held_out;
   for (const CollectiveSample& s : samples) {
-    predicted.push_back(curve_time(fit, s.bytes, ranks).value);
+    predicted.push_back(curve_time(fit, RealBytes(s.bytes), ranks).value);
     measured.push_back(s.seconds);
   }
   for (std::size_t i = 0; samples.size() > 3 && i < samples.size(); ++i) {
     std::vector<CollectiveSample> others(samples.begin(), samples.end());
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     const CollectiveFit without = fit_collective(op, ranks, others);
-    held_out.push_back(error(curve_time(without, samples[i].bytes, ranks).value, samples[i].seconds));
+    held_out.push_back(error(curve_time(without, RealBytes(samples[i].bytes), ranks).value, samples[i].seconds));
   }
   CurveQuality quality = of(fit_quality(predicted, measured));
   quality.held_out_err = median(held_out);

@@ -35,7 +35,7 @@ void add_collective(SweepBuilder& b, Collective op, int format, const GroupShape
     point.group_size = shape.n;
     point.group_stride = group.stride;
     point.all_groups = shape.all ? 1 : 0;
-    const double seconds = collective_time(b.request.expected, op, bytes, group).value;
+    const double seconds = collective_time(b.request.expected, op, RealBytes(bytes), group).value;
     b.add(Section::Collectives, priority,
           fmt::format("{} {} n{} r{} {} {:.0f}", name(op), format_name(format), shape.n, shape.ranks_per_node,
                       shape.all ? "all" : "one", bytes),

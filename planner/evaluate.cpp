@@ -27,7 +27,7 @@ Hops hand_overs(const Problem& problem, const Layout& layout) {
   const double bytes = hand_over_bytes(problem, layout);
   std::vector<Seconds> by_tier;
   for (std::size_t tier = 0; tier <= problem.cluster.tiers.size(); ++tier)
-    by_tier.push_back(hop_time(problem.cluster, bytes, tier) / problem.cluster.calibration.scale_out);
+    by_tier.push_back(hop_time(problem.cluster, RealBytes(bytes), tier) / problem.cluster.calibration.scale_out);
   std::vector<Seconds> each;
   for (const std::size_t tier : hop_tiers(problem.cluster, layout)) each.push_back(by_tier[tier]);
   return Hops(each);

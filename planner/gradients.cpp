@@ -142,7 +142,7 @@ double Evaluator::pass_seconds(const ShardingMessage& message, const StageConten
       message.what == ShardingMessage::What::Table ? problem_.cluster : problem_of(content).cluster;
   const bool inside = message.group.inside(cluster.scale_up_size()) == message.group.size;
   const auto time = [&](double bytes) {
-    return collective_time(cluster, message.op, bytes, message.group).value /
+    return collective_time(cluster, message.op, RealBytes(bytes), message.group).value /
            (inside ? cluster.calibration.scale_up : cluster.calibration.scale_out);
   };
   if (message.parts <= 1) return time(message.bytes);

@@ -301,7 +301,7 @@ void LayerBuilder::add_message(Axis axis, Collective op, Group group, double siz
 double LayerBuilder::message_time(Collective op, double size, Group group) const {
   const auto time = [&] {
     const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
-    return collective_time(cluster_, op, size, group).value / (inside ? fit_.scale_up : fit_.scale_out);
+    return collective_time(cluster_, op, RealBytes(size), group).value / (inside ? fit_.scale_up : fit_.scale_out);
   };
   return known_ == nullptr || group.size < 1 ? time() : known_->messages.of(op, size, 1, group, time);
 }

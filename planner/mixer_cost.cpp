@@ -147,8 +147,8 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
   // K and V and go the whole way round: their last hop finds nothing left to hide under.
-  const double hop = send_time(cluster_, local, group.stride, group.size).value / fit_.scale_out;
-  const double both = send_time(cluster_, 2 * local, group.stride, group.size).value / fit_.scale_out;
+  const double hop = send_time(cluster_, RealBytes(local), group.stride, group.size).value / fit_.scale_out;
+  const double both = send_time(cluster_, RealBytes(2 * local), group.stride, group.size).value / fit_.scale_out;
   const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
   const double alone = 2 * hidden_under(hop, backward_core / ring) + hop;
   const double together = (ring - 2) * hidden_under(both, backward_core / ring);
@@ -305,7 +305,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
       const double reached = stack_.node_limit > 0 ? std::min(stack_.node_limit, nodes)
                                                    : distinct_nodes(shape.experts, shape.top_k, nodes);
       const double remote = tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes;
-      const double network = send_time(cluster_, remote, cluster_.scale_up_size()).value / fit_.scale_out;
+      const double network = send_time(cluster_, RealBytes(remote), cluster_.scale_up_size()).value / fit_.scale_out;
       const double local = size * ranks / as_double(shape.top_k) / gpu_.scale_up.value / fit_.scale_up;
       time = std::max(network, local);
     }

@@ -241,7 +241,7 @@ const Problem& PoolModels::joined_by(int one, int other) {
 Hops PoolModels::hops(const PooledLayout& layout) {
   std::vector<Seconds> each;
   const auto time = [&](const Cluster& cluster, double bytes, std::size_t tier) {
-    return hop_time(cluster, bytes, tier) / cluster.calibration.scale_out;
+    return hop_time(cluster, RealBytes(bytes), tier) / cluster.calibration.scale_out;
   };
   const std::size_t runs = layout.runs.size();
   for (std::size_t first = 0, next = 0; first < runs; first = next) {  // of one pool

@@ -28,7 +28,8 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
     const double bytes = hidden_bytes(tokens, problem.model.hidden).value;
     const bool inside = group.inside(cluster.scale_up_size()) == group.size;
     const double scale = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
-    all.push_back({what, group, bytes, collective_time(cluster, Collective::AllGather, bytes, group).value / scale});
+    all.push_back(
+        {what, group, bytes, collective_time(cluster, Collective::AllGather, RealBytes(bytes), group).value / scale});
   };
   const int replica = from.tp * from.cp;
   if (whole) add("replica", shares ? Group{replica, 1} : Group{from.cp, from.tp}, from.micro_batch);

@@ -190,7 +190,8 @@ void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& sc
     const CollectiveFit law = fit;
     const bool read = law.busbw.value > 0 && law.ranks > 1 && law.p > 0;  // what is not is an error already
     for (std::size_t i = 0; read && i < std::min(seconds.size(), bytes.size()); ++i) {
-      fit.log_ratio.push_back(static_cast<float>(std::log(seconds[i] / curve_time(law, bytes[i], fit.ranks).value)));
+      fit.log_ratio.push_back(
+          static_cast<float>(std::log(seconds[i] / curve_time(law, RealBytes(bytes[i]), fit.ranks).value)));
       fit.log_bytes.push_back(static_cast<float>(std::log(bytes[i])));
     }
   }

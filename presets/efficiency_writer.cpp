@@ -128,7 +128,8 @@ std::string curve_times(const CollectiveFit& fit) {
   std::string out;
   for (std::size_t i = 0; i < fit.log_bytes.size(); ++i) {
     const double bytes = std::exp(static_cast<double>(fit.log_bytes[i]));
-    const double seconds = curve_time(law, bytes, fit.ranks).value * std::exp(static_cast<double>(fit.log_ratio[i]));
+    const double seconds =
+        curve_time(law, RealBytes(bytes), fit.ranks).value * std::exp(static_cast<double>(fit.log_ratio[i]));
     out.append(i == 0 ? "" : " ").append(digits(seconds * 1e6));
   }
   return out;

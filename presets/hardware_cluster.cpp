@@ -99,7 +99,7 @@ CollectiveFit fit_of(const ProfileCurve& curve) {
   for (const CurvePoint& point : table) {
     fit.log_bytes.push_back(static_cast<float>(std::log(point.bytes)));
     fit.log_ratio.push_back(
-        static_cast<float>(std::log(point.us * 1e-6 / curve_time(law, point.bytes, law.ranks).value)));
+        static_cast<float>(std::log(point.us * 1e-6 / curve_time(law, RealBytes(point.bytes), law.ranks).value)));
   }
   return fit;
 }

@@ -125,8 +125,8 @@ Explanation explain_message(const Plan& plan, std::string name, Collective op, d
   const Cluster& cluster = plan.problem.cluster;
   const Tier& tier = group_tier(cluster, group);
   const bool ring = op == Collective::SendRecv;
-  const CollectiveLaw law =
-      ring ? send_law(cluster, size, group.stride, group.size) : collective_law(cluster, op, size, group);
+  const CollectiveLaw law = ring ? send_law(cluster, RealBytes(size), group.stride, group.size)
+                                 : collective_law(cluster, op, RealBytes(size), group);
   Explanation out = by_law(fmt::format("one {} over {} ranks on {}", plan::name(op), group.size, tier.name), law, size,
                            ring ? 1 : wire_factor(op, group.size), seconds,
                            (ring ? cluster.calibration.scale_out : calibration_of(cluster, group)) / beside,
@@ -146,7 +146,7 @@ Explanation explain_hand_over(const Plan& plan, std::string name) {
     if (tiers[i] > tiers[slowest]) slowest = i;
   Explanation out =
       by_law(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
-             hop_law(problem.cluster, bytes, tiers[slowest]), bytes, 1, hops.slowest().value,
+             hop_law(problem.cluster, RealBytes(bytes), tiers[slowest]), bytes, 1, hops.slowest().value,
              problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
   if (!hops.alike()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
   out.name = std::move(name);

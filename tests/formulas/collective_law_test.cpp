@@ -121,14 +121,14 @@ TEST_CASE("rings between nodes take each hop's latency, and the time of the slow
     const double bytes = std::pow(10, 3 + static_cast<double>(random() % 7)), n = group.size;
     const int inside = std::max(2, group.size / nodes);
     for (const Collective op : {Collective::AllGather, Collective::ReduceScatter}) {
-      const CollectiveLaw law = collective_law(net.cluster, op, bytes, group);
+      const CollectiveLaw law = collective_law(net.cluster, op, RealBytes(bytes), group);
       const double share = bytes * (n - 1) / n;
       const double local = nodes < group.size ? share / scale_up_fit(net.cluster.gpu, op, inside).busbw.value : 0;
       CHECK(law.alpha.value == Approx(3 * 6.6 * kMicro + chain(net, group)).epsilon(1e-9));
       CHECK(law.transfer.value == Approx(std::max(share * wire(net, group), local)).epsilon(1e-9));
     }
     // Reduced on the way there, spread on the way back: round a ring, or up and down a tree, whichever is sooner.
-    const CollectiveLaw law = collective_law(net.cluster, Collective::AllReduce, bytes, group);
+    const CollectiveLaw law = collective_law(net.cluster, Collective::AllReduce, RealBytes(bytes), group);
     const double share = 2 * bytes * (n - 1) / n;
     const double local =
         nodes < group.size ? share / scale_up_fit(net.cluster.gpu, Collective::AllReduce, inside).busbw.value : 0;
@@ -162,7 +162,7 @@ TEST_CASE("an exchange sends to each peer what is its, and waits for the farthes
       instances -= count[tier];
     }
     const double busbw = scale_up_fit(net.cluster.gpu, Collective::AllToAll, std::max(2, here)).busbw.value;
-    const CollectiveLaw law = collective_law(net.cluster, Collective::AllToAll, bytes, group);
+    const CollectiveLaw law = collective_law(net.cluster, Collective::AllToAll, RealBytes(bytes), group);
     CHECK(law.alpha.value == Approx(3 * (6.6 + 5 * std::log2(nodes)) * kMicro + stated).epsilon(1e-9));
     CHECK(law.transfer.value == Approx(std::max(slowest, bytes * (here - 1) / n / busbw)).epsilon(1e-9));
   }

@@ -172,17 +172,18 @@ TEST_CASE("soft sum: p = 1 adds, large p takes the larger") {
 
 TEST_CASE("collectives: nothing for one rank, growing with bytes, all-reduce is reduce-scatter plus all-gather") {
   const Cluster cluster = b200_cluster();
-  CHECK(collective_time(cluster, Collective::AllReduce, 1e9, {1, 1}).value == 0);
+  CHECK(collective_time(cluster, Collective::AllReduce, RealBytes(1e9), {1, 1}).value == 0);
   for (const Group group : {Group{2, 1}, Group{8, 1}, Group{4, 8}, Group{64, 1}, Group{16, 4}}) {
     double last = 0;
     for (double bytes = 1e3; bytes < 1e10; bytes *= 3) {
-      const double now = collective_time(cluster, Collective::AllGather, bytes, group).value;
+      const double now = collective_time(cluster, Collective::AllGather, RealBytes(bytes), group).value;
       CHECK(now > last);
       last = now;
     }
-    const double both = collective_time(cluster, Collective::AllGather, 4e9, group).value +
-                        collective_time(cluster, Collective::ReduceScatter, 4e9, group).value;
-    CHECK(collective_time(cluster, Collective::AllReduce, 4e9, group).value / both == doctest::Approx(1).epsilon(0.1));
+    const double both = collective_time(cluster, Collective::AllGather, RealBytes(4e9), group).value +
+                        collective_time(cluster, Collective::ReduceScatter, RealBytes(4e9), group).value;
+    CHECK(collective_time(cluster, Collective::AllReduce, RealBytes(4e9), group).value / both ==
+          doctest::Approx(1).epsilon(0.1));
   }
 }
 
@@ -199,10 +200,10 @@ TEST_CASE("nobody measured: a ring's latency grows with its ranks, messages go s
 
 TEST_CASE("siblings share a node's network: twice the members per node reach twice the bandwidth") {
   const Cluster cluster = b200_cluster();
-  const double one =
-      collective_time(cluster, Collective::AllGather, 8e9, {4, 8}).value / wire_factor(Collective::AllGather, 4);
-  const double two =
-      collective_time(cluster, Collective::AllGather, 8e9, {8, 4}).value / wire_factor(Collective::AllGather, 8);
+  const double one = collective_time(cluster, Collective::AllGather, RealBytes(8e9), {4, 8}).value /
+                     wire_factor(Collective::AllGather, 4);
+  const double two = collective_time(cluster, Collective::AllGather, RealBytes(8e9), {8, 4}).value /
+                     wire_factor(Collective::AllGather, 8);
   CHECK(one / two == doctest::Approx(2).epsilon(0.01));
 }
 
@@ -210,10 +211,11 @@ TEST_CASE("an oversubscribed spine slows what crosses it") {
   Cluster cluster = b200_cluster();
   cluster.tiers[1].size = 256;
   cluster.tiers.push_back({.name = "spine", .size = 4096, .bandwidth = BytesPerSecond(50e9), .oversubscription = 4});
-  CHECK(send_time(cluster, 1e9, 8) < send_time(cluster, 1e9, 256));
-  CHECK(send_time(cluster, 1e9, 256) / send_time(cluster, 1e9, 8) == doctest::Approx(4).epsilon(0.05));
-  CHECK(collective_time(cluster, Collective::AllToAll, 1e9, {64, 8}).value >
-        1.9 * collective_time(b200_cluster(), Collective::AllToAll, 1e9, {64, 8}).value);
+  CHECK(send_time(cluster, RealBytes(1e9), 8) < send_time(cluster, RealBytes(1e9), 256));
+  CHECK(send_time(cluster, RealBytes(1e9), 256) / send_time(cluster, RealBytes(1e9), 8) ==
+        doctest::Approx(4).epsilon(0.05));
+  CHECK(collective_time(cluster, Collective::AllToAll, RealBytes(1e9), {64, 8}).value >
+        1.9 * collective_time(b200_cluster(), Collective::AllToAll, RealBytes(1e9), {64, 8}).value);
 }
 
 TEST_CASE("a measured curve of sends is what a hop takes in its domain, point by point, and nothing beyond it") {
@@ -225,16 +227,16 @@ TEST_CASE("a measured curve of sends is what a hop takes in its domain, point by
   for (std::size_t i = 0; i < fit.log_bytes.size(); ++i) {
     const double bytes = std::exp(static_cast<double>(fit.log_bytes[i]));
     const double seconds = soft_sum(9e-6, bytes / 600e9, fit.p) * std::exp(static_cast<double>(fit.log_ratio[i]));
-    CHECK(send_time(probed, bytes, 1).value == doctest::Approx(seconds).epsilon(1e-5));
-    CHECK(hop_time(probed, bytes, 0).value == doctest::Approx(seconds).epsilon(1e-5));
-    CHECK(send_time(probed, bytes, 8) == send_time(law, bytes, 8));
+    CHECK(send_time(probed, RealBytes(bytes), 1).value == doctest::Approx(seconds).epsilon(1e-5));
+    CHECK(hop_time(probed, RealBytes(bytes), 0).value == doctest::Approx(seconds).epsilon(1e-5));
+    CHECK(send_time(probed, RealBytes(bytes), 8) == send_time(law, RealBytes(bytes), 8));
   }
-  CHECK(send_time(probed, 0, 1).value == 0);
-  CHECK(hop_time(probed, 0, 1).value == 0);
+  CHECK(send_time(probed, RealBytes(0), 1).value == 0);
+  CHECK(hop_time(probed, RealBytes(0), 1).value == 0);
 }
 
 TEST_CASE("all-reduce of 4 GiB on 4 nodes of 8 B200: 22.05 ms published") {
-  const double t = collective_time(b200_cluster(), Collective::AllReduce, 4.0 * kGiB, {32, 1}).value;
+  const double t = collective_time(b200_cluster(), Collective::AllReduce, RealBytes(4.0 * kGiB), {32, 1}).value;
   CHECK(t == doctest::Approx(22.053e-3).epsilon(0.1));
 }
 
@@ -254,26 +256,26 @@ TEST_CASE("a measured network curve is returned as measured, and scales the law 
   fit.p = 0.8;
   probed.network = {{.inside = 1, .fit = fit}};
   for (const double bytes : {1e5, 1e7, 1e9}) {
-    CHECK(collective_time(probed, Collective::AllGather, bytes, four_nodes).value ==
-          doctest::Approx(curve_time(fit, bytes, 4).value));
-    const double scale =
-        curve_time(fit, bytes, 4).value / collective_time(law, Collective::AllGather, bytes, four_nodes).value;
-    CHECK(collective_time(probed, Collective::AllGather, bytes, sixteen_nodes).value ==
-          doctest::Approx(scale * collective_time(law, Collective::AllGather, bytes, sixteen_nodes).value));
+    CHECK(collective_time(probed, Collective::AllGather, RealBytes(bytes), four_nodes).value ==
+          doctest::Approx(curve_time(fit, RealBytes(bytes), 4).value));
+    const double scale = curve_time(fit, RealBytes(bytes), 4).value /
+                         collective_time(law, Collective::AllGather, RealBytes(bytes), four_nodes).value;
+    CHECK(collective_time(probed, Collective::AllGather, RealBytes(bytes), sixteen_nodes).value ==
+          doctest::Approx(scale * collective_time(law, Collective::AllGather, RealBytes(bytes), sixteen_nodes).value));
   }
   // Other operations and groups with more members per node were not measured.
-  CHECK(collective_time(probed, Collective::AllReduce, 1e8, four_nodes) ==
-        collective_time(law, Collective::AllReduce, 1e8, four_nodes));
-  CHECK(collective_time(probed, Collective::AllGather, 1e8, {16, 1}) ==
-        collective_time(law, Collective::AllGather, 1e8, {16, 1}));
+  CHECK(collective_time(probed, Collective::AllReduce, RealBytes(1e8), four_nodes) ==
+        collective_time(law, Collective::AllReduce, RealBytes(1e8), four_nodes));
+  CHECK(collective_time(probed, Collective::AllGather, RealBytes(1e8), {16, 1}) ==
+        collective_time(law, Collective::AllGather, RealBytes(1e8), {16, 1}));
 }
 
 TEST_CASE("a measured tier is what was reached, not the line's rate") {
   const Cluster law = b200_cluster();
   Cluster probed = law;
   probed.tiers[1].provenance = Provenance::Measured;
-  const double wire = collective_time(law, Collective::AllGather, 8e9, {4, 8}).value;
-  CHECK(collective_time(probed, Collective::AllGather, 8e9, {4, 8}).value ==
+  const double wire = collective_time(law, Collective::AllGather, RealBytes(8e9), {4, 8}).value;
+  CHECK(collective_time(probed, Collective::AllGather, RealBytes(8e9), {4, 8}).value ==
         doctest::Approx(0.96 * wire).epsilon(0.01));
 }
 
@@ -286,24 +288,29 @@ TEST_CASE("a tier's stated latency counts once a hop, whatever the operation") {
   };
   constexpr double kUsual = 1e-6, kLate = 21e-6, kTiny = 8;
   const auto more = [&](Collective op, Group group) {
-    return (collective_time(with(1, kLate), op, kTiny, group) - collective_time(usual, op, kTiny, group)).value;
+    return (collective_time(with(1, kLate), op, RealBytes(kTiny), group) -
+            collective_time(usual, op, RealBytes(kTiny), group))
+        .value;
   };
   const double hop = kLate - kUsual;
   CHECK(more(Collective::AllGather, {4, 8}) == doctest::Approx(3 * hop).epsilon(0.02));
   CHECK(more(Collective::ReduceScatter, {32, 1}) == doctest::Approx(3 * hop).epsilon(0.02));  // of four nodes
   CHECK(more(Collective::AllReduce, {8, 8}) == doctest::Approx(2 * 3 * hop).epsilon(0.02));   // a tree, up and down
   CHECK(more(Collective::AllToAll, {8, 8}) == doctest::Approx(3 * hop).epsilon(0.02));
-  CHECK((send_time(with(1, kLate), kTiny, 8) - send_time(usual, kTiny, 8)).value == doctest::Approx(hop).epsilon(0.02));
-  CHECK(collective_time(with(1, kLate), Collective::AllGather, kTiny, {8, 1}) ==
-        collective_time(usual, Collective::AllGather, kTiny, {8, 1}));  // inside a node nothing crosses
+  CHECK((send_time(with(1, kLate), RealBytes(kTiny), 8) - send_time(usual, RealBytes(kTiny), 8)).value ==
+        doctest::Approx(hop).epsilon(0.02));
+  CHECK(collective_time(with(1, kLate), Collective::AllGather, RealBytes(kTiny), {8, 1}) ==
+        collective_time(usual, Collective::AllGather, RealBytes(kTiny), {8, 1}));  // inside a node nothing crosses
   // What NCCL's constants hold already changes nothing; a better fabric is faster.
-  CHECK(collective_time(with(1, kUsual), Collective::AllGather, kTiny, {4, 8}).value ==
-        doctest::Approx(collective_time(usual, Collective::AllGather, kTiny, {4, 8}).value));
-  CHECK(collective_time(with(1, 0.3e-6), Collective::AllGather, kTiny, {4, 8}) <
-        collective_time(usual, Collective::AllGather, kTiny, {4, 8}));
+  CHECK(collective_time(with(1, kUsual), Collective::AllGather, RealBytes(kTiny), {4, 8}).value ==
+        doctest::Approx(collective_time(usual, Collective::AllGather, RealBytes(kTiny), {4, 8}).value));
+  CHECK(collective_time(with(1, 0.3e-6), Collective::AllGather, RealBytes(kTiny), {4, 8}) <
+        collective_time(usual, Collective::AllGather, RealBytes(kTiny), {4, 8}));
   // Inside a domain: seven steps of a ring, one of an exchange.
   const auto inside = [&](Collective op) {
-    return (collective_time(with(0, 10.6e-6), op, kTiny, {8, 1}) - collective_time(usual, op, kTiny, {8, 1})).value;
+    return (collective_time(with(0, 10.6e-6), op, RealBytes(kTiny), {8, 1}) -
+            collective_time(usual, op, RealBytes(kTiny), {8, 1}))
+        .value;
   };
   CHECK(inside(Collective::AllGather) == doctest::Approx(7 * 10e-6));
   CHECK(inside(Collective::AllReduce) == doctest::Approx(14 * 10e-6));

@@ -57,7 +57,7 @@ TEST_CASE("groups between two that were measured take times between theirs, the 
     cluster.gpu.collectives = {{.op = op, .ranks = 4, .alpha = Seconds(1e-5), .busbw = BytesPerSecond(3e11), .p = 1},
                                {.op = op, .ranks = 32, .alpha = Seconds(1e-5), .busbw = BytesPerSecond(1e11), .p = 1}};
     const auto bus_rate = [&](int ranks) {
-      return 1e9 * wire_factor(op, ranks) / collective_time(cluster, op, 1e9, {ranks, 1}).value;
+      return 1e9 * wire_factor(op, ranks) / collective_time(cluster, op, RealBytes(1e9), {ranks, 1}).value;
     };
     const double near = bus_rate(4), far = bus_rate(32);
     CHECK(near > 2.5 * far);

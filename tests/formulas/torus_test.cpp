@@ -72,7 +72,7 @@ class Dice {
 };
 
 double transfer(const Case& c, Collective op, double bytes) {
-  return torus_law(torus(c.sizes, c.rings), op, bytes, c.group(), Seconds(0)).time().value;
+  return torus_law(torus(c.sizes, c.rings), op, RealBytes(bytes), c.group(), Seconds(0)).time().value;
 }
 
 SliceRules v5p() {
@@ -122,7 +122,7 @@ TEST_CASE("a hand-over to the next member takes its way link by link, beside tho
     // Of `apart` siblings side by side, each sends over `apart` links the same way: so many messages meet on each.
     CHECK(transfer(c, Collective::SendRecv, 1e9) == doctest::Approx(apart * 1e9 / kLink));
     const Torus grid = torus(c.sizes, c.rings);
-    CHECK(torus_law(grid, Collective::SendRecv, 0, c.group(), Seconds(1e-6)).time().value ==
+    CHECK(torus_law(grid, Collective::SendRecv, RealBytes(0), c.group(), Seconds(1e-6)).time().value ==
           doctest::Approx(apart * 1e-6));
   }
 }
@@ -157,7 +157,8 @@ TEST_CASE("a ring of v5p gathers at twice 90 GB/s and no more, three at six time
   const Torus cube = torus_of(v5p(), {4, 4, 8});
   const double bytes = 1e9;
   const auto rate = [&](int size) {
-    const CollectiveLaw law = torus_law(cube, Collective::AllGather, bytes, torus_group(cube, size, 1), Seconds(0));
+    const CollectiveLaw law =
+        torus_law(cube, Collective::AllGather, RealBytes(bytes), torus_group(cube, size, 1), Seconds(0));
     return bytes * (size - 1) / size / law.time().value;
   };
   CHECK(rate(8) == doctest::Approx(2 * 90e9));
@@ -178,8 +179,8 @@ TEST_CASE("the law of a hand-over is its time, on a slice over its links and bey
   for (const int stride : {1, 2, 4, 16, 64, 128, 512})
     for (const double bytes : {1e3, 1e6, 1e9}) {
       CAPTURE(stride);
-      const CollectiveLaw law = send_law(cluster, bytes, stride, 2);
-      CHECK(law.time().value == doctest::Approx(send_time(cluster, bytes, stride).value));
+      const CollectiveLaw law = send_law(cluster, RealBytes(bytes), stride, 2);
+      CHECK(law.time().value == doctest::Approx(send_time(cluster, RealBytes(bytes), stride).value));
       const bool inside = 2 * stride <= 128;
       const TorusGroup pair = torus_group(cluster.tiers[0].torus, 2, stride);
       const double links = inside ? pair.parts[0].step : 1;
@@ -225,13 +226,16 @@ TEST_CASE("more or faster links are never slower, and axes have no names") {
     for (const Collective op : kOps)
       for (const Group& group : {Group{size, stride}, Group{stride, 1}}) {
         const auto time = [&](const Torus& on) {
-          return torus_law(on, op, 1e8, torus_group(on, group.size, group.stride), Seconds(1e-6)).time().value;
+          return torus_law(on, op, RealBytes(1e8), torus_group(on, group.size, group.stride), Seconds(1e-6))
+              .time()
+              .value;
         };
         CHECK(time(faster) <= time(plain));
         CHECK(time(turned) == doctest::Approx(time(plain)));
         if (torus_group(plain, group.size, group.stride).exact)
-          CHECK(torus_law(closed, op, 1e8, torus_group(closed, group.size, 1), Seconds(0)).time().value <=
-                torus_law(plain, op, 1e8, torus_group(plain, group.size, 1), Seconds(0)).time().value * (1 + 1e-9));
+          CHECK(torus_law(closed, op, RealBytes(1e8), torus_group(closed, group.size, 1), Seconds(0)).time().value <=
+                torus_law(plain, op, RealBytes(1e8), torus_group(plain, group.size, 1), Seconds(0)).time().value *
+                    (1 + 1e-9));
       }
   }
 }
@@ -264,11 +268,11 @@ TEST_CASE("between slices a chip has its share of the network") {
   cluster.tiers = {{.name = "slice"}, {.name = "dcn", .size = 1 << 20, .bandwidth = BytesPerSecond(6.25e9)}};
   put_on_slices(cluster, {4, 4, 4});
   CHECK(cluster.scale_up_size() == 64);
-  const double inside = collective_time(cluster, Collective::AllReduce, 1e9, {64, 1}).value;
-  const double across = collective_time(cluster, Collective::AllReduce, 1e9, {128, 1}).value;
+  const double inside = collective_time(cluster, Collective::AllReduce, RealBytes(1e9), {64, 1}).value;
+  const double across = collective_time(cluster, Collective::AllReduce, RealBytes(1e9), {128, 1}).value;
   CHECK(across > inside);
   CHECK(across >= 2 * 1e9 / (64 * 6.25e9) * 127 / 128);  // every chip's network carries its part there and back
-  CHECK(collective_time(cluster, Collective::AllReduce, 1e9, {2, 64}).value > across);
+  CHECK(collective_time(cluster, Collective::AllReduce, RealBytes(1e9), {2, 64}).value > across);
 }
 
 }  // namespace plan

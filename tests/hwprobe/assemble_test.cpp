@@ -61,7 +61,7 @@ std::vector<Observation> observe(const Sweep& sweep, const Truth& truth, int ran
       o.bytes = kernel_bytes(static_cast<int>(p.point.number[0]), number(1)),
       seconds = 4e-6 + o.bytes / (0.8 * truth.copy);
     if (p.point.kind == PLAN_PROBE_COLLECTIVE && p.point.op == static_cast<int>(Collective::AllGather))
-      seconds = curve_time(truth.gather(p.point.group_size), number(0), p.point.group_size).value;
+      seconds = curve_time(truth.gather(p.point.group_size), RealBytes(number(0)), p.point.group_size).value;
     for (int r = 0; r < ranks; ++r) {
       o.ranks.push_back(r);
       o.medians.push_back(seconds * (r == 5 && p.section == Section::Gemm ? 1 + slow : 1));

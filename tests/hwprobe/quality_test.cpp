@@ -66,7 +66,8 @@ TEST_CASE("five sizes predict the others within 5 % on the published curves") {
     const CollectiveFit fit = fit_collective(op, rows[0].ranks, samples);
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (given.count(i) == 0)
-        errors.push_back(std::abs(curve_time(fit, rows[i].bytes, rows[0].ranks).value / rows[i].seconds - 1));
+        errors.push_back(
+            std::abs(curve_time(fit, RealBytes(rows[i].bytes), rows[0].ranks).value / rows[i].seconds - 1));
   }
   CHECK(counted >= 40);
   CHECK(errors.size() >= 300);
@@ -78,7 +79,8 @@ TEST_CASE("quality is that of the points, and held-out errors are no smaller tha
   std::vector<CollectiveSample> samples;
   const CollectiveFit law{
       .op = Collective::AllGather, .ranks = 8, .alpha = Seconds(10e-6), .busbw = BytesPerSecond(3e11)};
-  for (double bytes = 512; bytes < 2e9; bytes *= 8) samples.push_back({bytes, curve_time(law, bytes, 8).value});
+  for (double bytes = 512; bytes < 2e9; bytes *= 8)
+    samples.push_back({bytes, curve_time(law, RealBytes(bytes), 8).value});
   const CurveQuality exact =
       collective_quality(Collective::AllGather, 8, samples, fit_collective(Collective::AllGather, 8, samples));
   CHECK(exact.median_err < 0.001);

@@ -195,7 +195,7 @@ TEST_CASE("layer runs: time and messages are those of the layers, and of what li
     // on all of it, once by its tensor ranks and once by what were replicas.
     const double m = static_cast<double>(mixed.micro_batches);
     const double whole = 2.0 * 2048 * 2048 * std::max(outer_batch, outer_batch * inner_tp / outer_tp);
-    const double one = collective_time(problem.cluster, Collective::AllGather, whole, Group{wide, 1}).value /
+    const double one = collective_time(problem.cluster, Collective::AllGather, RealBytes(whole), Group{wide, 1}).value /
                        problem.cluster.calibration.scale_up;
     const double there = 4 * m * one;
     CHECK(mixed.terms.tp.value ==

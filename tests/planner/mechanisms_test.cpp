@@ -127,7 +127,7 @@ TEST_CASE("bandwidth between nodes falls with their number, and not among few") 
     Cluster steady = oracle::plain_cluster(), falling = steady;
     steady.calibration.network_decay = 0, falling.calibration.network_decay = 0.1;
     const auto time = [&](const Cluster& cluster) {
-      return collective_time(cluster, Collective::AllGather, 4e9, {domains * 8, 1}).value;
+      return collective_time(cluster, Collective::AllGather, RealBytes(4e9), {domains * 8, 1}).value;
     };
     return time(falling) / time(steady);
   };

@@ -91,8 +91,10 @@ TEST_CASE("H100: published shapes and curves come back as published") {
   const GemmShape shape{4096, 16384, 16384};
   const double burst = gemm_time(gpu, shape, DType::Bf16, Orientation::Forward).value * gpu.sustained[kBf16];
   CHECK(burst == doctest::Approx(2910.26e-6).epsilon(1e-3));
-  CHECK(scale_up_time(gpu, Collective::AllReduce, 536870912, 8).value == doctest::Approx(2111e-6).epsilon(2e-3));
-  CHECK(scale_up_time(gpu, Collective::AllGather, 1048576, 8).value == doctest::Approx(17.1e-6).epsilon(1e-2));
+  CHECK(scale_up_time(gpu, Collective::AllReduce, RealBytes(536870912), 8).value ==
+        doctest::Approx(2111e-6).epsilon(2e-3));
+  CHECK(scale_up_time(gpu, Collective::AllGather, RealBytes(1048576), 8).value ==
+        doctest::Approx(17.1e-6).epsilon(1e-2));
   CHECK(gpu.attention[0].rate.value > gpu.attention[1].rate.value);
 }
 
@@ -112,7 +114,7 @@ TEST_CASE("from some size on a larger collective never takes less time, on any s
       for (const int ranks : {2, 3, 4, 6, 8}) {
         double last = 0;
         for (double bytes = std::max(1.0, from); bytes < 1e12; bytes *= 1.1) {
-          const double time = scale_up_time(cluster.gpu, op, bytes, ranks).value;
+          const double time = scale_up_time(cluster.gpu, op, RealBytes(bytes), ranks).value;
           REQUIRE(time >= (1 - 1e-6) * last);
           last = time;
         }
@@ -130,8 +132,9 @@ TEST_CASE("H800 runs H100's tables on 200 GB/s links") {
   const GemmShape shape{8192, 8192, 8192};
   CHECK(gemm_time(h800, shape, DType::Bf16, Orientation::Forward) ==
         gemm_time(h100, shape, DType::Bf16, Orientation::Forward));
-  const double slow = scale_up_time(h800, Collective::AllGather, 1e9, 8).value;
-  CHECK(slow / scale_up_time(h100, Collective::AllGather, 1e9, 8).value == doctest::Approx(450. / 200).epsilon(0.1));
+  const double slow = scale_up_time(h800, Collective::AllGather, RealBytes(1e9), 8).value;
+  CHECK(slow / scale_up_time(h100, Collective::AllGather, RealBytes(1e9), 8).value ==
+        doctest::Approx(450. / 200).epsilon(0.1));
 }
 
 TEST_CASE("a lower power limit holds attention back as it does GEMMs") {

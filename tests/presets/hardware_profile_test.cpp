@@ -177,10 +177,10 @@ TEST_CASE("the planner gets the table where it was measured and the fit outside 
           doctest::Approx(g.us).epsilon(1e-4));
   CHECK(cluster.gpu.sustained[static_cast<std::size_t>(DType::Bf16)] == doctest::Approx(640.0 / 720));
   for (const CurvePoint& c : p.collectives[0].table)
-    CHECK(collective_time(cluster, Collective::AllReduce, c.bytes, {8, 1}).value * 1e6 ==
+    CHECK(collective_time(cluster, Collective::AllReduce, RealBytes(c.bytes), {8, 1}).value * 1e6 ==
           doctest::Approx(c.us).epsilon(1e-3));
   for (const CurvePoint& c : p.collectives[1].table)
-    CHECK(collective_time(cluster, Collective::AllGather, c.bytes, {2, 8}).value * 1e6 ==
+    CHECK(collective_time(cluster, Collective::AllGather, RealBytes(c.bytes), {2, 8}).value * 1e6 ==
           doctest::Approx(c.us).epsilon(1e-3));
   CHECK(cluster.gpu.memory.value == doctest::Approx(79.1 * kGiB));
   CHECK(cluster.gpu.context.value == doctest::Approx(0.52 * kGiB));
@@ -197,7 +197,7 @@ TEST_CASE("what cannot be trusted is not planned with") {
   const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
   p.collectives[0].quality.median_err = 0.4;
   const Cluster cluster = cluster_of_profile(p, sheet).value();
-  CHECK(collective_time(cluster, Collective::AllReduce, 131072, {8, 1}).value * 1e6 !=
+  CHECK(collective_time(cluster, Collective::AllReduce, RealBytes(131072), {8, 1}).value * 1e6 !=
         doctest::Approx(22).epsilon(0.01));
   CHECK(cluster.unmeasured_parts.back() == "all_reduce n=8 (no fit)");
   p.synthetic = true;
@@ -230,10 +230,11 @@ TEST_CASE("copies between GPUs and overlap that were measured are planned with")
   constexpr double kBytes = 256e6;
   p.pairs = {{.from = 0, .to = 1, .gb_s = 396}, {.from = 0, .to = 2, .gb_s = 100}};
   const Cluster slow = cluster_of_profile(p, sheet).value();
-  CHECK(send_time(slow, kBytes, 1).value == doctest::Approx(kBytes / 100e9).epsilon(0.05));  // the slowest hop
-  CHECK(send_time(slow, kBytes, 1) > send_time(usual, kBytes, 1));
-  CHECK(collective_time(slow, Collective::AllReduce, kBytes, {8, 1}) ==
-        collective_time(usual, Collective::AllReduce, kBytes, {8, 1}));
+  CHECK(send_time(slow, RealBytes(kBytes), 1).value ==
+        doctest::Approx(kBytes / 100e9).epsilon(0.05));  // the slowest hop
+  CHECK(send_time(slow, RealBytes(kBytes), 1) > send_time(usual, RealBytes(kBytes), 1));
+  CHECK(collective_time(slow, Collective::AllReduce, RealBytes(kBytes), {8, 1}) ==
+        collective_time(usual, Collective::AllReduce, RealBytes(kBytes), {8, 1}));
   // NCCL's own send counts before a copy.
   p.collectives = {{.op = Collective::SendRecv,
                     .dtype = "bf16",
@@ -241,7 +242,8 @@ TEST_CASE("copies between GPUs and overlap that were measured are planned with")
                     .table = {{512, 9, 0}, {268435456, 700, 0}},
                     .alpha_us = 9,
                     .busbw_gb_s = 390}};
-  CHECK(send_time(cluster_of_profile(p, sheet).value(), 268435456, 1).value == doctest::Approx(700e-6).epsilon(0.01));
+  CHECK(send_time(cluster_of_profile(p, sheet).value(), RealBytes(268435456), 1).value ==
+        doctest::Approx(700e-6).epsilon(0.01));
   // A product that takes 1.25 times as long beside messages that take 1.2 times as long loses 0.2 of each of their 1.2.
   p.overlap = {{"gemm", "all_gather", 1.25, 1.2, ""}};
   CHECK(cluster_of_profile(p, sheet)->calibration.overlap_tax == doctest::Approx(0.24));

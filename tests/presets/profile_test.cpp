@@ -55,8 +55,8 @@ TEST_CASE("a profile takes its measurements along") {
     check_same_times(gpu, again.gpu);
     for (const double bytes : {4096.0, 3e6, 1e9})
       for (const plan::Collective op : {plan::Collective::AllReduce, plan::Collective::AllToAll})
-        CHECK(plan::collective_time(again, op, bytes, {8, 1}).value ==
-              doctest::Approx(plan::collective_time(cluster, op, bytes, {8, 1}).value).epsilon(1e-3));
+        CHECK(plan::collective_time(again, op, plan::RealBytes(bytes), {8, 1}).value ==
+              doctest::Approx(plan::collective_time(cluster, op, plan::RealBytes(bytes), {8, 1}).value).epsilon(1e-3));
   }
 }
 

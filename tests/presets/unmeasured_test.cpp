@@ -108,7 +108,8 @@ TEST_CASE("collectives over NVLink that nobody measured are off by a third at mo
         const Gpu twin = unmeasured(gpu);
         for (const CollectiveFit& fit : gpu.collectives)
           if (fit.op == op)
-            all.add(scale_up_time(twin, op, bytes, fit.ranks), scale_up_time(gpu, op, bytes, fit.ranks));
+            all.add(scale_up_time(twin, op, RealBytes(bytes), fit.ranks),
+                    scale_up_time(gpu, op, RealBytes(bytes), fit.ranks));
       }
       REQUIRE(all.logs.size() >= 5);
       CHECK(std::abs(std::log(all.bias())) < std::log(4.0 / 3));

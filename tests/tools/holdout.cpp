@@ -74,7 +74,7 @@ CollectiveFit curve_from(Collective op, int ranks, const std::vector<CollectiveS
   for (const CollectiveSample& s : given) {
     if (!table) break;
     fit.log_bytes.push_back(static_cast<float>(std::log(s.bytes)));
-    fit.log_ratio.push_back(static_cast<float>(std::log(s.seconds / curve_time(law, s.bytes, ranks).value)));
+    fit.log_ratio.push_back(static_cast<float>(std::log(s.seconds / curve_time(law, RealBytes(s.bytes), ranks).value)));
   }
   return fit;
 }
@@ -192,8 +192,9 @@ std::vector<Score> collective_scores(const std::vector<Row>& all) {
       const CollectiveFit law = curve_from(f.op, f.ranks, curve, ends, false);
       const CollectiveFit table = curve_from(f.op, f.ranks, curve, other, true);
       for (std::size_t i = 0; i < n; ++i) {
-        if (ends.count(i) == 0) five.add(curve_time(law, curve[i].bytes, f.ranks).value, curve[i].seconds);
-        if (other.count(i) == 0) half.add(curve_time(table, curve[i].bytes, f.ranks).value, curve[i].seconds);
+        if (ends.count(i) == 0) five.add(curve_time(law, RealBytes(curve[i].bytes), f.ranks).value, curve[i].seconds);
+        if (other.count(i) == 0)
+          half.add(curve_time(table, RealBytes(curve[i].bytes), f.ranks).value, curve[i].seconds);
       }
     }
     if (five.measured.empty()) continue;
@@ -224,7 +225,7 @@ std::vector<Score> network_scores(const std::vector<Row>& all) {
       Pairs pairs;
       for (const CollectiveSample& s : collective_curve(all, c.csv, "allreduce", "fp32", 32, "4"))
         if ((s.bytes >= 64e6) == large)
-          pairs.add(collective_time(cluster, Collective::AllReduce, s.bytes, {32, 1}).value, s.seconds);
+          pairs.add(collective_time(cluster, Collective::AllReduce, RealBytes(s.bytes), {32, 1}).value, s.seconds);
       scores.push_back(
           {"All-reduce over the network", c.words, large ? "64 MB and more" : "below 64 MB", pairs.quality()});
     }
