@@ -64,9 +64,9 @@ Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
   return attention_time(backward_fit(gpu), work, true);
 }
 
-Seconds memory_bound_time(const Gpu& gpu, double bytes, double kernels) {
+Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels) {
   const double rate = gpu.memory_efficiency * (gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12);
-  return Seconds(bytes / rate + kernels * gpu.kernel_floor.value);
+  return Seconds(bytes.value / rate + kernels * gpu.kernel_floor.value);
 }
 
 }  // namespace plan

@@ -33,7 +33,7 @@ struct GemmShape {
                                         Orientation orientation);
 
 /// t of a fit: t0 + ((flops / rate)^norm + (bytes / bandwidth)^norm)^(1/norm).
-[[nodiscard]] Seconds roofline_time(const GemmFit& fit, double flops, double bytes);
+[[nodiscard]] Seconds roofline_time(const GemmFit& fit, Flops flops, RealBytes bytes);
 
 /// Grid from plain numbers: rates in FLOP/s, m slowest, k fastest; axes ascend.
 [[nodiscard]] GemmGrid make_gemm_grid(std::span<const double> m, std::span<const double> n, std::span<const double> k,
@@ -46,7 +46,7 @@ struct GemmShape {
 [[nodiscard]] GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation);
 
 /// Time by one fit.
-[[nodiscard]] Seconds grouped_time(const GroupedGemmFit& fit, double experts, double flops, double bytes);
+[[nodiscard]] Seconds grouped_time(const GroupedGemmFit& fit, double experts, Flops flops, RealBytes bytes);
 
 /// Bytes of a grouped GEMM: tokens in and out, every expert's weight once (fp32, read and written, as a gradient).
 [[nodiscard]] RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype,
@@ -73,7 +73,7 @@ struct AttentionWork {
 [[nodiscard]] Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work);
 
 /// Memory-bound work: `bytes` read and written in `kernels` kernels.
-[[nodiscard]] Seconds memory_bound_time(const Gpu& gpu, double bytes, double kernels = 1);
+[[nodiscard]] Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels = 1);
 
 /// Bytes over the wire per rank and byte of collective size, nccl-tests' factor: 2(n-1)/n for all-reduce, (n-1)/n for
 /// all-gather, reduce-scatter and all-to-all, 1 for send and broadcast.

@@ -87,12 +87,12 @@ constexpr CatalogEntry kEntries[] = {
 Seconds gemm(const GemmInput& in) {
   const GemmFit fit{
       .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .bandwidth = BytesPerSecond(in.bandwidth)};
-  return roofline_time(fit, 2 * in.m * in.n * in.k, in.bytes);
+  return roofline_time(fit, Flops(2 * in.m * in.n * in.k), RealBytes(in.bytes));
 }
 
 Seconds grouped_gemm(const GroupedGemmInput& in) {
   const GroupedGemmFit fit{Seconds(in.per_expert), FlopsPerSecond(in.rate), BytesPerSecond(in.bandwidth)};
-  return grouped_time(fit, in.experts, 2 * in.experts * in.rows * in.n * in.k, in.bytes);
+  return grouped_time(fit, in.experts, Flops(2 * in.experts * in.rows * in.n * in.k), RealBytes(in.bytes));
 }
 
 Seconds attention(const AttentionInput& in) {
@@ -106,7 +106,7 @@ Seconds memory_bound(const MemoryInput& in) {
   gpu.memory_efficiency = in.efficiency;
   gpu.memory_bandwidth = BytesPerSecond(in.bandwidth);
   gpu.kernel_floor = Seconds(in.floor);
-  return memory_bound_time(gpu, in.bytes, in.kernels);
+  return memory_bound_time(gpu, RealBytes(in.bytes), in.kernels);
 }
 
 Seconds collective(const CollectiveInput& in) { return Seconds(soft_sum(in.alpha, in.wire / in.busbw, in.p)); }

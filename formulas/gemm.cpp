@@ -105,7 +105,7 @@ double grid_rate(const GemmGrid& grid, const GemmFit& fit, const GemmShape& shap
     return std::exp(static_cast<double>(log_rate));
   const auto fitted = [&](const GemmShape& s) {
     const double flops = 2 * s.m * s.n * s.k * s.batch;
-    return flops / roofline_time(fit, flops, gemm_bytes(s, dtype, o).value).value;
+    return flops / roofline_time(fit, Flops(flops), gemm_bytes(s, dtype, o)).value;
   };
   return std::min(std::exp(static_cast<double>(log_rate)) * fitted(shape) / fitted(inside),
                   std::exp(static_cast<double>(grid.log_best)));
@@ -129,8 +129,8 @@ RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DT
   return RealBytes(experts * (weight * n * k + tokens * rows));
 }
 
-Seconds roofline_time(const GemmFit& fit, double flops, double bytes) {
-  const double compute = flops / fit.rate.value, traffic = bytes / fit.bandwidth.value;
+Seconds roofline_time(const GemmFit& fit, Flops flops, RealBytes bytes) {
+  const double compute = (flops / fit.rate).value, traffic = (bytes / fit.bandwidth).value;
   const double larger = std::max(compute, traffic), smaller = std::min(compute, traffic);
   if (larger <= 0) return fit.t0;
   const double ratio = smaller / larger;
@@ -178,8 +178,8 @@ GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
   return fit;
 }
 
-Seconds grouped_time(const GroupedGemmFit& fit, double experts, double flops, double bytes) {
-  return Seconds(experts * fit.per_expert.value + std::hypot(flops / fit.rate.value, bytes / fit.bandwidth.value));
+Seconds grouped_time(const GroupedGemmFit& fit, double experts, Flops flops, RealBytes bytes) {
+  return Seconds(experts * fit.per_expert.value + std::hypot((flops / fit.rate).value, (bytes / fit.bandwidth).value));
 }
 
 GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
@@ -224,7 +224,7 @@ Seconds aligned_gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, O
   if (grid.empty()) {
     GemmFit kept = fit;
     kept.rate = fit.rate * gpu.sustained[index(dtype)];
-    return roofline_time(kept, flops, gemm_bytes(shape, dtype, orientation).value);
+    return roofline_time(kept, Flops(flops), gemm_bytes(shape, dtype, orientation));
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
   return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained[index(dtype)]));
@@ -244,7 +244,7 @@ Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n,
   dtype = supported(gpu, dtype);
   const RealBytes bytes = grouped_gemm_bytes(experts, rows, n, k, dtype, orientation);
   const GroupedGemmFit fit = grouped_fit(gpu, dtype, orientation);
-  return grouped_time(fit, experts, flops, bytes.value);
+  return grouped_time(fit, experts, Flops(flops), bytes);
 }
 
 }  // namespace plan

@@ -139,7 +139,7 @@ GemmFit fit_gemm(std::span<const GemmSample> samples, const GemmFit& start) {
                    .provenance = Provenance::Fitted};
   };
   const auto model = [&](std::span<const double> x, std::size_t i) {
-    return roofline_time(unpack(x), samples[i].flops, samples[i].bytes).value;
+    return roofline_time(unpack(x), Flops(samples[i].flops), RealBytes(samples[i].bytes)).value;
   };
   return unpack(fit_log(model, seconds, {start.t0.value, start.rate.value, start.bandwidth.value}));
 }

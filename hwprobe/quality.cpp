@@ -43,7 +43,7 @@ CurveQuality collective_quality(Collective op, int ranks, std::span<const Collec
 CurveQuality gemm_quality(std::span<const GemmSample> samples, const GemmFit& fit) {
   std::vector<double> predicted, measured, held_out;
   for (const GemmSample& s : samples) {
-    predicted.push_back(roofline_time(fit, s.flops, s.bytes).value);
+    predicted.push_back(roofline_time(fit, Flops(s.flops), RealBytes(s.bytes)).value);
     measured.push_back(s.seconds);
   }
   const std::size_t step = samples.size() / kMostRefits + 1;
@@ -51,7 +51,8 @@ CurveQuality gemm_quality(std::span<const GemmSample> samples, const GemmFit& fi
     std::vector<GemmSample> others(samples.begin(), samples.end());
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     held_out.push_back(
-        error(roofline_time(fit_gemm(others, fit), samples[i].flops, samples[i].bytes).value, samples[i].seconds));
+        error(roofline_time(fit_gemm(others, fit), Flops(samples[i].flops), RealBytes(samples[i].bytes)).value,
+              samples[i].seconds));
   }
   CurveQuality quality = of(fit_quality(predicted, measured));
   quality.held_out_err = median(held_out);

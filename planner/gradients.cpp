@@ -133,7 +133,7 @@ double Evaluator::list_copies(const ShardingMessage& message, const Cluster& clu
   // A view launches nothing and is taken to cost the host half of a call that does.
   constexpr double kCalls = 1 + 0.5;
   const double launches = kCalls * message.parts * message.group.size * fit.kernel_gap_us * 1e-6;
-  return launches + memory_bound_time(cluster.gpu, 2 * message.bytes, 0).value / fit.memory_bound;
+  return launches + memory_bound_time(cluster.gpu, RealBytes(2 * message.bytes), 0).value / fit.memory_bound;
 }
 
 double Evaluator::pass_seconds(const ShardingMessage& message, const StageContent& content) const {
@@ -175,10 +175,10 @@ DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const
   }
   // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
   const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
-  price.optimizer = memory_bound_time(gpu, bytes, 20).value / cluster.calibration.memory_bound;
+  price.optimizer = memory_bound_time(gpu, RealBytes(bytes), 20).value / cluster.calibration.memory_bound;
   if (training.local.any())  // parameters, those that the copies last had together and momentum: read and written
-    price.optimizer +=
-        memory_bound_time(gpu, 6 * 4 * owned, 3).value / cluster.calibration.memory_bound / training.local.steps;
+    price.optimizer += memory_bound_time(gpu, RealBytes(6 * 4 * owned), 3).value / cluster.calibration.memory_bound /
+                       training.local.steps;
   if (offload.optimizer > 0 && gpu.host_link.value > 0)
     price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
   return price;

@@ -250,8 +250,7 @@ void LayerBuilder::wait_for_launches() {
 }
 
 double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const {
-  const double seconds =
-      memory_bound_time(gpu_, each.value * work.rows * work.width, work.kernels).value / fit_.memory_bound;
+  const double seconds = memory_bound_time(gpu_, each * work.rows * work.width, work.kernels).value / fit_.memory_bound;
   tell({.law = KernelTime::Law::Memory,
         .pass = pass,
         .seconds = seconds,
@@ -323,7 +322,7 @@ double LayerBuilder::summed_chunks(double width) const {
   // PyTorch's pipelined product and reduce-scatter leaves a partial sum of every rank, which one more kernel adds up
   // (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter_impl). Userbuffers add while they copy.
   if (!stack_.tp_overlap || !pipelined_by_torch()) return 0;
-  return memory_bound_time(gpu_, (2 + 2.0 / split_.tp) * tokens_ * width, 1).value / fit_.memory_bound;
+  return memory_bound_time(gpu_, RealBytes((2 + 2.0 / split_.tp) * tokens_ * width), 1).value / fit_.memory_bound;
 }
 
 double LayerBuilder::hidden_under(double communication, double compute) const {

@@ -298,7 +298,7 @@ GemmGrid grid_of_points(const std::vector<GemmPoint>& points, const GemmFit& fit
   if (points.empty() || m.size() * n.size() * k.size() > kMostCells) return {};
   const auto roofline = [&](double a, double b, double c) {
     const double flops = 2 * a * b * c;
-    return flops / roofline_time(fit, flops, gemm_bytes({a, b, c}, dtype, orientation).value).value;
+    return flops / roofline_time(fit, Flops(flops), gemm_bytes({a, b, c}, dtype, orientation)).value;
   };
   std::vector<Residual> known;
   for (const GemmPoint& p : points)

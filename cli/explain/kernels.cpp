@@ -48,7 +48,8 @@ Explanation grouped(const Gpu& gpu, const KernelTime& k) {
   const GemmShape& s = k.shape;
   const GroupedGemmFit fit = grouped_fit(gpu, k.dtype, k.orientation);
   const double bytes = grouped_gemm_bytes(s.batch, s.m, s.n, s.k, k.dtype, k.orientation).value;
-  if (!same(grouped_time(fit, s.batch, 2 * s.m * s.n * s.k * s.batch, bytes).value / k.share, k.seconds))
+  if (!same(grouped_time(fit, s.batch, Flops(2 * s.m * s.n * s.k * s.batch), RealBytes(bytes)).value / k.share,
+            k.seconds))
     return by_rate(gpu, k);  // runs in another type than asked for
   const std::string from = tables_of(gpu);
   return explained({}, "(E*t_e + sqrt((2*E*m*n*k/F)^2 + (B/W)^2))/c", k.seconds, "s",

@@ -48,10 +48,9 @@ std::vector<Observation> observe(const Sweep& sweep, const Truth& truth, int ran
     double seconds = p.operation_s;
     if (p.point.kind == PLAN_PROBE_GEMM) {
       const double flops = 2 * number(0) * number(1) * number(2);
-      seconds = roofline_time(truth.gemm, flops,
+      seconds = roofline_time(truth.gemm, Flops(flops),
                               gemm_bytes({number(0), number(1), number(2)}, DType::Bf16,
-                                         static_cast<Orientation>(p.point.orientation))
-                                  .value)
+                                         static_cast<Orientation>(p.point.orientation)))
                     .value;
     }
     if (p.point.kind == PLAN_PROBE_COPY) o.bytes = 2 * number(0), seconds = 3e-6 + o.bytes / truth.copy;

@@ -51,7 +51,7 @@ TEST_CASE("rooflines and attention laws are recovered") {
   for (const double m : {64., 512., 4096.})
     for (const double k : {256., 1024., 8192.}) {
       const double flops = 2 * m * m * k, bytes = 2 * (2 * m * k + m * m);
-      gemms.push_back({flops, bytes, roofline_time(truth, flops, bytes).value});
+      gemms.push_back({flops, bytes, roofline_time(truth, Flops(flops), RealBytes(bytes)).value});
     }
   GemmFit start = truth;
   start.rate = FlopsPerSecond(1e14);

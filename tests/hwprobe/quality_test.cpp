@@ -107,7 +107,7 @@ TEST_CASE("a roofline's held-out errors are those of what the others predict") {
   for (const double m : {64., 512., 4096.})
     for (const double k : {256., 512., 1024., 8192.}) {
       const double flops = 2 * m * m * k, bytes = 2 * (2 * m * k + m * m);
-      samples.push_back({flops, bytes, roofline_time(law, flops, bytes).value});
+      samples.push_back({flops, bytes, roofline_time(law, Flops(flops), RealBytes(bytes)).value});
     }
   const CurveQuality exact = gemm_quality(samples, fit_gemm(samples, law));
   CHECK(exact.median_err < 0.001);

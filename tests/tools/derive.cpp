@@ -91,7 +91,7 @@ GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, dou
                    .provenance = Provenance::Fitted};
   };
   const auto model = [&](std::span<const double> x, std::size_t i) {
-    return roofline_time(at(x[0]), samples[i].flops, samples[i].bytes).value;
+    return roofline_time(at(x[0]), Flops(samples[i].flops), RealBytes(samples[i].bytes)).value;
   };
   return at(fit_log(model, seconds, {rates.front().rate})[0]);
 }
