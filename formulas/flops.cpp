@@ -39,7 +39,7 @@ LayerFlops layer_flops(const Model& model, const Layer& layer, double seq, Mask 
     flops_of(flops, weight.part) += product;
     if (weight.part == LayerPart::LatentUp) flops.latent_up += product;
   }
-  flops.core = Flops(mixer_row(layer.mixer).core_flops(layer, seq, mask));
+  flops.core = mixer_row(layer.mixer).core_flops(layer, seq, mask);
   return flops;
 }
 

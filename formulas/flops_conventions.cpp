@@ -40,7 +40,7 @@ Flops full_attention(const Model& model, double seq) {
     Layer layer = without_window(model.kinds[static_cast<std::size_t>(kind)]);
     layer.latent.index_heads = layer.latent.index_top_k = 0;
     const MixerRow& mixer = mixer_row(layer.mixer);
-    if (mixer.core == MixerCore::Attention) sum += Flops(mixer.core_flops(layer, seq, Mask::Full));
+    if (mixer.core == MixerCore::Attention) sum += mixer.core_flops(layer, seq, Mask::Full);
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 
 #include "formulas/model.hpp"
 #include "formulas/training.hpp"
+#include "formulas/units.hpp"
 
 /// What a mixer computes on one rank, operator by operator. A mixer says it once, in its own file; who prices operators
 /// (planner/layer_cost.hpp) takes them.
@@ -74,7 +75,7 @@ class LayerOperators {
   virtual void pointwise(const Pointwise& work) = 0;
   virtual void attention(const AttentionCore& core) = 0;
   /// A chunked scan of so many FLOPs, with the convolution, gate and states around it, on inputs so wide.
-  virtual void scan(double flops, double width) = 0;
+  virtual void scan(Flops flops, double width) = 0;
   /// Messages of tensor parallelism: before the first linear, which reads `in` elements of a token, and after the last,
   /// which writes `out`. `first` computes beside them.
   virtual void messages(double in, double out, const LinearTime& first) = 0;

@@ -79,6 +79,12 @@ AttentionWidths<V> no_attention(const Layer&, const V&) {
   return {};
 }
 
+/// A count of a core, which a template writes down once for numbers and for explanations, with its unit.
+template <double (*Count)(const Layer&, double, Mask)>
+Flops counted(const Layer& layer, double seq, Mask mask) {
+  return Flops(Count(layer, seq, mask));
+}
+
 struct MixerRow {
   Mixer mixer;
   LayerPartRow part;
@@ -90,7 +96,7 @@ struct MixerRow {
   /// Heads of keys and values that groups of query heads share; 0: every head has its own.
   std::int64_t (*kv_heads)(const Layer&) = [](const Layer&) -> std::int64_t { return 0; };
   /// Forward FLOPs of a token in the core.
-  double (*core_flops)(const Layer&, double seq, Mask);
+  Flops (*core_flops)(const Layer&, double seq, Mask);
   Traced (*traced_core_flops)(const Layer&, double seq, Mask);
   AttentionWidths<double> (*widths)(const Layer&, const double& t) = no_attention<double>;
   AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t) = no_attention<Traced>;

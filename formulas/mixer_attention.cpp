@@ -149,7 +149,7 @@ constinit const MixerRow kAttentionMixer{
           return std::array<std::int64_t, 2>{layer.attention.heads, 0};
         },
     .kv_heads = [](const Layer& layer) { return layer.attention.kv_heads; },
-    .core_flops = core_flops<double>,
+    .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .widths = widths<double>,
     .traced_widths = widths<Traced>,

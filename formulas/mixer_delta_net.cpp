@@ -56,8 +56,8 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   const double keys = static_cast<double>(shape.key_heads * shape.key_dim) / on.t;
   const double values = static_cast<double>(shape.value_heads * shape.value_dim) / on.t;
   const LinearTime in = out.product(on.tokens, 2 * keys + 2 * values, on.hidden);
-  out.scan(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
-               static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens,
+  out.scan(Flops(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
+                 static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens),
            2 * keys + values);
   out.product(on.tokens, on.hidden, values);
   out.messages(on.hidden, on.hidden, in);
@@ -89,7 +89,7 @@ constinit const MixerRow kDeltaNetMixer{
         [](const Layer& l) {
           return std::array<std::int64_t, 2>{l.delta.key_heads, l.delta.value_heads};
         },
-    .core_flops = core_flops<double>,
+    .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .compute = compute,
 };

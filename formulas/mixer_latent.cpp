@@ -174,7 +174,7 @@ constinit const MixerRow kLatentMixer{
         [](const Layer& layer) {
           return std::array<std::int64_t, 2>{layer.latent.heads, 0};
         },
-    .core_flops = core_flops<double>,
+    .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .widths = widths<double>,
     .traced_widths = widths<Traced>,

@@ -51,7 +51,7 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   const double inner = static_cast<double>(shape.heads * shape.head_dim) / on.t;
   const double states = 2 * static_cast<double>(shape.groups * shape.state) / on.t;
   const LinearTime in = out.product(on.tokens, 2 * inner + states + static_cast<double>(shape.heads) / on.t, on.hidden);
-  out.scan(7 * inner * static_cast<double>(shape.state) * on.tokens, inner + states);
+  out.scan(Flops(7 * inner * static_cast<double>(shape.state) * on.tokens), inner + states);
   out.product(on.tokens, on.hidden, inner);
   out.messages(on.hidden, on.hidden, in);
 }
@@ -82,7 +82,7 @@ constinit const MixerRow kMamba2Mixer{
         [](const Layer& layer) {
           return std::array<std::int64_t, 2>{layer.mamba.heads, 0};
         },
-    .core_flops = core_flops<double>,
+    .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .compute = compute,
 };

@@ -25,7 +25,7 @@ constinit const MixerRow kNoMixer{
              .traced_keep = keep_nothing<Traced>},
     .core = MixerCore::None,
     .heads = [](const Layer&) { return std::array<std::int64_t, 2>{}; },
-    .core_flops = no_flops<double>,
+    .core_flops = counted<no_flops<double>>,
     .traced_core_flops = no_flops<Traced>,
     .compute = [](LayerOperators&, const LayerOnRank&) {},
 };

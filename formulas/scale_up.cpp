@@ -138,11 +138,11 @@ double last_dip(const CollectiveFit& fit) {
 
 }  // namespace
 
-double grows_from(const Cluster& cluster) {
-  if (!cluster.network.empty()) return std::numeric_limits<double>::infinity();
+RealBytes grows_from(const Cluster& cluster) {
+  if (!cluster.network.empty()) return RealBytes(std::numeric_limits<double>::infinity());
   double bytes = 0;
   for (const CollectiveFit& fit : cluster.gpu.collectives) bytes = std::max(bytes, last_dip(fit));
-  return bytes;
+  return RealBytes(bytes);
 }
 
 }  // namespace plan

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "formulas/cluster.hpp"
+#include "formulas/real_bytes.hpp"
 
 namespace plan {
 
@@ -21,6 +22,6 @@ inline constexpr double kRingBase = 6.6e-6, kScaleUpHop = 0.6e-6;
 /// Bytes from which on a larger collective of a cluster never takes less time: measured curves dip where NCCL turns to
 /// another protocol. Infinity where collectives between domains were measured, whose laws are scaled by the
 /// measurement.
-[[nodiscard]] double grows_from(const Cluster& cluster);
+[[nodiscard]] RealBytes grows_from(const Cluster& cluster);
 
 }  // namespace plan

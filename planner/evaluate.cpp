@@ -16,18 +16,18 @@ bool pairs_micro_batches(Schedule schedule) { return schedule_row(schedule).pair
 
 }  // namespace
 
-double hand_over_bytes(const Problem& problem, const Layout& layout) {
+RealBytes hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
   const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
-  return hidden_bytes(tokens, problem.model.hidden).value / (shares ? layout.tp : 1);
+  return hidden_bytes(tokens, problem.model.hidden) / (shares ? layout.tp : 1);
 }
 
 Hops hand_overs(const Problem& problem, const Layout& layout) {
   if (layout.pp == 1) return {};
-  const double bytes = hand_over_bytes(problem, layout);
+  const RealBytes bytes = hand_over_bytes(problem, layout);
   std::vector<Seconds> by_tier;
   for (std::size_t tier = 0; tier <= problem.cluster.tiers.size(); ++tier)
-    by_tier.push_back(hop_time(problem.cluster, RealBytes(bytes), tier) / problem.cluster.calibration.scale_out);
+    by_tier.push_back(hop_time(problem.cluster, bytes, tier) / problem.cluster.calibration.scale_out);
   std::vector<Seconds> each;
   for (const std::size_t tier : hop_tiers(problem.cluster, layout)) each.push_back(by_tier[tier]);
   return Hops(each);

@@ -155,7 +155,7 @@ class Evaluator {
   /// recomputed. Of the schedule it reads only whether it is DualPipe. Messages under `least_bytes` are left out.
   /// `sums` are the content's.
   [[nodiscard]] DataParallel price(const Layout& layout, const StageSums& sums, const StageContent& content,
-                                   double least_bytes = 0) const;
+                                   RealBytes least_bytes = {}) const;
   /// The same of every content of the placement.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
@@ -321,7 +321,7 @@ class Evaluator {
 /// Bytes that a rank sends when one micro-batch goes to the next stage (plan-formulas(7) E3). Under sequence
 /// parallelism a tensor rank has its share alone; else it sends all, or its share with the scatter-gather of Megatron
 /// before its core (Narayanan et al. 2021, section 4.1) and of DeepSpeed (PartitionedTensor).
-[[nodiscard]] double hand_over_bytes(const Problem& problem, const Layout& layout);
+[[nodiscard]] RealBytes hand_over_bytes(const Problem& problem, const Layout& layout);
 
 /// Seconds of each hand-over between stages, on the innermost tier that holds both ends of the slowest.
 [[nodiscard]] Hops hand_overs(const Problem& problem, const Layout& layout);

@@ -32,9 +32,9 @@ Seconds interval_of(const IntervalInput& in) {
 
 }  // namespace
 
-double checkpoint_bytes(const Problem& problem) {
+RealBytes checkpoint_bytes(const Problem& problem) {
   const StateBytes bytes = state_bytes(problem.training, 1);
-  return trained_parameters(problem) * (bytes.weights + bytes.master + bytes.moments).value;
+  return trained_parameters(problem) * (bytes.weights + bytes.master + bytes.moments);
 }
 
 std::optional<Goodput> goodput_of(const Problem& problem, const FailureFacts& facts) {
@@ -44,9 +44,9 @@ std::optional<Goodput> goodput_of(const Problem& problem, const FailureFacts& fa
   const double gpus = problem.gpus;
   out.interruption = time_to_interruption({out.gpu_mtbf_hours * kHour, gpus});
   out.storage = facts.storage_bytes_per_s.value_or(kStoragePerGpu * gpus);
-  const double bytes = checkpoint_bytes(problem);
+  const RealBytes bytes = checkpoint_bytes(problem);
   out.checkpoint = round_bytes(bytes);
-  out.checkpoint_time = Seconds(bytes / out.storage);
+  out.checkpoint_time = bytes / BytesPerSecond(out.storage);
   out.restart = facts.restart.value_or(kRecovery + out.checkpoint_time);
   const double mtti = out.interruption.value, delta = out.checkpoint_time.value;
   out.interval = interval_of({delta, mtti});

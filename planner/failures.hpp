@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "formulas/real_bytes.hpp"
 #include "formulas/units.hpp"
 #include "planner/problem/problem.hpp"
 
@@ -38,7 +39,7 @@ struct Goodput {
 
 /// Bytes of a checkpoint to train on from: weights, the optimizer's copy of them and its moments, whole; of adapters
 /// only theirs.
-[[nodiscard]] double checkpoint_bytes(const Problem& problem);
+[[nodiscard]] RealBytes checkpoint_bytes(const Problem& problem);
 
 /// What an operator starts after losing GPUs: the same layout with fewer replicas, each keeping its share of the batch.
 struct FewerReplicas {

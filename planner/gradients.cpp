@@ -150,14 +150,14 @@ double Evaluator::pass_seconds(const ShardingMessage& message, const StageConten
 }
 
 DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
-                              double least_bytes) const {
+                              RealBytes least_bytes) const {
   const Training& training = problem_.training;
   const Cluster& cluster = problem_of(content).cluster;
   const Gpu& gpu = cluster.gpu;
   DataParallel price;
   const ShardingMessages messages = sharding_messages(layout, sums, content);
   for (const ShardingMessage& message : messages) {
-    if (message.bytes < least_bytes) continue;
+    if (message.bytes < least_bytes.value) continue;
     double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
                   : message.what == ShardingMessage::What::Gather ? price.gather
                                                                   : price.table;

@@ -86,7 +86,7 @@ class LayerBuilder final : private LayerOperators {
   }
   void pointwise(const Pointwise& work) override { add_pointwise(work); }
   void attention(const AttentionCore& core) override;
-  void scan(double flops, double width) override;
+  void scan(Flops flops, double width) override;
   void messages(double in, double out, const LinearTime& first) override { tensor_messages(in, out, first); }
 
   void dense(const DenseShape& shape);
@@ -159,7 +159,7 @@ class LayerBuilder final : private LayerOperators {
   double attention_rate() const;
   /// The format of the products that are added from now on.
   void multiply_in(Precision precision);
-  void add_scan(double flops);
+  void add_scan(Flops flops);
   double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
   /// Rate of GEMMs inside a training step / rate measured alone.
   double gemm_rate(DType dtype) const;

@@ -36,8 +36,8 @@ class LeastTraffic {
   double seconds(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const;
 
   const Problem& problem_;
-  double sure_bytes_ = 0;  ///< a larger message never takes less time from here on
-  Layout family_{};        ///< at hand, as far as anything here depends on it
+  RealBytes sure_bytes_{};  ///< a larger message never takes less time from here on
+  Layout family_{};         ///< at hand, as far as anything here depends on it
   std::optional<StageContent> content_{};
   std::vector<std::unique_ptr<Page>> pages_{};
 };

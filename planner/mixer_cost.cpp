@@ -174,21 +174,21 @@ void LayerBuilder::attention(const AttentionCore& core) {
   core_attention(core.heads, core.kv_heads, core.qk_dim, core.v_dim, context);
 }
 
-void LayerBuilder::scan(double flops, double width) {
+void LayerBuilder::scan(Flops flops, double width) {
   add_scan(flops);
   add_pointwise({kAroundScan.what, tokens_, width, kAroundScan.forward, kAroundScan.backward, 8});
 }
 
-void LayerBuilder::add_scan(double flops) {
+void LayerBuilder::add_scan(Flops flops) {
   const double rate = scan_rate();
-  add_forward({.compute = flops / rate}, 0);
-  cost_.backward_input.compute += 2 * flops / rate;
+  add_forward({.compute = flops.value / rate}, 0);
+  cost_.backward_input.compute += 2 * flops.value / rate;
   for (const double times : {1.0, 2.0})
     tell({.law = KernelTime::Law::Scan,
           .pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
-          .seconds = times * flops / rate,
+          .seconds = times * flops.value / rate,
           .runs = times,
-          .flops = flops,
+          .flops = flops.value,
           .rate = rate});
 }
 

@@ -240,8 +240,8 @@ const Problem& PoolModels::joined_by(int one, int other) {
 
 Hops PoolModels::hops(const PooledLayout& layout) {
   std::vector<Seconds> each;
-  const auto time = [&](const Cluster& cluster, double bytes, std::size_t tier) {
-    return hop_time(cluster, RealBytes(bytes), tier) / cluster.calibration.scale_out;
+  const auto time = [&](const Cluster& cluster, RealBytes bytes, std::size_t tier) {
+    return hop_time(cluster, bytes, tier) / cluster.calibration.scale_out;
   };
   const std::size_t runs = layout.runs.size();
   for (std::size_t first = 0, next = 0; first < runs; first = next) {  // of one pool
@@ -254,10 +254,10 @@ Hops PoolModels::hops(const PooledLayout& layout) {
     const std::vector<std::size_t> tiers = hop_tiers(cluster, together);
     std::size_t stage = 0;
     for (std::size_t run = first; run < next; ++run) {
-      const double own = hand_over_bytes(whole_, layout.runs[run].layout);
-      const double behind = run + 1 < runs ? hand_over_bytes(whole_, layout.runs[run + 1].layout) : own;
+      const RealBytes own = hand_over_bytes(whole_, layout.runs[run].layout);
+      const RealBytes behind = run + 1 < runs ? hand_over_bytes(whole_, layout.runs[run + 1].layout) : own;
       for (int i = 1; i < layout.runs[run].layout.pp; ++i) each.push_back(time(cluster, own, tiers[stage++]));
-      const double wider = std::max(own, behind);
+      const RealBytes wider = std::max(own, behind);
       if (run + 1 < next) {
         each.push_back(time(cluster, wider, tiers[stage++]));
       } else {

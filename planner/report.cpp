@@ -220,7 +220,7 @@ void Evaluator::report_layers(Estimate& estimate) const {
 
 void Evaluator::report_pipeline(Estimate& estimate) const {
   if (layout_.pp == 1) return;
-  double bytes = hand_over_bytes(problem_, layout_);
+  RealBytes bytes = hand_over_bytes(problem_, layout_);
   for (std::size_t i = 0; i < cells_.size(); ++i)  // inside a stage there is none
     if (const bool last = i + 1 == cells_.size() || cells_[i + 1].stages > 0; last || cells_[i].stages > 0)
       bytes = std::max(bytes, hand_over_bytes(problem_, cells_[i].layout));
@@ -230,7 +230,7 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
   add_row(estimate, problem_.cluster,
           {.axis = Axis::Pp,
            .op = Collective::SendRecv,
-           .per_step = whole_bytes(sends * bytes),
+           .per_step = whole_bytes(sends * bytes.value),
            .count = sends,
            .time = micro_batches * sent.time,
            .exposed = run_.hop},

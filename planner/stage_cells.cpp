@@ -56,7 +56,7 @@ std::vector<Cell> StageModels::cells(const Layout& layout) {
 
 Hops StageModels::hops(const Layout& layout) const {
   if (layout.pp == 1) return {};
-  std::vector<double> in, out;
+  std::vector<RealBytes> in, out;
   for (const StageStrategy& stage : layout.stages) {
     in.push_back(hand_over_bytes(whole_, layout_of_run(layout, stage)));
     out.push_back(stage.behind.empty() ? in.back()
@@ -65,8 +65,8 @@ Hops StageModels::hops(const Layout& layout) const {
   std::vector<Seconds> each;
   const std::vector<std::size_t> tiers = hop_tiers(whole_.cluster, layout);
   for (std::size_t stage = 0; stage < tiers.size(); ++stage) {
-    const double wider = std::max(out[stage], in[(stage + 1) % in.size()]);
-    each.push_back(hop_time(whole_.cluster, RealBytes(wider), tiers[stage]) / whole_.cluster.calibration.scale_out);
+    const RealBytes wider = std::max(out[stage], in[(stage + 1) % in.size()]);
+    each.push_back(hop_time(whole_.cluster, wider, tiers[stage]) / whole_.cluster.calibration.scale_out);
   }
   return Hops(each);
 }

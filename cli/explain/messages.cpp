@@ -138,7 +138,7 @@ Explanation explain_message(const Plan& plan, std::string name, Collective op, d
 Explanation explain_hand_over(const Plan& plan, std::string name) {
   const Layout& layout = plan.best.layout;
   const Problem& problem = plan.problem;
-  const double bytes = hand_over_bytes(problem, layout);
+  const RealBytes bytes = hand_over_bytes(problem, layout);
   const std::vector<std::size_t> tiers = hop_tiers(problem.cluster, layout);
   const Hops hops = hand_overs(problem, layout);
   std::size_t slowest = 0;
@@ -146,7 +146,7 @@ Explanation explain_hand_over(const Plan& plan, std::string name) {
     if (tiers[i] > tiers[slowest]) slowest = i;
   Explanation out =
       by_law(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
-             hop_law(problem.cluster, RealBytes(bytes), tiers[slowest]), bytes, 1, hops.slowest().value,
+             hop_law(problem.cluster, bytes, tiers[slowest]), bytes.value, 1, hops.slowest().value,
              problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
   if (!hops.alike()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
   out.name = std::move(name);

@@ -47,10 +47,10 @@ Upkeep upkeep_of(const Plan& plan, const EmitOptions& options) {
   out.gpu_mtbf_hours = facts.gpu_mtbf_hours.value_or(problem.cluster.gpu_mtbf_hours);
   out.assumed = !(out.gpu_mtbf_hours > 0);
   if (out.assumed) out.gpu_mtbf_hours = kPublishedMtbf;
-  const double bytes = checkpoint_bytes(problem);
+  const RealBytes bytes = checkpoint_bytes(problem);
   const int gpus = std::max(1, problem.gpus);
   out.size = round_bytes(bytes);
-  out.save_time = Seconds(bytes / facts.storage_bytes_per_s.value_or(kStoragePerGpu * gpus));
+  out.save_time = bytes / BytesPerSecond(facts.storage_bytes_per_s.value_or(kStoragePerGpu * gpus));
   if (launcher_of(options) == "slurm") out.limit_s = options.site ? options.site->time_limit_s : kDay;
   const double mtti = interruption(out.gpu_mtbf_hours, gpus, out.limit_s), delta = out.save_time.value;
   out.interval = delta < 2 * mtti ? daly_interval({delta, mtti}) : Seconds(mtti);

@@ -72,14 +72,14 @@ TEST_CASE("a checkpoint has the weights and the optimizer's states of what is tr
   Problem problem = llama_70b(256);
   const double parameters =
       2 * 128256.0 * 8192 + 8192 + 80 * (2.0 * 8192 * 8192 + 2.0 * 8192 * 1024 + 3.0 * 8192 * 28672 + 2.0 * 8192);
-  CHECK(checkpoint_bytes(problem) == doctest::Approx(14 * parameters).epsilon(1e-12));
+  CHECK(checkpoint_bytes(problem).value == doctest::Approx(14 * parameters).epsilon(1e-12));
   problem.training.optimizer = Optimizer::Sgd;
-  CHECK(checkpoint_bytes(problem) == doctest::Approx(6 * parameters).epsilon(1e-12));
+  CHECK(checkpoint_bytes(problem).value == doctest::Approx(6 * parameters).epsilon(1e-12));
   problem.training.optimizer = Optimizer::Adam;
   problem.training.stack = framework_row(Framework::Torchtitan).stack;  // fp32 weights are their own master
-  CHECK(checkpoint_bytes(problem) == doctest::Approx(12 * parameters).epsilon(1e-12));
+  CHECK(checkpoint_bytes(problem).value == doctest::Approx(12 * parameters).epsilon(1e-12));
   problem.training.task = Task::Lora;
-  CHECK(checkpoint_bytes(problem) < 0.05 * parameters);
+  CHECK(checkpoint_bytes(problem).value < 0.05 * parameters);
 }
 
 TEST_CASE("what somebody states counts, and nothing is guessed of a failure rate") {
@@ -90,7 +90,7 @@ TEST_CASE("what somebody states counts, and nothing is guessed of a failure rate
   const Goodput stated =
       goodput_of(problem, {.gpu_mtbf_hours = 5000, .storage_bytes_per_s = 1e10, .restart = Seconds(60)}).value();
   CHECK(stated.interruption.value == doctest::Approx(5000.0 * 3600 / 512));
-  CHECK(stated.checkpoint_time.value == doctest::Approx(checkpoint_bytes(problem) / 1e10));
+  CHECK(stated.checkpoint_time.value == doctest::Approx(checkpoint_bytes(problem).value / 1e10));
   CHECK(stated.restart.value == 60);
   problem.cluster.gpu_mtbf_hours = 0;
   CHECK_FALSE(goodput_of(problem).has_value());

@@ -48,7 +48,7 @@ class Counter final : public LayerOperators {
     if (core.top_k > 0) keys = std::min(keys, static_cast<double>(core.top_k));
     this->core += 2 * tokens_ * core.heads * (core.qk_dim + core.v_dim) * keys;
   }
-  void scan(double flops, double width) override { core += flops, scanned += width; }
+  void scan(Flops flops, double width) override { core += flops.value, scanned += width; }
   void messages(double, double, const LinearTime&) override {}
 
   double linear = 0, core = 0, scanned = 0;
