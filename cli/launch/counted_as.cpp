@@ -18,21 +18,13 @@ namespace {
 
 /// Megatron core 0.17 transformer_config.py and distributed_data_parallel_config.py; ms-swift 4, LLaMA-Factory 0.9.5.
 constexpr CountedAs kSettings[] = {
-    {"fp32_residual_connection", "false", "residuals are counted in the format of the products"},
-    {"delay_wgrad_compute", "false", "gradients of weights are counted beside those of inputs"},
-    {"defer_embedding_wgrad_compute", "false", "the output layer's weight gradient is counted in its place"},
     {"deallocate_pipeline_outputs", "true", "activations that were sent are counted as freed"},
     {"transformer_impl", "transformer_engine", "kernels are counted as TransformerEngine's"},
-    {"first_last_layers_bf16", "false", "layers that stay in bf16 are counted in the narrow format"},
-    {"apply_rope_fusion", "true", "rotary embeddings are counted as fused"},
-    {"no_rope_fusion", "false", "rotary embeddings are counted as fused"},
-    {"bias_dropout_fusion", "true", "biases and dropout are counted as fused"},
     {"bias_activation_fusion", "true", "biases and activations are counted as fused"},
     {"no_gradient_accumulation_fusion", "false", "weight gradients are counted as summed where they are computed"},
     {"grad_reduce_in_bf16", "false", "gradients are counted as reduced in fp32"},
     {"grad_reduce_in_fp32", "true", "gradients are counted as reduced in fp32"},
     {"attention_backend", "auto flash fused", "attention is counted as a fused kernel"},
-    {"empty_unused_memory_level", "0", "emptying the allocator's cache is counted as taking no time"},
     {"trainable_parameters", "", "frozen weights are counted as trained"},
     {"trainable_parameters_regex", "", "frozen weights are counted as trained"},
     {"modules_to_save", "", "modules trained whole beside adapters are not counted"},

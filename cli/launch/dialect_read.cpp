@@ -5,6 +5,7 @@
 
 #include "cli/launch/bridge_precision.hpp"
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/weighty_names.hpp"
@@ -116,8 +117,10 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     const bool inside = std::find(sections.begin(), sections.end(), section) != sections.end();
     const std::string near = nearest_name(key, known);
     const bool slip = is_slip(key, known) && !names_a_flag(key);
-    if (const CountedAs* row = counted_setting(std::string_view(key).substr(section.size()));
-        row != nullptr && stands_with(known, section)) {
+    const std::string_view last = std::string_view(key).substr(section.size());
+    const CountedAs* own = counted_setting(last);
+    if (const std::optional<CountedAs> row = own != nullptr ? *own : counted_key(last);
+        row && stands_with(known, section)) {
       const std::string word = value.values.empty() ? "true" : lowered(value.values.front());
       if (!is_plain(word, row->plain) && word != "null")
         unused(job, "not_counted", fmt::format("{}: `{}: {}`: {}", value.where, key, yaml::printable(word), row->what));

@@ -1,10 +1,10 @@
 // Flags of Megatron-LM's forks and what they mean: Megatron-DeepSpeed and BigScience's, MindSpeed-LLM, Pai's patch,
-// slime; and the flags of Megatron-LM itself whose effect is not modelled. Listed from the argument parsers and the
-// examples of each. Tested by tests/launch/reading_test.cpp.
+// slime. Listed from the argument parsers and the examples of each. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/fork_flags.hpp"
 
 #include <algorithm>
-#include <utility>
+
+#include "cli/launch/weighty_names.hpp"
 
 namespace plan {
 namespace {
@@ -213,37 +213,6 @@ constexpr ForkFlag kForkFlags[] = {
     {"use-tis", 0, Nothing},
 };
 
-/// Flags of Megatron-LM's own parser.
-constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
-    {"spec", "layers of a specification of one's own are counted as the standard ones"},
-    {"attention-output-gate", "gates of attention are not counted"},
-    {"experimental-attention-variant", "this attention is counted as full"},
-    {"linear-attention-freq", "linear attention is counted as full"},
-    {"linear-num-value-heads", "linear attention is counted as full"},
-    {"heterogeneous-layers-config-path", "layers that differ are counted as equal"},
-    {"heterogeneous-layers-config-encoded-json", "layers that differ are counted as equal"},
-    {"enable-mhc-connections", "several residual streams are counted as one"},
-    {"dsa-indexer-topk", "sparse attention is counted as full, its indexer not at all"},
-    {"hybrid-context-parallel", "sequences dealt to context-parallel ranks by length are counted evenly"},
-    {"rampup-batch-size", "the batch grows to the stated one, which is counted"},
-    {"freeze-all-layers", "frozen layers are counted as trained"},
-    {"no-bias-swiglu-fusion", "biases and activations are counted as fused"},
-    {"no-bias-gelu-fusion", "biases and activations are counted as fused"},
-    {"no-bias-dropout-fusion", "biases and dropout are counted as fused"},
-    {"no-rope-fusion", "rotary embeddings are counted as fused"},
-    {"defer-embedding-wgrad-compute", "the output layer's weight gradient is counted in its place"},
-    {"delay-wgrad-compute", "gradients of weights are counted beside those of inputs"},
-    {"microbatch-group-size-per-virtual-pipeline-stage", "micro-batches are counted in groups of as many as stages"},
-    {"batch-invariant-mode", "kernels that do not depend on the batch are counted as quick as others"},
-    {"use-sharp", "sums inside the switches are not counted"},
-    {"logits-load-dir", "a teacher's logits are not counted"},
-    {"fp8-output-proj", "an output layer in fp8 is counted in bf16"},
-    {"fp32-residual-connection", "a residual stream in fp32 is counted in bf16"},
-    {"moe-pad-expert-input-to-capacity", "padding to the experts' capacity is not counted"},
-    {"tensor-parallel-num-weight-shards", "weights sharded beside tensor parallelism are counted whole"},
-    {"perform-rl-step", "the rollouts' memory is not counted"},
-};
-
 /// Beginnings of names that concern data, logging, checkpoints, evaluation, rollouts and schedules of the rate.
 constexpr std::string_view kHarmless[] = {"sglang-",       "rollout-",
                                           "wandb",         "use-wandb",
@@ -295,15 +264,10 @@ const ForkFlag* find_fork_flag(std::string_view name) {
   return nullptr;
 }
 
-std::string_view weighing_flag(std::string_view name) {
-  for (const auto& [flag, text] : kWeighing)
-    if (flag == name) return text;
-  return {};
-}
-
 bool sounds_harmless(std::string_view name) {
-  return std::any_of(std::begin(kHarmless), std::end(kHarmless),
-                     [&](std::string_view start) { return name.starts_with(start); });
+  // `data-` starts the names of data sets and of data parallelism.
+  return !sounds_weighty(name) && std::any_of(std::begin(kHarmless), std::end(kHarmless),
+                                              [&](std::string_view start) { return name.starts_with(start); });
 }
 
 }  // namespace plan

@@ -21,8 +21,6 @@ struct ForkFlag {
 
 /// nullptr if no fork that is known here has the flag.
 [[nodiscard]] const ForkFlag* find_fork_flag(std::string_view name);
-/// What a flag of Megatron-LM's own changes that is not modelled; empty: nothing, or it is read.
-[[nodiscard]] std::string_view weighing_flag(std::string_view name);
 /// Whether a flag that nobody knows is, by its name, one of data, logging, checkpoints, evaluation or rollouts.
 [[nodiscard]] bool sounds_harmless(std::string_view name);
 

@@ -190,11 +190,6 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
           {"flag_gone", fmt::format("{}: `--{}` is gone from Megatron core 0.{} on", where, name, known->until + 1)});
     if (args.has(name) && args.given[name].values != value.values)
       notes.push_back({"given_twice", fmt::format("{}: `--{}` is given before; the last one counts", where, name)});
-    // What stacks the layers of `--hybrid-layer-pattern`, and nothing of one's own.
-    const bool usual = name == "spec" && !value.values.empty() &&
-                       (value.values.back() == "mamba_stack_spec" || value.values.back() == "hybrid_stack_spec");
-    if (const std::string_view change = weighing_flag(name); !change.empty() && !usual)
-      args.unused.push_back({"not_used", fmt::format("{}: `--{}`: {}", where, name, change)});
     args.given[name] = std::move(value);
   }
   tell(unknown, stray, file, args, notes);

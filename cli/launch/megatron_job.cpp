@@ -7,6 +7,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
+#include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
@@ -231,7 +232,8 @@ void recompute(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Recompute out;
   std::string granularity = args.text("recompute-granularity");
-  if (args.has("recompute-activations") && granularity.empty()) granularity = "selective";
+  if ((args.has("recompute-activations") || args.has("moe-layer-recompute")) && granularity.empty())
+    granularity = "selective";
   if (granularity == "full") {
     const int layers = static_cast<int>(args.integer("recompute-num-layers", 1));
     const bool none = layers == 0 && args.text("recompute-method") == "block";  // a block of no layers
@@ -243,9 +245,9 @@ void recompute(Builder& builder) {
   } else if (granularity == "selective") {
     out.kind = RecomputeKind::Selective;
     const auto modules = args.given.find("recompute-modules");
-    if (modules == args.given.end())
-      out.modules = kRecomputeCoreAttention;
-    else
+    if (modules == args.given.end()) out.modules = kRecomputeCoreAttention;
+    if (args.has("moe-layer-recompute")) out.modules = static_cast<std::uint16_t>(out.modules | kRecomputeMoe);
+    if (modules != args.given.end())
       for (const std::string& word : modules->second.values) {
         if (const auto module = parse(kRecomputeModuleNames, word);
             module && !(*module & (kRecomputeOps | kRecomputeMlpActivation)))
@@ -259,7 +261,9 @@ void recompute(Builder& builder) {
   }
   builder.job.fixed.recompute = out;
   if (!granularity.empty()) {
-    const char* flag = args.has("recompute-granularity") ? "recompute-granularity" : "recompute-activations";
+    const char* flag = args.has("recompute-granularity")   ? "recompute-granularity"
+                       : args.has("recompute-activations") ? "recompute-activations"
+                                                           : "moe-layer-recompute";
     state(builder.job, "recompute", recompute_text(out), args.where(flag));
   } else {
     assume(builder.job, "recompute", "none", "Megatron-LM");
@@ -386,6 +390,8 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   recompute(builder);
   batch(builder);
   task(builder);
+  tell_counted_flags(args, job);
+  if (args.fork && args.has("bf16") && args.has("fp16")) builder.wrong("fp16", "excludes `--bf16`");
   Errors mistakes = args.fork ? Errors{} : megatron_mistakes(args, job, facts.megatron);
   builder.errors.insert(builder.errors.end(), mistakes.begin(), mistakes.end());
   if (!builder.errors.empty()) return fail(std::move(builder.errors));

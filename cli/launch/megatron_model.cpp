@@ -65,6 +65,9 @@ LatentShape latent(const MegatronArgs& args) {
           .value_dim = args.integer("v-head-dim", 128)};
 }
 
+/// SwiGLU, or GELU with a gate, which the parser knows since core 0.15.
+bool is_gated(const MegatronArgs& args) { return args.has("swiglu") || args.has("quick-geglu"); }
+
 std::int64_t ffn_width(const MegatronArgs& args, std::int64_t hidden) {
   if (const auto stated = args.integer("ffn-hidden-size")) return *stated;
   return args.has("swiglu") ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
@@ -75,7 +78,7 @@ MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
           .top_k = args.integer("moe-router-topk", 2),
           .expert_width = args.integer("moe-ffn-hidden-size", ffn),
           .shared_width = args.integer("moe-shared-expert-intermediate-size", 0),
-          .gated = args.has("swiglu"),
+          .gated = is_gated(args),
           .expert_bias = !args.has("disable-bias-linear"),
           .score_bias = args.has("moe-router-enable-expert-bias"),
           .shared_gate = args.has("moe-shared-expert-gate"),
@@ -246,7 +249,7 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
   else
     layer.attention = attention(args, model.hidden);
   const std::int64_t ffn = ffn_width(args, model.hidden);
-  layer.dense = {.width = ffn, .gated = args.has("swiglu"), .bias = !args.has("disable-bias-linear")};
+  layer.dense = {.width = ffn, .gated = is_gated(args), .bias = !args.has("disable-bias-linear")};
   model.kinds = {layer};
   if (pattern) {
     megatron::put_hybrid_layers(args, *pattern, experts(args, ffn), model);

@@ -6,6 +6,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/fork_flags.hpp"
+#include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
 #include "formulas/keep_errors.hpp"
@@ -13,15 +14,6 @@
 
 namespace plan {
 namespace {
-
-/// A key that says with `false` what a flag says by standing there.
-constexpr std::pair<std::string_view, std::string_view> kOff[] = {
-    {"add_bias_linear", "disable-bias-linear"},
-    {"gradient_accumulation_fusion", "no-gradient-accumulation-fusion"},
-    {"overlap_p2p_comm", "no-overlap-p2p-communication"},
-    {"masked_softmax_fusion", "no-masked-softmax-fusion"},
-    {"add_position_embedding", "no-position-embedding"},
-};
 
 std::string flag_of(std::string key) {
   while (key.starts_with('-')) key.erase(key.begin());
@@ -38,9 +30,8 @@ std::vector<ShellWord> words_of(const DialectKeys& keys) {
     const std::size_t colon = value.where.rfind(':');
     const int line = colon == std::string::npos ? 1 : std::atoi(value.where.c_str() + colon + 1);
     const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
-    const auto* off = std::find_if(std::begin(kOff), std::end(kOff), [&](const auto& row) { return row.first == key; });
-    if (off != std::end(kOff)) {
-      if (word == "false") words.push_back({"--" + std::string(off->second), line});
+    if (const std::string_view off = flag_of_false(key); !off.empty() && word == "false") {
+      words.push_back({"--" + std::string(off), line});
       continue;
     }
     if (word == "false" || word == "null" || word == "none" || word.empty() == (value.values.size() == 1)) continue;
@@ -58,11 +49,23 @@ std::vector<ShellWord> words_of(const DialectKeys& keys) {
   return words;
 }
 
+/// Primus's fine-tuning: `stage: sft`, and adapters in a section of their own (its sft_trainer.yaml).
+void take_adapters(const DialectKeys& keys, MegatronArgs& args) {
+  const auto stage = keys.find("stage"), lora = keys.find("lora.enabled"), rank = keys.find("lora.dim");
+  if (stage != keys.end() && stage->second.values == std::vector<std::string>{"sft"})
+    args.task = Task::FullFinetune, args.task_where = stage->second.where;
+  if (lora == keys.end() || !is_true(lora->second)) return;
+  args.task = Task::Lora, args.task_where = lora->second.where;
+  args.lora_rank = number_of(keys, "lora.dim");
+  if (rank != keys.end()) args.lora_where = rank->second.where;
+}
+
 Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const LaunchFacts& facts, bool fork) {
   Errors errors;
   std::vector<Note> notes;
   MegatronArgs args = read_megatron_words(words_of(keys), file, errors, notes, fork);
   args.states_environment = !fork;
+  take_adapters(keys, args);
   settle_forks(args);
   Result<LaunchJob> job = megatron_job(args, facts);
   keep_errors(errors, job);
@@ -83,7 +86,7 @@ bool is_megatron_yaml(const LaunchSource& source) {
   const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   if (is_shell(source)) return false;
   if (has("MODEL_ARGS:") && has("--")) return true;
-  return has("pre_trainer:") && has("framework: megatron\n") && has("modules:");
+  return (has("pre_trainer:") || has("post_trainer:")) && has("framework: megatron\n") && has("modules:");
 }
 
 Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file, const LaunchFacts& facts) {
@@ -122,10 +125,8 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
   for (const auto& [key, value] : experiment->overrides) {
     const std::string flag = flag_of(key), word = value.values.size() == 1 ? lowered(value.values.front()) : "";
     const bool off = word == "false" || word == "null" || word == "0";
-    const bool known_off =
-        std::any_of(std::begin(kOff), std::end(kOff), [&, k = key](const auto& row) { return row.first == k; });
-    if (find_megatron_flag(flag) == nullptr && !off && !known_off && key != "fp8" && key != "fp4" &&
-        !sounds_harmless(flag) && !key.starts_with("use_turbo") && !key.starts_with("enable_primus") &&
+    if (find_megatron_flag(flag) == nullptr && !off && flag_of_false(key).empty() && key != "fp8" && key != "fp4" &&
+        key != "stage" && !key.starts_with("lora.") && !sounds_harmless(flag) && !key.starts_with("enable_primus") &&
         key.find("sink_level") == std::string::npos && key.find("saving") == std::string::npos)
       open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
   }
