@@ -58,7 +58,7 @@ bool is_plain(std::string_view word, std::string_view plain) {
   const std::optional<double> number = parse_number(word);
   while (!plain.empty()) {
     const std::string_view first = plain.substr(0, plain.find(' '));
-    if (first == word || (number && number == parse_number(first))) return true;
+    if (first == word || first == lowered(std::string(word)) || (number && number == parse_number(first))) return true;
     plain.remove_prefix(std::min(plain.size(), first.size() + 1));
   }
   return false;

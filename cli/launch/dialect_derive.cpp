@@ -86,7 +86,25 @@ void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& ar
       return adapters(keys, key, "peft.dim", 32, false, args);
 }
 
+/// The optimizer's formats, which verl takes in a section of overrides and beside it.
+void verl_formats(const DialectKeys& keys, MegatronArgs& args) {
+  for (const char* section : {"override_optimizer_config.", ""}) {
+    const auto key = [&](std::string_view name) {
+      return fmt::format("actor_rollout_ref.actor.optim.{}{}", section, name);
+    };
+    if (is_on(keys, key("use_precision_aware_optimizer")))
+      args.given.try_emplace("use-precision-aware-optimizer",
+                             MegatronValue{{}, where_of(keys, key("use_precision_aware_optimizer"))});
+    for (const auto& [flag, name] : {std::pair{"main-grads-dtype", "main_grads_dtype"},
+                                     {"exp-avg-dtype", "exp_avg_dtype"},
+                                     {"exp-avg-sq-dtype", "exp_avg_sq_dtype"}})
+      if (states(keys, key(name)))
+        args.given.try_emplace(flag, MegatronValue{{word_of(keys, key(name))}, where_of(keys, key(name))});
+  }
+}
+
 void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  verl_formats(keys, args);
   for (const char* key : {"actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"})
     if (states(keys, key)) adapters(keys, key, key, 0, false, args);
   if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))

@@ -336,7 +336,7 @@ constexpr DialectKey kLlamaFactory[] = {
     {"save-interval", "", Value},
 };
 
-/// verl's sequences are prompts and responses, its step of the optimizer a mini-batch of prompts with their samples.
+/// verl's sequences are prompts and responses, its step a mini-batch of prompts with their samples.
 constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length",
                                              "data.max_response_length",
                                              "data.train_batch_size",
@@ -344,7 +344,14 @@ constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length",
                                              "actor_rollout_ref.rollout.n",
                                              "actor_rollout_ref.model.lora.rank",
                                              "actor_rollout_ref.model.lora_rank",
-                                             "actor_rollout_ref.actor.use_dynamic_bsz"};
+                                             "actor_rollout_ref.actor.use_dynamic_bsz",
+                                             "actor_rollout_ref.actor.optim.override_optimizer_config.main_grads_dtype",
+                                             "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_dtype",
+                                             "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_sq_dtype",
+                                             "actor_rollout_ref.actor.optim.use_precision_aware_optimizer",
+                                             "actor_rollout_ref.actor.optim.main_grads_dtype",
+                                             "actor_rollout_ref.actor.optim.exp_avg_dtype",
+                                             "actor_rollout_ref.actor.optim.exp_avg_sq_dtype"};
 constexpr std::string_view kNemoRlSharding =  // of an FSDP that use_custom_fsdp turns on
     "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy";
 constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
@@ -359,9 +366,10 @@ constexpr std::string_view kSwiftDerived[] = {"verb",      "task_type",  "tuner_
 constexpr std::string_view kLlamaFactoryDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "use_megatron_bridge"};
 
-/// What changes memory or time and is counted as if it were one of the plain words.
 constexpr CountedAs kVerlCounted[] = {
     {"actor_rollout_ref.model.use_fused_kernels", "false", "an output layer fused with its loss is counted apart"},
+    {"actor_rollout_ref.model.mtp.enable", "false", "prediction layers are counted where the model has them"},
+    {"actor_rollout_ref.actor.megatron.qat.enable", "false", "quantization that is trained for is not counted"},
 };
 constexpr CountedAs kNemoRlCounted[] = {
     {"policy.megatron_cfg.use_linear_ce_fusion_loss", "false", "a loss in chunks of the output is counted whole"},

@@ -90,7 +90,12 @@ void JobBuilder::guess(const char* name, std::string_view value, std::string why
 }
 
 void JobBuilder::unused(std::string_view key, std::string text) {
-  plan::unused(job, "not_used", fmt::format("{}: {}", settings.where(key), text));
+  const std::string_view shown = shown_key(key);
+  const bool named = text.find(shown.substr(shown.rfind('.') == std::string_view::npos ? 0 : shown.rfind('.') + 1)) !=
+                     std::string::npos;
+  plan::unused(job, "not_used", named || !settings.states(key)
+                                    ? fmt::format("{}: {}", settings.where(key), text)
+                                    : fmt::format("{}: `{}`: {}", settings.where(key), yaml::printable(shown), text));
 }
 
 void JobBuilder::precision(Precision value, std::string_view key) {

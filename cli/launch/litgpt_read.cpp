@@ -136,8 +136,10 @@ void read_task(JobBuilder& builder, bool pretrain) {
   const bool narrow = bits.find("nf4") != std::string::npos || bits.find("fp4") != std::string::npos;
   if (!bits.empty() && !narrow) builder.unused("quantize", "a base in 8 bits is counted in 16");
   Training& training = builder.training;
+  if (narrow && !adapters)
+    builder.unused("quantize", "a base in 4 bits is counted in 16 where no adapters are trained");
   training.task = adapters ? (narrow ? Task::Qlora : Task::Lora) : pretrain ? Task::Pretrain : Task::FullFinetune;
-  builder.origin("task", name(training.task), narrow ? "quantize" : "lora_r");
+  builder.origin("task", name(training.task), narrow && adapters ? "quantize" : "lora_r");
   if (!adapters) return;
   training.lora.rank = builder.degree("lora_r", 8);
   builder.origin("lora_rank", fmt::format("{}", training.lora.rank), "lora_r");

@@ -223,7 +223,7 @@ void read_recompute(JobBuilder& builder) {
                     "counted as full recomputation",
                     builder.settings.where(kKey), word));
   else if (word != "full")
-    builder.unmodelled("recompute_unknown", fmt::format("{}: the policy `{}` is counted as full recomputation",
+    builder.unmodelled("recompute_unknown", fmt::format("{}: `remat_policy: {}` is counted as full recomputation",
                                                         builder.settings.where(kKey), word));
   fix({.kind = RecomputeKind::Full}, "full");
 }

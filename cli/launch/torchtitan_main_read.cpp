@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "cli/launch/counted_as.hpp"
+#include "cli/launch/native_trainers.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "formulas/names.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -78,6 +81,57 @@ void read_recompute(JobBuilder& builder) {
   builder.unmodelled("recompute_unknown", fmt::format("{}: `{}` is not modelled", builder.settings.where(kKey), word));
 }
 
+/// What a recipe states outside of layout and batch, and what is counted instead.
+constexpr CountedAs kCounted[] = {
+    {"model_spec.attn_backend", "sdpa flex", "attention is counted as the kernel that all recipes have"},
+    {"parallelism.enable_fsdp_symm_mem", "false", "messages of FSDP are counted as NCCL's"},
+    {"compile.enable_async_tensor_parallel", "false",
+     "messages of tensor ranks that hide behind products are counted as not hidden"},
+    {"debug.detect_anomaly", "false", "looking for what is no number is counted as taking no time"},
+    {"debug.batch_invariant", "false", "kernels that do not depend on the batch are counted as quick as others"},
+    {"override_imports", "", "what code of its own changes is not known"},
+};
+
+/// Sections of a configuration that say nothing of memory or time, or are read by name.
+constexpr std::string_view kSections[] = {
+    "recipe",      "model",     "model_spec", "hf_assets_path", "dump_folder",  "profiler",   "profiling",
+    "metrics",     "tokenizer", "dataloader", "optimizer",      "lr_scheduler", "checkpoint", "activation_checkpoint",
+    "compile",     "comm",      "validator",  "validation",     "debug",        "loss",       "override_imports",
+    "checkpointer"};
+
+void read_optimizer(JobBuilder& builder) {
+  constexpr std::string_view kKey = "optimizer";
+  const std::string word = lowered(builder.settings.text(kKey).value_or("default_adamw"));
+  if (word.find("muon") != std::string::npos) {
+    builder.training.optimizer = Optimizer::Muon;
+    builder.origin("optimizer", name(Optimizer::Muon), kKey);
+  } else if (word != "default_adamw" && word != "optimizerscontainer.config") {
+    tell_counted_as(builder, {kKey, "", "the optimizer is counted as AdamW"});
+  }
+}
+
+/// Which kernels exchange tokens of experts, as the model's registry is told.
+void read_dispatch(JobBuilder& builder, const torchtitan::Degrees& d) {
+  constexpr std::string_view kKey = "model_spec.moe_comm_backend";
+  const std::string word = builder.settings.text(kKey).value_or("standard");
+  if (d.ep == 1 || word == "standard") return;
+  builder.training.stack.dedup_dispatch = true;
+  tell_counted_as(builder, {kKey, "deepep hybridep", "the exchange of tokens is counted as DeepEP's"});
+}
+
+/// Recipes of main take the loss in chunks of the output; another one takes the logits whole.
+void read_loss(JobBuilder& builder) {
+  constexpr std::string_view kKey = "loss";
+  const std::string loss = builder.settings.text(kKey).value_or("");
+  if (loss.empty()) return;
+  Stack& stack = builder.training.stack;
+  stack.cross_entropy = loss.starts_with("Chunked") ? CrossEntropy::Chunked
+                        : stack.fused_pointwise     ? CrossEntropy::Compiled
+                                                    : CrossEntropy::Eager;
+  if (!loss.starts_with("Chunked") && !loss.starts_with("CrossEntropy"))
+    tell_counted_as(builder, {kKey, "", "the loss is counted as that of the next token"});
+}
+
 void read_precision(JobBuilder& builder) {
   Settings& settings = builder.settings;
   Precision precision = settings.text("training.mixed_precision_param").value_or("bfloat16") == "float32"
@@ -92,6 +146,7 @@ void read_precision(JobBuilder& builder) {
       key = "model_spec.converters";
     }
   builder.precision(precision, key);
+  if (settings.text("training.dtype").value_or("float32") == "bfloat16") native_trainers::pure_bf16(builder.training);
   builder.offload_switch("training.enable_cpu_offload");
 }
 
@@ -251,9 +306,14 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
   read_precision(builder);
   read_recompute(builder);
   torchtitan::read_switches(builder, degrees, false);
+  read_optimizer(builder);
+  read_dispatch(builder, degrees);
+  read_loss(builder);
+  for (const CountedAs& row : kCounted) tell_counted_as(builder, row);
   for (const Setting& setting : settings.all())
-    if (setting.key.rfind("parallelism.", 0) != 0 && setting.key.rfind("training.", 0) != 0)
-      settings.get(setting.key);  // loss, data, logging: not the layout's
+    if (std::find(std::begin(kSections), std::end(kSections),
+                  std::string_view(setting.key).substr(0, setting.key.find('.'))) != std::end(kSections))
+      settings.get(setting.key);  // data, logging: not the layout's
   builder.unknown(kKeys, "is unknown to torchtitan main, which stops there");
   return builder.finish();
 }

@@ -241,6 +241,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
     if (taken.contains(key)) continue;
+    if (take_object(setting, all)) continue;
     set(all, swift ? renamed(kSwift, key) : "args." + setting.key, setting);
     const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
     if (file && follow) follow_deepspeed(source, setting, all);
@@ -382,6 +383,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
       for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);
   }
   take_fsdp(files, all);
+  take_model_section(all);
   return all;
 }
 

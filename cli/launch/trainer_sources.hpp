@@ -33,6 +33,11 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
 [[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
 /// Its flags, without the dashes; `start` is where the command begins.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
+/// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
+/// the setting was one.
+[[nodiscard]] bool take_object(const Setting& setting, Settings& all);
+/// What TRL's `model_init_kwargs` says of the model as if it stood by itself, which it has no other key for.
+void take_model_section(Settings& all);
 /// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.
 void take_fsdp(std::span<const LaunchSource> files, Settings& all);
 void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);

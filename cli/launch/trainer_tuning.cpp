@@ -83,6 +83,9 @@ constexpr Weighing kWeighing[] = {
     {"args.shift_attn", "attention in shifted groups is counted as full"},
     {"args.s2_attention", "attention in shifted groups is counted as full"},
     {"args.tiled_mlp", "a feed-forward in tiles of the sequence is counted whole"},
+    {"args.flash_attn_rms_norm", "norms that flash-attn fuses are counted apart"},
+    {"args.flash_attn_fuse_qkv", "products of queries, keys and values are counted apart"},
+    {"args.flash_attn_fuse_mlp", "products of the feed-forward layer are counted apart"},
     {"args.chunked_cross_entropy", "a loss in chunks is counted whole"},
     {"args.bfloat16", "weights and states in bf16 alone are counted with fp32 master weights"},
     {"args.float16", "weights and states in fp16 alone are counted with fp32 master weights"},
@@ -271,6 +274,9 @@ void read_tuning(JobBuilder& builder) {
     if (setting != nullptr && (setting->list ? !setting->items.empty() : !switched_off(setting->value)))
       builder.unused(setting->key, std::string(row.what));
   }
+  // flash-attn's kernel keeps 16-bit logits, and its gradient takes their place.
+  if (lowered(settings.text("args.flash_attn_cross_entropy").value_or("false")) == "true")
+    builder.training.stack.cross_entropy = CrossEntropy::Compiled;
   for (const char* fused : {"args.use_liger_kernel", "args.enable_liger_kernel",
                             "args.liger_fused_linear_cross_entropy", "args.cut_cross_entropy", "args.use_cce"})
     if (lowered(settings.text(fused).value_or("false")) == "true")

@@ -58,4 +58,59 @@ TEST_CASE("what is counted in one way only is named where a file has another, an
   }
 }
 
+TEST_CASE("every switch of MaxText's that weighs changes the job or is named") {
+  const LaunchJob plain = with("");
+  for (const std::string line : {"te_comm_gemm_overlap: all",
+                                 "opt_type: shampoo",
+                                 "dtype: float16",
+                                 "attention: paged",
+                                 "attention_type: local_sliding",
+                                 "sliding_window_size: 1024",
+                                 "chunk_attn_window_size: 1024",
+                                 "megablox: false",
+                                 "sparse_matmul: False",
+                                 "ragged_buffer_factor: 1.5",
+                                 "use_batch_split_schedule: true",
+                                 "scan_layers: false",
+                                 "scan_pipeline_iterations: false",
+                                 "fused_qkv: true",
+                                 "fused_mlp: True",
+                                 "share_kv_projections: true",
+                                 "attention_sink: true",
+                                 "logits_via_embedding: true",
+                                 "use_qk_norm: true",
+                                 "moba: true",
+                                 "use_indexer: true",
+                                 "use_qk_clip: true",
+                                 "mhc_expansion_rate: 4",
+                                 "weight_sparsity_n: 2",
+                                 "custom_mesh: hybrid_ring_64x4",
+                                 "override_logical_axis_rules: true",
+                                 "shard_mode: explicit",
+                                 "training_objective: block_diffusion",
+                                 "shard_optimizer_over_data: true",
+                                 "context_parallel_load_balance: false",
+                                 "grad_dtype: bfloat16",
+                                 "optimizer_memory_host_offload: true",
+                                 "parameter_memory_host_offload: true",
+                                 "quantization: fp8",
+                                 "remat_policy: custom",
+                                 "gradient_accumulation_steps: 2"}) {
+    CAPTURE(line);
+    const std::string key = line.substr(0, line.find(':'));
+    const std::string text = key == "remat_policy" ? replaced(kJob, "full", "custom") : kJob + line + "\n";
+    const LaunchJob job = job_of("job.yml", text, on(32));
+    CHECK((job.training != plain.training || job.fixed != plain.fixed || names(job.unused, key)));
+    if (names(job.unused, key)) continue;
+    CHECK_FALSE(names(plain.unused, key));
+  }
+  // base.yml's own values say nothing.
+  for (const std::string line : {"te_comm_gemm_overlap: disabled", "attention_type: global", "scan_layers: True",
+                                 "training_objective: causal_lm", "shard_mode: \"auto\"", "ragged_buffer_factor: -1.0",
+                                 "weight_sparsity_n: null", "custom_mesh: \"\"", "partial_rotary_factor: 1.0"}) {
+    CAPTURE(line);
+    CHECK(with(line).unused.size() == plain.unused.size());
+  }
+}
+
 }  // namespace plan

@@ -68,6 +68,7 @@ TEST_CASE("what trainers of their own count in one way only is named where a fil
        "  alibi:\n    max_sequence_length: 1\n", "alibi"},
       {"mpt.yaml", kFoundry, "resid_pdrop: 0\n", "resid_pdrop: 0\n  loss_fn: torch_crossentropy\n", "loss_fn"},
       {"mpt.yaml", kFoundry, "  name: text\n", "  name: text\n  dataset:\n    packing_ratio: auto\n", "packing_ratio"},
+      {"lit.yaml", kLitgpt, "train:\n", "quantize: bnb.nf4\ntrain:\n", "quantize"},
       {"nano.yaml", kNanotron, "hidden_act: silu", "hidden_act: gelu", "hidden_act"},
       {"nano.yaml", kNanotron, ": sdpa", ": eager", "_attn_implementation"},
       {"nano.yaml", kNanotron, "  dp: 4\n", "  dp: 4\n  expert_parallel_size: 2\n", "no experts"},

@@ -62,11 +62,48 @@ TEST_CASE("arguments that nothing here counts are named in the words of each too
   CHECK(names(with(chunked, "").unused, "chunks"));
 }
 
+TEST_CASE("an object in one word of a command says what its section says in a file") {
+  const std::string start = "torchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B ";
+  const std::string usual = "--per_device_train_batch_size 2 --max_length 2048 --bf16 true ";
+  const auto command = [&](const std::string& words) { return with({"run.sh", start + usual}, words); };
+  const Tool file{"args.yaml",
+                  "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 2\n"
+                  "max_length: 2048\nbf16: true\n"};
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"--accelerator_config '{\"split_batches\": true}'", "accelerator_config:\n  split_batches: true"},
+      {"--model_init_kwargs '{\"attn_implementation\": \"eager\"}'",
+       "model_init_kwargs:\n  attn_implementation: eager"},
+      {"--model_init_kwargs '{\"load_in_4bit\": true}' --use_peft", "load_in_4bit: true\nuse_peft: true"},
+      {"--deepspeed '{\"zero_optimization\": {\"stage\": 2}, \"train_micro_batch_size_per_gpu\": 2}'", ""},
+      {"--fsdp full_shard --fsdp_config '{\"offload_params\": true}'",
+       "fsdp: full_shard\nfsdp_config:\n  offload_params: true"}};
+  const LaunchJob plain = command("");
+  for (const auto& [words, section] : rows) {
+    CAPTURE(words);
+    const LaunchJob job = command(words);
+    const bool changed = job.training != plain.training || job.fixed != plain.fixed;
+    CHECK((changed || job.unused.size() > plain.unused.size()));
+    if (section.empty()) continue;
+    const LaunchJob same = with(file, section);
+    CHECK(job.training == same.training);
+    CHECK(job.fixed == same.fixed);
+    CHECK(job.unused.size() - plain.unused.size() == same.unused.size() - with(file, "").unused.size());
+  }
+  CHECK(command("--deepspeed '{\"zero_optimization\": {\"stage\": 2}}'").fixed.zero == 2);
+  CHECK(error_of("run.sh", start + usual + "--accelerator_config '{split_batches'\n", on(8)) == "bad_object");
+  CHECK_FALSE(command(rows[1].first).training->stack.flash_attention);
+  CHECK(command("--model_init_kwargs '{\"attn_implementation\": \"flash_attention_2\"}'")
+            .training->stack.flash_attention);
+}
+
 TEST_CASE("Muon, losses that never keep their logits and weights in 4 bits count as such") {
   const Tool muon{kAxolotl.file, replaced(kAxolotl.text, "adamw_torch", "muon")};
   CHECK(with(muon, "").training->optimizer == Optimizer::Muon);
   CHECK(with(kFactory, "use_muon: true").training->optimizer == Optimizer::Muon);
   CHECK(with(kFactory, "use_muon: false").training->optimizer == Optimizer::Adam);
+  CHECK(with(kAxolotl, "flash_attn_cross_entropy: true").training->stack.cross_entropy == CrossEntropy::Compiled);
+  CHECK(with(kAxolotl, "flash_attn_cross_entropy: false").training->stack.cross_entropy != CrossEntropy::Compiled);
+  CHECK(names(with(kAxolotl, "flash_attn_fuse_mlp: true").unused, "flash_attn_fuse_mlp"));
   const std::string plugin = "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin";
   CHECK(with(kAxolotl, plugin).training->stack.cross_entropy == CrossEntropy::Chunked);
   CHECK(with(kAxolotl, plugin + "\ncut_cross_entropy: false").training->stack.cross_entropy ==
