@@ -103,8 +103,11 @@ void verl_formats(const DialectKeys& keys, MegatronArgs& args) {
   }
 }
 
-void derive_verl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   verl_formats(keys, args);
+  constexpr std::string_view kPrediction = "actor_rollout_ref.model.mtp.enable";
+  if (is_on(keys, kPrediction) && (!facts.model || facts.model->mtp.depth == 0))
+    unused(keys, kPrediction, args, "prediction layers are counted where the model is known to have them");
   for (const char* key : {"actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"})
     if (states(keys, key)) adapters(keys, key, key, 0, false, args);
   if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))

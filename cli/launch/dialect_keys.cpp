@@ -368,7 +368,6 @@ constexpr std::string_view kLlamaFactoryDerived[] = {
 
 constexpr CountedAs kVerlCounted[] = {
     {"actor_rollout_ref.model.use_fused_kernels", "false", "an output layer fused with its loss is counted apart"},
-    {"actor_rollout_ref.model.mtp.enable", "false", "prediction layers are counted where the model has them"},
     {"actor_rollout_ref.actor.megatron.qat.enable", "false", "quantization that is trained for is not counted"},
 };
 constexpr CountedAs kNemoRlCounted[] = {

@@ -93,9 +93,10 @@ void JobBuilder::unused(std::string_view key, std::string text) {
   const std::string_view shown = shown_key(key);
   const bool named = text.find(shown.substr(shown.rfind('.') == std::string_view::npos ? 0 : shown.rfind('.') + 1)) !=
                      std::string::npos;
-  plan::unused(job, "not_used", named || !settings.states(key)
-                                    ? fmt::format("{}: {}", settings.where(key), text)
-                                    : fmt::format("{}: `{}`: {}", settings.where(key), yaml::printable(shown), text));
+  plan::unused(job, "not_used",
+               named || !settings.states(key)
+                   ? fmt::format("{}: {}", settings.where(key), text)
+                   : fmt::format("{}: `{}`: {}", settings.where(key), yaml::printable(shown), text));
 }
 
 void JobBuilder::precision(Precision value, std::string_view key) {

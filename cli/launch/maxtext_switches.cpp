@@ -43,7 +43,6 @@ constexpr CountedAs kCounted[] = {
     {"sparse_matmul", "true", "experts are counted as taking their own tokens alone"},
     {"ragged_buffer_factor", "-1", "buffers of experts are counted in the size of their tokens"},
     {"use_batch_split_schedule", "false", "halves of a batch that hide each other's messages are counted as one"},
-    {"scan_layers", "true", "layers are counted as one loop"},
     {"scan_pipeline_iterations", "true", "the pipeline's steps are counted as one loop"},
     {"set_remat_policy_on_pipeline_iterations", "true", "recomputation is counted as that of every step"},
     {"set_remat_policy_on_layers_per_stage", "false", "recomputation is counted as that of every step"},

@@ -71,7 +71,6 @@ TEST_CASE("every switch of MaxText's that weighs changes the job or is named") {
                                  "sparse_matmul: False",
                                  "ragged_buffer_factor: 1.5",
                                  "use_batch_split_schedule: true",
-                                 "scan_layers: false",
                                  "scan_pipeline_iterations: false",
                                  "fused_qkv: true",
                                  "fused_mlp: True",
@@ -105,7 +104,7 @@ TEST_CASE("every switch of MaxText's that weighs changes the job or is named") {
     CHECK_FALSE(names(plain.unused, key));
   }
   // base.yml's own values say nothing.
-  for (const std::string line : {"te_comm_gemm_overlap: disabled", "attention_type: global", "scan_layers: True",
+  for (const std::string line : {"te_comm_gemm_overlap: disabled", "attention_type: global",
                                  "training_objective: causal_lm", "shard_mode: \"auto\"", "ragged_buffer_factor: -1.0",
                                  "weight_sparsity_n: null", "custom_mesh: \"\"", "partial_rotary_factor: 1.0"}) {
     CAPTURE(line);
