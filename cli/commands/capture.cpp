@@ -9,6 +9,7 @@
 #include "cli/commands/write_output.hpp"
 #include "cli/request/probe_options.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/terminal.hpp"
 
 namespace plan {
 namespace {
@@ -27,7 +28,7 @@ Errors judge(const Args& args) {
   return errors;
 }
 
-std::string answer(const Args& args, const Capture& capture) {
+std::string answer(const Args& args, const Capture& capture, int width) {
   std::string out = fmt::format("wrote {}: {} {} would have been started\n", *args.output, capture.calls.size(),
                                 capture.calls.size() == 1 ? "program" : "programs");
   for (const CapturedCall& call : capture.calls) {
@@ -36,7 +37,7 @@ std::string answer(const Args& args, const Capture& capture) {
     for (std::size_t i = 0; i < call.words.size() && i < kMost; ++i) words += " " + call.words[i];
     out += fmt::format("  {}{}\n", words, call.words.size() > kMost ? " ..." : "");
   }
-  for (const std::string& note : capture.notes) out += fmt::format("note: {}\n", note);
+  for (const std::string& note : capture.notes) out += fmt::format("note: {}\n", wrap(note, width, 6));
   return out + fmt::format("read it with `plan estimate --from {}`\n", *args.output);
 }
 
@@ -53,10 +54,11 @@ int run_capture(const Args& args, Streams& streams) {
   if (!args.quiet) {
     const std::string notice = fmt::format(
         "note: running `{}` in a scratch folder, for at most {:g} s; launchers and python only write down their "
-        "words{}\n",
+        "words{}",
         fmt::join(args.words, " "), seconds,
         args.resolve ? ", and programs of hydra's run to print their configuration" : "");
-    static_cast<void>(write_all(STDERR_FILENO, as_utf8(for_people(notice, false))));
+    static_cast<void>(
+        write_all(STDERR_FILENO, as_utf8(for_people(wrap(notice, streams.err_terminal.width, 6) + "\n", false))));
   }
   const Result<Capture> capture = capture_command(args.words, seconds, args.resolve);
   if (!capture) {
@@ -67,7 +69,7 @@ int run_capture(const Args& args, Streams& streams) {
   const std::string record = capture_json(*capture);
   const Result<bool> written = write_outputs(args, {{*args.output, record}});
   if (!written) return report_errors(written.error(), streams, "captured");
-  streams.out = args.json || args.format == "json" ? record : answer(args, *capture);
+  streams.out = args.json || args.format == "json" ? record : answer(args, *capture, streams.out_terminal.width);
   return kYes;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "cli/commands/commands.hpp"
@@ -19,6 +20,7 @@
 #include "cli/request/run_cost.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
@@ -206,11 +208,13 @@ Result<std::vector<LaunchFile>> write_best(const Args& args, const EmitOptions& 
     candidate.best = next.estimate;
     Result<std::vector<LaunchFile>> other = written(candidate);
     if (!other) continue;
+    const double longer = next.estimate.step_time.value / plan.best.step_time.value - 1;
     candidate.notes.push_back(
         {"next_best",
-         fmt::format("{}: `{}` is the best that it has words for; `{}` is passed over, {:.1f} % faster",
+         fmt::format("{}: `{}` is the best that it has words for; `{}` is passed over, whose step takes "
+                     "{:.1f} % {}",
                      files.error().front().message, layout_flag(next.estimate.layout), layout_flag(plan.best.layout),
-                     100 * (next.estimate.step_time.value / plan.best.step_time.value - 1))});
+                     100 * std::abs(longer), longer < 0 ? "longer" : "less")});
     plan = std::move(candidate);
     return other;
   }
@@ -250,7 +254,8 @@ int run_emit(const Args& args, Streams& streams) {
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files, streams.out_terminal);
-  for (const Note& note : plan->notes) streams.err += fmt::format("note: {}\n", note.text);
+  for (const Note& note : plan->notes)
+    streams.err += fmt::format("note: {}\n", wrap(note.text, streams.err_terminal.width, 6));
   return plan->best.fits == Fits::Yes ? kYes : kNo;
 }
 

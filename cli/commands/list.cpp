@@ -10,6 +10,8 @@
 #include "cli/request/library.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/catalog.hpp"
 #include "formulas/rules_of_thumb.hpp"
 #include "planner/budget.hpp"
@@ -71,12 +73,19 @@ std::string names_text(const std::vector<Listed>& rows) {
 }
 
 std::string table_text(const std::vector<Listed>& rows, const Terminal& terminal) {
-  std::size_t names = 0;
-  for (const Listed& row : rows) names = std::max(names, row.name.size());
+  std::size_t names = 0, longest = 0;
+  for (const Listed& row : rows) {
+    names = std::max(names, row.name.size());
+    for (const std::string_view word : split(row.about, " ")) longest = std::max(longest, word.size());
+  }
+  // A name that is longer than its column pushes its own line alone.
+  const auto width = static_cast<std::size_t>(std::max(0, terminal.width));
+  names = std::min(names, width > longest + 6 ? width - longest - 2 : 4);
   std::string out;
   for (const Listed& row : rows) {
     const std::string about = row.where.empty() ? row.about : fmt::format("{} ({})", row.about, row.where);
-    out += fmt::format("{:<{}}  {}\n", row.name, names, wrap(about, terminal.width, static_cast<int>(names) + 2));
+    const auto column = static_cast<int>(names) + 2, own = static_cast<int>(std::max(names, row.name.size())) + 2;
+    out += fmt::format("{:<{}}  {}\n", row.name, names, wrap(about, terminal.width, column, own));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "cli/request/probe_options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "formulas/keep_errors.hpp"
 #include "hwprobe/import.hpp"
 #include "hwprobe/launcher.hpp"
@@ -161,7 +162,8 @@ int measure(const Args& args, const ProbeOptions& options, const Machine& machin
   }
   SessionOptions session = session_options(args, options, *identity, machine, plugins.empty() ? "" : plugins[0]);
   if (identity->rank > 0) return run_member(session, streams);
-  if (!identity->note.empty() && !args.quiet) streams.err += "note: " + identity->note + "\n";
+  if (!identity->note.empty() && !args.quiet)
+    streams.err += "note: " + wrap(identity->note, streams.err_terminal.width, 6) + "\n";
   if (args.transport_check) return run_transport_check(args, std::move(session), streams);
   Result<ProbeOutcome> outcome = run_measurement(args, options, session, machine, streams);
   if (!outcome && outcome.error()[0].code == "interrupted") {

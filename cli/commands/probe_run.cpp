@@ -16,6 +16,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/interrupts.hpp"
 #include "cli/terminal/output.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "hwprobe/libraries.hpp"
 #include "hwprobe/visible.hpp"
 #include "presets/hardware.hpp"
@@ -208,7 +209,8 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   streams.leave_at_once = true;  // drivers and NCCL's threads may hang in a way that no orderly end survives
   Result<Session> session = Session::begin(session_options);
   if (!session) return tl::unexpected(session.error());
-  if (!session->note().empty() && !streams.quiet) streams.err += "note: " + session->note() + "\n";
+  if (!session->note().empty() && !streams.quiet)
+    streams.err += "note: " + wrap(session->note(), streams.err_terminal.width, 6) + "\n";
   if (Errors busy = busy_ranks(session->ranks()); !busy.empty() && !args.allow_busy) {
     session->stop(busy[0].message);
     return fail(std::move(busy));
@@ -267,7 +269,8 @@ int run_transport_check(const Args& args, SessionOptions options, Streams& strea
   constexpr int kNumbers = 4000, kRepetitions = 20;
   const int world = options.identity.world;
   Result<Session> session = Session::begin(std::move(options));
-  if (session && !session->note().empty() && !streams.quiet) streams.err += "note: " + session->note() + "\n";
+  if (session && !session->note().empty() && !streams.quiet)
+    streams.err += "note: " + wrap(session->note(), streams.err_terminal.width, 6) + "\n";
   const Result<std::vector<double>> seconds =
       session ? session->check_transport(kNumbers, kRepetitions) : tl::unexpected(session.error());
   if (!seconds) {

@@ -85,14 +85,17 @@ Result<Shown> show_cluster(const std::string& name) {
   return Shown{json, title(found->value.name, "", found->origin) + write_cluster(found->value)};
 }
 
+constexpr int kColumns = 80;
+
 std::string symbol_lines(const CatalogEntry& entry) {
   std::size_t names = 1;
   for (const Symbol& symbol : entry.symbols) names = std::max(names, symbol.name.size());
   std::string out;
   for (const Symbol& symbol : entry.symbols) {
-    out += fmt::format("  {:<{}}  {}", symbol.name, names, symbol.meaning);
-    if (!symbol.unit.empty()) out += fmt::format(", {}", symbol.unit);
-    out += symbol.required() ? "\n" : fmt::format(" (usually {})\n", number_text(symbol.typical));
+    std::string meaning(symbol.meaning);
+    if (!symbol.unit.empty()) meaning += fmt::format(", {}", symbol.unit);
+    if (!symbol.required()) meaning += fmt::format(" (usually {})", number_text(symbol.typical));
+    out += fmt::format("  {:<{}}  {}\n", symbol.name, names, wrap(meaning, kColumns, static_cast<int>(names) + 4));
   }
   return out;
 }
@@ -115,11 +118,13 @@ Result<Shown> show_formula(const std::string& name) {
   const std::string erratum = erratum_note(**entry);
   if (!formula.note.empty()) json["note"] = formula.note;
   if (!erratum.empty()) json["erratum"] = erratum;
-  std::string text = fmt::format("{}\n\n  {} = {}{}\n\n{}\nsource  {}\n", formula.title, formula.name, formula.equation,
-                                 formula.unit.empty() ? "" : fmt::format("  [{}]", formula.unit), symbol_lines(**entry),
-                                 formula.source);
-  if (!formula.note.empty()) text += fmt::format("note    {}\n", wrap(formula.note, 80, 8));
-  if (!erratum.empty()) text += fmt::format("note    {}\n", wrap(erratum, 80, 8));
+  const std::string equation = fmt::format("{} = {}{}", formula.name, formula.equation,
+                                           formula.unit.empty() ? "" : fmt::format("  [{}]", formula.unit));
+  std::string text =
+      fmt::format("{}\n\n  {}\n\n{}\nsource  {}\n", wrap(formula.title, kColumns, 0), wrap(equation, kColumns, 6, 2),
+                  symbol_lines(**entry), wrap(formula.source, kColumns, 8));
+  if (!formula.note.empty()) text += fmt::format("note    {}\n", wrap(formula.note, kColumns, 8));
+  if (!erratum.empty()) text += fmt::format("note    {}\n", wrap(erratum, kColumns, 8));
   return Shown{json, text};
 }
 

@@ -29,7 +29,7 @@ double half_width(const Doubt& doubt) {
   return (factors.high - factors.low) / (factors.high + factors.low);
 }
 
-/// The flags that make the run, in two pieces: the job, and the layout, which is too long to break.
+/// The flags that make the run, in two pieces: the job, and the layout, whose word cannot be broken.
 std::pair<std::string, std::string> flags_of(const NextReport& report, const NextRun& run) {
   const Problem& problem = report.plan.problem;
   return {fmt::format("--model {} --gpus {} --gpu {} --seq {} --global-batch {}", problem.model.name, run.problem.gpus,
@@ -87,7 +87,7 @@ std::string next_text(const NextReport& report, const Terminal& terminal) {
         i + 1, run.steps, run.minutes, run.problem.gpus, run.gpu_hours(), 100 * half_width(run.reference),
         100 * run.open);
     const auto& [job, layout] = flags_of(report, run);
-    out += fmt::format("     {}\n     {}\n", wrap(job, terminal.width, 7, 5), layout);
+    out += fmt::format("     {}\n     {}\n", wrap(job, terminal.width, 7, 5), wrap(layout, terminal.width, 7, 5));
   }
   if (!report.runs.empty())
     out += fmt::format("\nThen a step takes {} where the runs show what is expected.\n{}\n",

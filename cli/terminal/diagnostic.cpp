@@ -57,6 +57,13 @@ std::string frame_of(const Place& whole, const Terminal& terminal) {
 /// Computed changes are printed together under one heading: everything that an answer of no suggests, and flags.
 bool is_change(const Error& error, const std::string& help) { return answers_no(error) || help.rfind("--", 0) == 0; }
 
+/// A row of a table; the blanks between its columns give way where it is too wide.
+std::string squeezed(std::string row, int width) {
+  for (std::size_t at = row.find("   "); at != std::string::npos && display_width(row) > width; at = row.find("   "))
+    row.erase(at, 1);
+  return row;
+}
+
 std::string helps(const Error& error, const Terminal& terminal) {
   const std::string label = paint(terminal, Style::Good, "help:");
   std::string out;
@@ -71,7 +78,7 @@ std::string helps(const Error& error, const Terminal& terminal) {
       out += fmt::format("{} smallest changes that {}, one at a time\n", label, verb);
       heading = true;
     }
-    out += fmt::format("        {}\n", help);
+    out += fmt::format("        {}\n", squeezed(help, terminal.width - 8));
   }
   return out;
 }

@@ -70,7 +70,7 @@ TEST_CASE("plan next: every format names the runs; runs of other jobs are left o
     const Ran ran = run(with_job({"next", "--format", format}));
     CHECK(ran.status == 0);
     CHECK(ran.out.find("GPU-hours") != std::string::npos);
-    CHECK(ran.out.find("--layout ") != std::string::npos);
+    CHECK(ran.out.find("--layout") != std::string::npos);
     CHECK(ran.out.find("not stated") < ran.out.find("GPU-hours"));
   }
   folder.write("other.csv",

@@ -1,12 +1,16 @@
 // The real commands in this process: what must hold of every screen, whatever the numbers are.
 #include <doctest/doctest.h>
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "cli/launch/launch.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 using Json = nlohmann::ordered_json;
@@ -78,6 +82,37 @@ TEST_CASE("answers keep to 80 columns, and reports to 48 lines") {
     if (report && !long_list) CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') <= 48);
     CHECK(ran.out.find(" \n") == std::string::npos);
     CHECK(ran.out.find("nan") == std::string::npos);
+  }
+}
+
+TEST_CASE("no line for people is wider than 80 columns, but for a word that cannot be broken") {
+  std::vector<std::string> lines(std::begin(kAnswers), std::end(kAnswers));
+  lines.insert(lines.end(), std::begin(kRefused), std::end(kRefused));
+  for (const char* what : {"models", "gpus", "clusters", "frameworks", "formulas", "rules", "terms", "limits"})
+    lines.push_back(std::string("list ") + what);
+  std::istringstream terms(run("list terms --names").out), formulas(run("list formulas --names").out);
+  for (std::string name; std::getline(terms, name);)
+    lines.push_back("explain " + name + " --model 8b --gpus 8 --layout tp2");
+  for (std::string name; std::getline(formulas, name);) lines.push_back("show formula " + name);
+  for (const char* job : {"--model llama3-70b --gpus 64", "--model qwen3-30b-a3b --gpus 64"}) {
+    lines.push_back(std::string("next ") + job);
+
+    lines.push_back(std::string("compare best tp8 ") + job);
+  }
+  lines.emplace_back("sweep --model 8b --gpus 8..64");
+  const TemporaryFolder folder;
+  for (const std::string& format : emit_words())
+    for (const char* job : {"--model llama3-70b --gpus 64", "--model qwen3-30b-a3b --gpus 64 --seq 131072"})
+      lines.push_back(fmt::format("emit {} {} -o {} --force", format, job, folder.at(format)));
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    const Ran ran = run(line);
+    std::istringstream in(ran.out + "\n" + ran.err);
+    for (std::string row; std::getline(in, row);) {
+      if (display_width(row) <= 80) continue;
+      const std::size_t first = row.find_first_not_of(' ');
+      CHECK_MESSAGE(row.find(' ', first) == std::string::npos, row);
+    }
   }
 }
 
