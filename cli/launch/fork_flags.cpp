@@ -170,6 +170,8 @@ constexpr ForkFlag kForkFlags[] = {
     {"enable-shared-expert", 0, Nothing},
     {"extra-vocab-size", 1, Own},
     // FlagScale
+    {"no-shared-fs", 0, Nothing},
+    {"norm-init-weight", 1, Nothing},
     {"multiple-of", 1, Own},
     {"hidden-dim-multiplier", 1, Own},
     {"apply-layernorm-rms", 0, Own},

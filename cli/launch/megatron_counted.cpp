@@ -183,6 +183,11 @@ std::string with_dashes(std::string_view key) {
 }  // namespace
 
 void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {
+  const std::int64_t heads = args.integer("num-attention-heads", 0), groups = args.integer("num-query-groups", heads);
+  if (groups != heads && !args.has("group-query-attention") && !args.has("multi-latent-attention"))
+    unused(job, "not_used",
+           fmt::format("{}: `--num-query-groups {}`: without `--group-query-attention` every head has keys of its own",
+                       args.where("num-query-groups"), groups));
   for (const auto& [name, value] : args.given) {
     const CountedFlag* flag = find(name);
     if (flag == nullptr || is_usual(flag->counted, value) || !has_a_say(flag->when, job)) continue;

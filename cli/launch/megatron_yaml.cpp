@@ -9,6 +9,7 @@
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 
@@ -74,6 +75,24 @@ Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const
   return job;
 }
 
+/// Keys that no parser of Megatron-LM's or of a fork has and that were left out.
+void name_unread(const DialectKeys& keys, std::string_view whose, LaunchJob& job) {
+  constexpr std::string_view kRead[] = {"fp8", "fp4", "stage"};
+  std::string open, where;
+  for (const auto& [key, value] : keys) {
+    const std::string flag = flag_of(key), word = value.values.size() == 1 ? lowered(value.values.front()) : "";
+    const bool off = value.values.size() == 1 && (switched_off(word) || word == "none");
+    const bool read = find_megatron_flag(flag) != nullptr || !flag_of_false(key).empty() || key.starts_with("lora.") ||
+                      std::find(std::begin(kRead), std::end(kRead), key) != std::end(kRead);
+    const bool aside = key.starts_with("enable_primus") || key.find("sink_level") != std::string::npos ||
+                       key.find("saving") != std::string::npos || sounds_harmless(flag);
+    if (off || read || aside || key.starts_with("--") || find_fork_flag(flag) != nullptr) continue;
+    if (where.empty()) where = value.where;
+    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+  }
+  if (!open.empty()) unused(job, "not_used", fmt::format("{}: what {} change is not known: {}", where, whose, open));
+}
+
 bool is_of_other_models(std::string_view key) {
   for (const std::string_view part : {"encoder_", "decoder_seq", "decoder_num_layers", "bert_", "patch_dim", "img_"})
     if (key.starts_with(part)) return true;
@@ -90,7 +109,9 @@ bool is_megatron_yaml(const LaunchSource& source) {
 }
 
 Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file, const LaunchFacts& facts) {
-  return job_of(keys, file, facts, true);
+  Result<LaunchJob> job = job_of(keys, file, facts, true);
+  if (job) name_unread(keys, "these keys", *job);
+  return job;
 }
 
 /// The file's sections are those of Megatron core's two configurations; everything else is outside them.
@@ -104,7 +125,7 @@ Result<LaunchJob> read_yaml_arguments(const LaunchSource& file, const LaunchFact
       if (name.starts_with(section)) name.erase(0, section.size());
     flat.emplace(name == "num_moe_experts" ? "num_experts" : name, value);
   }
-  return job_of(flat, file.path, facts, true);
+  return yaml_arguments_job(flat, file.path, facts);
 }
 
 Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -121,17 +142,7 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
   Result<LaunchJob> job = job_of(all, source.path, primus::with_gpu(facts, source), true);
   if (!job) return job;
   job->format = "primus";
-  std::string open;
-  for (const auto& [key, value] : experiment->overrides) {
-    const std::string flag = flag_of(key), word = value.values.size() == 1 ? lowered(value.values.front()) : "";
-    const bool off = word == "false" || word == "null" || word == "0";
-    if (find_megatron_flag(flag) == nullptr && !off && flag_of_false(key).empty() && key != "fp8" && key != "fp4" &&
-        key != "stage" && !key.starts_with("lora.") && !sounds_harmless(flag) && !key.starts_with("enable_primus") &&
-        key.find("sink_level") == std::string::npos && key.find("saving") == std::string::npos)
-      open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
-  }
-  if (!open.empty())
-    unused(*job, "not_used", fmt::format("{}: what these keys of Primus's change is not known: {}", source.path, open));
+  name_unread(experiment->overrides, "these keys of Primus's", *job);
   return job;
 }
 

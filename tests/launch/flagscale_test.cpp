@@ -31,6 +31,25 @@ const std::string kTwo = "[\"A800\", \"H100\"]";
 
 }  // namespace
 
+TEST_CASE("keys of FlagScale's that nothing reads are named, those of its launcher and its data are not") {
+  const std::string usual = "system:\n  tensor_model_parallel_size: 1\n";
+  const auto with = [&](const std::string& line) { return job_of("train.yaml", usual + line + kAround, on(8)); };
+  CHECK(with("").unused.empty());
+  for (const std::string key : {"brand_new_offload_ratio: 0.5", "moe_of_ours: 5", "data_parallel_own_degree: 2",
+                                "num_query_groups: 4", "reset_attention_mask: true", "apply_rope_fusion: false"}) {
+    CAPTURE(key);
+    const std::string name = key.substr(0, key.find(':'));
+    std::string flag = name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    const std::vector<Note> told = with("  " + key + "\n").unused;
+    CHECK((names(told, name) || names(told, flag) || names(told, "rope-fusion")));
+  }
+  for (const char* line :
+       {"  no_shared_fs: true\n", "  logging:\n    log_interval: 5\n", "  checkpoint:\n    save_interval: 50\n",
+        "  brand_new_offload_ratio: null\n", "  moe_of_ours: false\n"})
+    CHECK(with(line).unused.empty());
+}
+
 TEST_CASE("FlagScale's meshes: stages, degrees and micro-batches of each kind of GPU") {
   const LaunchJob job = job_of("train.yaml", file("[2, 1, 1, 2, 2,  4, 1, 1, 4, 1]", "[3, 4, 5]", kTwo, 3), {});
   CHECK(job.format == "megatron-lm");
