@@ -267,9 +267,11 @@ const ForkFlag* find_fork_flag(std::string_view name) {
 }
 
 bool sounds_harmless(std::string_view name) {
-  // `data-` starts the names of data sets and of data parallelism.
-  return !sounds_weighty(name) && std::any_of(std::begin(kHarmless), std::end(kHarmless),
-                                              [&](std::string_view start) { return name.starts_with(start); });
+  // These start the names of data sets and schedules, and of data parallelism and batches.
+  for (const std::string_view start : {"data-", "train-"})
+    if (name.starts_with(start) && sounds_weighty(name)) return false;
+  return std::any_of(std::begin(kHarmless), std::end(kHarmless),
+                     [&](std::string_view start) { return name.starts_with(start); });
 }
 
 }  // namespace plan

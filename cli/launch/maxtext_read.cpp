@@ -298,8 +298,23 @@ bool is_training(const ShellCommand& command) {
   });
 }
 
+/// The job stands in a file that is not there, or in a variable that nothing sets.
+Error elsewhere(const LaunchSource& source, const ShellWord& word) {
+  return {"missing_file",
+          fmt::format("{}:{}: what `{}` holds is not known, and the job stands there", source.path, word.line,
+                      yaml::printable(word.text)),
+          {},
+          {"give it with a `--from` of its own, or record the script with `plan capture -o job.json -- bash SCRIPT`"}};
+}
+
+/// Whether a file that a script names was given by itself.
+bool is_given(std::string_view name, std::span<const LaunchSource> given) {
+  const std::string_view base = name.substr(name.rfind('/') + 1);  // all of it where there is no slash
+  return std::any_of(given.begin(), given.end(), [&](const LaunchSource& file) { return file.path.ends_with(base); });
+}
+
 /// `python3 -m maxtext.trainers.pre_train.train base.yml key=value ...`: the words over the file that it names.
-Result<Settings> settings_of_script(const LaunchSource& source) {
+Result<Settings> settings_of_script(const LaunchSource& source, std::span<const LaunchSource> given) {
   Settings all;
   std::string before;
   for (const ShellCommand& command : follow_script(source).commands) {
@@ -307,11 +322,15 @@ Result<Settings> settings_of_script(const LaunchSource& source) {
     Settings own;
     std::string job;
     for (const ShellWord& word : command.words) {
-      if (!word.text.ends_with(".yml") && !word.text.ends_with(".yaml")) continue;
-      if (const std::optional<LaunchSource> file = beside(source, word.text)) {
+      const bool named = word.text.ends_with(".yml") || word.text.ends_with(".yaml");
+      if (!named && (!word.text.starts_with('$') || word.text == "$@")) continue;
+      const std::optional<LaunchSource> file = named ? beside(source, word.text) : std::nullopt;
+      if (file) {
         const Result<Settings> base = settings_of_yaml(*file);
         if (!base) return fail(base.error());
         own.append(*base);
+      } else if (!named || !(word.text.ends_with("base.yml") || is_given(word.text, given))) {
+        return fail(elsewhere(source, word));  // base.yml's values are known: MaxText's defaults
       }
     }
     for (const ShellWord& word : command.words) {  // behind the file's: they count
@@ -336,7 +355,7 @@ Result<Settings> settings_of_script(const LaunchSource& source) {
 Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Settings settings;
   for (const LaunchSource& file : files) {
-    Result<Settings> one = is_shell(file) ? settings_of_script(file) : settings_of_yaml(file);
+    Result<Settings> one = is_shell(file) ? settings_of_script(file, files) : settings_of_yaml(file);
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }

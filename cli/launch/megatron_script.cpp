@@ -28,9 +28,10 @@ bool is_program(std::string_view word) {
 /// Words of programs that take the same flags and train no decoder, or train nothing.
 bool is_other_program(std::string_view path) {
   const std::string_view word = base_name(path);
-  constexpr std::string_view kOthers[] = {
-      "bert",      "t5",      "vlm",     "vision",     "ict",    "retro",   "realm",  "multimodal", "llava",  "convert",
-      "inference", "generat", "evaluat", "preprocess", "server", "distill", "export", "prune",      "quantiz"};
+  constexpr std::string_view kOthers[] = {"bert",      "t5",      "vlm",        "vision",     "ict",
+                                          "retro",     "realm",   "multimodal", "llava",      "convert",
+                                          "inference", "generat", "evaluat",    "preprocess", "server",
+                                          "distill",   "export",  "prune",      "quantiz",    "doc_index"};
   if (!word.ends_with(".py")) return false;
   if (word == "main.py" && path.find("tasks/") != std::string_view::npos) return true;
   return std::any_of(std::begin(kOthers), std::end(kOthers),

@@ -112,4 +112,18 @@ TEST_CASE("every switch of MaxText's that weighs changes the job or is named") {
   }
 }
 
+TEST_CASE("a script whose job stands in a file that is not there is refused, and base.yml alone is MaxText's own") {
+  const std::string start = "#!/bin/bash\npython3 -m MaxText.train ";
+  const std::string words = " model_name=llama2-7b per_device_batch_size=2 max_target_length=4096 run_name=x\n";
+  CHECK(error_of("run.sh", start + "${CONFIG_PATH}" + words, on(32)) == "missing_file");
+  CHECK(error_of("run.sh", start + "configs/llama2_7b.yml" + words, on(32)) == "missing_file");
+  const LaunchJob plain = job_of("run.sh", start + "MaxText/configs/base.yml" + words, on(32));
+  CHECK(plain.training->global_batch == 64);
+  const Files files;
+  files.folder.write("mine.yml", "gradient_accumulation_steps: 4\n");
+  const Result<LaunchJob> job = files.read("run.sh", start + "mine.yml" + words, on(32));
+  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+  CHECK(job->training->global_batch == 256);
+}
+
 }  // namespace plan
