@@ -22,7 +22,9 @@ std::vector<std::string> listed(std::string text) {
 }
 
 bool is_true(const MegatronValue& value) {
-  return !value.values.empty() && (lowered(value.values[0]) == "true" || value.values[0] == "1");
+  constexpr std::string_view kYes[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
+  return !value.values.empty() &&
+         std::find(std::begin(kYes), std::end(kYes), lowered(value.values[0])) != std::end(kYes);
 }
 
 int number_of(const DialectKeys& keys, std::string_view key) {

@@ -22,6 +22,12 @@ std::string flag_of(std::string key) {
   return key;
 }
 
+/// YAML 1.1, which Python reads, has four more words for a truth.
+std::string as_boolean(std::string word) {
+  if (word == "yes" || word == "on") return "true";
+  return word == "no" || word == "off" ? "false" : word;
+}
+
 /// Keys as the words of a command: `true` is a switch, `false` and null are not there.
 std::vector<ShellWord> words_of(const DialectKeys& keys) {
   std::vector<ShellWord> words;
@@ -30,7 +36,7 @@ std::vector<ShellWord> words_of(const DialectKeys& keys) {
     const MegatronValue& value = entry.second;
     const std::size_t colon = value.where.rfind(':');
     const int line = colon == std::string::npos ? 1 : std::atoi(value.where.c_str() + colon + 1);
-    const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
+    const std::string word = value.values.size() == 1 ? as_boolean(lowered(value.values.front())) : "";
     if (const std::string_view off = flag_of_false(key); !off.empty() && word == "false") {
       words.push_back({"--" + std::string(off), line});
       continue;

@@ -124,7 +124,8 @@ bool sounds_weighty(std::string_view key) {
 
 bool switched_off(std::string_view value) {
   const std::string word = lowered(std::string(value));
-  return word.empty() || word == "false" || word == "none" || word == "null" || word == "0" || word == "~";
+  return word.empty() || word == "false" || word == "none" || word == "null" || word == "0" || word == "~" ||
+         word == "no" || word == "off";
 }
 
 }  // namespace plan

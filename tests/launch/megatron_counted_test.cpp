@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -249,6 +250,39 @@ TEST_CASE("every option of Megatron-LM that weighs changes the job, is named, or
       if (!after) continue;  // refused, which is a word
       CHECK((!same(*before, *after) || told(*after, option.key)));
     }
+}
+
+TEST_CASE("YAML's other words for true and false say the same, in Primus and in the tools around Megatron core") {
+  const auto primus_job = [](const std::string& word) {
+    Keys keys = base(Option::Dense);
+    put(keys, "sequence_parallel", word), put(keys, "use_distributed_optimizer", word);
+    put(keys, "bias_swiglu_fusion", word), put(keys, "optimizer_cpu_offload", word);
+    return job_of("exp.yaml", primus(keys), on(32));
+  };
+  const auto rl_job = [](const std::string& word) {
+    return job_of("rl.yaml",
+                  "policy:\n  model_name: Qwen/Qwen3-8B\n  train_global_batch_size: 512\n"
+                  "  train_micro_batch_size: 1\n  max_total_sequence_length: 4096\n  precision: bfloat16\n"
+                  "  megatron_cfg:\n    enabled: true\n    tensor_model_parallel_size: 2\n"
+                  "    pipeline_model_parallel_size: 1\n    sequence_parallel: " +
+                      word + "\n    activation_checkpointing: " + word +
+                      "\ncluster:\n  gpus_per_node: 8\n  num_nodes: 2\n",
+                  on(16));
+  };
+  for (const auto& read : {std::function<LaunchJob(const std::string&)>(primus_job),
+                           std::function<LaunchJob(const std::string&)>(rl_job)}) {
+    CHECK_FALSE(same(read("true"), read("false")));
+    for (const char* word : {"yes", "on", "True", "Yes", "\"true\""}) {
+      CAPTURE(word);
+      CHECK(same(read(word), read("true")));
+      CHECK(read(word).unused.size() == read("true").unused.size());
+    }
+    for (const char* word : {"no", "off", "False", "Off"}) {
+      CAPTURE(word);
+      CHECK(same(read(word), read("false")));
+      CHECK(read(word).unused.size() == read("false").unused.size());
+    }
+  }
 }
 
 }  // namespace plan
