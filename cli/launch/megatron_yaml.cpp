@@ -23,7 +23,7 @@ std::string flag_of(std::string key) {
 }
 
 /// YAML 1.1, which Python reads, has four more words for a truth.
-std::string as_boolean(std::string word) {
+std::string as_boolean(const std::string& word) {
   if (word == "yes" || word == "on") return "true";
   return word == "no" || word == "off" ? "false" : word;
 }
