@@ -1,75 +1,12 @@
 // Keys of the tools that fine-tune with Megatron-LM beside its flags: verl, NeMo-RL, ms-swift, LLaMA-Factory
 // (plan-launch(7) 3.2 and 3.7). Tested by tests/launch/round_trip_test.cpp.
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/dialect_elsewhere.hpp"
 
 namespace plan {
 namespace {
 
 using enum KeyKind;
-
-/// The model's shape and the run's settings: a dialect that names its model takes the one from there and has its own
-/// for the other.
-constexpr std::string_view kElsewhere[] = {"bf16",
-                                           "vocab-size",
-                                           "num-layers",
-                                           "hidden-size",
-                                           "ffn-hidden-size",
-                                           "num-attention-heads",
-                                           "num-query-groups",
-                                           "kv-channels",
-                                           "add-qkv-bias",
-                                           "qk-layernorm",
-                                           "multi-latent-attention",
-                                           "q-lora-rank",
-                                           "kv-lora-rank",
-                                           "qk-head-dim",
-                                           "qk-pos-emb-head-dim",
-                                           "v-head-dim",
-                                           "position-embedding-type",
-                                           "rotary-base",
-                                           "normalization",
-                                           "swiglu",
-                                           "disable-bias-linear",
-                                           "untie-embeddings-and-output-weights",
-                                           "attention-dropout",
-                                           "hidden-dropout",
-                                           "mtp-num-layers",
-                                           "window-size",
-                                           "window-attn-skip-freq",
-                                           "softmax-type",
-                                           "num-experts",
-                                           "moe-router-topk",
-                                           "moe-ffn-hidden-size",
-                                           "moe-layer-freq",
-                                           "moe-shared-expert-intermediate-size",
-                                           "moe-shared-expert-gate",
-                                           "moe-router-score-function",
-                                           "moe-router-enable-expert-bias",
-                                           "use-rope-scaling",
-                                           "rope-scaling-factor",
-                                           "moe-router-num-groups",
-                                           "moe-router-group-topk",
-                                           "moe-router-topk-scaling-factor",
-                                           "moe-router-pre-softmax",
-                                           "moe-router-load-balancing-type",
-                                           "moe-aux-loss-coeff",
-                                           "squared-relu",
-                                           "group-query-attention",
-                                           "max-position-embeddings",
-                                           "log-interval",
-                                           "log-throughput",
-                                           "distributed-timeout-minutes",
-                                           "manual-gc",
-                                           "manual-gc-interval",
-                                           "mock-data",
-                                           "split",
-                                           "tokenizer-type",
-                                           "tokenizer-model",
-                                           "eval-iters",
-                                           "lr-decay-style",
-                                           "lr-warmup-iters",
-                                           "load",
-                                           "ckpt-format"};
 
 constexpr DialectKey kVerl[] = {
     {"tensor-model-parallel-size", "actor_rollout_ref.actor.megatron.tensor_model_parallel_size", Value},

@@ -43,6 +43,9 @@ struct Builder {
   bool on(const char* flag) const { return args.has(flag); }
 };
 
+/// Precision, and the layers that it spares.
+void formats(Builder& builder, Training& training);
+
 /// The pipeline: stages, chunks and the layers that they hold.
 void stages(Builder& builder);
 

@@ -9,7 +9,6 @@
 #include "cli/launch/megatron_builder.hpp"
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
-#include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
@@ -21,19 +20,6 @@ namespace plan {
 namespace {
 
 using megatron::Builder;
-
-Precision precision(const MegatronArgs& args) {
-  if (args.has("fp4-format")) return Precision::Nvfp4;
-  if (args.has("fp8-format") || args.has("fp8-hybrid")) {
-    const std::string recipe = args.text("fp8-recipe");
-    if (recipe == "tensorwise") return Precision::Fp8Tensorwise;
-    if (recipe == "mxfp8") return Precision::Mxfp8;
-    if (recipe == "blockwise") return Precision::Fp8Blockwise;
-    return Precision::Fp8Delayed;
-  }
-  if (args.has("bf16")) return Precision::Bf16;
-  return args.has("fp16") ? Precision::Fp16 : Precision::Fp32;
-}
 
 double width(const std::string& dtype, double otherwise) {
   if (dtype == "fp32" || dtype == "float32") return 4;
@@ -102,24 +88,7 @@ void training(Builder& builder) {
   stack(args, training.stack);
   training.seq = builder.count("seq-length", "seq", job.model ? static_cast<int>(job.model->default_seq) : 4096);
   job.states_seq = args.has("seq-length");
-  training.precision = precision(args);
-  state(job, "precision", std::string(name(training.precision)),
-        args.where(args.has("fp4-format")   ? "fp4-format"
-                   : args.has("fp8-format") ? "fp8-format"
-                   : args.has("bf16")       ? "bf16"
-                                            : "fp16"));
-  if (training.precision == Precision::Fp32) {
-    job.inputs.pop_back();
-    assume(job, "precision", "fp32", "Megatron-LM");
-  }
-  if (args.has("first-last-layers-bf16")) {    // Megatron core: 1 each where nobody says
-    constexpr std::int64_t kMost = 1'000'000;  // deeper than any model
-    const auto end = [&](const char* flag) {
-      return static_cast<int>(std::clamp<std::int64_t>(args.integer(flag, 1), 0, kMost));
-    };
-    training.bf16_layers = {end("num-layers-at-start-in-bf16"), end("num-layers-at-end-in-bf16")};
-    state(job, "bf16_layers", bf16_layers_text(training.bf16_layers), args.where("first-last-layers-bf16"));
-  }
+  megatron::formats(builder, training);
   const std::string optimizer = args.text("optimizer");
   if (optimizer == "sgd")
     training.optimizer = Optimizer::SgdMomentum;

@@ -41,6 +41,9 @@ TEST_CASE("Megatron-LM leaves one layer at each end where nobody counts them") {
   CHECK(megatron("--first-last-layers-bf16 --num-layers-at-start-in-bf16 2") == Bf16Layers{2, 1});
   CHECK(megatron("--first-last-layers-bf16 --num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 4") ==
         Bf16Layers{0, 4});
+  for (const char* value : {"-1", "some", "1.5"})
+    CHECK(error_of("run.sh", kMegatron + "--first-last-layers-bf16 --num-layers-at-end-in-bf16 " + value + "\n") ==
+          "bad_value");
 }
 
 TEST_CASE("Megatron-Bridge's recipes say which layers stay in bf16, and its keys change that") {
