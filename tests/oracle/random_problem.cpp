@@ -150,7 +150,7 @@ Problem widened(Problem problem, std::mt19937& random) {
   vary_layers(problem.model, random);
   Training& training = problem.training;
   training.precision = pick(random, {Precision::Bf16, Precision::Fp16, Precision::Fp8Delayed, Precision::Mxfp8});
-  if (chance(random, 20)) {
+  if (training.precision == Precision::Mxfp8 && chance(random, 40)) {  // delayed scaling leaves none in bf16
     training.bf16_layers = {.first = pick(random, {0, 1, 2}), .last = pick(random, {0, 1, 3})};
     problem.model = with_bf16_layers(std::move(problem.model), training.bf16_layers);
   }

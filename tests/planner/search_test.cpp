@@ -258,7 +258,7 @@ TEST_CASE("search finds what brute force finds where the job leaves switches fre
   std::mt19937 random(20261125);
   int graphs = 0, offloaded = 0, chosen = 0, kept = 0;
   for (const Framework framework : {Framework::Any, Framework::Megatron, Framework::DeepSpeed, Framework::Maxtext})
-    for (int i = 0; i < oracle::rounds(110); ++i) {
+    for (int i = 0; i < oracle::rounds(180); ++i) {
       Problem problem = oracle::random_problem(random, i % 10 == 0 ? 32 : 12);
       if (i % 2 == 0) problem = oracle::widened(problem, random);
       problem.framework = framework;
