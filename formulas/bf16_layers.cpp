@@ -6,15 +6,10 @@
 
 #include <algorithm>
 
+#include "formulas/layer_kinds.hpp"
+
 namespace plan {
 namespace {
-
-int kind_of(Model& model, const Layer& layer) {
-  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
-  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
-  model.kinds.push_back(layer);
-  return static_cast<int>(model.kinds.size()) - 1;
-}
 
 /// Kinds that no layer is of any more are dropped; the others keep their order.
 void drop_unused(Model& model) {
@@ -39,13 +34,17 @@ Precision precision_of(const Layer& layer, const Training& training) {
   return layer.in_bf16 && is_narrow(training.precision) ? Precision::Bf16 : training.precision;
 }
 
+bool stays_in_bf16(const Bf16Layers& ends, int layer, int depth) {
+  return layer < ends.first || layer >= depth - ends.last;
+}
+
 Model with_bf16_layers(Model model, const Bf16Layers& ends) {
   const bool already = std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& l) { return l.in_bf16; });
   if (!ends.any() && !already) return model;
   const int depth = model.depth();
   for (int i = 0; i < depth; ++i) {
     Layer layer = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
-    layer.in_bf16 = i < ends.first || i >= depth - ends.last;
+    layer.in_bf16 = stays_in_bf16(ends, i, depth);
     model.layers[static_cast<std::size_t>(i)] = kind_of(model, layer);
   }
   drop_unused(model);

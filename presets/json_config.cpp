@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/layer_kinds.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -157,12 +158,7 @@ void JsonConfig::error(std::string_view key, std::string code, std::string messa
     errors_.push_back(std::move(made));
 }
 
-int ModelBuilder::kind(const Layer& layer) {
-  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
-  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
-  model.kinds.push_back(layer);
-  return static_cast<int>(model.kinds.size()) - 1;
-}
+int ModelBuilder::kind(const Layer& layer) { return kind_of(model, layer); }
 
 void read_common(JsonConfig& c, Model& m, bool tied) {
   m.hidden = c.size({"hidden_size", "n_embd", "n_embed", "d_model"}, 1, 1e6);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formulas/absurdity.hpp"
+#include "formulas/layer_kinds.hpp"
 #include "presets/header.hpp"
 #include "presets/model_parts.hpp"
 #include "presets/reader.hpp"
@@ -86,10 +87,7 @@ int kind_of(const std::string& spelling, std::vector<ModelPart>& parts, int norm
     return -1;
   }
   layer.norms = whole ? norms : 1;
-  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
-  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
-  model.kinds.push_back(layer);
-  return static_cast<int>(model.kinds.size()) - 1;
+  return kind_of(model, layer);
 }
 
 std::vector<int> read_layers(yaml::Map& map, std::vector<ModelPart>& parts, int norms, Model& model) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/layer_kinds.hpp"
 #include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
 
@@ -70,13 +71,6 @@ std::string pattern_of_shares(std::size_t depth, double attention, double ffn) {
   if (attentions > 0) spread(layers, '*', mamba / (attentions + 1));
   if (ffns > 0) spread(layers, '-', (mamba - ffns) / ffns);
   return layers;
-}
-
-int kind_of(Model& model, const Layer& layer) {
-  const auto found = std::find(model.kinds.begin(), model.kinds.end(), layer);
-  if (found != model.kinds.end()) return static_cast<int>(found - model.kinds.begin());
-  model.kinds.push_back(layer);
-  return static_cast<int>(model.kinds.size()) - 1;
 }
 
 Error bad_pattern(const MegatronArgs& args, const char* flag, std::string why) {

@@ -11,6 +11,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/terminal/bf16_layers.hpp"
+#include "formulas/bf16_layers.hpp"
 #include "formulas/names.hpp"
 #include "presets/yaml.hpp"
 
@@ -21,6 +22,20 @@ namespace {
 std::string prefix_of(int layer) { return fmt::format("layers.{}.", layer); }
 
 bool names_head(const std::string& name) { return name == "output" || name == "lm_head"; }
+
+/// Layers that one of the names holds for; those that hold for no whole layer go to `others`.
+std::vector<bool> named_layers(const std::vector<std::string>& names, int depth, std::vector<std::string>& others) {
+  std::vector<bool> named(static_cast<std::size_t>(std::max(0, depth)), false);
+  for (const std::string& name : names) {
+    bool whole = names_head(name);
+    for (int layer = 0; layer < depth; ++layer) {
+      if (prefix_of(layer).find(name) == std::string::npos) continue;
+      named[static_cast<std::size_t>(layer)] = true, whole = true;
+    }
+    if (!whole) others.push_back(name);
+  }
+  return named;
+}
 
 /// As many from either end as stay in bf16, and whether that is all that do.
 bool take_ends(const std::vector<bool>& in_bf16, Bf16Layers& ends) {
@@ -97,39 +112,23 @@ void read_converter_calls(JobBuilder& builder) {
 
 FilteredLayers filtered_layers(const std::vector<std::string>& names, int depth) {
   FilteredLayers out;
-  std::vector<bool> in_bf16(static_cast<std::size_t>(std::max(0, depth)), false);
-  for (const std::string& name : names) {
-    bool whole = names_head(name);
-    for (int layer = 0; layer < depth; ++layer) {
-      if (prefix_of(layer).find(name) == std::string::npos) continue;
-      in_bf16[static_cast<std::size_t>(layer)] = true, whole = true;
-    }
-    if (!whole) out.others.push_back(name);
-  }
-  if (!take_ends(in_bf16, out.layers)) out.others = names, out.layers = {};
+  if (!take_ends(named_layers(names, depth, out.others), out.layers)) out.others = names, out.layers = {};
   return out;
 }
 
 FilteredLayers converted_layers(const std::vector<std::string>& names, int depth) {
   FilteredLayers out;
   if (names.empty()) return out;
-  std::vector<bool> in_bf16(static_cast<std::size_t>(std::max(0, depth)), true);
-  for (const std::string& name : names) {
-    bool whole = names_head(name);
-    for (int layer = 0; layer < depth; ++layer) {
-      if (prefix_of(layer).find(name) == std::string::npos) continue;
-      in_bf16[static_cast<std::size_t>(layer)] = false, whole = true;
-    }
-    if (!whole) out.others.push_back(name);
-  }
+  std::vector<bool> in_bf16 = named_layers(names, depth, out.others);
+  in_bf16.flip();
   if (!out.others.empty() || !take_ends(in_bf16, out.layers)) out.others = names, out.layers = {};
   return out;
 }
 
-std::vector<std::string> filter_names(const Bf16Layers& layers, int depth) {
+std::vector<std::string> layer_names(const Bf16Layers& layers, int depth, bool in_bf16) {
   std::vector<std::string> out;
   for (int layer = 0; layer < depth; ++layer)
-    if (layer < layers.first || layer >= depth - layers.last) out.push_back(prefix_of(layer));
+    if (stays_in_bf16(layers, layer, depth) == in_bf16) out.push_back(prefix_of(layer));
   return out;
 }
 

@@ -24,7 +24,7 @@ struct FilteredLayers {
 /// Reads them of a file for torchtitan 0.2.2 or a recipe for main; tells what are no whole layers at the ends.
 void read_bf16_layers(JobBuilder& builder);
 
-/// Names of these layers as filters, each of which matches no other layer.
-[[nodiscard]] std::vector<std::string> filter_names(const Bf16Layers& layers, int depth);
+/// Names of the layers that stay in bf16, or of all others; each holds for one layer alone.
+[[nodiscard]] std::vector<std::string> layer_names(const Bf16Layers& layers, int depth, bool in_bf16);
 
 }  // namespace plan::torchtitan

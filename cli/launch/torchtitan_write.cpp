@@ -119,24 +119,27 @@ std::string toml_parallelism(const Layout& l, const Values& v) {
   return out;
 }
 
-/// The head, and layers that stay in bf16, as a list of quoted names.
-std::string filters(const Plan& plan, std::string_view head) {
-  std::vector<std::string> names =
-      torchtitan::filter_names(plan.problem.training.bf16_layers, plan.problem.model.depth());
-  if (!head.empty()) names.insert(names.begin(), std::string(head));
+/// `["output", "layers.0."]`
+std::string quoted(const std::vector<std::string>& names) {
   return fmt::format("[\"{}\"]", fmt::join(names, "\", \""));
+}
+
+std::vector<std::string> layers_of(const Plan& plan, bool in_bf16) {
+  return torchtitan::layer_names(plan.problem.training.bf16_layers, plan.problem.model.depth(), in_bf16);
 }
 
 std::string toml_precision(const Plan& plan) {
   const Training& training = plan.problem.training;
   const bool gathers_fp8 = training.stack.fp8_param_gather && plan.best.layout.zero >= 2;
+  std::vector<std::string> filters = layers_of(plan, true);
+  filters.insert(filters.begin(), "output");
   switch (training.precision) {
     case Precision::Fp8Tensorwise:
       return fmt::format(
           "\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = {0}\n"
           "precompute_float8_dynamic_scale_for_fsdp = {0}\nfilter_fqns = {1}\n",
-          on(gathers_fp8), filters(plan, "output"));
-    case Precision::Mxfp8: return fmt::format("\n[quantize.linear.mx]\nfilter_fqns = {}\n", filters(plan, "output"));
+          on(gathers_fp8), quoted(filters));
+    case Precision::Mxfp8: return fmt::format("\n[quantize.linear.mx]\nfilter_fqns = {}\n", quoted(filters));
     default: return "";
   }
 }
@@ -250,14 +253,9 @@ std::string imports(const Plan& plan, const Values& v) {
 
 /// Float8's converter takes the layers that it leaves alone, MXFP8's those that it converts.
 std::string spared_layers(const Plan& plan) {
-  const Bf16Layers& ends = plan.problem.training.bf16_layers;
-  if (!ends.any()) return "";
-  if (plan.problem.training.precision == Precision::Fp8Tensorwise)
-    return fmt::format(", filter_fqns={}", filters(plan, ""));
-  std::vector<std::string> names;
-  for (int layer = ends.first; layer < plan.problem.model.depth() - ends.last; ++layer)
-    names.push_back(fmt::format("layers.{}.", layer));
-  return fmt::format(", fqns=[\"{}\"]", fmt::join(names, "\", \""));
+  if (!plan.problem.training.bf16_layers.any()) return "";
+  const bool filters = plan.problem.training.precision == Precision::Fp8Tensorwise;
+  return fmt::format(", {}={}", filters ? "filter_fqns" : "fqns", quoted(layers_of(plan, filters)));
 }
 
 std::string model_line(const Plan& plan, const Values& v) {

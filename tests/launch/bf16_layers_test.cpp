@@ -108,7 +108,8 @@ TEST_CASE("torchtitan leaves a linear alone whose name contains a filter") {
       CHECK(read.layers == Bf16Layers{});
   }
   for (const Bf16Layers ends : {Bf16Layers{1, 1}, {0, 5}, {3, 0}, {11, 12}}) {
-    const torchtitan::FilteredLayers back = torchtitan::filtered_layers(torchtitan::filter_names(ends, kDepth), kDepth);
+    const torchtitan::FilteredLayers back =
+        torchtitan::filtered_layers(torchtitan::layer_names(ends, kDepth, true), kDepth);
     CHECK(back.layers == ends);
     CHECK(back.others.empty());
   }
