@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "cli/launch/dialect.hpp"
 
@@ -61,22 +62,18 @@ std::vector<std::string> words_between_commas(const std::vector<std::string>& va
 
 /// What a recipe leaves in bf16, changed key by key.
 void bridge_bf16_layers(const DialectKeys& keys, MegatronArgs& args) {
-  constexpr std::string_view kSection = "mixed_precision.";
-  for (const char* flag : {"num-layers-at-start-in-bf16", "num-layers-at-end-in-bf16"}) {
-    std::string name = flag;
-    std::ranges::replace(name, '-', '_');
-    const std::string key = std::string(kSection) + name;
-    if (!word_of(keys, key).empty()) args.given[flag] = {{word_of(keys, key)}, where_of(keys, key)};
+  constexpr std::string_view kSwitch = "mixed_precision.first_last_layers_bf16";
+  const bool off = !word_of(keys, kSwitch).empty() && !is_on(keys, kSwitch);
+  if (off) args.given.erase("first-last-layers-bf16");
+  if (is_on(keys, kSwitch)) args.given["first-last-layers-bf16"] = {{}, where_of(keys, kSwitch)};
+  constexpr std::pair<const char*, std::string_view> kCounts[] = {
+      {"num-layers-at-start-in-bf16", "mixed_precision.num_layers_at_start_in_bf16"},
+      {"num-layers-at-end-in-bf16", "mixed_precision.num_layers_at_end_in_bf16"}};
+  for (const auto& [flag, key] : kCounts) {
+    if (const std::string count = word_of(keys, key); !count.empty()) args.given[flag] = {{count}, where_of(keys, key)};
+    // MixedPrecisionConfig's own counts are 0, Megatron core's 1.
+    if (is_on(keys, kSwitch)) args.given.try_emplace(flag, MegatronValue{{"0"}, where_of(keys, kSwitch)});
   }
-  const std::string key = std::string(kSection) + "first_last_layers_bf16";
-  if (word_of(keys, key).empty()) return;
-  if (!is_on(keys, key)) {
-    args.given.erase("first-last-layers-bf16");
-    return;
-  }
-  args.given["first-last-layers-bf16"] = {{}, where_of(keys, key)};
-  for (const char* flag : {"num-layers-at-start-in-bf16", "num-layers-at-end-in-bf16"})  // MixedPrecisionConfig's own
-    args.given.try_emplace(flag, MegatronValue{{"0"}, where_of(keys, key)});
 }
 
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {

@@ -85,9 +85,7 @@ std::string megatron_dtype(const MegatronValue& value) {
 /// The last part of a key as a flag of Megatron-LM: `model.moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
 bool names_a_flag(std::string_view key) {
   const std::size_t dot = key.rfind('.');
-  std::string name(dot == std::string_view::npos ? key : key.substr(dot + 1));
-  std::replace(name.begin(), name.end(), '_', '-');
-  return find_megatron_flag(name) != nullptr;
+  return find_megatron_flag(with_dashes(dot == std::string_view::npos ? key : key.substr(dot + 1))) != nullptr;
 }
 
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.

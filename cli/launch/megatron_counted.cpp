@@ -174,12 +174,6 @@ bool is_usual(const CountedAs& row, const MegatronValue& value) {
   return word == "none" || word == "null" || (!row.plain.empty() && is_plain(word, row.plain));
 }
 
-std::string with_dashes(std::string_view key) {
-  std::string flag(key);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
 }  // namespace
 
 void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {

@@ -907,6 +907,12 @@ constexpr MegatronFlag kFlags[] = {
 
 std::span<const MegatronFlag> megatron_flags() { return kFlags; }
 
+std::string with_dashes(std::string_view key) {
+  std::string flag(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
 const MegatronFlag* find_megatron_flag(std::string_view name) {
   const auto* found =
       std::lower_bound(std::begin(kFlags), std::end(kFlags), name,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace plan {
@@ -19,6 +20,8 @@ struct MegatronFlag {
 
 /// All flags, by name.
 [[nodiscard]] std::span<const MegatronFlag> megatron_flags();
+/// A key of a file or of a printed table as a flag: `moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
+[[nodiscard]] std::string with_dashes(std::string_view key);
 /// nullptr if Megatron-LM has no such flag.
 [[nodiscard]] const MegatronFlag* find_megatron_flag(std::string_view name);
 

@@ -13,6 +13,7 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "formulas/keep_errors.hpp"
 
@@ -124,24 +125,7 @@ std::string flag_of(const Printed& p) {
   };
   for (const auto& [name, flag] : kNames)
     if (p.name == name) return std::string(flag);
-  std::string flag = p.name;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
-/// The flag that turns off what is on unless a user says so.
-std::string off_flag(const std::string& name) {
-  constexpr std::pair<std::string_view, std::string_view> kOff[] = {
-      {"add_bias_linear", "disable-bias-linear"},
-      {"overlap_p2p_comm", "no-overlap-p2p-communication"},
-      {"add_position_embedding", "no-position-embedding"},
-      {"apply_rope_fusion", "no-rope-fusion"},
-  };
-  for (const auto& [key, flag] : kOff)
-    if (name == key) return std::string(flag);
-  std::string flag = "no-" + name;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return find_megatron_flag(flag) != nullptr ? flag : std::string();
+  return with_dashes(p.name);
 }
 
 /// `1.0` as the `1` that a command line has.
@@ -173,7 +157,8 @@ std::vector<ShellWord> command_of(const std::vector<Printed>& all, std::vector<s
   std::vector<ShellWord> words;
   for (const Printed& p : all) {
     if (p.value == "False") {
-      if (const std::string off = off_flag(p.name); !off.empty()) words.push_back({"--" + off, p.line});
+      if (const std::string_view off = flag_of_false(p.name); !off.empty())
+        words.push_back({"--" + std::string(off), p.line});
       continue;
     }
     if (absent(p.value) || left_out(all, p.name)) continue;
@@ -182,7 +167,7 @@ std::vector<ShellWord> command_of(const std::vector<Printed>& all, std::vector<s
     const MegatronFlag* known = find_megatron_flag(flag);
     const ForkFlag* own = known == nullptr ? find_fork_flag(flag) : nullptr;
     if (known == nullptr && own == nullptr) {
-      if (p.value == "True" && off_flag(p.name).empty() && !sounds_harmless(flag)) unknown.push_back(p.name);
+      if (p.value == "True" && flag_of_false(p.name).empty() && !sounds_harmless(flag)) unknown.push_back(p.name);
       continue;
     }
     // What a fork prints of its own parts at one or none is off.

@@ -18,8 +18,7 @@ namespace {
 
 std::string flag_of(std::string key) {
   while (key.starts_with('-')) key.erase(key.begin());
-  std::replace(key.begin(), key.end(), '_', '-');
-  return key;
+  return with_dashes(key);
 }
 
 /// YAML 1.1, which Python reads, has four more words for a truth.
