@@ -51,6 +51,13 @@ struct AttentionCore {
   bool fused = true;        ///< false: no kernel spares the scores of the whole sequence
 };
 
+/// A chunked scan of so many FLOPs, with the convolution, gate and states around it.
+struct ScanCore {
+  Flops flops;
+  double width;          ///< of what the convolution passes on
+  double read, written;  ///< elements of a token that context ranks exchange for heads, and back
+};
+
 /// Where operators run, and on how much.
 struct LayerOnRank {
   const Model& model;
@@ -58,6 +65,7 @@ struct LayerOnRank {
   const Layer& layer;
   double hidden;        ///< h
   double t;             ///< tensor-parallel ranks
+  double c;             ///< context-parallel ranks
   double tokens;        ///< of one micro-batch on the rank
   double shard_tokens;  ///< of them, those of its share of the sequence between tensor-parallel parts
 };
@@ -74,8 +82,7 @@ class LayerOperators {
   virtual LinearTime products(double tokens, std::initializer_list<double> widths, double in, bool fused) = 0;
   virtual void pointwise(const Pointwise& work) = 0;
   virtual void attention(const AttentionCore& core) = 0;
-  /// A chunked scan of so many FLOPs, with the convolution, gate and states around it, on inputs so wide.
-  virtual void scan(Flops flops, double width) = 0;
+  virtual void scan(const ScanCore& core) = 0;
   /// Messages of tensor parallelism: before the first linear, which reads `in` elements of a token, and after the last,
   /// which writes `out`. `first` computes beside them.
   virtual void messages(double in, double out, const LinearTime& first) = 0;

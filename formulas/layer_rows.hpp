@@ -62,7 +62,7 @@ struct LayerPartRow {
 enum class MixerCore : std::uint8_t {
   None,
   Attention,  ///< every query against the keys before it, which context parallelism splits
-  Scan,       ///< a state that passes from token to token, which it does not
+  Scan,       ///< a state that passes from token to token: context ranks exchange their tokens for heads
 };
 
 /// Widths of queries, keys and values of one rank's attention; no attention: not `any`.
@@ -76,6 +76,18 @@ struct AttentionWidths {
 /// Of a mixer without attention.
 template <class V>
 AttentionWidths<V> no_attention(const Layer&, const V&) {
+  return {};
+}
+
+/// Elements of a token that the scan of one tensor rank reads and writes, which context ranks exchange for heads.
+template <class V>
+struct ScanWidths {
+  V in = 0.0, out = 0.0;
+};
+
+/// Of a mixer without a scan.
+template <class V>
+ScanWidths<V> no_scan(const Layer&, const V&, const V&) {
   return {};
 }
 
@@ -100,6 +112,13 @@ struct MixerRow {
   Traced (*traced_core_flops)(const Layer&, double seq, Mask);
   AttentionWidths<double> (*widths)(const Layer&, const double& t) = no_attention<double>;
   AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t) = no_attention<Traced>;
+  /// Of `c` context ranks.
+  ScanWidths<double> (*scan_widths)(const Layer&, const double& t, const double& c) = no_scan<double>;
+  ScanWidths<Traced> (*traced_scan_widths)(const Layer&, const Traced& t, const Traced& c) = no_scan<Traced>;
+  /// Whether cp context ranks can each take whole heads of what one of tp tensor ranks scans.
+  bool (*spreads_scan)(const Layer&, std::int64_t tp, std::int64_t cp) = [](const Layer&, std::int64_t, std::int64_t) {
+    return true;
+  };
   void (*compute)(LayerOperators& out, const LayerOnRank& on);
 };
 

@@ -2,7 +2,8 @@
 // computes and what a model file says of it.
 // Inputs and outputs of the short convolutions, keys repeated to the value heads, decay and write gates in fp32, the
 // triangular blocks of the chunked rule, output gate and output. Source: arguments that the kernels save
-// (flash-linear-attention). Tested by tests/formulas/activation_test.cpp.
+// (flash-linear-attention). Context ranks exchange their tokens of all projected inputs for heads of all tokens, and
+// the output back (Megatron core 0.18 ssm/gated_delta_net.py). Tested by tests/formulas/activation_test.cpp.
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -41,6 +42,16 @@ void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   out.keep({Fate::Mixer, "dg", "decay, its logarithm and the write gate: fp32"}, 12 * heads);
 }
 
+template <class V>
+ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V&) {
+  const DeltaNetShape& shape = layer.delta;
+  const V keys = symbol<V>("g", shape.key_heads, "key heads", "model") *
+                 symbol<V>("d_k", shape.key_dim, "width of a head's keys", "model");
+  const V heads = symbol<V>("a", shape.value_heads, "value heads", "model");
+  const V values = heads * symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
+  return {(2 * keys + 2 * values + 2 * heads) / t, values / t};
+}
+
 /// Convolution and chunked rule.
 template <class V>
 V core_flops(const Layer& layer, double, Mask) {
@@ -56,9 +67,12 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   const double keys = static_cast<double>(shape.key_heads * shape.key_dim) / on.t;
   const double values = static_cast<double>(shape.value_heads * shape.value_dim) / on.t;
   const LinearTime in = out.product(on.tokens, 2 * keys + 2 * values, on.hidden);
-  out.scan(Flops(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
-                 static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens),
-           2 * keys + values);
+  const ScanWidths<double> widths = scan_widths(on.layer, on.t, on.c);
+  out.scan({.flops = Flops(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
+                           static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens),
+            .width = 2 * keys + values,
+            .read = widths.in,
+            .written = widths.out});
   out.product(on.tokens, on.hidden, values);
   out.messages(on.hidden, on.hidden, in);
 }
@@ -91,6 +105,12 @@ constinit const MixerRow kDeltaNetMixer{
         },
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
+    .scan_widths = scan_widths<double>,
+    .traced_scan_widths = scan_widths<Traced>,
+    .spreads_scan =
+        [](const Layer& layer, std::int64_t tp, std::int64_t cp) {
+          return layer.delta.key_heads % (tp * cp) == 0 && layer.delta.value_heads % (tp * cp) == 0;
+        },
     .compute = compute,
 };
 

@@ -1,8 +1,10 @@
 // Mamba-2 (arXiv:2405.21060): its weights, what its fused kernel keeps for backward, what it computes and what a model
 // file says of it.
 // mamba_split_conv1d_scan_combined keeps the projected input and the scan's output; the output projection its input;
-// the gated norm one number a group. Source: arguments that the kernel saves (state-spaces/mamba). Tested by
-// tests/formulas/activation_test.cpp.
+// the gated norm one number a group. Source: arguments that the kernel saves (state-spaces/mamba). Context ranks
+// exchange their tokens of the projected input for heads of all tokens, and the scan's output back; where there are
+// more of them than groups on the rank, each takes a copy of its group's B and C (Megatron core
+// ssm/mamba_context_parallel.py). Tested by tests/formulas/activation_test.cpp.
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -23,17 +25,41 @@ void add_mamba_weights(LayerWeights& out, std::int64_t h, const Mamba2Shape& sha
 namespace {
 
 template <class V>
+V heads_of(const Mamba2Shape& shape) {
+  return symbol<V>("a", shape.heads, "heads of the scan", "model");
+}
+
+template <class V>
+V inner_of(const Mamba2Shape& shape) {
+  return heads_of<V>(shape) * symbol<V>("d", shape.head_dim, "width of a head", "model");
+}
+
+/// B or C on one tensor rank, by the tokens that a context rank began with.
+template <class V>
+V states_of(const Mamba2Shape& shape, const V& t, const V* c) {
+  const V groups = symbol<V>("g", shape.groups, "groups that share B and C", "model") / t;
+  return (c != nullptr ? larger(groups, *c) : groups) * symbol<V>("n", shape.state, "states of a channel", "model");
+}
+
+template <class V>
+ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V& c) {
+  const Mamba2Shape& shape = layer.mamba;
+  const V inner = inner_of<V>(shape);
+  return {(2 * inner + heads_of<V>(shape)) / t + 2 * states_of<V>(shape, t, &c), inner / t};
+}
+
+template <class V>
 void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const Mamba2Shape& shape = n.layer.mamba;
-  const V heads = symbol<V>("a", shape.heads, "heads of the scan", "model");
-  const V inner = heads * symbol<V>("d", shape.head_dim, "width of a head", "model");
-  const V groups = symbol<V>("g", shape.groups, "groups that share B and C", "model");
-  const V states = symbol<V>("n", shape.state, "states of a channel", "model");
+  const V inner = inner_of<V>(shape);
+  const V context = symbol<V>("c", n.layout.cp, "context-parallel ranks", "layout");
+  const V states = states_of<V>(shape, n.t, n.layout.cp > 1 ? &context : nullptr);
   out.keep({Fate::Mixer, "mx", "projected input: gate, x, B, C and the time steps"},
-           n.element * (2 * inner + 2 * groups * states + heads) / n.t);
+           n.element * ((2 * inner + heads_of<V>(shape)) / n.t + 2 * states));
   out.keep({Fate::Mixer, "so", "output of the scan"}, n.element * inner / n.t);
   out.keep({Fate::Mixer, "go", "input of the output projection"}, n.input * inner / n.t);
-  out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"}, 4 * groups / n.t);
+  out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"},
+           4 * symbol<V>("g", shape.groups, "groups that share B and C", "model") / n.t);
 }
 
 /// The chunked scan.
@@ -49,9 +75,15 @@ V core_flops(const Layer& layer, double, Mask) {
 void compute(LayerOperators& out, const LayerOnRank& on) {
   const Mamba2Shape& shape = on.layer.mamba;
   const double inner = static_cast<double>(shape.heads * shape.head_dim) / on.t;
-  const double states = 2 * static_cast<double>(shape.groups * shape.state) / on.t;
-  const LinearTime in = out.product(on.tokens, 2 * inner + states + static_cast<double>(shape.heads) / on.t, on.hidden);
-  out.scan(Flops(7 * inner * static_cast<double>(shape.state) * on.tokens), inner + states);
+  const double states = states_of<double>(shape, on.t, nullptr);
+  const LinearTime in =
+      out.product(on.tokens, 2 * inner + 2 * states + static_cast<double>(shape.heads) / on.t, on.hidden);
+  const ScanWidths<double> widths = scan_widths(on.layer, on.t, on.c);
+  const double scanned = states_of<double>(shape, on.t, on.c > 1 ? &on.c : nullptr);
+  out.scan({.flops = Flops(7 * inner * static_cast<double>(shape.state) * on.tokens),
+            .width = inner + 2 * scanned,
+            .read = widths.in,
+            .written = widths.out});
   out.product(on.tokens, on.hidden, inner);
   out.messages(on.hidden, on.hidden, in);
 }
@@ -84,6 +116,13 @@ constinit const MixerRow kMamba2Mixer{
         },
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
+    .scan_widths = scan_widths<double>,
+    .traced_scan_widths = scan_widths<Traced>,
+    .spreads_scan =
+        [](const Layer& layer, std::int64_t tp, std::int64_t cp) {
+          const std::int64_t groups = layer.mamba.groups / tp;
+          return layer.mamba.heads % (tp * cp) == 0 && groups > 0 && (groups % cp == 0 || cp % groups == 0);
+        },
     .compute = compute,
 };
 

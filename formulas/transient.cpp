@@ -24,15 +24,26 @@ AttentionWidths<V> attention_widths(const Layer& layer, const V& t) {
     return mixer.traced_widths(layer, t);
 }
 
+template <class V>
+ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V& c) {
+  const MixerRow& mixer = mixer_row(layer.mixer);
+  if constexpr (std::is_same_v<V, double>)
+    return mixer.scan_widths(layer, t, c);
+  else
+    return mixer.traced_scan_widths(layer, t, c);
+}
+
 /// Keys and values of all cp ranks: ring attention in TE and all-gather keep every block in the forward
-/// pass. All-to-all holds what it sends beside what it receives.
+/// pass. All-to-all holds what it sends beside what it receives, which a scan then keeps.
 template <class V>
 V context_buffers(const LayerSizes<V>& n) {
   const Layout& layout = n.layout;
   const AttentionWidths<V> w = attention_widths(n.layer, n.t);
-  if (layout.cp == 1 || !w.any) return 0.0;
+  const MixerCore core = core_of(n.layer);
+  if (layout.cp == 1 || core == MixerCore::None) return 0.0;
   const V ranks = symbol<V>("c", layout.cp, "context-parallel ranks", "layout");
   const V tokens = n.element * n.tokens;
+  if (core == MixerCore::Scan) return tokens * scan_widths(n.layer, n.t, ranks).in;
   switch (layout.cp_kind) {
     case CpKind::Ring:
     case CpKind::AllGather: return tokens * (w.k + w.v) * ranks;

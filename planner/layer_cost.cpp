@@ -73,6 +73,7 @@ void LayerBuilder::mixer(const Layer& layer) {
                       .layer = layer,
                       .hidden = as_double(model_.hidden),
                       .t = static_cast<double>(split_.tp),
+                      .c = static_cast<double>(split_.cp),
                       .tokens = tokens_,
                       .shard_tokens = shard_tokens_});
 }

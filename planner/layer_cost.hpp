@@ -86,7 +86,7 @@ class LayerBuilder final : private LayerOperators {
   }
   void pointwise(const Pointwise& work) override { add_pointwise(work); }
   void attention(const AttentionCore& core) override;
-  void scan(Flops flops, double width) override;
+  void scan(const ScanCore& core) override;
   void messages(double in, double out, const LinearTime& first) override { tensor_messages(in, out, first); }
 
   void dense(const DenseShape& shape);

@@ -174,9 +174,10 @@ void LayerBuilder::attention(const AttentionCore& core) {
   core_attention(core.heads, core.kv_heads, core.qk_dim, core.v_dim, context);
 }
 
-void LayerBuilder::scan(Flops flops, double width) {
-  add_scan(flops);
-  add_pointwise({kAroundScan.what, tokens_, width, kAroundScan.forward, kAroundScan.backward, 8});
+void LayerBuilder::scan(const ScanCore& core) {
+  add_scan(core.flops);
+  if (split_.cp > 1) exchange_heads(context_group(split_.cp, split_.tp), core.read, core.written);
+  add_pointwise({kAroundScan.what, tokens_, core.width, kAroundScan.forward, kAroundScan.backward, 8});
 }
 
 void LayerBuilder::add_scan(Flops flops) {

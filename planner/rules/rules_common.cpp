@@ -21,6 +21,9 @@ namespace {
 
 using rule::all_kinds, rule::divides;
 
+/// Megatron alone exchanges tokens for heads around a scan.
+constexpr auto kNoScanExchange = static_cast<FrameworkMask>(kNamedFrameworks & ~framework_bit(Framework::Megatron));
+
 bool heads_divide(const Problem& problem, std::int64_t ranks) {
   return all_kinds(problem, [&](const Layer& kind) {
     const auto heads = mixer_row(kind.mixer).heads(kind);
@@ -74,9 +77,13 @@ bool ulysses_fits(const Problem& problem, std::int64_t tp, std::int64_t ulysses)
   });
 }
 
-bool recurrent(const Model& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(),
-                     [](const Layer& kind) { return core_of(kind) == MixerCore::Scan; });
+bool scans(const Layer& kind) { return core_of(kind) == MixerCore::Scan; }
+
+/// Every context rank can take whole heads of the layers that scan.
+bool scans_spread(const Problem& problem, const Layout& layout) {
+  return all_kinds(problem, [&](const Layer& kind) {
+    return !scans(kind) || mixer_row(kind.mixer).spreads_scan(kind, layout.tp, layout.cp);
+  });
 }
 
 /// A number that layers have, in words: "8", "1536 and 18432"; a layer of which `number` is 0 has none.
@@ -215,7 +222,15 @@ constexpr Rule kRules[] = {
        return fmt::format("cp {} leaves {} of {} tokens", l.cp, p.training.seq / l.cp, p.training.seq);
      }},
     {"context_needs_attention", "context parallelism needs attention in every mixing layer", Level::Grid,
-     kAllFrameworks, [](const Problem& p, const Layout& l) { return l.cp == 1 || !recurrent(p.model); }},
+     kNoScanExchange,
+     [](const Problem& p, const Layout& l) {
+       return l.cp == 1 || all_kinds(p, [](const Layer& kind) { return !scans(kind); });
+     }},
+    {"context_scan_heads", "context parallelism divides the heads of layers that scan", Level::Grid, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.cp == 1 || scans_spread(p, l); }, 0,
+     [](const Problem& p, const Layout& l) {
+       return fmt::format("tp {} * cp {} for {} heads", l.tp, l.cp, heads_of(p.model));
+     }},
 
     {"experts_divide", "ep divides the experts", Level::Experts, kAllFrameworks,
      [](const Problem& p, const Layout& l) { return l.ep == 1 || divides(l.ep, p.model.experts()); }, 0,

@@ -39,6 +39,11 @@ bool pipeline_outermost(const Layout& l) { return l.order == AxisOrder::Pipeline
 constexpr Rule kRules[] = {
     {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
+    {"mamba_groups", "tp divides the groups of heads that share B and C of Mamba-2", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return rule::all_kinds(
+           p, [&](const Layer& kind) { return kind.mixer != Mixer::Mamba2 || rule::divides(l.tp, kind.mamba.groups); });
+     }},
     {"fp8_widths", "TransformerEngine's fp8 takes widths in multiples of 16, mxfp8 of 32", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return widths_align(p, l, alignment(p.training.precision)); }},
     {"bf16_layers_scaling", "under delayed scaling no layer stays in bf16", Level::Grid, kMegatron,

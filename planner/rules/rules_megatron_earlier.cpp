@@ -18,11 +18,19 @@ bool plain_stages(const Problem& problem, const Layout& layout) {
   return shape != SplitShape::Uneven && (shape != SplitShape::OwnEnds || problem.model.mtp.depth == 0);
 }
 
+bool has_none_of(const Problem& problem, Mixer mixer) {
+  return rule::all_kinds(problem, [mixer](const Layer& kind) { return kind.mixer != mixer; });
+}
+
 constexpr Rule kRules[] = {
     {"early_tp_kv_heads", "before core 0.16, tp divides the KV heads", Level::Grid, kMegatron,
      [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }, 15},
     {"early_mtp_context", "before core 0.14, prediction layers stand without context parallelism", Level::Grid,
      kMegatron, [](const Problem& p, const Layout& l) { return p.model.mtp.depth == 0 || l.cp == 1; }, 13},
+    {"early_mamba_context", "before core 0.13, layers of Mamba stand without context parallelism", Level::Grid,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.cp == 1 || has_none_of(p, Mixer::Mamba2); }, 12},
+    {"early_delta_context", "before core 0.18, layers of Gated DeltaNet stand without context parallelism", Level::Grid,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.cp == 1 || has_none_of(p, Mixer::DeltaNet); }, 17},
     {"early_expert_precision", "before core 0.16, experts train in bf16, with or without fp8", Level::Experts,
      kMegatron,
      [](const Problem& p, const Layout& l) {

@@ -191,6 +191,31 @@ TEST_CASE("attention-free mixers keep their scans") {
   CHECK(per_token(model, layer) == 4 * 4096 + 4 + 2 * projected + 4 * inner + 4 * 8);
 }
 
+TEST_CASE(
+    "context ranks keep heads of all tokens for their own tokens of all heads; B and C once for each that has them") {
+  Model model = fixture::llama3_8b();
+  Layer layer = model.kinds[0];
+  layer.ffn = Ffn::None;
+  layer.mixer = Mixer::Mamba2;
+  layer.mamba = {.heads = 128, .head_dim = 64, .groups = 8, .state = 128, .conv = 4};
+  Layer delta = layer;
+  delta.mixer = Mixer::DeltaNet;
+  delta.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv = 4};
+  for (const int tp : {1, 4})
+    for (const int cp : {2, 4, 8}) {
+      CAPTURE(tp);
+      CAPTURE(cp);
+      const Layout one{.tp = tp}, split{.tp = tp, .cp = cp};
+      CHECK(per_token(model, delta, {}, split) == per_token(model, delta, {}, one));
+      const double copies = std::max(8 / tp, cp) - 8 / tp;  // of B and C, 16 bits each
+      CHECK(per_token(model, layer, {}, split) == per_token(model, layer, {}, one) + 2 * copies * 2 * 128);
+      // What is sent and what came stand beside each other for a moment: gate, x, time steps, B and C.
+      const double sent = (2 * 128 * 64 + 128) / tp + std::max(8 / tp, cp) * 2 * 128;
+      CHECK(layer_transient(model, layer, {}, split).forward == rank_tokens({}, split) * 2 * sent);
+      CHECK(layer_transient(model, layer, {}, one).forward == 0);
+    }
+}
+
 TEST_CASE("distinct weight shapes of a layer") {
   const Model llama = fixture::llama3_70b();
   const LinearShapes dense = linear_shapes(llama, llama.kinds[0], {.tp = 2});

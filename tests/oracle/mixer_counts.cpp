@@ -1,6 +1,7 @@
 // Each mixer by hand: a shape, the tensors that a checkpoint lists, what attention sends and what its core computes.
 // tests/planner/traffic_test.cpp holds them against the mixers' own rows.
 #include <algorithm>
+#include <set>
 
 #include "oracle/traffic_holding.hpp"
 
@@ -104,7 +105,22 @@ const MixerCount kCounts[] = {
                 Layer& layer) { layer.mamba = {.heads = 32, .head_dim = 64, .groups = 8, .state = 128, .conv = 4}; },
      .tensors = mamba_tensors,
      .core = [](const Layer& l, double) { return 7.0 * ints(l.mamba.heads * l.mamba.head_dim) * ints(l.mamba.state); },
-     .read = whole_width},
+     .read = whole_width,
+     .scan =
+         [](const Layer& layer, int tp, int cp) {
+           const Mamba2Shape& a = layer.mamba;
+           double sent = 0, back = 0;
+           for (std::int64_t head = 0; head < a.heads / tp; ++head) {  // z, x and dt of every head
+             sent += ints(2 * a.head_dim + 1);
+             back += ints(a.head_dim);
+           }
+           // B and C: once for every context rank that holds heads of a group.
+           const auto each = static_cast<std::int64_t>(a.heads / tp / cp), group = a.heads / a.groups;
+           std::set<std::pair<std::int64_t, std::int64_t>> copies;
+           for (std::int64_t head = 0; head < a.heads / tp; ++head) copies.insert({head / group, head / each});
+           sent += ints(2 * a.state) * static_cast<double>(copies.size());
+           return std::pair{sent, back};
+         }},
     {.mixer = Mixer::DeltaNet,
      .vary =
          [](std::mt19937&, Layer& layer) {
@@ -117,7 +133,14 @@ const MixerCount kCounts[] = {
            const double keys = ints(a.key_heads * a.key_dim), values = ints(a.value_heads * a.value_dim);
            return 2 * ints(a.conv) * (keys + keys + values) + 8 * values * ints(a.value_dim);
          },
-     .read = whole_width},
+     .read = whole_width,
+     .scan =
+         [](const Layer& layer, int tp, int) {
+           const DeltaNetShape& a = layer.delta;
+           const double keys = ints(a.key_heads * a.key_dim) / tp, values = ints(a.value_heads * a.value_dim) / tp;
+           const double gates = ints(a.value_heads) / tp;  // write and decay
+           return std::pair{keys + keys + values + values + gates + gates, values};
+         }},
 };
 
 }  // namespace

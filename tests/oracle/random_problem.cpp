@@ -34,7 +34,7 @@ void add_experts(Model& model, std::mt19937& random) {
   for (std::size_t i = dense; i < model.layers.size(); ++i) model.layers[i] = 1;
 }
 
-/// Every third layer sees a window, or all have latent attention; one prediction module.
+/// Every third layer sees a window, or all have latent attention; every second scans; one prediction module.
 void vary_layers(Model& model, std::mt19937& random) {
   if (chance(random, 30)) {
     Layer windowed = model.kinds[static_cast<std::size_t>(model.layers.back())];
@@ -53,6 +53,16 @@ void vary_layers(Model& model, std::mt19937& random) {
                       .rope_dim = 32,
                       .value_dim = 64};
     }
+  }
+  if (chance(random, 20)) {  // every second layer scans
+    Layer scan = model.kinds[static_cast<std::size_t>(model.layers.back())];
+    scan.mixer = chance(random, 50) ? Mixer::Mamba2 : Mixer::DeltaNet;
+    scan.attention = {}, scan.latent = {};
+    scan.mamba = {.heads = 16, .head_dim = 64, .groups = pick<std::int64_t>(random, {2, 8}), .state = 64, .conv = 4};
+    scan.delta = {
+        .key_heads = pick<std::int64_t>(random, {4, 8}), .value_heads = 16, .key_dim = 64, .value_dim = 64, .conv = 4};
+    model.kinds.push_back(scan);
+    for (std::size_t i = 1; i < model.layers.size(); i += 2) model.layers[i] = static_cast<int>(model.kinds.size()) - 1;
   }
   model.tied = chance(random, 30);
   if (chance(random, 15))

@@ -116,6 +116,7 @@ class LayerMessages {
     const MixerCount& mixer = mixer_count(layer.mixer);
     if (mixer.read != nullptr) block(2 * tokens_ * mixer.read(layer, ints(job_.model.hidden)), 1);
     if (mixer.context != nullptr) context(mixer.context(layer, l_.tp));
+    if (mixer.scan != nullptr) scan(mixer.scan(layer, l_.tp, l_.cp));
     if (layer.ffn == Ffn::Dense) block(hidden_, job_.training.stack.reduces_per_linear && layer.dense.gated ? 2 : 1);
     if (layer.ffn == Ffn::Moe) experts(layer.moe);
   }
@@ -194,6 +195,13 @@ class LayerMessages {
       const bool data = step < ring - 1, gradient = step >= 1;
       out_.add("cp", Collective::SendRecv, (data + gradient) * pair, times_, rank_, outer);
     }
+  }
+  /// A state passes through all tokens: every context rank takes some heads of them, whatever attention does.
+  void scan(const std::pair<double, double>& widths) {
+    const int block = per_data_block();
+    const auto group = [this, block](int r) { return r / block * l_.tp + world_.tp(r); };
+    for (const double width : {widths.first, widths.second})
+      out_.add("cp", Collective::AllToAll, 2 * tokens_ * width, times_ * 2, rank_, group);
   }
   int per_data_block() const { return l_.tp * l_.cp; }
 

@@ -31,6 +31,8 @@ struct MixerCount {
   double (*core)(const Layer& layer, double seq);           ///< causal FLOPs of a token, without weights
   double (*read)(const Layer& layer, double h) = nullptr;   ///< width of what tensor ranks gather in front of it
   ContextTensors (*context)(const Layer& layer, int tp) = nullptr;  ///< of attention
+  /// Of a scan: elements of a token that go to other context ranks for heads, and that come back.
+  std::pair<double, double> (*scan)(const Layer& layer, int tp, int cp) = nullptr;
 };
 [[nodiscard]] const MixerCount& mixer_count(Mixer mixer);
 

@@ -163,7 +163,10 @@ TEST_CASE("earlier releases of Megatron reject what the newest runs") {
   const Layout norms{.dp = 64, .zero = 1, .recompute = {RecomputeKind::Selective, kRecomputeNorm}};
   const Layout context{.cp = 2, .cp_kind = CpKind::Ring, .dp = 32, .zero = 1};
   Problem dense = llama(Framework::Megatron), half = mixtral(Framework::Megatron), narrow = dense, predicts = dense,
-          muon = dense, uneven = dense, few = dense;
+          muon = dense, uneven = dense, few = dense, mamba = dense, delta = dense;
+  mamba.model.kinds.front().mixer = Mixer::Mamba2, delta.model.kinds.front().mixer = Mixer::DeltaNet;
+  mamba.model.kinds.front().mamba = {.heads = 32, .head_dim = 64, .groups = 8, .state = 128, .conv = 4};
+  delta.model.kinds.front().delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv = 4};
   few.model.kinds.front().attention.kv_heads = 2;
   half.training.precision = Precision::Fp16;
   narrow.training.precision = Precision::Fp8Tensorwise;
@@ -179,6 +182,7 @@ TEST_CASE("earlier releases of Megatron reject what the newest runs") {
   for (const Row& row : {Row{few, wide, 15, "early_tp_kv_heads"}, Row{half, experts, 15, "early_expert_precision"},
                          Row{uneven, stages, 12, "early_stages"}, Row{narrow, norms, 13, "early_recompute_fp8"},
                          Row{predicts, context, 13, "early_mtp_context"},
+                         Row{mamba, context, 12, "early_mamba_context"}, Row{delta, context, 17, "early_delta_context"},
                          Row{muon, with(kFsdp, [](Layout& l) { l.zero = 1; }), 17, "early_muon"}}) {
     CAPTURE(row.code);
     Problem problem = row.problem;
@@ -188,6 +192,37 @@ TEST_CASE("earlier releases of Megatron reject what the newest runs") {
     problem.release = row.until + 1;
     CHECK(broken(problem, row.layout) == "");
   }
+}
+
+TEST_CASE("context ranks take whole heads of what scans, under Megatron alone") {
+  // By dealing heads out: rank r of tp * cp has the r-th equal share, each head of one group.
+  const auto deals = [](std::int64_t heads, std::int64_t groups, int tp, int cp, bool copies) {
+    if (heads % (static_cast<std::int64_t>(tp) * cp) != 0 || groups % tp != 0) return false;
+    const std::int64_t share = heads / tp / cp, group = heads / groups;
+    for (std::int64_t first = 0; first < heads; first += share)  // whole groups, or a whole part of one
+      if (first % group != 0 && (!copies || first / group != (first + share - 1) / group)) return false;
+    return copies || share % group == 0;
+  };
+  for (const Mixer mixer : {Mixer::Mamba2, Mixer::DeltaNet})
+    for (const std::int64_t groups : {2, 4, 6, 8, 16})
+      for (const int tp : {1, 2, 4})
+        for (const int cp : {2, 3, 4, 6, 8, 16}) {
+          CAPTURE(groups);
+          CAPTURE(tp);
+          CAPTURE(cp);
+          Problem problem = llama(Framework::Megatron);
+          Layer& layer = problem.model.kinds.front();
+          layer.mixer = mixer;
+          layer.mamba = {.heads = 48 / 6 * groups, .head_dim = 64, .groups = groups, .state = 128, .conv = 4};
+          layer.delta = {.key_heads = groups, .value_heads = 8 * groups, .key_dim = 64, .value_dim = 64, .conv = 4};
+          problem.training.seq = 48 * 1024, problem.training.global_batch = 64;
+          problem.gpus = tp * cp * 4;
+          const Layout layout{.tp = tp, .cp = cp, .dp = 4, .zero = 1, .sequence_parallel = tp > 1};
+          const bool possible = deals(8 * groups, groups, tp, cp, mixer == Mixer::Mamba2);
+          CHECK((broken(problem, layout) == "") == possible);
+          problem.framework = Framework::Torchtitan;
+          CHECK(broken(problem, layout) != "");
+        }
 }
 
 TEST_CASE("Megatron core 0.12 takes stages that are equal but for the two ends") {

@@ -48,7 +48,7 @@ class Counter final : public LayerOperators {
     if (core.top_k > 0) keys = std::min(keys, static_cast<double>(core.top_k));
     this->core += 2 * tokens_ * core.heads * (core.qk_dim + core.v_dim) * keys;
   }
-  void scan(Flops flops, double width) override { core += flops.value, scanned += width; }
+  void scan(const ScanCore& scan) override { core += scan.flops.value, scanned += scan.width; }
   void messages(double, double, const LinearTime&) override {}
 
   double linear = 0, core = 0, scanned = 0;
@@ -74,7 +74,7 @@ TEST_CASE("operators are timed for the FLOPs that are counted, in every layer of
         CAPTURE(seq);
         Counter counter(kTokens, seq);
         const Training training;
-        const LayerOnRank on{*model, training, layer, static_cast<double>(model->hidden), 1, kTokens, kTokens};
+        const LayerOnRank on{*model, training, layer, static_cast<double>(model->hidden), 1, 1, kTokens, kTokens};
         mixer_row(layer.mixer).compute(counter, on);
         const LayerFlops flops = layer_flops(*model, layer, seq, Mask::Full);
         CHECK(counter.linear == doctest::Approx(kTokens * flops.mixer.value).epsilon(0.01));
