@@ -167,12 +167,16 @@ std::vector<int> partition_layers(const PartitionCost& cost, int chunks) {
   const std::vector<int> reach = fill(cost, sums, chunks, limit).reach;
   std::vector<int> split(chunks, 0);
   int end = static_cast<int>(cost.layers.size());
+  // A chunk between the ends holds nothing but layers: none stays empty where there are enough of them, nor does the
+  // first where one fits beside the embedding.
+  const bool enough = end >= chunks - 2, first = end >= chunks - 1 && chunks > 1 && reach[1] > 0;
   for (int chunk = chunks - 1; chunk > 0; --chunk) {
+    const int kept = enough ? chunk - 1 + (first ? 1 : 0) : 0;  // one for each chunk in front
     double held = chunk == chunks - 1 ? cost.head : 0;
     const double average = (sums[end] + cost.embedding + held) / (chunk + 1);
     int start = end;
     // At least what the chunks in front cannot hold, then up to the average of what is left.
-    while (start > 0 && (start > reach[chunk] || held < average * (1 - 1e-12))) {
+    while (start > kept && (start > reach[chunk] || held < average * (1 - 1e-12))) {
       const double more = held + cost.layers[start - 1];
       if (start <= reach[chunk] && more > limit * (1 + 1e-12)) break;
       held = more;

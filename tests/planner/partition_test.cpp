@@ -81,6 +81,24 @@ TEST_CASE("no split is better") {
   }
 }
 
+TEST_CASE(
+    "no chunk between the ends is empty where layers suffice, nor the first where one fits beside the embedding") {
+  std::mt19937 random(13);
+  std::uniform_real_distribution<double> costs(0.5, 3.0);
+  for (int round = 0; round < 2000; ++round) {
+    const int chunks = 2 + static_cast<int>(random() % 30), layers = chunks - 2 + static_cast<int>(random() % 40);
+    const double kinds[2] = {costs(random), costs(random)};
+    std::vector<double> each(static_cast<std::size_t>(layers));
+    for (std::size_t i = 0; i < each.size(); ++i) each[i] = kinds[i % 4 == 3];
+    const PartitionCost cost{each, 0.1 * costs(random), 4 * costs(random)};
+    const std::vector<int> split = partition_layers(cost, chunks);
+    CAPTURE(round);
+    CHECK(std::find(split.begin() + 1, split.end() - 1, 0) == split.end() - 1);
+    const bool fits = layers > 0 && cost.embedding + each.front() <= largest_chunk(cost, split);
+    if (layers >= chunks - 1 && fits) CHECK(split.front() > 0);
+  }
+}
+
 double brute_force_ranks(const PartitionCost& cost, std::vector<int>& split, int chunk, int left, int pp, bool v) {
   if (chunk + 1 == static_cast<int>(split.size())) {
     split[chunk] = left;
