@@ -116,8 +116,10 @@ bool looks_like_path(std::string_view word) {
          word == "." || word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-bool names(const std::vector<std::string>& aliases, std::string_view wanted) {
-  return std::any_of(aliases.begin(), aliases.end(), [&](const std::string& a) { return folded(a) == wanted; });
+/// `owner/checkpoint` is found without its owner, too: copies on a disk have none.
+bool names(const std::vector<std::string>& all, std::string_view wanted) {
+  const auto is = [&](const std::string& name) { return folded(name) == wanted; };
+  return std::any_of(all.begin(), all.end(), [&](const auto& a) { return is(a) || is(a.substr(a.rfind('/') + 1)); });
 }
 
 /// The first preset of that name, source by source; in each source a name goes before an alias.

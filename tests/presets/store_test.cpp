@@ -205,7 +205,9 @@ TEST_CASE("names and aliases are unique within a kind") {
     for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
       std::vector<std::string> words = entry.aliases;
       words.push_back(entry.name);
+      for (const std::string& alias : entry.aliases) words.push_back(alias.substr(alias.rfind('/') + 1));
       for (std::string word : words) {
+        if (kind == PresetKind::Model) CHECK(plan::load_model(word, kEmbeddedOnly)->value.name == entry.name);
         std::erase_if(word, [](char c) { return c == '-' || c == '_'; });
         std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
         CAPTURE(word);
