@@ -19,6 +19,7 @@ enum class KeyKind {
   Off,     ///< key: false where the flag is given
   List,    ///< key: [a, b]
   Dtype,   ///< key: torch.bfloat16
+  Layers,  ///< key: [0, 1, 1, 1], where the flag has a pattern: no parser works it out behind the file
 };
 
 struct DialectKey {

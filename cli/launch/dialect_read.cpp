@@ -1,5 +1,6 @@
 // From a dialect's keys to Megatron-LM's arguments. Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -307,6 +308,11 @@ void take_keys(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
     const bool bare = is_switch || row.kind == KeyKind::Off;
     if (row.kind == KeyKind::Dtype) {
       args.given[std::string(row.flag)] = {{megatron_dtype(found->second)}, found->second.where};
+      continue;
+    }
+    if (row.kind == KeyKind::Layers && found->second.values.size() > 1) {
+      args.given[std::string(row.flag)] = {{fmt::format("[{}]", fmt::join(found->second.values, ","))},
+                                           found->second.where};
       continue;
     }
     args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};

@@ -1,5 +1,6 @@
 // A plan under a dialect's keys. Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -7,6 +8,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/layer_pattern.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "cli/terminal/bf16_layers.hpp"
 #include "formulas/names.hpp"
@@ -39,12 +41,21 @@ std::string_view torch_dtype(std::string_view word) {
   return word == "fp8" ? "torch.uint8" : "torch.float32";
 }
 
+/// A pattern as the list that it is; a period stays a number.
+std::string layer_list(const std::string& pattern) {
+  const std::optional<std::vector<bool>> layers = listed_layers(pattern);
+  if (!layers) return pattern;
+  std::vector<int> items(layers->begin(), layers->end());
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
 std::string value_of(const DialectKey& row, const MegatronSetting& setting) {
   switch (row.kind) {
     case KeyKind::Switch:
     case KeyKind::On: return "true";
     case KeyKind::Off: return "false";
     case KeyKind::List: return fmt::format("[{}]", fmt::join(setting.values, ", "));
+    case KeyKind::Layers: return layer_list(setting.values.front());
     case KeyKind::Dtype: return std::string(torch_dtype(setting.values.front()));
     case KeyKind::Value: break;
   }

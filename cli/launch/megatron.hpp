@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -64,6 +65,12 @@ void settle_forks(MegatronArgs& args);
 
 /// What the arguments mean; the same for every dialect. All mistakes at once.
 [[nodiscard]] Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& facts);
+
+/// Code of the note that layers of a specification of one's own are those of a named checkpoint.
+inline constexpr const char* kSpecOfCheckpoint = "spec_of_checkpoint";
+[[nodiscard]] inline bool has_note(const LaunchJob& job, std::string_view code) {
+  return std::any_of(job.notes.begin(), job.notes.end(), [code](const Note& note) { return note.code == code; });
+}
 
 /// The model that the arguments describe, named after the preset that it is.
 [[nodiscard]] Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
@@ -19,22 +21,39 @@ Error cannot(std::string_view what, std::string help = {}) {
   return error;
 }
 
-bool same_mixer(const Layer& a, const Layer& b) {
-  AttentionShape left = a.attention, right = b.attention;
-  left.window = right.window = 0;
-  return a.mixer == b.mixer && left == right && a.latent == b.latent;
+/// The shape of a layer's mixer, without its window, which may differ from layer to layer.
+Layer mixer_of(const Layer& layer) {
+  Layer mixer;
+  mixer_row(layer.mixer).part.put(mixer, layer);
+  mixer.attention.window = 0;
+  return mixer;
+}
+
+/// All layers have one attention, but for those that scan, which are Gated DeltaNet of one shape.
+bool mixes_as_flags_say(const Model& model) {
+  std::vector<Layer> found;
+  for (const Layer& kind : model.kinds)
+    if (std::find(found.begin(), found.end(), mixer_of(kind)) == found.end()) found.push_back(mixer_of(kind));
+  const auto scans = [](const Layer& mixer) { return mixer.mixer == Mixer::DeltaNet; };
+  return std::count_if(found.begin(), found.end(), scans) <= 1 &&
+         std::count_if(found.begin(), found.end(), std::not_fn(scans)) == 1;
+}
+
+bool gpt_layer(const Layer& kind) {
+  return (core_of(kind) == MixerCore::Attention || kind.mixer == Mixer::DeltaNet) && kind.ffn != Ffn::None;
 }
 
 void judge_model(const Model& model, Errors& errors) {
+  if (!std::all_of(model.kinds.begin(), model.kinds.end(), gpt_layer))
+    return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
+  if (!mixes_as_flags_say(model))
+    return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));
+  if (model.mtp.depth > 0 && model.mtp.kinds != std::vector<int>{model.layers.back()})
+    return errors.push_back(cannot(fmt::format("the prediction layers of {} are none like its last one", model.name)));
   for (const Layer& kind : model.kinds) {
-    if (core_of(kind) != MixerCore::Attention || kind.ffn == Ffn::None)
-      return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
-    if (!same_mixer(kind, model.kinds.front()))
-      return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));
     if (kind.norms != 2)
       return errors.push_back(cannot(fmt::format("layers of {} have {} norms, not 2", model.name, kind.norms)));
-    if (kind.attention.output_gate || kind.attention.qk_norm == QkNorm::Full || kind.latent.index_heads > 0 ||
-        kind.moe.latent > 0)
+    if (kind.attention.qk_norm == QkNorm::Full || kind.latent.index_heads > 0 || kind.moe.latent > 0)
       return errors.push_back(
           cannot(fmt::format("{} has an attention or expert variant that is not written yet", model.name)));
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/launch/counted_as.hpp"
+#include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -29,14 +30,12 @@ using enum When;
 constexpr CountedFlag kFlags[] = {
     // the model
     {{"spec", "", "layers of a specification of one's own are counted as the standard ones"}},
-    {{"attention-output-gate", "", "gates of attention are not counted"}},
-    {{"experimental-attention-variant", "", "this attention is counted as full"}},
-    {{"linear-attention-freq", "", "linear attention is counted as full"}},
-    {{"linear-num-value-heads", "", "linear attention is counted as full"}},
+    {{"experimental-attention-variant", "gated_delta_net gdn dsa", "this attention is counted as the nearest known"}},
     {{"heterogeneous-layers-config-path", "", "layers that differ are counted as equal"}},
     {{"heterogeneous-layers-config-encoded-json", "", "layers that differ are counted as equal"}},
     {{"enable-mhc-connections", "", "several residual streams are counted as one"}},
-    {{"dsa-indexer-topk", "", "sparse attention is counted as full, its indexer not at all"}},
+    {{"dsa-indexer-topk-freq", "1", "positions that several layers share are chosen in each of them"}},
+    {{"dsa-indexer-loss-coeff", "0 0.0", "what the indexer's own loss takes is not counted"}},
     {{"freeze-all-layers", "", "frozen layers are counted as trained"}},
     {{"logits-load-dir", "", "a teacher's logits are not counted"}},
     {{"perform-rl-step", "", "the rollouts' memory is not counted"}},
@@ -177,6 +176,11 @@ bool is_usual(const CountedAs& row, const MegatronValue& value) {
 }  // namespace
 
 void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {
+  if (megatron::is_sparse(args) && lowered(args.text("dsa-kernel-backend") + "none").starts_with("none"))
+    unused(job, "not_used",
+           fmt::format("{}: `--experimental-attention-variant dsa`: without a fused kernel (`--dsa-kernel-backend`) "
+                       "scores of whole sequences lie in memory: not counted",
+                       args.where("experimental-attention-variant")));
   const std::int64_t heads = args.integer("num-attention-heads", 0), groups = args.integer("num-query-groups", heads);
   if (groups != heads && !args.has("group-query-attention") && !args.has("multi-latent-attention"))
     unused(job, "not_used",
@@ -185,6 +189,7 @@ void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {
   for (const auto& [name, value] : args.given) {
     const CountedFlag* flag = find(name);
     if (flag == nullptr || is_usual(flag->counted, value) || !has_a_say(flag->when, job)) continue;
+    if (name == "spec" && has_note(job, kSpecOfCheckpoint)) continue;
     const std::string word = value.values.empty() ? "" : " " + yaml::printable(value.values.front());
     unused(job, "not_used", fmt::format("{}: `--{}{}`: {}", value.where, name, word, flag->counted.what));
   }

@@ -148,6 +148,8 @@ void settle_forks(MegatronArgs& args) {
     unused(args, "pp-partition-method", fmt::format("stages split by `{}` are counted as equal", method));
   }
   widths(args);
+  if (args.has("allgather-cp") && !args.has("cp-comm-type"))  // slime
+    set(args, "cp-comm-type", "all_gather", "allgather-cp");
   if (args.has("gelu-tanh")) set(args, "swiglu", "", "gelu-tanh");
   experts(args);
   adapters(args);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/launch/megatron_attention.hpp"
 #include "formulas/layer_kinds.hpp"
 #include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
@@ -16,7 +17,7 @@
 namespace plan::megatron {
 namespace {
 
-constexpr std::string_view kLetters = "M*-E";
+constexpr std::string_view kLetters = "MG*-E";
 constexpr std::size_t kMostLetters = 10'000;
 
 /// A letter's layer: one mixer or one feed-forward, behind one norm.
@@ -34,6 +35,8 @@ Layer layer_of(char letter, const MegatronArgs& args, const Layer& whole, const 
                    .groups = args.integer("mamba-num-groups", 8),
                    .state = args.integer("mamba-state-dim", 128),
                    .conv = kConvolution};
+  } else if (letter == 'G') {
+    layer.mixer = Mixer::DeltaNet, layer.delta = delta_net(args);
   } else if (letter == '-') {
     layer.ffn = Ffn::Dense, layer.dense = whole.dense;
   } else {
@@ -124,8 +127,8 @@ std::optional<Error> judge(const MegatronArgs& args, const HybridPattern& patter
   if (pattern.layers.empty() || all.size() > kMostLetters) return bad_pattern(args, flag, "names no layers");
   if (const std::size_t other = all.find_first_not_of(kLetters); other != std::string::npos)
     return bad_pattern(args, flag,
-                       fmt::format("has a layer `{}`, which is none of Mamba (M), attention (*), "
-                                   "feed-forward (-) and experts (E)",
+                       fmt::format("has a layer `{}`, which is none of Mamba (M), Gated DeltaNet (G), attention "
+                                   "(*), feed-forward (-) and experts (E)",
                                    yaml::printable(std::string(1, all[other]))));
   if (const auto depth = args.integer("num-layers");
       depth && *depth != static_cast<std::int64_t>(pattern.layers.size()))

@@ -4,66 +4,16 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
 constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 100'000'000;
-
-/// `([0]*3+[1]*58)`, `[0,1,1]`, `2` (every second layer): 1 for layers with experts. Nothing if unreadable.
-std::optional<std::vector<bool>> moe_layers(const std::string& text, std::size_t depth) {
-  std::vector<bool> out;
-  if (text.find('[') == std::string::npos) {
-    const long long freq = text.empty() ? 1 : std::atoll(text.c_str());
-    if (freq == 0) return std::nullopt;
-    const auto every = static_cast<std::size_t>(std::abs(freq));  // `i % -1 == 0` holds for every layer
-    for (std::size_t i = 0; i < depth; ++i) out.push_back(i % every == 0);
-    return out;
-  }
-  std::size_t at = 0;
-  while (at < text.size() && out.size() <= depth) {
-    if (text[at] != '[') {
-      ++at;
-      continue;
-    }
-    std::vector<bool> items;
-    for (++at; at < text.size() && text[at] != ']'; ++at)
-      if (text[at] == '0' || text[at] == '1') items.push_back(text[at] == '1');
-    ++at;
-    std::size_t times = 1;
-    if (at < text.size() && text[at] == '*') times = static_cast<std::size_t>(std::atoll(text.c_str() + at + 1));
-    if (times > depth) return std::nullopt;
-    for (std::size_t i = 0; i < times && out.size() <= depth; ++i) out.insert(out.end(), items.begin(), items.end());
-  }
-  if (out.size() != depth) return std::nullopt;
-  return out;
-}
-
-AttentionShape attention(const MegatronArgs& args, std::int64_t hidden) {
-  AttentionShape shape;
-  shape.heads = args.integer("num-attention-heads", 1);
-  shape.kv_heads = args.has("group-query-attention") ? args.integer("num-query-groups", 1) : shape.heads;
-  shape.head_dim = args.integer("kv-channels", hidden / std::max<std::int64_t>(1, shape.heads));
-  const bool biases = !args.has("disable-bias-linear");
-  shape.qkv_bias = biases || args.has("add-qkv-bias");
-  shape.out_bias = biases;
-  if (args.has("qk-layernorm")) shape.qk_norm = QkNorm::PerHead;
-  shape.sinks = args.text("softmax-type") == "learnable";
-  return shape;
-}
-
-/// Megatron's own defaults where a rank is not given.
-LatentShape latent(const MegatronArgs& args) {
-  return {.heads = args.integer("num-attention-heads", 1),
-          .q_rank = args.integer("q-lora-rank", 0),
-          .kv_rank = args.integer("kv-lora-rank", 32),
-          .nope_dim = args.integer("qk-head-dim", 128),
-          .rope_dim = args.integer("qk-pos-emb-head-dim", 64),
-          .value_dim = args.integer("v-head-dim", 128)};
-}
 
 /// SwiGLU, or GELU with a gate, which the parser knows since core 0.15.
 bool is_gated(const MegatronArgs& args) { return args.has("swiglu") || args.has("quick-geglu"); }
@@ -85,30 +35,6 @@ MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
           .latent = args.integer("moe-latent-size", 0)};
 }
 
-/// `--window-size 127,0` as tokens that a query sees, and which layers have it.
-void windows(const MegatronArgs& args, Model& model) {
-  const std::string text = args.text("window-size");
-  const std::size_t digit = text.find_first_of("0123456789");
-  if (digit == std::string::npos) return;
-  const std::int64_t window = std::atoll(text.c_str() + digit) + 1;
-  const std::string skip = args.text("window-attn-skip-freq");
-  const std::size_t depth = model.layers.size();
-  std::vector<bool> windowed(depth, true);
-  if (skip.find('[') != std::string::npos) {
-    if (const auto listed = moe_layers(skip, depth)) windowed = *listed;
-  } else if (const long long every = std::atoll(skip.c_str()); every > 0) {
-    for (std::size_t i = 0; i < depth; ++i) windowed[i] = (i + 1) % static_cast<std::size_t>(every) != 0;
-  }
-  const std::size_t kinds = model.kinds.size();
-  for (std::size_t k = 0; k < kinds; ++k) {
-    Layer narrow = model.kinds[k];
-    narrow.attention.window = window;
-    model.kinds.push_back(narrow);
-  }
-  for (std::size_t i = 0; i < depth; ++i)
-    if (windowed[i]) model.layers[i] += static_cast<int>(kinds);
-}
-
 /// Kinds that no layer has go; the first layer's kind comes first.
 void tidy(Model& model) {
   std::vector<Layer> kinds;
@@ -121,29 +47,53 @@ void tidy(Model& model) {
   model.kinds = std::move(kinds);
 }
 
-bool same_shape(const Model& a, const Model& b) {
+/// The same heads, whatever else an attention has.
+bool same_heads(const Layer& a, const Layer& b) {
+  if (a.mixer == Mixer::Attention)
+    return a.attention.heads == b.attention.heads && a.attention.kv_heads == b.attention.kv_heads &&
+           a.attention.head_dim == b.attention.head_dim;
+  return a.mixer != Mixer::Latent || (a.latent.heads == b.latent.heads && a.latent.kv_rank == b.latent.kv_rank &&
+                                      a.latent.q_rank == b.latent.q_rank);
+}
+
+bool same_mixer(const Layer& a, const Layer& b) {
+  if (a.mixer != b.mixer || !same_heads(a, b)) return false;
+  if (a.mixer == Mixer::Attention)
+    return a.attention.window == b.attention.window && a.attention.output_gate == b.attention.output_gate;
+  if (a.mixer == Mixer::Latent) return a.latent.index_heads == b.latent.index_heads;
+  return a.mamba == b.mamba && (a.mixer != Mixer::DeltaNet || a.delta == b.delta);
+}
+
+bool same_feed_forward(const Layer& a, const Layer& b) {
+  if (a.ffn != b.ffn) return false;
+  if (a.ffn == Ffn::Dense) return a.dense.width == b.dense.width && a.dense.gated == b.dense.gated;
+  return a.ffn != Ffn::Moe ||
+         (a.moe.experts == b.moe.experts && a.moe.top_k == b.moe.top_k && a.moe.expert_width == b.moe.expert_width &&
+          a.moe.shared_width == b.moe.shared_width && a.moe.latent == b.moe.latent);
+}
+
+/// Whether `same` holds for the layers of two models, one by one.
+template <class Same>
+bool layer_by_layer(const Model& a, const Model& b, Same same) {
   if (a.hidden != b.hidden || a.layers.size() != b.layers.size()) return false;
-  for (std::size_t i = 0; i < a.layers.size(); ++i) {
-    const Layer& left = a.kinds[static_cast<std::size_t>(a.layers[i])];
-    const Layer& right = b.kinds[static_cast<std::size_t>(b.layers[i])];
-    if (left.mixer != right.mixer || left.ffn != right.ffn) return false;
-    if (left.mixer == Mixer::Attention &&
-        (left.attention.heads != right.attention.heads || left.attention.kv_heads != right.attention.kv_heads ||
-         left.attention.head_dim != right.attention.head_dim || left.attention.window != right.attention.window))
+  for (std::size_t i = 0; i < a.layers.size(); ++i)
+    if (!same(a.kinds[static_cast<std::size_t>(a.layers[i])], b.kinds[static_cast<std::size_t>(b.layers[i])]))
       return false;
-    if (left.mixer == Mixer::Latent &&
-        (left.latent.heads != right.latent.heads || left.latent.kv_rank != right.latent.kv_rank ||
-         left.latent.q_rank != right.latent.q_rank))
-      return false;
-    if (left.mamba != right.mamba || left.moe.latent != right.moe.latent) return false;
-    if (left.ffn == Ffn::Dense && (left.dense.width != right.dense.width || left.dense.gated != right.dense.gated))
-      return false;
-    if (left.ffn == Ffn::Moe &&
-        (left.moe.experts != right.moe.experts || left.moe.top_k != right.moe.top_k ||
-         left.moe.expert_width != right.moe.expert_width || left.moe.shared_width != right.moe.shared_width))
-      return false;
-  }
   return true;
+}
+
+bool same_shape(const Model& a, const Model& b) {
+  return layer_by_layer(a, b, [](const Layer& one, const Layer& other) {
+    return same_mixer(one, other) && same_feed_forward(one, other);
+  });
+}
+
+/// Whether flags that describe the usual layers describe `named` as far as they can: its sizes, its feed-forwards and,
+/// where a layer of both has attention, its heads.
+bool agrees(const Model& described, const Model& named) {
+  return layer_by_layer(described, named, [](const Layer& one, const Layer& other) {
+    return same_feed_forward(one, other) && (one.mixer != other.mixer || same_heads(one, other));
+  });
 }
 
 /// Presets of the same shape, those with the stated vocabulary (or padded to it) first.
@@ -164,6 +114,32 @@ std::vector<Model> presets_like(const Model& model) {
 bool same_vocabulary(std::int64_t stated, std::int64_t preset) {
   constexpr std::int64_t kMostPadding = 4096;
   return stated <= 0 || (stated >= preset && stated - preset < kMostPadding);
+}
+
+/// The model of the checkpoint that slime's plug-ins read their layers from: they take its config.json, of which the
+/// name says enough. Folders in front of it may be known on the machine alone.
+std::optional<NamedModel> model_of_checkpoint(const MegatronArgs& args) {
+  std::string path = args.text("hf-checkpoint");
+  while (path.ends_with('/')) path.pop_back();
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (name.empty() || name.find('$') != std::string::npos) return std::nullopt;
+  return model_named(name);
+}
+
+/// The layers of a specification of one's own are those of the checkpoint that it reads, where all that flags say of
+/// the model agrees with that.
+std::optional<Model> specified_model(const MegatronArgs& args, const Model& described, std::vector<Note>& notes) {
+  if (!args.has("spec") || args.has("experimental-attention-variant")) return std::nullopt;
+  const std::optional<NamedModel> found = model_of_checkpoint(args);
+  if (!found || !agrees(described, found->model)) return std::nullopt;
+  Model model = found->model;
+  if (described.vocab > 0) model.vocab = described.vocab;
+  model.tied = described.tied, model.dropout = described.dropout, model.default_seq = described.default_seq;
+  model.mtp = described.mtp.depth > 0 && model.mtp.depth > 0 ? model.mtp : Mtp{};
+  notes.push_back({kSpecOfCheckpoint, fmt::format("{}: `--spec {}`: layers as {} has them, which `--hf-checkpoint` "
+                                                  "names",
+                                                  args.where("spec"), yaml::printable(args.text("spec")), model.name)});
+  return model;
 }
 
 /// Vocabulary that a tokenizer's name gives away: a published model's.
@@ -244,17 +220,14 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
                        !args.has("multi-latent-attention");
   if (learned) model.positions = args.integer("max-position-embeddings", 0);
   Layer layer;
-  if (args.has("multi-latent-attention"))
-    layer.mixer = Mixer::Latent, layer.latent = latent(args);
-  else
-    layer.attention = attention(args, model.hidden);
+  megatron::put_attention(args, model.hidden, layer);
   const std::int64_t ffn = ffn_width(args, model.hidden);
   layer.dense = {.width = ffn, .gated = is_gated(args), .bias = !args.has("disable-bias-linear")};
   model.kinds = {layer};
   if (pattern) {
     megatron::put_hybrid_layers(args, *pattern, experts(args, ffn), model);
   } else if (args.has("num-experts")) {
-    const auto moe = moe_layers(args.text("moe-layer-freq"), model.layers.size());
+    const auto moe = megatron::marked_layers(args.text("moe-layer-freq"), model.layers.size(), true);
     if (!moe)
       return fail({"bad_model", fmt::format("{}: `--moe-layer-freq {}` does not name {} layers",
                                             args.where("moe-layer-freq"), args.text("moe-layer-freq"), depth)});
@@ -263,8 +236,11 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
     model.kinds.push_back(sparse);
     for (std::size_t i = 0; i < moe->size(); ++i) model.layers[i] = (*moe)[i] ? 1 : 0;
   }
-  windows(args, model);
-  if (!pattern) tidy(model);
+  megatron::put_windows(args, model);
+  if (!pattern) {
+    if (std::optional<Error> mistake = megatron::put_linear_attention(args, model)) return fail(std::move(*mistake));
+    tidy(model);
+  }
   const bool lists_mtp = pattern && !pattern->predicted.empty();
   if (const auto depth_mtp = args.integer("mtp-num-layers");
       !lists_mtp && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
@@ -310,6 +286,8 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   Result<Model> described = described_model(args, pattern);
   if (!described) return described;
   Model& model = *described;
+  if (!facts.model)
+    if (std::optional<Model> specified = specified_model(args, model, notes)) return *std::move(specified);
   if (facts.model && facts.asked && !same_shape(model, *facts.model)) {
     notes.push_back(
         {"model_differs", fmt::format("{} and {} describe different models; {} counts",

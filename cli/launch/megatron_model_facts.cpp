@@ -17,7 +17,18 @@ constexpr Rope kRopes[] = {
     {"mistral-nemo", 1000000}, {"mistral-large", 1000000}, {"deepseek", 10000},  {"moonlight", 50000},
     {"kimi-k2", 50000},        {"olmo2", 500000},          {"olmo3", 500000},    {"glm-4.5", 1000000},
     {"glm-4.6", 1000000},      {"glm-4.7", 1000000},       {"gpt-oss", 150000},  {"gemma", 10000},
-    {"nemotron4", 10000},      {"minimax-m2", 5000000},    {"dbrx", 500000},
+    {"nemotron4", 10000},      {"minimax-m2", 5000000},    {"dbrx", 500000},     {"qwen3-next", 10000000},
+    {"qwen3.5", 10000000},
+};
+
+/// `partial_rotary_factor`, or `rotary_dim` over `head_dim`, where it is not 1.
+struct Partial {
+  std::string_view model;
+  std::string_view share;
+};
+constexpr Partial kPartials[] = {
+    {"qwen3-next", "0.25"}, {"qwen3.5", "0.25"}, {"glm-4-", "0.5"},     {"glm-4.5", "0.5"},
+    {"glm-4.6", "0.5"},     {"glm-4.7", "0.5"},  {"minimax-m2", "0.5"},
 };
 
 /// `rope_scaling.factor` of Llama 3's kind: frequencies are stretched where a sequence is longer than those of the
@@ -59,6 +70,8 @@ MegatronModelFacts megatron_model_facts(std::string_view model, std::int64_t seq
   // The longest start of the name that a table holds counts: rows of a family come before those of its members.
   for (const Rope& rope : kRopes)
     if (model.starts_with(rope.model)) facts.rotary_base = rope.base;
+  for (const Partial& row : kPartials)
+    if (model.starts_with(row.model)) facts.rotary_percent = row.share;
   for (const Scaling& row : kScalings)
     if (model.starts_with(row.model) && seq > kOriginalPositions)
       facts.rope_scaling = row.factor, facts.release = row.release;

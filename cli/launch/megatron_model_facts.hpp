@@ -19,9 +19,10 @@ struct RouterFacts {
 
 /// What a launch file needs about a model and a plan does not: it moves no byte and no FLOP.
 struct MegatronModelFacts {
-  int rotary_base = 0;         ///< 0: not known
-  int rope_scaling = 0;        ///< factor for sequences of this length; 0: none
-  std::string_view release{};  ///< part of the published name that sequences of this length need; empty: any
+  int rotary_base = 0;                ///< 0: not known
+  std::string_view rotary_percent{};  ///< share of a head's width that turns with the position; empty: all of it
+  int rope_scaling = 0;               ///< factor for sequences of this length; 0: none
+  std::string_view release{};         ///< part of the published name that sequences of this length need; empty: any
   bool squared_relu = false;
   RouterFacts router{};
 };

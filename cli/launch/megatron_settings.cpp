@@ -6,6 +6,7 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/launch/megatron_put.hpp"
 #include "cli/launch/upkeep.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
 #include "formulas/names.hpp"
@@ -16,148 +17,7 @@
 namespace plan {
 namespace {
 
-using Settings = std::vector<MegatronSetting>;
-
-std::string text(std::int64_t value) { return fmt::format("{}", value); }
-
-void put(Settings& out, std::string flag) { out.push_back({std::move(flag), {}}); }
-void put(Settings& out, std::string flag, std::string value) { out.push_back({std::move(flag), {std::move(value)}}); }
-void put(Settings& out, std::string flag, std::int64_t value) { put(out, std::move(flag), text(value)); }
-
-/// The layer kind that all arguments describe: MoE if the model has one.
-const Layer& main_kind(const Model& model) {
-  const auto moe =
-      std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) { return kind.ffn == Ffn::Moe; });
-  return moe != model.kinds.end() ? *moe : model.kinds.front();
-}
-const Layer* dense_kind(const Model& model) {
-  const auto dense =
-      std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) { return kind.ffn == Ffn::Dense; });
-  return dense != model.kinds.end() ? &*dense : nullptr;
-}
-
-void attention(Settings& out, const Layer& kind) {
-  if (kind.mixer == Mixer::Latent) {
-    const LatentShape& shape = kind.latent;
-    put(out, "num-attention-heads", shape.heads);
-    put(out, "multi-latent-attention");
-    if (shape.q_rank > 0) put(out, "q-lora-rank", shape.q_rank);
-    put(out, "kv-lora-rank", shape.kv_rank);
-    put(out, "qk-head-dim", shape.nope_dim);
-    put(out, "qk-pos-emb-head-dim", shape.rope_dim);
-    put(out, "v-head-dim", shape.value_dim);
-    put(out, "qk-layernorm");
-    return;
-  }
-  const AttentionShape& shape = kind.attention;
-  put(out, "num-attention-heads", shape.heads);
-  if (shape.kv_heads != shape.heads) {
-    put(out, "group-query-attention");
-    put(out, "num-query-groups", shape.kv_heads);
-  }
-  put(out, "kv-channels", shape.head_dim);
-  if (shape.qk_norm == QkNorm::PerHead) put(out, "qk-layernorm");
-  if (shape.qkv_bias && !shape.out_bias) put(out, "add-qkv-bias");
-  if (shape.sinks) put(out, "softmax-type", "learnable");
-}
-
-/// Sliding windows: the same in all layers, or every n-th in full (`--window-attn-skip-freq n`).
-void windows(Settings& out, const Model& model) {
-  std::int64_t window = 0;
-  std::string pattern;
-  for (const int kind : model.layers) {
-    const std::int64_t own = model.kinds[static_cast<std::size_t>(kind)].attention.window;
-    window = std::max(window, own);
-    pattern += fmt::format("{}{}", pattern.empty() ? "" : ",", own > 0 ? 1 : 0);
-  }
-  if (window == 0) return;
-  out.push_back({"window-size", {fmt::format("{},0", window - 1)}});
-  if (pattern.find('0') != std::string::npos) put(out, "window-attn-skip-freq", fmt::format("[{}]", pattern));
-}
-
-MegatronGroup model_arguments(const Plan& plan) {
-  const Model& model = plan.problem.model;
-  const Layer& kind = main_kind(model);
-  const MegatronModelFacts facts = megatron_model_facts(model.name, plan.problem.training.seq);
-  const Layer* dense = dense_kind(model);
-  Settings out;
-  put(out, "num-layers", model.depth());
-  put(out, "hidden-size", model.hidden);
-  put(out, "ffn-hidden-size", dense != nullptr ? dense->dense.width : kind.moe.expert_width);
-  attention(out, kind);
-  windows(out, model);
-  put(out, "seq-length", plan.problem.training.seq);
-  put(out, "max-position-embeddings", std::max(model.positions, plan.problem.training.seq));
-  put(out, "position-embedding-type", model.positions > 0 ? "learned_absolute" : "rope");
-  if (facts.rotary_base > 0 && model.positions == 0) put(out, "rotary-base", facts.rotary_base);
-  if (facts.rope_scaling > 0) {
-    put(out, "use-rope-scaling");
-    put(out, "rope-scaling-factor", facts.rope_scaling);
-  }
-  put(out, "normalization", model.norm == Norm::Rms ? "RMSNorm" : "LayerNorm");
-  const bool gated = dense != nullptr ? dense->dense.gated : kind.moe.gated;
-  if (gated)
-    put(out, "swiglu");
-  else if (facts.squared_relu)
-    put(out, "squared-relu");
-  const bool biases = kind.mixer == Mixer::Attention && kind.attention.out_bias;
-  if (!biases) put(out, "disable-bias-linear");
-  if (!model.tied) put(out, "untie-embeddings-and-output-weights");
-  if (model.mtp.depth > 0) put(out, "mtp-num-layers", model.mtp.runs());
-  if (model.mtp.passes > 1) put(out, "mtp-use-repeated-layer");
-  const std::string dropout =
-      plan.problem.training.dropout > 0 ? fmt::format("{}", plan.problem.training.dropout) : "0.0";
-  put(out, "attention-dropout", dropout);
-  put(out, "hidden-dropout", dropout);
-  return {"MODEL_ARGS", std::move(out)};
-}
-
-/// `([0]*3+[1]*58)`: which layers hold experts.
-std::string moe_frequency(const Model& model) {
-  std::string out;
-  for (std::size_t i = 0; i < model.layers.size();) {
-    const auto is_moe = [&](std::size_t layer) {
-      return model.kinds[static_cast<std::size_t>(model.layers[layer])].ffn == Ffn::Moe;
-    };
-    std::size_t end = i;
-    while (end < model.layers.size() && is_moe(end) == is_moe(i)) ++end;
-    out += fmt::format("{}[{}]*{}", out.empty() ? "" : "+", is_moe(i) ? 1 : 0, end - i);
-    i = end;
-  }
-  return "(" + out + ")";
-}
-
-MegatronGroup expert_arguments(const Plan& plan) {
-  const Model& model = plan.problem.model;
-  const MoeShape& moe = main_kind(model).moe;
-  const Stack& stack = plan.problem.training.stack;
-  Settings out;
-  put(out, "num-experts", moe.experts);
-  put(out, "moe-router-topk", moe.top_k);
-  put(out, "moe-ffn-hidden-size", moe.expert_width);
-  if (dense_kind(model) != nullptr) put(out, "moe-layer-freq", moe_frequency(model));
-  if (moe.shared_width > 0) put(out, "moe-shared-expert-intermediate-size", moe.shared_width);
-  if (moe.shared_gate) put(out, "moe-shared-expert-gate");
-  if (moe.score_bias) {
-    put(out, "moe-router-score-function", "sigmoid");
-    put(out, "moe-router-enable-expert-bias");
-  }
-  const RouterFacts router = megatron_model_facts(model.name, plan.problem.training.seq).router;
-  if (router.groups > 0) {
-    put(out, "moe-router-num-groups", router.groups);
-    put(out, "moe-router-group-topk", router.group_top_k);
-  }
-  if (!router.scaling.empty()) put(out, "moe-router-topk-scaling-factor", std::string(router.scaling));
-  if (router.pre_softmax) put(out, "moe-router-pre-softmax");
-  put(out, "moe-router-load-balancing-type", std::string(router.loss));
-  put(out, "moe-aux-loss-coeff", std::string(router.coefficient));
-  if (stack.grouped_gemm) put(out, "moe-grouped-gemm");
-  put(out, "moe-token-dispatcher-type", stack.dedup_dispatch ? "flex" : "alltoall");
-  if (stack.dedup_dispatch) put(out, "moe-flex-dispatcher-backend", "deepep");
-  put(out, "moe-router-dtype", "fp32");
-  if (stack.ep_overlap && plan.best.layout.ep > 1) put(out, "overlap-moe-expert-parallel-comm");
-  return {"MOE_ARGS", std::move(out)};
-}
+using megatron::put, megatron::Settings, megatron::text;
 
 void context(Settings& out, const Layout& layout) {
   put(out, "context-parallel-size", layout.cp);
@@ -384,8 +244,8 @@ MegatronGroup data_arguments(const Plan& plan, const EmitOptions& options) {
 
 Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = megatron_cannot(plan, options); !errors.empty()) return fail(std::move(errors));
-  std::vector<MegatronGroup> groups = {model_arguments(plan)};
-  if (plan.problem.model.moe()) groups.push_back(expert_arguments(plan));
+  std::vector<MegatronGroup> groups = {megatron::model_arguments(plan)};
+  if (plan.problem.model.moe()) groups.push_back(megatron::expert_arguments(plan));
   groups.push_back(parallel_arguments(plan));
   groups.push_back(precision_arguments(plan));
   groups.push_back(recompute_arguments(plan));

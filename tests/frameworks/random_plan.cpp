@@ -20,7 +20,8 @@ std::vector<std::string> models_of(Framework framework) {
     case Framework::Torchtitan:
       return {"llama3-8b", "llama3-70b", "llama3-405b", "deepseek-v2-lite", "qwen3-32b", "qwen3-30b-a3b"};
     case Framework::Megatron:
-      return {"llama3-8b", "llama3-70b", "llama3-405b", "qwen3-32b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"};
+      return {"llama3-8b",    "llama3-70b",    "llama3-405b", "qwen3-32b",
+              "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "qwen3-next-80b-a3b"};
     case Framework::Maxtext: return {"llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "qwen3-14b"};
     default: return {"llama3-8b", "llama3-70b", "mixtral-8x7b", "qwen3-30b-a3b", "mistral-7b"};
   }

@@ -124,7 +124,7 @@ TEST_CASE("patterns that are no model are refused by what is wrong with them, or
     REQUIRE_FALSE(job);
     return job.error().front().message;
   };
-  CHECK(error("MEG*", 1).find("`G`") != std::string::npos);
+  CHECK(error("MED*", 1).find("`D`") != std::string::npos);
   CHECK(error("ME|M*|E", 2).find("3 segments") != std::string::npos);
   CHECK(error("|", 2).find("names no layers") != std::string::npos);
   const std::string cut = "ME|M*";

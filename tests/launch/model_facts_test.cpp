@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/megatron.hpp"
 #include "random_plans.hpp"
@@ -88,4 +89,35 @@ TEST_CASE("every model with experts states its router once, and groups divide it
     ++checked;
   }
   CHECK(checked > 15);
+}
+
+TEST_CASE("every tool around Megatron-LM has a place for what a model's flags say, and no pattern for a parser") {
+  int written = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
+    const std::optional<Plan> plan = plan_for(entry.name, 64, 0);
+    if (!plan) continue;
+    CAPTURE(entry.name);
+    const auto groups = megatron_settings(*plan, {});
+    REQUIRE(groups);
+    for (const Dialect* dialect :
+         {&bridge_dialect(), &verl_dialect(), &nemo_rl_dialect(), &swift_dialect(), &llama_factory_dialect()}) {
+      CAPTURE(dialect->format);
+      for (const MegatronGroup& group : *groups) {
+        if (group.name != "MODEL_ARGS" && group.name != "MOE_ARGS") continue;
+        for (const MegatronSetting& setting : group.settings) {
+          CAPTURE(setting.flag);
+          const auto key = std::find_if(dialect->keys.begin(), dialect->keys.end(),
+                                        [&](const DialectKey& row) { return row.flag == setting.flag; });
+          const bool elsewhere =
+              std::find(dialect->elsewhere.begin(), dialect->elsewhere.end(), setting.flag) != dialect->elsewhere.end();
+          CHECK((key != dialect->keys.end() || elsewhere));
+          // Patterns are Python for argparse: behind a key of a configuration nobody evaluates them.
+          const bool pattern = !setting.values.empty() && setting.values.front().starts_with("(");
+          if (pattern && key != dialect->keys.end()) CHECK(key->kind == KeyKind::Layers);
+          ++written;
+        }
+      }
+    }
+  }
+  CHECK(written > 1000);
 }

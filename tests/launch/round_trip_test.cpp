@@ -30,6 +30,8 @@ constexpr Case kCases[] = {
     {"deepseek-v3", 2048, Precision::Fp8Blockwise, "dgx-h100"},
     {"qwen3-235b-a22b", 512, Precision::Bf16, "dgx-h100"},
     {"mixtral-8x7b", 64, Precision::Bf16, "dgx-h100"},
+    {"qwen3-next-80b-a3b", 128, Precision::Bf16, "dgx-h100"},
+    {"qwen3.5-27b", 128, Precision::Bf16, "dgx-h100"},
     {"kimi-k2", 1024, Precision::Bf16, "dgx-b200"},
     {"qwen3-30b-a3b", 128, Precision::Mxfp8, "gb200-nvl72-cluster"},
 };

@@ -219,7 +219,7 @@ TEST_CASE("context ranks take whole heads of what scans, under Megatron alone") 
           problem.gpus = tp * cp * 4;
           const Layout layout{.tp = tp, .cp = cp, .dp = 4, .zero = 1, .sequence_parallel = tp > 1};
           const bool possible = deals(8 * groups, groups, tp, cp, mixer == Mixer::Mamba2);
-          CHECK((broken(problem, layout) == "") == possible);
+          CHECK(broken(problem, layout).empty() == possible);
           problem.framework = Framework::Torchtitan;
           CHECK(broken(problem, layout) != "");
         }

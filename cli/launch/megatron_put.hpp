@@ -1,0 +1,28 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/launch/megatron.hpp"
+
+/// Writing Megatron-LM's arguments one by one.
+namespace plan::megatron {
+
+using Settings = std::vector<MegatronSetting>;
+
+inline std::string text(std::int64_t value) { return fmt::format("{}", value); }
+
+inline void put(Settings& out, std::string flag) { out.push_back({std::move(flag), {}}); }
+inline void put(Settings& out, std::string flag, std::string value) {
+  out.push_back({std::move(flag), {std::move(value)}});
+}
+inline void put(Settings& out, std::string flag, std::int64_t value) { put(out, std::move(flag), text(value)); }
+
+/// The layers and what lies around them; experts, where the model has any.
+[[nodiscard]] MegatronGroup model_arguments(const Plan& plan);
+[[nodiscard]] MegatronGroup expert_arguments(const Plan& plan);
+
+}  // namespace plan::megatron

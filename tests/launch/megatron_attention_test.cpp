@@ -1,0 +1,167 @@
+// Gated DeltaNet, gates and sparse attention in Megatron-LM's flags: layers and weights counted by hand from what its
+// code builds, presets spelled out as flags, and specifications of one's own whose layers a checkpoint has.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <random>
+#include <string>
+
+#include "cli/launch/launch.hpp"
+#include "formulas/parameters.hpp"
+#include "presets/store.hpp"
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+std::string script(const std::string& model, const std::string& more = "") {
+  return fmt::format(
+      "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py {} "
+      "--disable-bias-linear --normalization RMSNorm --position-embedding-type rope --swiglu "
+      "--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0 --seq-length 4096 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 256 --bf16 --train-iters 10 "
+      "--eval-interval 10 {}\n",
+      model, more);
+}
+
+const Layer& layer_at(const Model& model, std::size_t at) {
+  return model.kinds[static_cast<std::size_t>(model.layers[at])];
+}
+
+template <class T>
+T one_of(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+}  // namespace
+
+TEST_CASE("layers that scan stand where the period leaves them, with the weights that Megatron-LM builds") {
+  std::mt19937 random(11);
+  for (int draw = 0; draw < 200; ++draw) {
+    const int depth = one_of(random, {4, 12, 24}), period = one_of(random, {1, 2, 3, 4, 5});
+    const bool gate = random() % 2 == 0, defaults = random() % 4 == 0;
+    const std::int64_t h = one_of<std::int64_t>(random, {1024, 2048}), heads = 16,
+                       groups = one_of<std::int64_t>(random, {2, 16}), width = one_of<std::int64_t>(random, {64, 128}),
+                       f = 4096, vocab = 32000;
+    const std::int64_t keys = defaults ? 16 : one_of<std::int64_t>(random, {4, 8}),
+                       values = defaults ? 32 : keys * one_of<std::int64_t>(random, {1, 2, 3}),
+                       dk = defaults ? 128 : 64, dv = defaults ? 128 : one_of<std::int64_t>(random, {64, 96}),
+                       conv = defaults ? 4 : 3;
+    std::string list;
+    for (int i = 0; i < depth; ++i) list += fmt::format("{}{}", i > 0 ? "," : "[", (i + 1) % period == 0 ? 0 : 1);
+    const std::string where = random() % 2 == 0 ? std::to_string(period) : "'" + list + "]'";
+    const std::string text = script(fmt::format(
+        "--num-layers {} --hidden-size {} --ffn-hidden-size {} --num-attention-heads {} --group-query-attention "
+        "--num-query-groups {} --kv-channels {} --vocab-size {} {} --experimental-attention-variant {} "
+        "--linear-attention-freq {} {}",
+        depth, h, f, heads, groups, width, vocab, gate ? "--attention-output-gate" : "",
+        random() % 2 == 0 ? "gated_delta_net" : "gdn", where,
+        defaults ? ""
+                 : fmt::format("--linear-num-key-heads {} --linear-num-value-heads {} --linear-key-head-dim {} "
+                               "--linear-value-head-dim {} --linear-conv-kernel-dim {}",
+                               keys, values, dk, dv, conv)));
+    CAPTURE(text);
+    const LaunchJob job = job_of("d.sh", text);
+    REQUIRE(job.model);
+    CHECK(job.unused.empty());
+    std::int64_t sum = 2 * vocab * h + h;
+    for (int i = 1; i <= depth; ++i) {
+      const bool scans = i % period != 0;
+      CHECK((layer_at(*job.model, static_cast<std::size_t>(i - 1)).mixer == Mixer::DeltaNet) == scans);
+      sum += 2 * h + 3 * h * f;  // two norms, gate, up and down
+      if (scans)                 // in_proj: q, k, v, z, beta, alpha; conv1d; A_log and dt_bias; out_norm; out_proj
+        sum += h * (2 * keys * dk + 2 * values * dv + 2 * values) + (2 * keys * dk + values * dv) * conv + 2 * values +
+               dv + values * dv * h;
+      else
+        sum += h * width * (heads * (gate ? 2 : 1) + 2 * groups) + heads * width * h;
+    }
+    CHECK(model_parameters(*job.model).total == sum);
+  }
+}
+
+TEST_CASE("published models are known by their flags") {
+  const LaunchJob next = job_of(
+      "n.sh",
+      script(
+          "--num-layers 48 --hidden-size 2048 --ffn-hidden-size 5120 --num-attention-heads 16 --group-query-attention "
+          "--num-query-groups 2 --kv-channels 256 --qk-layernorm --attention-output-gate --vocab-size 151936 "
+          "--experimental-attention-variant gated_delta_net --linear-attention-freq 4 --num-experts 512 "
+          "--moe-router-topk 10 --moe-ffn-hidden-size 512 --moe-shared-expert-intermediate-size 512 "
+          "--moe-shared-expert-gate --mtp-num-layers 1"));
+  REQUIRE(next.model);
+  CHECK(next.model->name == "qwen3-next-80b-a3b");
+  const Model preset = load_model("qwen3-next-80b-a3b", {.files = false})->value;
+  CHECK(model_parameters(*next.model).total == model_parameters(preset).total);
+  const std::string latent =
+      "--num-layers 61 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 --multi-latent-attention "
+      "--q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
+      "--qk-layernorm --vocab-size 129280 --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 "
+      "--moe-shared-expert-intermediate-size 2048 --moe-layer-freq '([0]*3+[1]*58)' --moe-router-enable-expert-bias "
+      "--mtp-num-layers 1 ";
+  const std::string indexer =
+      "--experimental-attention-variant dsa --dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk "
+      "2048 ";
+  const LaunchJob sparse = job_of("s.sh", script(latent + indexer));
+  REQUIRE(sparse.model);
+  CHECK(sparse.model->name == "deepseek-v3.2");
+  const Model v32 = load_model("deepseek-v3.2", {.files = false})->value;
+  CHECK(model_parameters(*sparse.model).total == model_parameters(v32).total);
+  // The scores that no fused kernel spares are said to be missing.
+  CHECK(std::any_of(sparse.unused.begin(), sparse.unused.end(),
+                    [](const Note& note) { return note.text.find("dsa-kernel-backend") != std::string::npos; }));
+  CHECK(job_of("s.sh", script(latent + indexer + "--dsa-kernel-backend tilelang")).unused.empty());
+  CHECK(job_of("v.sh", script(latent)).model->name == "deepseek-v3");
+}
+
+TEST_CASE("what Megatron-LM could not build is refused by what is missing") {
+  const std::string base =
+      "--num-layers 8 --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 --vocab-size 32000 ";
+  for (const auto& [more, word] : {std::pair{"--experimental-attention-variant gdn", "needs `--linear-attention-freq`"},
+                                   {"--experimental-attention-variant gdn --linear-attention-freq [1,0]", "8 layers"},
+                                   {"--experimental-attention-variant gdn --linear-attention-freq 0", "8 layers"},
+                                   {"--experimental-attention-variant gdn --linear-attention-freq 4 "
+                                    "--linear-num-key-heads 6 --linear-num-value-heads 8",
+                                    "6 key heads and 8 value heads"},
+                                   {"--experimental-attention-variant dsa", "`--multi-latent-attention` is missing"},
+                                   {"--experimental-attention-variant dsa --multi-latent-attention "
+                                    "--dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128",
+                                    "positive `--dsa-indexer-topk`"}}) {
+    const std::string flags = more;
+    CAPTURE(flags);
+    const Files files;
+    const Result<LaunchJob> job = files.read("w.sh", script(base + flags));
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("a specification of one's own has the layers of the checkpoint that the job names, if all flags agree") {
+  const std::string flags =
+      "--actor-num-nodes 1 --actor-num-gpus-per-node 8 --num-layers 64 --hidden-size 5120 --ffn-hidden-size 17408 "
+      "--num-attention-heads 24 --group-query-attention --num-query-groups 4 --kv-channels 256 --qk-layernorm "
+      "--use-gated-attention --attention-output-gate --vocab-size 248320 --spec my.plugin get_spec ";
+  const Model preset = load_model("qwen3.5-27b", {.files = false})->value;
+  for (const char* path : {"Qwen/Qwen3.5-27B", "/data/Qwen3.5-27B", "$BASE/Qwen3.5-27B/"}) {
+    const LaunchJob job = job_of("p.sh", script(flags + "--hf-checkpoint " + path));
+    REQUIRE(job.model);
+    CHECK(job.model->layers == preset.layers);
+    CHECK(job.model->kinds == preset.kinds);
+    CHECK(job.unused.empty());
+  }
+  const auto told = [](const LaunchJob& job) {
+    return std::any_of(job.unused.begin(), job.unused.end(),
+                       [](const Note& note) { return note.text.find("`--spec my.plugin`") != std::string::npos; });
+  };
+  for (const std::string& other : {flags + "--hf-checkpoint Qwen/Qwen3-32B", flags + "--hf-checkpoint /data/mine",
+                                   flags, flags + "--hf-checkpoint Qwen/Qwen3.5-27B --num-experts 8"}) {
+    const LaunchJob job = job_of("p.sh", script(other));
+    REQUIRE(job.model);
+    CHECK(told(job));
+    CHECK(job.model->kinds.front().mixer == Mixer::Attention);
+  }
+}
+
+}  // namespace plan
