@@ -59,6 +59,10 @@ std::optional<double> stated_parameters(std::string_view part) {
 std::vector<OtherName> other_names(std::string_view checkpoint) {
   std::vector<OtherName> names;
   std::string word = lowered(std::string(checkpoint));
+  // Weights that were laid out for a job: Qwen2.5-7B-hf-to-mcore-te-tp4-pp1, Meta-Llama-3.1-8B/mcore-tp4-pp2.
+  for (const std::string_view laid : {"-to-mcore", "-to-megatron", "-to-megablocks", "/mcore-", "/megatron-"})
+    if (const std::size_t at = word.find(laid); at != std::string::npos && at > 0)
+      names.push_back({word = word.substr(0, at), true});
   const std::string owner = word.substr(0, word.rfind('/') + 1);
   for (std::size_t slash = word.find('/'); slash != std::string::npos; slash = word.find('/'))
     names.push_back({word = word.substr(slash + 1), true});

@@ -169,6 +169,7 @@ constexpr ForkFlag kForkFlags[] = {
     {"shared-moe-ffn-hidden-size", 1, Same, "moe-shared-expert-intermediate-size"},
     {"enable-shared-expert", 0, Nothing},
     {"extra-vocab-size", 1, Own},
+    {"patch-tokenizer-type", 1, Own},
     // FlagScale
     {"no-shared-fs", 0, Nothing},
     {"norm-init-weight", 1, Nothing},

@@ -135,6 +135,9 @@ std::optional<Error> judge(const MegatronArgs& args, const HybridPattern& patter
     return bad_pattern(args, flag, fmt::format("has {} layers, and `--num-layers` {}", pattern.layers.size(), *depth));
   if (all.find('E') != std::string::npos && !args.has("num-experts"))
     return bad_pattern(args, flag, "has layers of experts, and `--num-experts` is missing");
+  // Forks build other layers behind these letters: Qwen3-Next has its scans under M and its experts under -.
+  if (all.find('E') == std::string::npos && args.has("num-experts"))
+    return bad_pattern(args, flag, "has no layer of experts, and `--num-experts` states some");
   return std::nullopt;
 }
 

@@ -148,7 +148,8 @@ std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
   if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
   if (args.text("vocab-file").find("20B_tokenizer") != std::string::npos)
     if (const std::optional<NamedModel> found = model_named("gpt-neox-20b")) return found->model.vocab;
-  for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-checkpoint", "tokenizer-type"}) {
+  for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-checkpoint", "tokenizer-type", "load"}) {
+    if (std::string_view(flag) == "load" && !args.has("patch-tokenizer-type")) continue;  // Pai's lies beside weights
     std::string name = args.text(flag);
     if (name.ends_with("/tokenizer.model") || name.ends_with("/tokenizer.json"))  // the folder is the model's
       name.resize(name.rfind('/'));

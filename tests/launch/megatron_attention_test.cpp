@@ -1,5 +1,5 @@
 // Gated DeltaNet, gates and sparse attention in Megatron-LM's flags: layers and weights counted by hand from what its
-// code builds, presets spelled out as flags, and specifications of one's own whose layers a checkpoint has.
+// code builds, presets spelled out as flags, and what a checkpoint that a job names says of layers and vocabulary.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -162,6 +162,16 @@ TEST_CASE("a specification of one's own has the layers of the checkpoint that th
     CHECK(told(job));
     CHECK(job.model->kinds.front().mixer == Mixer::Attention);
   }
+}
+
+TEST_CASE("Pai's patch takes the tokenizer that lies beside the weights") {
+  const std::string flags =
+      "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+      "--num-query-groups 8 ";
+  const std::string load = "--load /mnt/ckpts/Meta-Llama-3.1-8B/mcore-tp4-pp2 ";
+  CHECK(job_of("p.sh", script(flags + load + "--patch-tokenizer-type LLama3Tokenizer")).model->name == "llama3-8b");
+  // Megatron-LM's own checkpoints say nothing of a tokenizer.
+  CHECK(error_of("p.sh", script(flags + load)) == "vocabulary_not_stated");
 }
 
 }  // namespace plan

@@ -127,6 +127,7 @@ TEST_CASE("patterns that are no model are refused by what is wrong with them, or
   CHECK(error("MED*", 1).find("`D`") != std::string::npos);
   CHECK(error("ME|M*|E", 2).find("3 segments") != std::string::npos);
   CHECK(error("|", 2).find("names no layers") != std::string::npos);
+  CHECK(error("M-M*", 1).find("has no layer of experts") != std::string::npos);  // a fork's letters mean others
   const std::string cut = "ME|M*";
   LaunchContext context = on(16);
   context.model = nano;

@@ -117,6 +117,9 @@ TEST_CASE("checkpoints have the layers of the model that they were made from") {
       {"EleutherAI/pythia-1.4b-deduped", "pythia-1.4b", false},
       {"mistralai/Ministral-3-3B-Instruct-2512-BF16", "ministral3-3b", false},
       {"phi-2", "phi-2", true},
+      {"ckpts/Meta-Llama-3.1-8B/mcore-tp4-pp2", "llama3-8b", true},
+      {"ckpts/Qwen2.5-0.5B-Chat-to-mcore", "qwen2.5-0.5b", false},
+      {"ckpts/Mistral-7B-v0.2-to-megatron-tp1-pp1", "mistral-7b-v0.2", true},
   };
   for (const Row& row : kRows) {
     CAPTURE(row.word);
