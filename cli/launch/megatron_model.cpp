@@ -142,21 +142,29 @@ std::optional<Model> specified_model(const MegatronArgs& args, const Model& desc
   return model;
 }
 
-/// Vocabulary that a tokenizer's name gives away: a published model's.
-std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
-  const std::string type = args.text("tokenizer-type");
-  if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
-  if (args.text("vocab-file").find("20B_tokenizer") != std::string::npos)
-    if (const std::optional<NamedModel> found = model_named("gpt-neox-20b")) return found->model.vocab;
+/// The published model that a tokenizer's name gives away.
+std::optional<Model> model_of_tokenizer(const MegatronArgs& args) {
+  const auto named = [](std::string_view name) {
+    const std::optional<NamedModel> found = model_named(name);
+    return found ? std::optional(found->model) : std::nullopt;
+  };
+  if (args.text("vocab-file").find("20B_tokenizer") != std::string::npos) return named("gpt-neox-20b");
   for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-checkpoint", "tokenizer-type", "load"}) {
     if (std::string_view(flag) == "load" && !args.has("patch-tokenizer-type")) continue;  // Pai's lies beside weights
     std::string name = args.text(flag);
     if (name.ends_with("/tokenizer.model") || name.ends_with("/tokenizer.json"))  // the folder is the model's
       name.resize(name.rfind('/'));
     if (name.empty() || name.find('$') != std::string::npos) continue;
-    if (const std::optional<NamedModel> found = model_named(name)) return found->model.vocab;
+    if (std::optional<Model> found = named(name)) return found;
   }
-  return 0;
+  return std::nullopt;
+}
+
+std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
+  const std::string type = args.text("tokenizer-type");
+  if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
+  const std::optional<Model> model = model_of_tokenizer(args);
+  return model ? model->vocab : 0;
 }
 
 Errors judge(const MegatronArgs& args, const Model& model, bool lists_layers) {
@@ -255,6 +263,14 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
   return model;
 }
 
+/// Of models of one shape the one whose tokenizer the job has, else the first.
+const Model& twin_of(const MegatronArgs& args, const std::vector<Model>& twins) {
+  const std::optional<Model> tokenizer = twins.size() > 1 ? model_of_tokenizer(args) : std::nullopt;
+  const auto found = std::find_if(twins.begin(), twins.end(),
+                                  [&](const Model& twin) { return tokenizer && twin.name == tokenizer->name; });
+  return found != twins.end() && found->vocab == twins.front().vocab ? *found : twins.front();
+}
+
 Error vocabulary_not_stated(const std::vector<Model>& twins) {
   Error error{"vocabulary_not_stated", "the vocabulary is not stated: the tokenizer decides it"};
   std::string names;
@@ -299,7 +315,7 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   const std::vector<Model> twins = presets_like(model);
   std::optional<Model> preset = facts.model && same_shape(model, *facts.model) ? facts.model : std::nullopt;
   if (!preset && !twins.empty() && model.vocab > 0 && same_vocabulary(model.vocab, twins.front().vocab))
-    preset = twins.front();
+    preset = twin_of(args, twins);
   if (facts.model && !same_shape(model, *facts.model))
     notes.push_back({"model_differs",
                      fmt::format("{} and the script describe different models; the script counts", facts.model_where)});

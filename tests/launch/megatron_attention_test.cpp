@@ -170,6 +170,11 @@ TEST_CASE("Pai's patch takes the tokenizer that lies beside the weights") {
       "--num-query-groups 8 ";
   const std::string load = "--load /mnt/ckpts/Meta-Llama-3.1-8B/mcore-tp4-pp2 ";
   CHECK(job_of("p.sh", script(flags + load + "--patch-tokenizer-type LLama3Tokenizer")).model->name == "llama3-8b");
+  const std::string thirteen =
+      "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --patch-tokenizer-type T ";
+  for (const char* name : {"Llama-2-13b-hf", "llama1-13b"})  // of one shape and vocabulary
+    CHECK(job_of("p.sh", script(thirteen + "--load ckpts/" + name)).model->name ==
+          (name[0] == 'L' ? "llama2-13b" : "llama1-13b"));
   // Megatron-LM's own checkpoints say nothing of a tokenizer.
   CHECK(error_of("p.sh", script(flags + load)) == "vocabulary_not_stated");
 }
