@@ -43,7 +43,9 @@ void FamilySearch::search_family(const Costed& family) {
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
-  std::optional<Pipelining> before;  // the run whose other order comes next, and its fate
+  std::optional<Pipelining> before;  // the run whose other order comes next, and what it was judged by
+  FrameworkMask before_runs_on = 0;
+  const ShardingList* before_shardings = nullptr;
   Fate fate = Fate::Searched;
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
@@ -63,9 +65,12 @@ void FamilySearch::search_family(const Costed& family) {
     }
     legal_ = true;
     double least = 0;
-    const bool twin = before && before->schedule == run.schedule && before->vp == run.vp;
+    // No order changes the bounds, but who runs a layout and how it may shard hang on the order too. Less of either
+    // makes no bound better, so that the other order's fate holds; with more of them it may not.
+    const bool twin = before && before->schedule == run.schedule && before->vp == run.vp &&
+                      (before_runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before_shardings);
     if (!twin || fate == Fate::Searched) fate = judge_run(layout, shardings, family, least);
-    before = run;
+    before = run, before_runs_on = run_runs_on_, before_shardings = &shardings;
     if (fate == Fate::TooBig) too_big(layouts);
     if (fate == Fate::Pruned) prune(layouts);
     if (fate != Fate::Searched) continue;

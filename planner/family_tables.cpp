@@ -38,6 +38,15 @@ const std::vector<FrameworkMask>& ShardingList::runs_on(const Problem& problem, 
   return runs_on_;
 }
 
+bool ShardingList::among(const ShardingList& others) const {
+  auto next = others.all.begin();
+  for (const Sharding& each : all) {
+    next = std::find(next, others.all.end(), each);
+    if (next == others.all.end()) return false;
+  }
+  return true;
+}
+
 void ShardingLists::turn_to(const Layout& l) {
   if (lists_.size() > kMostFamilies) lists_.clear();
   present_ = &lists_[Key{l.tp, l.cp, l.pp, l.dp, l.ep, l.etp, l.sequence_parallel}];

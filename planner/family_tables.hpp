@@ -21,6 +21,8 @@ struct ShardingList {
   Tally tally{};  ///< of those that they do not leave
   /// Of `wanted` frameworks those that run `layout`, as far as its sharding goes, under each; asked once.
   const std::vector<FrameworkMask>& runs_on(const Problem& problem, Layout layout, FrameworkMask wanted) const;
+  /// Is each of them one of the others? Both lists are in the order of enumerate_shardings().
+  bool among(const ShardingList& others) const;
 
  private:
   mutable std::vector<FrameworkMask> runs_on_{};
