@@ -302,10 +302,9 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
                                            double& least) {
   const LeastOfRun of = least_of(run);
   const double time = family.bound.of_run(run, of.micro_batches, of.steps, 0);
-  if (costs_ != nullptr && hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
+  if (hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
   least = least_memory(run, shardings, family, of);
   if (bounds_ && least > capacity_) return Fate::TooBig;
-  if (costs_ == nullptr) return Fate::Searched;
   if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
   // What takes the least memory is not what takes the least time.
   const auto beaten = [&](const Score& floor) { return hopeless(run, floor.step_time, floor.peak, run_runs_on_); };
@@ -353,7 +352,7 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
   };
   // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
   const double bare = least_with({});
-  if (bare > capacity_ || (costs_ != nullptr && hopeless(run, family.bound.any, bare, run_runs_on_))) return bare;
+  if (bare > capacity_ || hopeless(run, family.bound.any, bare, run_runs_on_)) return bare;
   if (least_activities_.empty())
     least_activities_ = least_activities(problem_, run, recomputing_of(run).all, family.fewest_layers, kept_of(run),
                                          memory, family.costs);
@@ -370,7 +369,7 @@ double FamilySearch::least_memory(const Layout& run, const ShardingList& shardin
 
 bool FamilySearch::traffic_beats(const Layout& run, const ShardingList& shardings) {
   least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = 0;
-  if (!bounds_ || costs_ == nullptr) return false;
+  if (!bounds_) return false;
   least_traffic_ = &traffic_.of(run, shardings.all, evaluator(), memory_of(run));
   const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, run, wanted_);
   running_traffic_ = paper_traffic_ = std::numeric_limits<double>::infinity();

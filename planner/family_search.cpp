@@ -42,7 +42,7 @@ void FamilySearch::search_family(const Costed& family) {
   least_activities_.clear(), kept_layers_.reset();
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
-    family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
+    if (costs_ != nullptr) family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
   std::optional<Pipelining> before;  // the run whose other order comes next, and what it was judged by
   FrameworkMask before_runs_on = 0;
   const ShardingList* before_shardings = nullptr;
@@ -50,7 +50,7 @@ void FamilySearch::search_family(const Costed& family) {
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
-    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+    if (costs_ != nullptr) run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
     if (too_slow(layout, family)) continue;
     const ShardingList& shardings = lists_.of(layout, inner_);
     outcome_->tally.merge(shardings.tally);
@@ -64,6 +64,10 @@ void FamilySearch::search_family(const Costed& family) {
       continue;
     }
     legal_ = true;
+    if (costs_ == nullptr) {  // its states alone are too large, as whoever prices families knows
+      too_big(layouts);
+      continue;
+    }
     double least = 0;
     // No order changes the bounds, but who runs a layout and how it may shard hang on the order too. Less of either
     // makes no bound better, so that the other order's fate holds; with more of them it may not.
@@ -132,7 +136,6 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 }
 
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
-  if (costs_ == nullptr) costs_ = &own_costs_.emplace(problem_, split_of(layout));
   (void)memory_of(layout);
   evaluator().place(layout);
   const Recomputes& ways = recomputing_of(layout);

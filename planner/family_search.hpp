@@ -273,7 +273,6 @@ class FamilySearch {
   FrameworkMask family_runs_on_ = 0, run_runs_on_ = 0, choice_runs_on_ = 0;
   FamilyOutcome* outcome_ = nullptr;
   const CostModel* costs_ = nullptr;
-  std::optional<CostModel> own_costs_{};  ///< of a family that came without
   std::optional<Evaluator> evaluator_{};
   std::optional<MemoryModel> memory_{};
   std::vector<Table> tables_{};
