@@ -1,4 +1,5 @@
-// One process a GPU without a launcher: rank 0 starts the others. Tested by tests/hwprobe/probe_ranks_test.cpp.
+// One process a GPU without a launcher: rank 0 starts the others. Tested by tests/hwprobe/self_launch_test.cpp and
+// tests/hwprobe/probe_ranks_test.cpp.
 #include "hwprobe/self_launch.hpp"
 
 #include <fcntl.h>
@@ -8,11 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 extern char** environ;
 
@@ -41,17 +45,17 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 std::vector<std::string> child_environment(int rank, int world, const std::string& address, const std::string& token,
                                            const std::string& job) {
+  const std::string place = std::to_string(rank), size = std::to_string(world);
+  const std::vector<std::pair<std::string_view, std::string>> own{
+      {"PLAN_RANK", place},         {"PLAN_WORLD", size},        {"PLAN_LOCAL_RANK", place}, {"PLAN_LOCAL_WORLD", size},
+      {"PLAN_RENDEZVOUS", address}, {"PLAN_PROBE_TOKEN", token}, {"PLAN_JOB", job}};
   std::vector<std::string> all;
-  for (char** e = environ; *e != nullptr; ++e)
-    if (!std::string_view(*e).starts_with("PLAN_RANK=") && !std::string_view(*e).starts_with("PLAN_PROBE_TOKEN="))
-      all.emplace_back(*e);
-  all.push_back(fmt::format("PLAN_RANK={}", rank));
-  all.push_back(fmt::format("PLAN_WORLD={}", world));
-  all.push_back(fmt::format("PLAN_LOCAL_RANK={}", rank));
-  all.push_back(fmt::format("PLAN_LOCAL_WORLD={}", world));
-  all.push_back("PLAN_RENDEZVOUS=" + address);
-  all.push_back("PLAN_PROBE_TOKEN=" + token);
-  all.push_back("PLAN_JOB=" + job);
+  // Of two variables of one name the first counts: what stands there from before would be taken for ours.
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view name = std::string_view(*e).substr(0, std::string_view(*e).find('='));
+    if (std::none_of(own.begin(), own.end(), [&](const auto& one) { return one.first == name; })) all.emplace_back(*e);
+  }
+  for (const auto& [name, value] : own) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 

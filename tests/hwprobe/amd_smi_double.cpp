@@ -1,6 +1,7 @@
 // A libamd_smi.so for tests: AMD_SMI_DOUBLE=board is a node of eight MI300X, `mi355x` one of eight MI355X, listed in
 // another order than that of the bus; `one` a busy GPU; `broken` a driver that does not answer. NVML_DOUBLE=mixed makes
-// the second an MI250X, as the device that answers does. It lacks some functions, as old releases do.
+// the second an MI250X, as the device that answers does. AMD_SMI_DOUBLE_BUS is the place of the first on the bus, a
+// number as the library gives it. It lacks some functions, as old releases do.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,9 @@ int amdsmi_get_processor_handles(void* socket, std::uint32_t* count, void** proc
   return *count = 1, 0;
 }
 int amdsmi_get_gpu_device_bdf(void* gpu, std::uint64_t* bits) {
-  return *bits = static_cast<std::uint64_t>(0x1b + gpu_of(gpu)) << 8, 0;
+  const char* first = std::getenv("AMD_SMI_DOUBLE_BUS");
+  const std::uint64_t begin = first == nullptr ? 0x1b << 8 : std::strtoull(first, nullptr, 10);
+  return *bits = begin + (static_cast<std::uint64_t>(gpu_of(gpu)) << 8), 0;
 }
 int amdsmi_get_gpu_device_uuid(void* gpu, unsigned* size, char* text) {
   return std::snprintf(text, *size, "GPU-%016u", gpu_of(gpu)), 0;

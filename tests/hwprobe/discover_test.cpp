@@ -2,11 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <map>
+#include <random>
+#include <sstream>
 #include <thread>
 
 #include "hwprobe/nvml.hpp"
@@ -193,6 +197,26 @@ TEST_CASE("the clocks of AMD's GPU, and its average power where it tells no othe
   CHECK(now.watts == 742);
   CHECK(now.celsius == 0);  // this release lacks it
   CHECK((*driver)->pulse(8).sm_mhz == 0);
+}
+
+TEST_CASE("a place on the bus of AMD's, bit by bit, is the name that the kernel has for it") {
+  // amdsmi_bdf_t: three bits of function, five of device, eight of bus, the rest is the domain.
+  struct Place {
+    std::uint64_t function : 3, device : 5, bus : 8, domain : 48;
+  };
+  setenv("AMD_SMI_DOUBLE", "one", 1);
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    const Place place{random() % 8, random() % 32, random() % 256, round % 2 == 0 ? 0 : random() & 0xffff};
+    setenv("AMD_SMI_DOUBLE_BUS", std::to_string(std::bit_cast<std::uint64_t>(place)).c_str(), 1);
+    std::ostringstream text;
+    text << std::hex << std::setfill('0') << std::setw(4) << place.domain << ":" << std::setw(2) << place.bus << ":"
+         << std::setw(2) << place.device << "." << place.function;
+    const Machine m = discover("libnvidia-ml-absent.so.1", "/nonexistent", "/nonexistent", PLAN_AMD_SMI_DOUBLE);
+    REQUIRE(m.gpus.size() == 1);
+    CHECK(m.gpus[0].pci_bus == text.str());
+  }
+  unsetenv("AMD_SMI_DOUBLE_BUS");
 }
 
 TEST_CASE("port rates as the kernel writes them") {

@@ -134,7 +134,7 @@ TEST_CASE("per stage: never worse than stages that are alike, on any model") {
     CHECK(plan->best.layout.stages.empty());
   }
   CHECK(tried > oracle::at_least(20));
-  CHECK(faster > oracle::at_least(3));
+  CHECK(faster >= oracle::at_least(4));  // of six rounds none may fit
 }
 
 TEST_CASE("per stage: on equal layers with memory to spare, stages that are alike are as fast") {
