@@ -325,8 +325,8 @@ void build_hunyuan_moe(JsonConfig& c, ModelBuilder& out) {
   moe.top_k = same_everywhere(c, "moe_topk", 1);
   const std::int64_t width = c.size({"intermediate_size"}, 1, 1e7);
   moe.expert_width = same_everywhere(c, "moe_intermediate_size", width);
-  const bool shared = c.flag_or("use_mixed_mlp_moe", true);
-  moe.shared_width = shared ? same_everywhere(c, "num_shared_expert", 1) * width : 0;
+  const std::int64_t shared = same_everywhere(c, "num_shared_expert", 1) * width;
+  moe.shared_width = c.flag_or("use_mixed_mlp_moe", true) ? shared : 0;
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
 }
 
