@@ -26,9 +26,11 @@ void restore_tp(Layout& l, const Layout& before) {
 }
 
 void restore_pipeline(Layout& l, const Layout& before) {
-  l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule;
+  l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule, l.group = before.group;
   l.chunk_layers.clear();
 }
+
+bool same_grid(const Layout& a, const Layout& b) { return a.pp == b.pp && a.vp == b.vp; }
 
 bool same_context(const Layout& a, const Layout& b) {
   return a.cp == b.cp && (a.cp == 1 || (a.cp_kind == b.cp_kind && a.cp_ulysses == b.cp_ulysses));
@@ -63,9 +65,14 @@ constexpr Choice kChoices[] = {
      [](Problem&, Layout& l, const EarlierJob& e) { l.micro_batch = e.layout.micro_batch; }},
     {"schedule",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
-       return l.pp == e.layout.pp && l.vp == e.layout.vp && l.pp > 1 && l.schedule != e.layout.schedule;
+       return same_grid(l, e.layout) && l.pp > 1 && l.schedule != e.layout.schedule;
      },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.schedule = e.layout.schedule; }},
+     [](Problem&, Layout& l, const EarlierJob& e) { l.schedule = e.layout.schedule, l.group = e.layout.group; }},
+    {"group",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return same_grid(l, e.layout) && l.schedule == e.layout.schedule && l.group != e.layout.group;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.group = e.layout.group; }},
     {"recompute",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return !(l.recompute == e.layout.recompute && l.stages == e.layout.stages);
@@ -76,6 +83,14 @@ constexpr Choice kChoices[] = {
        return l.tp == e.layout.tp && l.sequence_parallel != e.layout.sequence_parallel;
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.sequence_parallel = e.layout.sequence_parallel; }},
+    {"order", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.order != e.layout.order; },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.order = e.layout.order; }},
+    {"layers",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return same_grid(l, e.layout) && !l.chunk_layers.empty() && !e.layout.chunk_layers.empty() &&
+              l.chunk_layers != e.layout.chunk_layers;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.chunk_layers = e.layout.chunk_layers; }},
     {"seq", [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.seq, p.training.seq); },
      [](Problem& p, Layout&, const EarlierJob& e) { p.training.seq = *e.seq; }},
     {"global_batch",

@@ -28,7 +28,8 @@ struct Restoration {
 };
 
 /// Every choice in which the job differs from what it was, in the order of the layout's keys, each set back alone. dp
-/// follows from the other axes; etp and sequence parallelism go with tp, vp and the schedule with pp, where both moved.
+/// follows from the other axes; etp and sequence parallelism go with tp; vp, the schedule and its groups with pp, where
+/// both moved.
 [[nodiscard]] std::vector<Restoration> restorations(const Problem& problem, const Layout& layout,
                                                     const EarlierJob& earlier);
 

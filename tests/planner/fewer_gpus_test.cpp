@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -147,4 +148,36 @@ TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
     moved += fastest(more) < fastest(base);
   }
   CHECK(moved >= oracle::at_least(3));
+}
+
+TEST_CASE("numbers of GPUs that are busier are all weighed: against every number below, sorted") {
+  std::mt19937 random(14);
+  int found_some = 0, one_gpu = 0;
+  for (int round = 0; round < oracle::rounds(400); ++round) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpus_per_node = 1 << (random() % 4);
+    problem.gpus = 2 + static_cast<int>(random() % (round % 2 == 0 ? 6 : 60));
+    const double busy = round % 3 == 0 ? 0 : 0.7 * problem.gpus;
+    const std::size_t most = 1 + random() % 4;
+    CAPTURE(problem.gpus);
+    std::vector<int> expected, others;
+    if (!divides_well(problem, problem.gpus)) {
+      const int node = problem.cluster.gpus_per_node;
+      for (int gpus = problem.gpus - 1; gpus > 0; --gpus) {
+        if (problem.gpus >= 4 * node && gpus % node != 0) continue;
+        if (expected.empty() && divides_well(problem, gpus))
+          expected.push_back(gpus);
+        else if (busy_gpus(problem, gpus) > busy)
+          others.push_back(gpus);
+      }
+      std::ranges::stable_sort(others, std::greater{}, [&](int gpus) { return busy_gpus(problem, gpus); });
+      for (const int gpus : others)
+        if (expected.size() < most) expected.push_back(gpus);
+    }
+    CHECK(fewer_but_busier(problem, busy, most) == expected);
+    found_some += expected.size() > 1 ? 1 : 0;
+    one_gpu += std::ranges::count(expected, 1) > 0 ? 1 : 0;
+  }
+  CHECK(found_some > oracle::at_least(50));
+  CHECK(one_gpu > oracle::at_least(5));
 }

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/enumerate.hpp"
 #include "planner/estimate.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search.hpp"
@@ -97,5 +99,21 @@ TEST_CASE("the search keeps copies apart") {
     CHECK(l.dp % kSites == 0);
     CHECK(l.shard == (l.zero > 0 ? l.dense_group() / kSites : 0));
     CHECK((l.pp == 1 || l.order == AxisOrder::DataOutermost));
+  }
+}
+
+TEST_CASE("every sharding that the rules allow to copies that train apart is tried") {
+  const Problem problem = apart(far_apart());
+  for (const int tp : {1, 2, 8}) {
+    Layout layout = replicas(kSites * kSite / tp, 0);
+    layout.tp = tp, layout.sequence_parallel = tp > 1;
+    Tally tally;
+    std::set<std::pair<int, int>> tried, legal;
+    for (const Sharding& one : enumerate_shardings(problem, layout, tally)) tried.emplace(one.zero, one.shard);
+    for (layout.zero = 0; layout.zero <= 3; ++layout.zero)
+      for (layout.shard = 0; layout.shard <= layout.dense_group(); ++layout.shard)
+        if (broken_rule(problem, layout, Level::Sharding) < 0) legal.emplace(layout.zero, layout.shard);
+    CHECK(legal.size() == 4);
+    CHECK(tried == legal);
   }
 }
