@@ -1,4 +1,5 @@
-// Reasons, computed: the winner's neighbours are estimated and compared. Tested by tests/cli/screens_test.cpp.
+// Reasons, computed: the winner's neighbours are estimated and compared. Tested by tests/planner/why_test.cpp and
+// tests/cli/screens_test.cpp.
 #include "planner/why.hpp"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ class CsvReader {
         ++at_, ++column_;
       } else {
         ++at_, ++column_;
-        while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') ++at_, ++column_;
+        end_of_quoted(errors);
         return cell;
       }
     }
@@ -76,6 +76,18 @@ class CsvReader {
                       .help = {"end the cell with `\"`, and write a quote inside it twice"},
                       .place = {std::string(file_), cell.line, cell.column, 1, {}}});
     return cell;
+  }
+
+  /// Goes to the end of the cell, in which nothing but blanks may follow the quote.
+  void end_of_quoted(Errors& errors) {
+    const std::size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    const std::string_view behind = text_.substr(at_, end - at_);
+    if (const std::size_t blanks = behind.find_first_not_of(" \t"); blanks != std::string_view::npos)
+      errors.push_back({.code = "text_after_quote",
+                        .message = "text follows the end of a quoted cell",
+                        .help = {"write a quote inside the cell twice, or put all of the cell inside the quotes"},
+                        .place = {std::string(file_), line_, column_ + static_cast<int>(blanks), 1, {}}});
+    column_ += static_cast<int>(behind.size()), at_ = end;
   }
 
   std::string_view text_, file_;

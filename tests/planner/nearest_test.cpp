@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 
 #include "oracle/random_problem.hpp"
@@ -64,4 +65,22 @@ TEST_CASE("a fixed axis stands in the way: set it free") {
   REQUIRE_FALSE(plan.has_value());
   REQUIRE_FALSE(plan.error().front().help.empty());
   CHECK(plan.error().front().help.front().find("leave tp free") == 0);
+}
+
+TEST_CASE("lines of suggestions stand below each other, with the GiB of each") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 100; ++round) {
+    Layout layout{.tp = 1 << (random() % 4), .pp = 1 << (random() % 4), .dp = 1 << (random() % 8)};
+    const std::string flags = "--gpus " + std::to_string(random() % 100'000);
+    const std::size_t width = flags.size() + random() % 4;
+    const double gib = static_cast<double>(random() % 100'000) / 100, has = static_cast<double>(random() % 1000);
+    const std::string line = suggestion_line(flags, width, layout, gib * 1024 * 1024 * 1024, has * 1024 * 1024 * 1024);
+    CAPTURE(line);
+    CHECK(line.starts_with(flags));
+    const std::string degrees = degrees_text(layout);
+    REQUIRE(line.find(degrees) == width + 1);
+    const std::string rest = line.substr(width + 1 + degrees.size());
+    CHECK(std::stod(rest) == doctest::Approx(gib).epsilon(1e-9).scale(0.051 / 1e-9));
+    CHECK(std::stod(rest.substr(rest.find(" of ") + 4)) == doctest::Approx(has).epsilon(1e-9).scale(0.051 / 1e-9));
+  }
 }

@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <random>
 
+#include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/pools.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -304,4 +306,74 @@ TEST_CASE("pools: the law of unequal stages is near the simulated step") {
     const double run = simulate_makespan(pipeline, chunk_times(pipeline, stages), each).value;
     CHECK(law == doctest::Approx(run).epsilon(0.06));
   }
+}
+
+TEST_CASE("pools: every schedule with one chunk a stage and one copy of the weights is taken, and no other") {
+  std::mt19937 random(29);
+  for (const Named<Schedule>& row : kScheduleNames) {
+    CAPTURE(row.name);
+    Problem problem = on({{cluster_of("slow", 1, 79), 2}, {cluster_of("fast", 2, 79), 2}}, random_job(random));
+    problem.training.global_batch = 24;
+    problem.fixed = {};
+    problem.fixed.schedule = row.value;
+    bool one_chunk = true;
+    for (const char* word : {"interleaved", "breadth-first", "v-", "zb-v", "dualpipe"})
+      if (row.name.starts_with(word)) one_chunk = false;
+    const Result<Plan> found = search(problem);
+    REQUIRE(found.has_value() == one_chunk);
+    if (found)
+      CHECK(found->best.layout.schedule == row.value);
+    else
+      CHECK(found.error()[0].message.find("1f1b, gpipe, zb-h1 or zb-h2") != std::string::npos);
+  }
+}
+
+TEST_CASE("pools: the note on ranks gives each rank once, to the pool whose stages it computes") {
+  std::mt19937 random(31);
+  int ordered = 0, meshes = 0, alone_as_fast = 0, faster_together = 0;
+  for (int round = 0; round < oracle::rounds(60); ++round) {
+    const Result<Plan> plan = search(random_mixed(random));
+    if (!plan) continue;
+    const auto text_of = [&](const std::string& code) -> std::string {
+      for (const Note& note : plan->notes)
+        if (note.code == code) return note.text;
+      return "";
+    };
+    const bool runs = !plan->runs_on.empty();
+    const std::string order = text_of("pool_order");
+    CAPTURE(order);
+    CHECK(order.empty() == !(runs && !plan->problem.mesh_per_pool));
+    CHECK(text_of("flagscale").empty() == !(runs && plan->problem.mesh_per_pool));
+    CHECK(text_of("no_framework").empty() == runs);
+    std::string expected;
+    std::size_t at = order.find("start ranks ");
+    int next = 0;
+    for (const PoolRun& run : plan->best.runs) {
+      expected +=
+          (next > 0 ? ", " : "") + std::to_string(next) + "-" + std::to_string(next + run.gpus - 1) + " on " + run.gpu;
+      next += run.gpus;
+    }
+    if (!order.empty()) CHECK(order.substr(at + 12) == expected);
+    order.empty() ? meshes++ : ordered++;
+    // Which is faster: all, or the faster of those that do it alone?
+    double alone = 0;
+    for (const PoolAlone& one : plan->alone)
+      if (one.best) alone = alone > 0 ? std::min(alone, one.best->step_time.value) : one.best->step_time.value;
+    const double ratio = alone / plan->best.step_time.value;
+    if (alone > 0 && std::abs(ratio - 1.02) < 0.001) continue;
+    CHECK(text_of("pool_alone").empty() == !(alone > 0 && ratio < 1.02));
+    CHECK(text_of("pools_gain").empty() == !(ratio > 1.02));
+    if (!text_of("pools_gain").empty()) {
+      const std::string gain = text_of("pools_gain");
+      CHECK(std::abs(std::stod(gain.substr(gain.find(" are ") + 5)) - 100 * (ratio - 1)) <= 0.51);
+      ++faster_together;
+    }
+    if (!text_of("pool_alone").empty()) {
+      CHECK(plan->notes.front().code == "pool_alone");
+      ++alone_as_fast;
+    }
+  }
+  CHECK(ordered > oracle::at_least(5));
+  CHECK(meshes > oracle::at_least(3));
+  CHECK(alone_as_fast + faster_together > oracle::at_least(10));
 }

@@ -2,6 +2,7 @@
 // stay numbers. PLAN_TEST_SCALE multiplies how many random cases are tried.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -152,6 +153,39 @@ TEST_CASE("no bound lies above what it bounds") {
   }
   CHECK(sends >= checked / 2);
   CHECK(schedules == (1 << kSchedules) - 1);
+}
+
+TEST_CASE("what is remembered of a family's least traffic is what a fresh look finds") {
+  std::mt19937 random(45);
+  int looks = 0;
+  for (int round = 0; round < oracle::rounds(200); ++round) {
+    Problem problem = oracle::random_problem(random, 64);
+    problem.fixed = {};
+    Tally tally;
+    const std::vector<Family> families = enumerate_families(problem, tally);
+    LeastTraffic known(problem);
+    for (int i = 0; i < 3 && !families.empty(); ++i) {
+      const Layout family = any_of(random, families).layout;
+      const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
+      const CostModel costs(problem, split_of(family));
+      const Evaluator evaluator(problem, costs);
+      known.turn_to(family);
+      for (int look = 0; look < 6 && !runs.empty(); ++look) {
+        Layout layout = family;
+        const Pipelining& run = any_of(random, runs);
+        layout.schedule = run.schedule, layout.vp = run.vp, layout.order = run.order;
+        std::vector<Sharding> some = enumerate_shardings(problem, layout, tally);
+        std::shuffle(some.begin(), some.end(), random);
+        some.resize(std::min<std::size_t>(some.size(), 1 + random() % 3));
+        LeastTraffic fresh(problem);
+        fresh.turn_to(family);
+        const MemoryModel memory(problem, layout);
+        REQUIRE(known.of(layout, some, evaluator, memory) == fresh.of(layout, some, evaluator, memory));
+        ++looks;
+      }
+    }
+  }
+  CHECK(looks > oracle::at_least(500));
 }
 
 TEST_CASE("more memory never makes the best step slower") {

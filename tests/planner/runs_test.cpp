@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 
 #include "oracle/random_problem.hpp"
@@ -42,6 +43,8 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
       {"id,gpus\nx,1e30\n", "bad_cell", 2, 3},
       {"id,gpus\nx\n", "row_width", 2, 1},
       {"id,notes\nx,\"open\n", "unclosed_quote", 2, 3},
+      {"id,gpus\nx,\"6\"4\n", "text_after_quote", 2, 6},
+      {"id,notes\n\"x\"  \"y\",\n", "text_after_quote", 2, 6},
   };
   for (const Case& c : cases) {
     CAPTURE(std::string(c.text));
@@ -54,6 +57,30 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
     CHECK_FALSE(error.help.empty());
   }
   CHECK(read_runs("id,gpus,mfu\na,x,y\nb,z,1\n", "r.csv").error().size() == 3);
+}
+
+TEST_CASE("cells of any text are read back, with blanks behind the quote, whatever ends a line and the file") {
+  std::mt19937 random(12);
+  for (int round = 0; round < oracle::rounds(300); ++round) {
+    const std::string end = random() % 2 == 0 ? "\n" : "\r\n";
+    std::vector<std::string> texts(1 + random() % 4);
+    std::string file = "id,notes,source" + end;
+    for (std::string& text : texts) {
+      for (std::size_t left = random() % 6; left > 0; --left) text += std::string_view("a \",\n;")[random() % 6];
+      std::string quoted = "\"";
+      for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+      file += "r," + quoted + "\"" + std::string(random() % 3, ' ') + ",s" + (&text == &texts.back() ? "" : end);
+    }
+    if (random() % 2 == 0) file += end;
+    CAPTURE(file);
+    const auto runs = read_runs(file, "r.csv");
+    REQUIRE(runs.has_value());
+    REQUIRE(runs->size() == texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CHECK((*runs)[i].notes == texts[i]);
+      CHECK((*runs)[i].source == "s");
+    }
+  }
 }
 
 TEST_CASE("facts stand in front of a run's notes, and notes of another form hold none") {
