@@ -53,9 +53,9 @@ bool bimodal(std::vector<double> samples) {
   if (samples.size() < kFewestForModes) return false;
   std::sort(samples.begin(), samples.end());
   // The widest gap splits the samples into two heaps that both matter, each much narrower than the gap.
-  std::size_t split = 0;
-  for (std::size_t i = 1; i < samples.size(); ++i)
-    if (split == 0 || samples[i] - samples[i - 1] > samples[split] - samples[split - 1]) split = i;
+  std::size_t split = 1;
+  for (std::size_t i = 2; i < samples.size(); ++i)
+    if (samples[i] - samples[i - 1] > samples[split] - samples[split - 1]) split = i;
   const double gap = samples[split] - samples[split - 1];
   const std::size_t smaller = std::min(split, samples.size() - split);
   if (smaller * 5 < samples.size()) return false;

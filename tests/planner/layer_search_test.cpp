@@ -10,6 +10,7 @@
 
 #include "oracle/random_problem.hpp"
 #include "planner/layer_search.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/per_layer.hpp"
 #include "planner/problem/complete_layout.hpp"
 #include "planner/problem/stage_layout.hpp"
@@ -271,4 +272,43 @@ TEST_CASE("per layer: never worse than layers that are alike, on stacks of unequ
   CHECK(tried > oracle::at_least(100));
   CHECK(unequal > oracle::at_least(30));
   CHECK(better > oracle::at_least(30));
+}
+
+TEST_CASE("per layer: no mix of tp that Galvatron runs beats what is found, whatever replicas and micro-batches") {
+  std::mt19937 random(35);
+  int tried = 0, mixes = 0, best_mixes = 0;
+  for (int round = 0; round < oracle::rounds(400); ++round) {
+    Problem problem = small_job(random, 3);
+    problem.gpus = 4, problem.training.global_batch = 8;
+    problem.fixed.cp = problem.fixed.pp = 1, problem.fixed.zero = 2;
+    const StageSearch found = find_runs(problem, 1e18, kForever);
+    if (!found.exact) continue;
+    if (found.best && !found.best->layout.stages.empty()) ++best_mixes;
+    CAPTURE(round);
+    StageModels models(problem);
+    for (int i = 0; i < 100; ++i) {
+      Layout base;
+      base.tp = pick(random, {1, 2, 4}), base.dp = problem.gpus / base.tp, base.zero = 2;
+      base.micro_batch = pick(random, {1, 2, 4}), base.sequence_parallel = base.tp > 1;
+      base.chunk_layers = {3};
+      if (problem.training.global_batch % (base.dp * base.micro_batch) != 0) continue;
+      std::vector<StageStrategy> ways = some_ways(random, base, 100);
+      std::erase_if(ways, [](const StageStrategy& way) { return way.cp > 1 || way.zero == 3; });
+      std::vector<int> way_of(3);
+      for (int& way : way_of) way = static_cast<int>(random() % ways.size());
+      Layout layout = with_ways(base, ways, way_of);
+      if (!stages_fault(problem, layout).empty()) continue;
+      const double seconds = score_stages(models, problem, layout).step_time;
+      settle_stages(problem, layout);
+      if (broken_rule(problem, layout) >= 0 || !galvatron_lacks(problem, layout).text.empty()) continue;
+      ++tried;
+      if (!layout.stages.empty()) ++mixes;
+      CAPTURE(layout_flag(layout));
+      REQUIRE(found.best);
+      CHECK(found.best->score.step_time <= seconds * (1 + 1e-9));
+    }
+  }
+  CHECK(tried > oracle::at_least(500));
+  CHECK(mixes > oracle::at_least(300));
+  CHECK(best_mixes > oracle::at_least(10));
 }

@@ -160,6 +160,39 @@ TEST_CASE("stages: one of another tp, ZeRO or offload takes the memory of a job 
   CHECK(tried > oracle::at_least(60));
 }
 
+TEST_CASE("stages: a hop takes as long as the larger of what its two ends would hand on by themselves") {
+  std::mt19937 random(9);
+  int tried = 0, unlike = 0;
+  for (int round = 0; round < oracle::rounds(300); ++round) {
+    Problem problem = job(random);
+    problem.training.stack.scatters_hand_overs = random() % 2 == 0;
+    Layout layout = pipeline(random, problem);
+    layout.vp = 1, layout.schedule = Schedule::OneFOneB, layout.micro_batch = 4;
+    if (random() % 3 > 0) layout.sequence_parallel = false;  // then each rank hands on all of it
+    for (int stage = 0; stage < layout.pp; ++stage) layout.stages.push_back({.tp = pick(random, {1, 2, 4})});
+    if (!stages_fault(problem, layout).empty()) continue;
+    const auto alone = [&](std::size_t stage) {
+      Layout alike = layout;
+      alike.stages.clear();
+      alike.tp = layout.stages[stage].tp, alike.dp = problem.gpus / layout.pp / alike.tp;
+      alike.micro_batch = layout.micro_batch * layout.dp / alike.dp;
+      if (alike.tp != layout.tp) alike.sequence_parallel = alike.tp > 1 && (layout.sequence_parallel || layout.tp == 1);
+      return hand_overs(problem, alike);
+    };
+    const Hops hops = StageModels(problem).hops(layout);
+    for (int stage = 0; stage + 1 < layout.pp; ++stage) {
+      const auto at = static_cast<std::size_t>(stage);
+      const double here = alone(at).between(stage, stage + 1).value,
+                   there = alone(at + 1).between(stage, stage + 1).value;
+      CHECK(hops.between(stage, stage + 1).value == doctest::Approx(std::max(here, there)).epsilon(1e-12));
+      ++tried;
+      if (here != there) ++unlike;
+    }
+  }
+  CHECK(tried > oracle::at_least(200));
+  CHECK(unlike > oracle::at_least(100));
+}
+
 TEST_CASE("stages: what cannot be is refused, and no framework of the list takes a list") {
   std::mt19937 random(1);
   Problem problem = job(random);
