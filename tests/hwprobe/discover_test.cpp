@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 
 #include "hwprobe/nvml.hpp"
 #include "hwprobe/pulse.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 namespace fs = std::filesystem;
@@ -142,6 +144,47 @@ TEST_CASE("every GPU of a node is looked at while it is measured, the first and 
     CHECK(all[0].sm_mhz == 1755);
   }
   CHECK(looks("another").empty());
+}
+
+TEST_CASE("the GPU nearest to an adapter shares most bridges with it, and none does where no GPU is on the bus") {
+  std::mt19937 random(7);
+  int near = 0, none = 0;
+  for (int round = 0; round < 60; ++round) {
+    const TemporaryFolder sys;
+    const auto place = [&](const std::string& bus) {  // a device below up to three bridges
+      fs::path path = sys.path() / "devices";
+      path /= random() % 2 == 0 ? "pci0000:15" : "pci0000:90";
+      for (std::size_t bridges = random() % 3; bridges > 0; --bridges)
+        path /= "0000:15:0" + std::to_string(random() % 2);
+      fs::create_directories(path / bus);
+      return path / bus;
+    };
+    std::map<int, fs::path> gpus;
+    fs::create_directories(sys.path() / "bus/pci/devices");
+    for (int i = 0; i < 8; ++i) {
+      if (random() % (1 + static_cast<unsigned>(round) % 4) != 0) continue;
+      std::ostringstream bus;
+      bus << "0000:" << std::hex << 0x1b + i << ":00.0";
+      gpus[i] = place(bus.str());
+      fs::create_directory_symlink(gpus[i], sys.path() / "bus/pci/devices" / bus.str());
+    }
+    if (round % 10 == 0) fs::remove_all(sys.path() / "bus"), gpus.clear();
+    const fs::path nic = place("0000:18:00.0");
+    sys.write("class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+    fs::create_directory_symlink(nic, sys.path() / "class/infiniband/mlx5_0/device");
+    int best = -1;
+    std::ptrdiff_t most = 0;
+    for (const auto& [gpu, path] : gpus) {
+      const auto [a, b] = std::mismatch(path.begin(), path.end(), nic.begin(), nic.end());
+      if (const auto shared = std::distance(path.begin(), a); shared > most) most = shared, best = gpu;
+    }
+    const Machine m = look("hgx", sys.path());
+    REQUIRE(m.nics.size() == 1);
+    CHECK(m.nics[0].nearest_gpu == best);
+    (best < 0 ? none : near)++;
+  }
+  CHECK(near > 20);
+  CHECK(none > 5);
 }
 
 TEST_CASE("a board of AMD's: in the order of the bus, with the kernel's facts beside the library's") {

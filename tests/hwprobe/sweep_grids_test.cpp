@@ -322,7 +322,7 @@ TEST_CASE("names of formats, sections and sizes lead back to what they name") {
 TEST_CASE("the time a probe takes by itself is the manual's") {
   for (const Depth depth : kDepths)
     for (const int nodes : {1, 2, 9})
-      for (const int ranks : {1, 8, 64}) {
+      for (const int ranks : {1, 2, 3, 8, 64}) {
         const double minutes = depth == Depth::Standard   ? 10
                                : depth == Depth::Thorough ? 30
                                : nodes > 1                ? 6
