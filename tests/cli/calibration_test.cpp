@@ -177,6 +177,35 @@ TEST_CASE("where the time went tells what the whole step cannot") {
   CHECK(skipped.skipped.size() == 1);
 }
 
+TEST_CASE("a part of a step is between nothing and all of it, or its run is left out by the part's name") {
+  std::vector<Run> runs = measured_on(cluster_with({}));
+  runs.resize(4);
+  std::size_t i = 1;
+  const double step = *runs[2].step_time_s = 1.5;
+  struct Part {
+    std::string text;
+    bool possible;
+  };
+  for (const Part& part : {Part{"0", true},
+                           {fmt::format("{}", step), true},
+                           {"0.75", true},
+                           {"1.5001", false},
+                           {"-0.1", false},
+                           {"nan", false},
+                           {"0.5s", false},
+                           {"soon", false}}) {
+    CAPTURE(part.text);
+    const std::string key = std::string(kObservableNames[i]) + "_s";
+    i = 1 + i % (kObservableNames.size() - 1);
+    runs[2].facts = {{key, part.text}};
+    const CalibrationResult found = calibrate(runs, preset_catalogue({})).value();
+    REQUIRE(found.skipped.size() == (part.possible ? 0 : 1));
+    CHECK(found.runs == (part.possible ? 4 : 3));
+    if (!part.possible) CHECK(found.skipped[0].reason.find(key + " ") != std::string::npos);
+    if (!part.possible) CHECK(found.skipped[0].reason.find(part.text) != std::string::npos);
+  }
+}
+
 TEST_CASE("a constant that leaves what is usual is named with what it scales") {
   Calibration truth;
   const CalibrationResult usual = calibrate(measured_on(cluster_with(truth)), preset_catalogue({})).value();

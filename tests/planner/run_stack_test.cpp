@@ -3,12 +3,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "oracle/random_problem.hpp"
 #include "planner/runs/run_dates.hpp"
+#include "planner/runs/run_flags.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "tests/formulas/models.hpp"
 
@@ -256,6 +260,66 @@ TEST_CASE("a run's own release chooses its stack, and MaxText's policies what it
         (kRecomputeCoreAttention | kRecomputeNorm | kRecomputeMlpActivation));
   run.recompute = "custom:no_such_policy";
   CHECK(problem_of(run, catalogue).error().front().code == "unknown_recompute");
+}
+
+TEST_CASE("each flag that a run of Megatron's own tests quotes sets what it names, and no other does") {
+  const std::vector<std::string> words{"ckpt-format=fsdp_dtensor",
+                                       "no-gradient-accumulation-fusion=true",
+                                       "deterministic-mode=true",
+                                       "moe-grouped-gemm=true",
+                                       "transformer-impl=local",
+                                       "attention-backend=unfused",
+                                       "disable-bias-linear=true",
+                                       "untie-embeddings-and-output-weights=true",
+                                       "normalization=RMSNorm",
+                                       "qk-layernorm=true",
+                                       "swiglu=true"};
+  // Words that are near them and say nothing.
+  const std::vector<std::string> others{"ckpt-format=torch_dist",
+                                        "deterministic-mode=false",
+                                        "no-swiglu=true",
+                                        "attention-backend=fused",
+                                        "transformer-impl=transformer_engine",
+                                        "swiglu-limit=true",
+                                        "normalization=LayerNorm"};
+  std::mt19937 random(41);
+  for (int round = 0; round < oracle::rounds(300); ++round) {
+    std::map<std::string, bool> said;
+    std::vector<std::string> flags;
+    for (const std::string& word : words)
+      if (const bool here = random() % 3 == 0; said[word.substr(0, word.find('='))] = here, here) flags.push_back(word);
+    for (const std::string& word : others)
+      if (random() % 3 == 0 && !said[word.substr(0, word.find('='))]) flags.push_back(word);
+    std::shuffle(flags.begin(), flags.end(), random);
+    Run run;
+    run.task = "functional-test", run.notes = "{release=26.04} Flags: ";
+    for (const std::string& flag : flags) run.notes += (&flag == flags.data() ? "" : ", ") + flag;
+    CAPTURE(run.notes);
+    Problem problem;
+    problem.model = oracle::dense_model(2, 512, 8, 8, 2048, 32000);
+    problem.training.seq = 1024;
+    const Stack before = problem.training.stack;
+    apply_flags(run, problem);
+    const Stack& stack = problem.training.stack;
+    const Layer& layer = problem.model.kinds.front();
+    const bool rms = said["normalization"], bias = !said["disable-bias-linear"];
+    CHECK(quotes_flags(run) == !flags.empty());
+    CHECK(stack.states == (said["ckpt-format"] ? StateLayout::MegatronFsdp : before.states));
+    CHECK(stack.gradient_fusion == !said["no-gradient-accumulation-fusion"]);
+    CHECK(stack.deterministic == said["deterministic-mode"]);
+    CHECK(stack.grouped_gemm == said["moe-grouped-gemm"]);
+    CHECK(stack.transformer_engine == !said["transformer-impl"]);
+    CHECK(stack.flash_attention == (!said["transformer-impl"] && !said["attention-backend"]));
+    CHECK(problem.model.tied == !said["untie-embeddings-and-output-weights"]);
+    CHECK(problem.model.norm == (rms ? Norm::Rms : Norm::Layer));
+    CHECK(problem.model.positions == (rms ? 0 : 1024));
+    CHECK(problem.training.dropout == (rms ? 0 : 0.1));
+    CHECK(layer.attention.qkv_bias == bias);
+    CHECK(layer.attention.out_bias == bias);
+    CHECK(layer.dense.bias == bias);
+    CHECK(layer.attention.qk_norm == (said["qk-layernorm"] ? QkNorm::PerHead : QkNorm::None));
+    if (said["swiglu"]) CHECK(layer.dense.gated);
+  }
 }
 
 }  // namespace
