@@ -95,6 +95,21 @@ def other_constants(code, match):
     return ([] if nothing else [str(value + 1 if value <= 16 else 2 * value)]) + (["0"] if value > 0 else [])
 
 
+# A comparison with and without "or equal".
+BOUNDARIES = {("<", "<="), ("<=", "<"), (">", ">="), (">=", ">")}
+
+
+def at_fraction(code, match, other):
+    """Whether a comparison is with a decimal fraction that binary has not, and changes at that number alone: no measured
+    time and no share is equal to it to the last bit. What is multiplied by one, or one like 0.5, may be."""
+    if (match.group(), other) not in BOUNDARIES:
+        return False
+    number = r"(\d[\d']*\.\d+(?:e[+-]?\d+)?)"
+    found = (re.match(r"\s*" + number + r"(?=\s*($|[;,)?:]|&&|\|\|))", code[match.end():]) or
+             re.search(r"(?:[(,;:?=]|&&|\|\||return)\s*" + number + r"\s*$", code[:match.start()]))
+    return found is not None and (float(found[1].replace("'", "")) * 2 ** 20) % 1 != 0
+
+
 def unreachable(lines, number):
     """Whether a line stands behind a switch that returns in every case: compilers want it, and nothing runs it."""
     before = lines[number - 2] if number > 1 else ""
@@ -138,6 +153,8 @@ def mutants_of(path, number, lines):
             if choices is None:
                 choices = other_constants(code, match)
             for other in choices:
+                if at_fraction(code, match, other):
+                    continue
                 yield path, number, line[:match.start()] + other + line[match.end():]
     if STATEMENT.match(line) and "~" not in code:
         yield path, number, re.sub(r"\S.*", ";", line, count=1)
