@@ -178,6 +178,6 @@ TEST_CASE("numbers of GPUs that are busier are all weighed: against every number
     found_some += expected.size() > 1 ? 1 : 0;
     one_gpu += std::ranges::count(expected, 1) > 0 ? 1 : 0;
   }
-  CHECK(found_some > oracle::at_least(50));
-  CHECK(one_gpu > oracle::at_least(5));
+  CHECK(found_some >= oracle::at_least(51));
+  CHECK(one_gpu >= oracle::at_least(6));
 }
