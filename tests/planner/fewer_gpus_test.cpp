@@ -153,7 +153,7 @@ TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
 TEST_CASE("numbers of GPUs that are busier are all weighed: against every number below, sorted") {
   std::mt19937 random(14);
   int found_some = 0, one_gpu = 0;
-  for (int round = 0; round < oracle::rounds(400); ++round) {
+  for (int round = 0; round < 400; ++round) {
     Problem problem = free_problem(random);
     problem.cluster.gpus_per_node = 1 << (random() % 4);
     problem.gpus = 2 + static_cast<int>(random() % (round % 2 == 0 ? 6 : 60));
@@ -178,6 +178,6 @@ TEST_CASE("numbers of GPUs that are busier are all weighed: against every number
     found_some += expected.size() > 1 ? 1 : 0;
     one_gpu += std::ranges::count(expected, 1) > 0 ? 1 : 0;
   }
-  CHECK(found_some >= oracle::at_least(51));
-  CHECK(one_gpu >= oracle::at_least(6));
+  CHECK(found_some > 50);
+  CHECK(one_gpu > 5);
 }
