@@ -15,8 +15,9 @@ std::string_view kind() {
 }
 std::uint32_t gpus() { return kind() == "one" ? 1 : kind() == "board" || kind() == "mi355x" ? 8 : 0; }
 /// Handles of sockets count from 100, those of GPUs from 1; GPU 0 is the last socket's.
-void* handle(std::size_t number) { return reinterpret_cast<void*>(number); }
-unsigned gpu_of(void* device) { return static_cast<unsigned>(reinterpret_cast<std::size_t>(device) - 1); }
+char handles[256];
+void* handle(std::size_t number) { return handles + number; }
+unsigned gpu_of(void* device) { return static_cast<unsigned>(static_cast<char*>(device) - handles - 1); }
 }  // namespace
 
 extern "C" {
@@ -27,8 +28,7 @@ int amdsmi_get_socket_handles(std::uint32_t* count, void** sockets) {
   return *count = gpus(), 0;
 }
 int amdsmi_get_processor_handles(void* socket, std::uint32_t* count, void** processors) {
-  if (processors != nullptr && *count > 0)
-    processors[0] = handle(gpus() - (reinterpret_cast<std::size_t>(socket) - 100));
+  if (processors != nullptr && *count > 0) processors[0] = handle(gpus() + 99 - gpu_of(socket));
   return *count = 1, 0;
 }
 int amdsmi_get_gpu_device_bdf(void* gpu, std::uint64_t* bits) {

@@ -82,7 +82,7 @@ struct PartialLayouts {
   }
 
   /// What states send comes on top of every bound: as a search finds it, before layers are placed.
-  double traffic(Layout layout, const Sharding& sharding) {
+  double traffic(const Layout& layout, const Sharding& sharding) {
     const CostModel costs(problem, split_of(layout));
     LeastTraffic least(problem);
     least.turn_to(layout);
