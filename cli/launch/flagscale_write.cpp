@@ -10,6 +10,7 @@
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/pools.hpp"
@@ -144,6 +145,11 @@ Plan plan_of_run(const Plan& plan, const PoolRun& run) {
 
 Result<std::vector<LaunchFile>> write_flagscale(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = beyond_itself(kFormat, options); !errors.empty()) return fail(std::move(errors));
+  if (megatron::is_hybrid(plan.problem.model))
+    return fail({"not_expressible",
+                 fmt::format("FlagScale's train_gpt.py does not build the layers of {}", plan.problem.model.name),
+                 {},
+                 {"write `plan emit megatron-lm`"}});
   const bool pooled = !plan.best.runs.empty();
   if (pooled)
     if (Errors errors = beyond_meshes(plan, options); !errors.empty()) return fail(std::move(errors));

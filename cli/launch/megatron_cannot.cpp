@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
@@ -44,6 +45,11 @@ bool gpt_layer(const Layer& kind) {
 }
 
 void judge_model(const Model& model, Errors& errors) {
+  if (megatron::is_hybrid(model)) {
+    if (!megatron::has_letters(model))
+      errors.push_back(cannot(fmt::format("{} mixes layers that no `--hybrid-layer-pattern` spells", model.name)));
+    return;
+  }
   if (!std::all_of(model.kinds.begin(), model.kinds.end(), gpt_layer))
     return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
   if (!mixes_as_flags_say(model))

@@ -28,13 +28,13 @@ Layer layer_of(char letter, const MegatronArgs& args, const Layer& whole, const 
     layer.mixer = whole.mixer, layer.attention = whole.attention, layer.latent = whole.latent;
   } else if (letter == 'M') {
     layer.mixer = Mixer::Mamba2;
-    constexpr std::int64_t kExpansion = 2, kConvolution = 4;
+    constexpr std::int64_t kExpansion = 2;
     const std::int64_t head = std::max<std::int64_t>(1, args.integer("mamba-head-dim", 64));
     layer.mamba = {.heads = args.integer("mamba-num-heads", kExpansion * hidden / head),
                    .head_dim = head,
                    .groups = args.integer("mamba-num-groups", 8),
                    .state = args.integer("mamba-state-dim", 128),
-                   .conv = kConvolution};
+                   .conv = kMambaTaps};
   } else if (letter == 'G') {
     layer.mixer = Mixer::DeltaNet, layer.delta = delta_net(args);
   } else if (letter == '-') {

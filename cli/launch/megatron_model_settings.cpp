@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "cli/launch/megatron_put.hpp"
 #include "formulas/layer_rows.hpp"
@@ -113,15 +114,20 @@ MegatronGroup model_arguments(const Plan& plan) {
   const MegatronModelFacts facts = megatron_model_facts(model.name, plan.problem.training.seq);
   const Layer* dense = dense_kind(model);
   Settings out;
-  put(out, "num-layers", model.depth());
+  const bool hybrid = is_hybrid(model);
+  if (!hybrid) put(out, "num-layers", model.depth());
   put(out, "hidden-size", model.hidden);
   put(out, "ffn-hidden-size", dense != nullptr ? dense->dense.width : kind.moe.expert_width);
   attention(out, attention_kind(model));
-  linear_attention(out, model);
+  if (hybrid)
+    put_hybrid_shapes(out, model);
+  else
+    linear_attention(out, model);
   windows(out, model);
   put(out, "seq-length", plan.problem.training.seq);
   put(out, "max-position-embeddings", std::max(model.positions, plan.problem.training.seq));
-  put(out, "position-embedding-type", model.positions > 0 ? "learned_absolute" : "rope");
+  // Scans know the order of tokens: published hybrids give attention no positions of its own.
+  put(out, "position-embedding-type", model.positions > 0 ? "learned_absolute" : hybrid ? "none" : "rope");
   if (facts.rotary_base > 0 && model.positions == 0) put(out, "rotary-base", facts.rotary_base);
   if (!facts.rotary_percent.empty() && attention_kind(model).mixer == Mixer::Attention)
     put(out, "rotary-percent", std::string(facts.rotary_percent));
@@ -139,7 +145,7 @@ MegatronGroup model_arguments(const Plan& plan) {
   const bool biases = attends.mixer == Mixer::Attention && attends.attention.out_bias;
   if (!biases) put(out, "disable-bias-linear");
   if (!model.tied) put(out, "untie-embeddings-and-output-weights");
-  if (model.mtp.depth > 0) put(out, "mtp-num-layers", model.mtp.runs());
+  if (model.mtp.depth > 0 && !hybrid) put(out, "mtp-num-layers", model.mtp.runs());
   if (model.mtp.passes > 1) put(out, "mtp-use-repeated-layer");
   const std::string dropout =
       plan.problem.training.dropout > 0 ? fmt::format("{}", plan.problem.training.dropout) : "0.0";
@@ -156,10 +162,11 @@ MegatronGroup expert_arguments(const Plan& plan) {
   put(out, "num-experts", moe.experts);
   put(out, "moe-router-topk", moe.top_k);
   put(out, "moe-ffn-hidden-size", moe.expert_width);
-  if (dense_kind(model) != nullptr)
+  if (dense_kind(model) != nullptr && !is_hybrid(model))
     put(out, "moe-layer-freq", frequency(model, [](const Layer& one) { return one.ffn == Ffn::Moe; }));
   if (moe.shared_width > 0) put(out, "moe-shared-expert-intermediate-size", moe.shared_width);
   if (moe.shared_gate) put(out, "moe-shared-expert-gate");
+  if (moe.latent > 0) put(out, "moe-latent-size", moe.latent);
   if (moe.score_bias) {
     put(out, "moe-router-score-function", "sigmoid");
     put(out, "moe-router-enable-expert-bias");

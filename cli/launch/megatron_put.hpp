@@ -21,6 +21,9 @@ inline void put(Settings& out, std::string flag, std::string value) {
 }
 inline void put(Settings& out, std::string flag, std::int64_t value) { put(out, std::move(flag), text(value)); }
 
+/// Shapes of what the letters of a hybrid model stand for, beside attention and feed-forwards.
+void put_hybrid_shapes(Settings& out, const Model& model);
+
 /// The layers and what lies around them; experts, where the model has any.
 [[nodiscard]] MegatronGroup model_arguments(const Plan& plan);
 [[nodiscard]] MegatronGroup expert_arguments(const Plan& plan);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "cli/launch/megatron_put.hpp"
 #include "cli/launch/upkeep.hpp"
@@ -34,17 +35,23 @@ void context(Settings& out, const Layout& layout) {
   }
 }
 
+void micro_batch_group(Settings& out, const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  if (const int group = pipeline_of(layout, plan.best.micro_batches).group; group > 0 && group != layout.pp)
+    put(out, "microbatch-group-size-per-virtual-pipeline-stage", group);
+}
+
 /// Equal chunks need no word; uneven ends have flags of their own; anything else is a layout string.
 void stages(Settings& out, const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const std::vector<int>& chunks = layout.chunk_layers;
   const int mtp = plan.problem.model.mtp.depth;
+  if (megatron::is_hybrid(plan.problem.model)) return micro_batch_group(out, plan);  // its letters say where it is cut
   SplitShape shape = split_shape(chunks, plan.problem.model.depth(), layout.vp);
   if (shape == SplitShape::OwnEnds && mtp > 0) shape = SplitShape::Uneven;
   const bool regular = shape == SplitShape::Equal || shape == SplitShape::EndsCounted;
   if (layout.vp > 1 && regular) put(out, "num-virtual-stages-per-pipeline-rank", layout.vp);
-  if (const int group = pipeline_of(layout, plan.best.micro_batches).group; group > 0 && group != layout.pp)
-    put(out, "microbatch-group-size-per-virtual-pipeline-stage", group);
+  micro_batch_group(out, plan);
   if (shape == SplitShape::EndsCounted) {
     put(out, "account-for-embedding-in-pipeline-split");
     put(out, "account-for-loss-in-pipeline-split");
@@ -78,6 +85,8 @@ MegatronGroup parallel_arguments(const Plan& plan) {
   if (layout.sequence_parallel) put(out, "sequence-parallel");
   put(out, "pipeline-model-parallel-size", layout.pp);
   if (layout.pp > 1) stages(out, plan);
+  if (megatron::is_hybrid(plan.problem.model))
+    put(out, "hybrid-layer-pattern", megatron::hybrid_text(plan.problem.model, layout.chunk_layers));
   if (layout.pp > 1 && layout.order == AxisOrder::DataOutermost) put(out, "use-tp-pp-dp-mapping");
   context(out, layout);
   if (plan.problem.model.moe()) {

@@ -12,6 +12,7 @@
 #include "cli/launch/launch.hpp"
 #include "formulas/parameters.hpp"
 #include "presets/store.hpp"
+#include "random_plans.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -175,6 +176,25 @@ TEST_CASE("a program for such layers has Mamba layers, and shares of others are 
     const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
     CHECK(*most - *least <= 1);
   }
+}
+
+TEST_CASE("layers that have no letter are not written, nor letters by who builds none of them") {
+  const auto refused = [](const char* format, const char* model) {
+    const Problem problem = problem_of(model, 8, Precision::Bf16, Framework::Megatron, "dgx-h100");
+    const Result<Plan> plan = plan_layout(problem, {.dp = 8, .zero = 1});
+    REQUIRE(plan);
+    const Result<std::vector<LaunchFile>> files = write_launch(format, *plan, {});
+    REQUIRE_FALSE(files);
+    std::string all;
+    for (const Error& error : files.error()) all += error.message + "\n";
+    return all;
+  };
+  // Both a mixer and a feed-forward in each layer.
+  CHECK(refused("megatron-lm", "granite4-h-small").find("no `--hybrid-layer-pattern` spells") != std::string::npos);
+  CHECK(refused("flagscale", "nemotron-h-8b").find("does not build") != std::string::npos);
+  // Whose keys cut no pattern into the chunks of a pipeline.
+  for (const char* format : {"megatron-bridge", "verl", "nemo-rl", "ms-swift", "llama-factory"})
+    CHECK(refused(format, "nemotron-h-8b").find("--hybrid-layer-pattern") != std::string::npos);
 }
 
 }  // namespace plan
