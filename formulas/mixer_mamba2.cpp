@@ -34,28 +34,33 @@ V inner_of(const Mamba2Shape& shape) {
   return heads_of<V>(shape) * symbol<V>("d", shape.head_dim, "width of a head", "model");
 }
 
-/// B or C on one tensor rank, by the tokens that a context rank began with.
+/// On one tensor rank.
 template <class V>
-V states_of(const Mamba2Shape& shape, const V& t, const V* c) {
-  const V groups = symbol<V>("g", shape.groups, "groups that share B and C", "model") / t;
-  return (c != nullptr ? larger(groups, *c) : groups) * symbol<V>("n", shape.state, "states of a channel", "model");
+V groups_of(const Mamba2Shape& shape, const V& t) {
+  return symbol<V>("g", shape.groups, "groups that share B and C", "model") / t;
+}
+
+/// B or C of so many groups.
+template <class V>
+V states_of(const Mamba2Shape& shape, const V& groups) {
+  return groups * symbol<V>("n", shape.state, "states of a channel", "model");
 }
 
 template <class V>
 ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V& c) {
   const Mamba2Shape& shape = layer.mamba;
   const V inner = inner_of<V>(shape);
-  return {(2 * inner + heads_of<V>(shape)) / t + 2 * states_of<V>(shape, t, &c), inner / t};
+  return {(2 * inner + heads_of<V>(shape)) / t + 2 * states_of<V>(shape, larger(groups_of<V>(shape, t), c)), inner / t};
 }
 
 template <class V>
 void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const Mamba2Shape& shape = n.layer.mamba;
   const V inner = inner_of<V>(shape);
-  const V context = symbol<V>("c", n.layout.cp, "context-parallel ranks", "layout");
-  const V states = states_of<V>(shape, n.t, n.layout.cp > 1 ? &context : nullptr);
+  V groups = groups_of<V>(shape, n.t);
+  if (n.layout.cp > 1) groups = larger(groups, symbol<V>("c", n.layout.cp, "context-parallel ranks", "layout"));
   out.keep({Fate::Mixer, "mx", "projected input: gate, x, B, C and the time steps"},
-           n.element * ((2 * inner + heads_of<V>(shape)) / n.t + 2 * states));
+           n.element * ((2 * inner + heads_of<V>(shape)) / n.t + 2 * states_of<V>(shape, groups)));
   out.keep({Fate::Mixer, "so", "output of the scan"}, n.element * inner / n.t);
   out.keep({Fate::Mixer, "go", "input of the output projection"}, n.input * inner / n.t);
   out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"},
@@ -75,11 +80,11 @@ V core_flops(const Layer& layer, double, Mask) {
 void compute(LayerOperators& out, const LayerOnRank& on) {
   const Mamba2Shape& shape = on.layer.mamba;
   const double inner = static_cast<double>(shape.heads * shape.head_dim) / on.t;
-  const double states = states_of<double>(shape, on.t, nullptr);
+  const double groups = groups_of<double>(shape, on.t), states = states_of<double>(shape, groups);
   const LinearTime in =
       out.product(on.tokens, 2 * inner + 2 * states + static_cast<double>(shape.heads) / on.t, on.hidden);
   const ScanWidths<double> widths = scan_widths(on.layer, on.t, on.c);
-  const double scanned = states_of<double>(shape, on.t, on.c > 1 ? &on.c : nullptr);
+  const double scanned = on.c > 1 ? states_of<double>(shape, larger(groups, on.c)) : states;
   out.scan({.flops = Flops(7 * inner * static_cast<double>(shape.state) * on.tokens),
             .width = inner + 2 * scanned,
             .read = widths.in,
