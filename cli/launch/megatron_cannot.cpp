@@ -40,18 +40,12 @@ bool mixes_as_flags_say(const Model& model) {
          std::count_if(found.begin(), found.end(), std::not_fn(scans)) == 1;
 }
 
-bool gpt_layer(const Layer& kind) {
-  return (core_of(kind) == MixerCore::Attention || kind.mixer == Mixer::DeltaNet) && kind.ffn != Ffn::None;
-}
-
 void judge_model(const Model& model, Errors& errors) {
   if (megatron::is_hybrid(model)) {
     if (!megatron::has_letters(model))
       errors.push_back(cannot(fmt::format("{} mixes layers that no `--hybrid-layer-pattern` spells", model.name)));
     return;
   }
-  if (!std::all_of(model.kinds.begin(), model.kinds.end(), gpt_layer))
-    return errors.push_back(cannot(fmt::format("{} mixes layers that pretrain_gpt.py does not build", model.name)));
   if (!mixes_as_flags_say(model))
     return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));
   if (model.mtp.depth > 0 && model.mtp.kinds != std::vector<int>{model.layers.back()})

@@ -2,10 +2,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
+#include "formulas/layer_kinds.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -37,14 +39,8 @@ MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
 
 /// Kinds that no layer has go; the first layer's kind comes first.
 void tidy(Model& model) {
-  std::vector<Layer> kinds;
-  for (int& layer : model.layers) {
-    const Layer& kind = model.kinds[static_cast<std::size_t>(layer)];
-    auto found = std::find(kinds.begin(), kinds.end(), kind);
-    if (found == kinds.end()) found = kinds.insert(found, kind);
-    layer = static_cast<int>(found - kinds.begin());
-  }
-  model.kinds = std::move(kinds);
+  const std::vector<Layer> all = std::exchange(model.kinds, {});
+  for (int& layer : model.layers) layer = kind_of(model, all[static_cast<std::size_t>(layer)]);
 }
 
 /// The same heads, whatever else an attention has.
