@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <new>
 #include <set>
@@ -287,30 +285,6 @@ Result<Document> parse(std::string source, std::string file) {
 
 Result<Document> parse_with_anchors(std::string source, std::string file) {
   return parsed(std::move(source), std::move(file), true);
-}
-
-Result<std::string> read_text(const std::string& path) {
-  const Place whole{path, 0, 0, 1, {}};
-  std::error_code status;
-  if (!std::filesystem::exists(path, status)) {
-    const std::string why = status ? fmt::format("`{}` cannot be opened: {}", printable(path), status.message())
-                                   : fmt::format("no file `{}`", printable(path));
-    return fail(one_error("unreadable_file", why, whole));
-  }
-  if (std::filesystem::is_directory(path, status))
-    return fail(one_error("unreadable_file", fmt::format("`{}` is a directory", printable(path)), whole));
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail(one_error("unreadable_file", fmt::format("`{}` cannot be opened", printable(path)), whole));
-  std::string text;
-  std::array<char, 65536> chunk{};
-  while (text.size() <= kMostBytes && in) {
-    in.read(chunk.data(), chunk.size());
-    text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) return fail(one_error("unreadable_file", fmt::format("`{}` cannot be read", printable(path)), whole));
-  if (text.size() > kMostBytes)
-    return fail(one_error("too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), whole));
-  return text;
 }
 
 std::string printable(std::string_view word) {

@@ -50,7 +50,8 @@ struct Document {
 
 [[nodiscard]] Result<Document> parse(std::string source, std::string file);
 
-/// The text of a file, or an Error that says why not (no such file, directory, too large, not text).
+/// The text of a file as it stood at one moment, or an Error that says why not (no such file, a directory, too large,
+/// changed by another program while it was read).
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
 /// `word` fit for a message: control and invalid bytes replaced, at most 60 characters.

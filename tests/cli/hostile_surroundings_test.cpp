@@ -195,6 +195,25 @@ TEST_CASE("a file that changes, shrinks or vanishes while it is read is read or 
   other.join();
 }
 
+TEST_CASE("a file that is written over in place is read whole, begun or refused, never mixed") {
+  const TemporaryFolder folder;
+  const std::string path = folder.at("text"), shorter(700'000, 'a'), longer(1'500'000, 'b');
+  folder.write("text", shorter);
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    for (int i = 0; !done; ++i) folder.write("text", i % 2 == 0 ? longer : shorter);
+  });
+  for (int i = 0; i < 3000; ++i) {
+    const plan::Result<std::string> text = plan::yaml::read_text(path);
+    if (text)
+      CHECK((text->find_first_not_of('a') == std::string::npos || text->find_first_not_of('b') == std::string::npos));
+    else
+      CHECK(text.error().front().code == "unreadable_file");
+  }
+  done = true;
+  other.join();
+}
+
 TEST_CASE("a working directory that is gone is an error where a file is wanted, and none elsewhere") {
   const auto go_away = [] {
     char name[] = "/tmp/plan-gone-XXXXXX";
