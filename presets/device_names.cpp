@@ -1,76 +1,56 @@
-// Which data sheet a device's own name means. Names as NVML and rocm-smi print them.
+// Which data sheet a device's own name means. A GPU's preset lists under `devices` what drivers call it, and under
+// `other_devices` the names of its sisters that have no data sheet: an H200 NVL is no H200. The longest listed name
+// that occurs in a device's decides. Where several presets list it, the one whose memory comes nearest does.
 // Tested by tests/presets/hardware_profile_test.cpp.
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <string>
 
 #include "presets/hardware.hpp"
+#include "presets/header.hpp"
 
 namespace plan {
 namespace {
 
-struct DeviceName {
-  std::string_view part;    ///< of the name, in capitals; the first row that occurs decides
-  double least_gib;         ///< memory from here on
-  std::string_view preset;  ///< empty: there is no data sheet of it, and its sisters are others
-};
+std::string capitals(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+  return out;
+}
 
-constexpr DeviceName kDevices[] = {
-    {" MIG ", 0, ""},  // a part of a GPU
-    {"H200 NVL", 0, ""},
-    {"H800 PCIE", 0, ""},
-    {"A800-PCIE", 0, ""},
-    {"A800 80GB PCIE", 0, ""},
-    {"V100-PCIE", 0, ""},
-    {"V100-SXM3", 0, ""},
-    {"GB300", 0, "gb300"},
-    {"GB200", 0, "gb200"},
-    {"GH200", 0, "gh200"},
-    {"B300", 0, "b300-sxm"},
-    {"B200", 0, "b200-sxm"},
-    {"H200", 0, "h200-sxm"},
-    {"H100 PCIE", 0, "h100-pcie"},
-    {"H100 NVL", 0, "h100-nvl"},
-    {"H100", 90, "h100-sxm-96gb-500w"},
-    {"H100", 0, "h100-sxm"},
-    {"H800", 0, "h800-sxm"},
-    {"H20", 0, "h20-sxm"},
-    {"A100-PCIE", 70, "a100-pcie-80gb"},
-    {"A100 80GB PCIE", 0, "a100-pcie-80gb"},
-    {"A100", 70, "a100-sxm-80gb"},
-    {"A100-SXM4-80GB", 0, "a100-sxm-80gb"},
-    {"A100", 0, "a100-sxm-40gb"},
-    {"A800", 0, "a800-sxm-80gb"},
-    {"V100-SXM2", 25, "v100-sxm2-32gb"},
-    {"V100-SXM2-32GB", 0, "v100-sxm2-32gb"},
-    {"V100", 0, "v100-sxm2-16gb"},
-    {"L40S", 0, "l40s"},
-    {"RTX PRO 6000", 0, "rtx-pro-6000"},
-    {"RTX 5090", 0, "rtx-5090"},
-    {"RTX 4090", 0, "rtx-4090"},
-    {"RTX A6000", 0, "rtx-a6000"},
-    {"MI355X", 0, "mi355x"},
-    {"MI325X", 0, "mi325x"},
-    {"MI300X", 0, "mi300x"},
-    {"MI250X", 0, "mi250x-gcd"},
-};
+/// The length of the longest word of a preset's list that occurs in `name`, which is in capitals; 0 without one.
+std::size_t longest_in(std::string_view name, const PresetEntry& entry, std::string_view list) {
+  std::size_t longest = 0;
+  for (const std::string& word : scan_list(entry.text, list))
+    if (name.find(capitals(word)) != std::string_view::npos) longest = std::max(longest, word.size());
+  return longest;
+}
+
+double memory_gib_of(const PresetEntry& entry) {
+  const Result<Gpu> gpu = parse_gpu(entry);
+  return gpu ? static_cast<double>(gpu->memory.value) / kGiB : 0;
+}
 
 }  // namespace
 
-std::vector<std::string> presets_of_devices() {
-  std::vector<std::string> presets;
-  for (const DeviceName& row : kDevices)
-    if (!row.preset.empty()) presets.emplace_back(row.preset);
-  return presets;
-}
-
-std::string preset_of_device(std::string_view device, double memory_gib) {
-  std::string name(device);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-  for (const DeviceName& row : kDevices)
-    if (name.find(row.part) != std::string::npos && memory_gib >= row.least_gib) return std::string(row.preset);
-  return {};
+std::string preset_of_device(std::string_view device, double memory_gib, const StoreOptions& options) {
+  const std::string name = capitals(device);
+  if (name.find(" MIG ") != std::string::npos) return {};  // a part of a GPU
+  const std::vector<PresetEntry> entries = list_presets(PresetKind::Gpu, options);
+  std::vector<const PresetEntry*> best;
+  std::size_t longest = 1, longest_other = 0;
+  for (const PresetEntry& entry : entries) {
+    const std::size_t length = longest_in(name, entry, "devices");
+    if (length > longest) best.clear();
+    if (length >= longest) longest = length, best.push_back(&entry);
+    longest_other = std::max(longest_other, longest_in(name, entry, "other_devices"));
+  }
+  if (best.empty() || longest_other >= longest) return {};
+  const auto away = [&](const PresetEntry* entry) { return std::abs(memory_gib_of(*entry) - memory_gib); };
+  return (*std::min_element(best.begin(), best.end(), [&](const auto* a, const auto* b) { return away(a) < away(b); }))
+      ->name;
 }
 
 }  // namespace plan

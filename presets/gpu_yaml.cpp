@@ -110,6 +110,10 @@ void read_rates(yaml::Map& root, Gpu& gpu) {
 }  // namespace
 
 void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
+  for (const char* key : {"devices", "other_devices"})  // presets/device_names.cpp looks them up
+    for (const yaml::Node* word : root.list(key, kOptional))
+      if (word->kind != yaml::Kind::Scalar || word->text.empty())
+        root.reader().error(*word, "bad_value", fmt::format("`{}` is not a list of names", key));
   read_make(root, gpu);
   root.quantity("memory", gpu.memory, Range{1e6, 1e15});
   read_peaks(root, gpu);

@@ -5,6 +5,7 @@
 
 #include "formulas/hardware_profile.hpp"
 #include "formulas/result.hpp"
+#include "presets/store.hpp"
 
 namespace plan {
 
@@ -19,10 +20,8 @@ namespace plan {
 
 /// Name of the data sheet of a device, from the name its driver gives and its memory in GiB (0: not known); empty if
 /// there is none. "NVIDIA H100 80GB HBM3" is h100-sxm.
-[[nodiscard]] std::string preset_of_device(std::string_view device, double memory_gib);
-
-/// The data sheets that devices' names can mean.
-[[nodiscard]] std::vector<std::string> presets_of_devices();
+[[nodiscard]] std::string preset_of_device(std::string_view device, double memory_gib,
+                                           const StoreOptions& options = StoreOptions{});
 
 /// The cluster that a profile describes: the table first, the fit outside it, `data_sheet` (with the efficiencies the
 /// program carries) for what was not measured; `measured_parts` and `unmeasured_parts` say which is which.

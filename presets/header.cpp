@@ -22,4 +22,23 @@ void read_header(yaml::Map& root, std::string_view kind, std::string& name) {
     if (alias->kind != yaml::Kind::Scalar) root.reader().error(*alias, "bad_value", "`aliases` is not a list of names");
 }
 
+std::vector<std::string> scan_list(std::string_view text, std::string_view key) {
+  const std::string head = fmt::format("\n{}:", key);
+  std::size_t at = text.starts_with(head.substr(1)) ? 0 : text.find(head);
+  if (at == std::string_view::npos) return {};
+  const std::size_t open = text.find('[', at), close = text.find(']', at);
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
+  constexpr std::string_view kAround = " \n\"'";
+  std::vector<std::string> words;
+  for (at = open + 1; at <= close;) {
+    const std::size_t end = text.find_first_of(",]", at);
+    const std::string_view word = text.substr(at, end - at);
+    const std::size_t first = word.find_first_not_of(kAround);
+    if (first != std::string_view::npos)
+      words.emplace_back(word.substr(first, word.find_last_not_of(kAround) + 1 - first));
+    at = end + 1;
+  }
+  return words;
+}
+
 }  // namespace plan

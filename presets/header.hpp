@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "presets/yaml.hpp"
 
@@ -9,5 +10,9 @@ namespace plan {
 
 /// The lines that every preset begins with: `preset: model/1`, `name`, and optional `aliases`.
 void read_header(yaml::Map& root, std::string_view kind, std::string& name);
+
+/// The words of the list `key: [a, b, ...]` at the head of a preset, which may run over several lines; quotes and
+/// blanks around a word are left out. For looking through many files: a file that is used is parsed whole.
+[[nodiscard]] std::vector<std::string> scan_list(std::string_view text, std::string_view key);
 
 }  // namespace plan

@@ -15,6 +15,7 @@
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
 #include "presets/hardware.hpp"
+#include "presets/header.hpp"
 #include "presets/model_names.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
@@ -48,27 +49,6 @@ std::string folded(std::string_view word) {
   return out;
 }
 
-/// The words of `aliases: [a, b, ...]`, which may run over several lines.
-std::vector<std::string> scan_aliases(std::string_view text) {
-  std::size_t at = text.starts_with("aliases:") ? 0 : text.find("\naliases:");
-  if (at == std::string_view::npos) return {};
-  const std::size_t open = text.find('[', at), close = text.find(']', at);
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
-  std::vector<std::string> aliases;
-  std::string word;
-  for (at = open + 1; at <= close; ++at) {
-    const char c = text[at];
-    if (c == ' ' || c == '\n' || c == '"' || c == '\'') continue;
-    if (c != ',' && c != ']') {
-      word += c;
-      continue;
-    }
-    if (!word.empty()) aliases.push_back(std::move(word));
-    word.clear();
-  }
-  return aliases;
-}
-
 /// The YAML files of one kind in a folder, sorted.
 std::vector<fs::path> files_in(const std::string& folder, PresetKind kind) {
   std::vector<fs::path> files;
@@ -84,13 +64,13 @@ std::vector<PresetEntry> folder_entries(const std::string& folder, PresetKind ki
   std::vector<PresetEntry> entries;
   for (const fs::path& file : files_in(folder, kind)) {
     Result<std::string> text = yaml::read_text(file.string());
-    if (text) entries.push_back({file.stem().string(), scan_aliases(*text), file.string(), *std::move(text)});
+    if (text) entries.push_back({file.stem().string(), scan_list(*text, "aliases"), file.string(), *std::move(text)});
   }
   return entries;
 }
 
 PresetEntry embedded_entry(const EmbeddedFile& file) {
-  return {std::string(file.name), scan_aliases(file.text), "embedded", std::string(file.text)};
+  return {std::string(file.name), scan_list(file.text, "aliases"), "embedded", std::string(file.text)};
 }
 
 /// Folders on disk in the order of precedence.
@@ -137,7 +117,7 @@ std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, co
   for (const EmbeddedFile& file : embedded_files())
     if (of_kind(file) && folded(file.name) == wanted) return embedded_entry(file);
   for (const EmbeddedFile& file : embedded_files())
-    if (of_kind(file) && names(scan_aliases(file.text), wanted)) return embedded_entry(file);
+    if (of_kind(file) && names(scan_list(file.text, "aliases"), wanted)) return embedded_entry(file);
   return std::nullopt;
 }
 
@@ -174,9 +154,17 @@ std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::
   return nearest_name(word, names);
 }
 
-Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEntry>& entries,
-              std::optional<PresetKind> other) {
+/// The kind of preset that has this name, where it is not the one that was asked for.
+std::optional<PresetKind> another_kind(PresetKind kind, std::string_view word, const StoreOptions& options) {
+  for (const PresetKind other : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
+    if (other != kind && find_entry(other, word, options)) return other;
+  return std::nullopt;
+}
+
+Error unknown(PresetKind kind, std::string_view word, const StoreOptions& options) {
   const KindWords w = words(kind);
+  const std::vector<PresetEntry> entries = all_entries(kind, options);
+  const std::optional<PresetKind> other = another_kind(kind, word, options);
   std::vector<std::string> names;
   for (const PresetEntry& entry : entries) {
     names.push_back(entry.name);
@@ -197,7 +185,7 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
-  if (const std::string sheet = kind == PresetKind::Gpu && holding.empty() ? preset_of_device(word, 0) : "";
+  if (const std::string sheet = kind == PresetKind::Gpu && holding.empty() ? preset_of_device(word, 0, options) : "";
       near.empty() && !sheet.empty())
     error.help.push_back(fmt::format("drivers give that name to `{}`", sheet));
   if (other)
@@ -209,20 +197,13 @@ Error unknown(PresetKind kind, std::string_view word, const std::vector<PresetEn
   return error;
 }
 
-/// The kind of preset that has this name, where it is not the one that was asked for.
-std::optional<PresetKind> another_kind(PresetKind kind, std::string_view word, const StoreOptions& options) {
-  for (const PresetKind other : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
-    if (other != kind && find_entry(other, word, options)) return other;
-  return std::nullopt;
-}
-
 /// The text behind a word: preset, file, or folder with a config.json.
 Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
   std::error_code status;
   if (!options.files || !looks_like_path(word)) {
     if (std::optional<PresetEntry> entry = find_entry(kind, word, options)) return *std::move(entry);
     if (!options.files || word.empty() || !fs::exists(fs::path(word), status))
-      return fail(unknown(kind, word, all_entries(kind, options), another_kind(kind, word, options)));
+      return fail(unknown(kind, word, options));
   }
   std::string path(word);
   if (kind == PresetKind::Model && fs::is_directory(path, status)) path = (fs::path(path) / "config.json").string();
@@ -261,7 +242,7 @@ Result<Found<Cluster>> load_profile(const PresetEntry& entry, const StoreOptions
   Gpu gpu;
   gpu.name = profile->gpu.model;
   const std::string preset = profile->gpu.preset.empty()
-                                 ? preset_of_device(profile->gpu.model, profile->memory.total_gib)
+                                 ? preset_of_device(profile->gpu.model, profile->memory.total_gib, options)
                                  : profile->gpu.preset;
   if (!preset.empty()) {
     Result<Found<Gpu>> known = load_gpu(preset, options);

@@ -181,7 +181,7 @@ Result<ProbeOptions> read_probe_options(const Args& args) {
 Result<Cluster> expected_cluster(const ProbeOptions& options, const std::string& device, double memory_gib,
                                  const StoreOptions& store) {
   if (options.expected) return *options.expected;
-  const std::string preset = preset_of_device(device, memory_gib);
+  const std::string preset = preset_of_device(device, memory_gib, store);
   if (preset.empty()) {  // nothing to compare with; sweeps and fits start from nominal rates
     Gpu gpu;
     gpu.name = device;

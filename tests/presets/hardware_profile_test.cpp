@@ -11,6 +11,7 @@
 #include "formulas/efficiency.hpp"
 #include "presets/hardware.hpp"
 #include "presets/store.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 
@@ -306,6 +307,23 @@ TEST_CASE("devices are found by the names their drivers give") {
     CHECK(preset_of_device(name, 31.7).empty());
   for (const char* name : {"NVIDIA B200", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"})
     CHECK(load_gpu(preset_of_device(name, 79), StoreOptions{}).has_value());
+}
+
+TEST_CASE("a preset of one's own says which devices it is of") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, StoreOptions{}))
+    if (entry.name == "l40s") text = entry.text;
+  text.replace(text.find("name: l40s"), 10, "name: acme-9");
+  text.replace(text.find("devices: [L40S]"), 15, "devices: [ Acme 9 ,\n \"ACME IX\"]\nother_devices: [Acme 9 Lite]");
+  folder.write("gpus/acme-9.yaml", text);
+  const StoreOptions own{.path = {folder.path().string()}};
+  CHECK(preset_of_device("ACME 9 Tensor", 45, own) == "acme-9");
+  CHECK(preset_of_device("acme ix", 0, own) == "acme-9");
+  CHECK(preset_of_device("Acme 9 lite", 45, own).empty());
+  CHECK(preset_of_device("Acme 8", 45, own).empty());
+  CHECK(preset_of_device("ACME 9 Tensor", 45).empty());
+  CHECK(preset_of_device("NVIDIA L40S", 45, own) == "l40s");
 }
 
 TEST_CASE("scattered shapes fill a grid that passes through each of them") {
