@@ -22,10 +22,12 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/megatron_models.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/suggest.hpp"
 
@@ -123,7 +125,7 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   if (problem) settle(format, *problem);
   if (!problem || args.from.empty()) return problem;
   if (problem->framework != framework) {
-    problem->framework = framework;
+    problem->framework = framework, problem->built = false;
     problem->training.stack = framework_row(framework).stack;
   }
   if (Errors errors = unsupported_hardware(*problem); !errors.empty()) return fail(std::move(errors));
@@ -234,6 +236,18 @@ void add_production_notes(const EmitOptions& options, Plan& plan) {
                                  upkeep.gpu_mtbf_hours)});
 }
 
+/// Weights that the written flags build and the planned model has not, or the other way round.
+void add_model_note(std::string_view format, Plan& plan) {
+  if (format != "megatron-lm" && format != "flagscale") return;  // the others name a published model
+  const Model& model = plan.problem.model;
+  const std::int64_t more = model_parameters(as_megatron_builds(model)).with_mtp - model_parameters(model).with_mtp;
+  if (more == 0) return;
+  plan.notes.push_back(
+      {"other_weights", fmt::format("the biases and norms that Megatron-LM's flags can ask for make {} "
+                                    "parameters {} than {} has",
+                                    std::abs(more), more > 0 ? "more" : "fewer", model.name)});
+}
+
 }  // namespace
 
 int run_emit(const Args& args, Streams& streams) {
@@ -251,6 +265,7 @@ int run_emit(const Args& args, Streams& streams) {
   const Result<std::vector<LaunchFile>> files = write_best(args, *options, *plan, streams);
   if (!files) return report_errors(files.error(), streams);
   add_production_notes(*options, *plan);
+  add_model_note(args.words[0], *plan);
   const Result<bool> written = write_files(args, *files);
   if (!written) return report_errors(written.error(), streams);
   streams.out = answer(args, *plan, *files, streams.out_terminal);

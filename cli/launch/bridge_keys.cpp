@@ -53,6 +53,8 @@ constexpr DialectKey kBridge[] = {
     {"dsa-indexer-n-heads", "model.dsa_indexer_n_heads", Value},
     {"dsa-indexer-head-dim", "model.dsa_indexer_head_dim", Value},
     {"dsa-indexer-topk", "model.dsa_indexer_topk", Value},
+    {"dsa-indexer-topk-freq", "model.dsa_indexer_topk_freq", Value},
+    {"dsa-indexer-skip-topk-offset", "model.dsa_indexer_skip_topk_offset", Value},
     {"dsa-kernel-backend", "model.dsa_kernel_backend", Value},
     {"num-experts", "model.num_moe_experts", Value},
     {"moe-router-topk", "model.moe_router_topk", Value},
@@ -173,8 +175,8 @@ constexpr std::string_view kBridgeDerived[] = {"peft",
                                                "mixed_precision.first_last_layers_bf16",
                                                "mixed_precision.num_layers_at_start_in_bf16",
                                                "mixed_precision.num_layers_at_end_in_bf16"};
-constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,        {},           "", "", "",
-                                 "mixed_precision", kBridgeDerived, derive_bridge};
+constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,       {}, "",  "", "", "mixed_precision",
+                                 kBridgeDerived,    derive_bridge, {}, true};
 
 }  // namespace
 

@@ -44,6 +44,7 @@ struct Dialect {
   std::span<const std::string_view> derived{};  ///< keys that flags are figured from by `derive`
   void (*derive)(const DialectKeys&, const LaunchFacts&, MegatronArgs&) = nullptr;
   std::span<const CountedAs> counted{};  ///< told where they have another value than is counted
+  bool bridge = false;                   ///< Megatron-Bridge builds the model from its published configuration
 };
 
 [[nodiscard]] const Dialect& bridge_dialect();

@@ -323,16 +323,30 @@ constexpr Dialect kVerlDialect{"verl",
                                kVerlDerived,
                                derive_verl,
                                kVerlCounted};
-constexpr Dialect kNemoRlDialect{"nemo-rl",           kNemoRl,
-                                 kElsewhere,          "policy.model_name",
-                                 "cluster.num_nodes", "cluster.gpus_per_node",
-                                 "policy.precision",  kNemoRlDerived,
-                                 derive_nemo_rl,      kNemoRlCounted};
+constexpr Dialect kNemoRlDialect{"nemo-rl",
+                                 kNemoRl,
+                                 kElsewhere,
+                                 "policy.model_name",
+                                 "cluster.num_nodes",
+                                 "cluster.gpus_per_node",
+                                 "policy.precision",
+                                 kNemoRlDerived,
+                                 derive_nemo_rl,
+                                 kNemoRlCounted,
+                                 true};
 constexpr Dialect kSwiftDialect{"ms-swift", kSwift,        kElsewhere,    "model",     "",
                                 "",         "torch_dtype", kSwiftDerived, derive_swift};
-constexpr Dialect kLlamaFactoryDialect{
-    "llama-factory",   kLlamaFactory,        kElsewhere,          "model_name_or_path", "", "",
-    "mixed_precision", kLlamaFactoryDerived, derive_llama_factory};
+constexpr Dialect kLlamaFactoryDialect{"llama-factory",
+                                       kLlamaFactory,
+                                       kElsewhere,
+                                       "model_name_or_path",
+                                       "",
+                                       "",
+                                       "mixed_precision",
+                                       kLlamaFactoryDerived,
+                                       derive_llama_factory,
+                                       {},
+                                       true};
 
 }  // namespace
 

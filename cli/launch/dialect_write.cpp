@@ -169,7 +169,7 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
                                                      const EmitOptions& options) {
   Plan whole = plan;  // Megatron-LM's own flags know no adapters: each dialect has its keys for them
   if (plan.problem.training.adapters()) whole.problem.training.task = Task::FullFinetune;
-  const Result<std::vector<MegatronGroup>> groups = megatron_settings(whole, options);
+  const Result<std::vector<MegatronGroup>> groups = megatron_settings(whole, options, dialect.bridge);
   if (!groups) return fail(groups.error());
   Errors errors = inexpressible(dialect, *groups);
   std::vector<DialectSetting> adapters;

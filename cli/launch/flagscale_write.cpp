@@ -14,6 +14,7 @@
 #include "cli/launch/megatron_model_facts.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/pools.hpp"
+#include "planner/rules/megatron_models.hpp"
 
 namespace plan {
 namespace {
@@ -117,14 +118,14 @@ void span_all(const Plan& plan, std::vector<MegatronGroup>& groups) {
   }
 }
 
-Errors beyond_meshes(const Plan& plan, const EmitOptions& options) {
+Errors beyond_meshes(const Plan& plan) {
   if (!suits_meshes(layouts_of(pooled_layout(plan.best))))
     return cannot(kFormat,
                   "gives each kind of GPU its own tp, dp and micro-batch, and runs 1f1b with one cp, ep, recomputation "
                   "and sharding for all")
         .value();
   for (const PoolRun& run : plan.best.runs)
-    if (Errors errors = megatron_cannot(plan_of_run(plan, run), options); !errors.empty()) return errors;
+    if (Errors errors = megatron_cannot(plan_of_run(plan, run)); !errors.empty()) return errors;
   return {};
 }
 
@@ -145,14 +146,14 @@ Plan plan_of_run(const Plan& plan, const PoolRun& run) {
 
 Result<std::vector<LaunchFile>> write_flagscale(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = beyond_itself(kFormat, options); !errors.empty()) return fail(std::move(errors));
-  if (megatron::is_hybrid(plan.problem.model))
+  if (is_hybrid(plan.problem.model))
     return fail({"not_expressible",
                  fmt::format("FlagScale's train_gpt.py does not build the layers of {}", plan.problem.model.name),
                  {},
                  {"write `plan emit megatron-lm`"}});
   const bool pooled = !plan.best.runs.empty();
   if (pooled)
-    if (Errors errors = beyond_meshes(plan, options); !errors.empty()) return fail(std::move(errors));
+    if (Errors errors = beyond_meshes(plan); !errors.empty()) return fail(std::move(errors));
   const Plan front = pooled ? plan_of_run(plan, plan.best.runs.front()) : plan;
   Result<std::vector<MegatronGroup>> groups = megatron_settings(with_demands_of(front, kNewestMegatron), options);
   if (!groups) return fail(groups.error());

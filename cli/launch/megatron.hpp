@@ -84,7 +84,8 @@ inline constexpr const char* kSpecOfCheckpoint = "spec_of_checkpoint";
 [[nodiscard]] Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job, int release);
 
 /// A plan as Megatron-LM's arguments, or what it cannot express.
-[[nodiscard]] Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options);
+[[nodiscard]] Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options,
+                                                                   bool by_bridge = false);
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan);
 
 /// `Et*3|(tt|)*29,m|L`: layers of each chunk in model order, embedding and loss at the ends.

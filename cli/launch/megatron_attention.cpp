@@ -105,6 +105,33 @@ DeltaNetShape delta_net(const MegatronArgs& args) {
           .conv = args.integer("linear-conv-kernel-dim", 4)};
 }
 
+namespace {
+
+/// Layers that attend to what an earlier one's indexer chose have none of their own (core 0.20,
+/// transformer/experimental_attention_variant/dsa.py, is_dsa_skip_topk_layer, which counts layers from one).
+std::optional<Error> put_shared_index(const MegatronArgs& args, Model& model) {
+  constexpr const char* kShare = "dsa-indexer-topk-freq";
+  const std::int64_t period = args.integer(kShare, 1), offset = args.integer("dsa-indexer-skip-topk-offset", 0);
+  if (period < 1) return cannot_build(args, kShare, "is no period: 1 or more");
+  if (period == 1) return std::nullopt;
+  if (offset < 1)
+    return cannot_build(args, kShare,
+                        "leaves the first layer without keys: `--dsa-indexer-skip-topk-offset` of 1 or more");
+  std::vector<bool> shares(model.layers.size());
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    shares[i] = std::max(static_cast<std::int64_t>(i) + 1 - offset, std::int64_t{0}) % period != 0;
+  change_layers(model, shares, [](Layer& layer) { layer.latent.index_heads = layer.latent.index_dim = 0; });
+  return std::nullopt;
+}
+
+}  // namespace
+
+int predicted_kind(const MegatronArgs& args, Model& model) {
+  Layer layer = model.kinds[static_cast<std::size_t>(model.layers.back())];
+  if (layer.mixer == Mixer::Latent && is_sparse(args)) layer.latent = latent(args);
+  return kind_of(model, layer);
+}
+
 std::optional<Error> put_linear_attention(const MegatronArgs& args, Model& model) {
   const std::string variant = args.text(kVariant);
   if (is_sparse(args)) {
@@ -112,7 +139,7 @@ std::optional<Error> put_linear_attention(const MegatronArgs& args, Model& model
       return cannot_build(args, kVariant, "chooses keys of latent attention: `--multi-latent-attention` is missing");
     for (const char* flag : {"dsa-indexer-n-heads", "dsa-indexer-head-dim", "dsa-indexer-topk"})
       if (args.integer(flag, 0) < 1) return cannot_build(args, kVariant, fmt::format("needs a positive `--{}`", flag));
-    return std::nullopt;
+    return put_shared_index(args, model);
   }
   if (variant != "gated_delta_net" && variant != "gdn" && variant != "gdn2") return std::nullopt;
   if (!args.has(kPeriod)) return cannot_build(args, kVariant, fmt::format("needs `--{}`", kPeriod));

@@ -24,6 +24,9 @@ void put_windows(const MegatronArgs& args, Model& model);
 /// Megatron-LM could not build.
 [[nodiscard]] std::optional<Error> put_linear_attention(const MegatronArgs& args, Model& model);
 
+/// The kind of layer of which prediction modules are made: like the last, and its own indexer chooses its keys.
+[[nodiscard]] int predicted_kind(const MegatronArgs& args, Model& model);
+
 /// Gated DeltaNet as `--linear-*` state it.
 [[nodiscard]] DeltaNetShape delta_net(const MegatronArgs& args);
 

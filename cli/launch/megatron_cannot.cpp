@@ -2,15 +2,13 @@
 // Tested by tests/launch/round_trip_test.cpp.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <functional>
-#include <vector>
+#include <string>
+#include <string_view>
 
 #include "cli/launch/megatron.hpp"
-#include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
+#include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -22,43 +20,12 @@ Error cannot(std::string_view what, std::string help = {}) {
   return error;
 }
 
-/// The shape of a layer's mixer, without its window, which may differ from layer to layer.
-Layer mixer_of(const Layer& layer) {
-  Layer mixer;
-  mixer_row(layer.mixer).part.put(mixer, layer);
-  mixer.attention.window = 0;
-  return mixer;
-}
-
-/// All layers have one attention, but for those that scan, which are Gated DeltaNet of one shape.
-bool mixes_as_flags_say(const Model& model) {
-  std::vector<Layer> found;
-  for (const Layer& kind : model.kinds)
-    if (std::find(found.begin(), found.end(), mixer_of(kind)) == found.end()) found.push_back(mixer_of(kind));
-  const auto scans = [](const Layer& mixer) { return mixer.mixer == Mixer::DeltaNet; };
-  return std::count_if(found.begin(), found.end(), scans) <= 1 &&
-         std::count_if(found.begin(), found.end(), std::not_fn(scans)) == 1;
-}
-
-void judge_model(const Model& model, Errors& errors) {
-  if (megatron::is_hybrid(model)) {
-    if (!megatron::has_letters(model))
-      errors.push_back(cannot(fmt::format("{} mixes layers that no `--hybrid-layer-pattern` spells", model.name)));
-    return;
-  }
-  if (!mixes_as_flags_say(model))
-    return errors.push_back(cannot(fmt::format("the attention of {} differs from layer to layer", model.name)));
-  if (model.mtp.depth > 0 && model.mtp.kinds != std::vector<int>{model.layers.back()})
-    return errors.push_back(cannot(fmt::format("the prediction layers of {} are none like its last one", model.name)));
-  for (const Layer& kind : model.kinds) {
-    if (kind.norms != 2)
-      return errors.push_back(cannot(fmt::format("layers of {} have {} norms, not 2", model.name, kind.norms)));
-    if (kind.attention.qk_norm == QkNorm::Full || kind.latent.index_heads > 0 || kind.moe.latent > 0)
-      return errors.push_back(
-          cannot(fmt::format("{} has an attention or expert variant that is not written yet", model.name)));
-  }
-  if (model.embedding_norm || model.head_bias)
-    errors.push_back(cannot(fmt::format("{} has a norm behind the embedding or a bias in the head", model.name)));
+void judge_model(const Model& model, bool by_bridge, Errors& errors) {
+  const std::string_view lacks = by_bridge ? megatron_lacks(model) : megatron_flags_lack(model);
+  if (lacks.empty()) return;
+  const bool elsewhere = megatron_lacks(model).empty();
+  errors.push_back(cannot(fmt::format("{} has {}", model.name, lacks),
+                          elsewhere ? "Megatron-Bridge builds it: write `plan emit megatron-bridge`" : ""));
 }
 
 void judge_training(const Training& training, Errors& errors) {
@@ -92,9 +59,9 @@ void judge_layout(const Plan& plan, Errors& errors) {
 
 }  // namespace
 
-Errors megatron_cannot(const Plan& plan, const EmitOptions&) {
+Errors megatron_cannot(const Plan& plan, bool by_bridge) {
   Errors errors;
-  judge_model(plan.problem.model, errors);
+  judge_model(plan.problem.model, by_bridge, errors);
   judge_training(plan.problem.training, errors);
   judge_layout(plan, errors);
   return errors;

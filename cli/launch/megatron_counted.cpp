@@ -34,7 +34,6 @@ constexpr CountedFlag kFlags[] = {
     {{"heterogeneous-layers-config-path", "", "layers that differ are counted as equal"}},
     {{"heterogeneous-layers-config-encoded-json", "", "layers that differ are counted as equal"}},
     {{"enable-mhc-connections", "", "several residual streams are counted as one"}},
-    {{"dsa-indexer-topk-freq", "1", "positions that several layers share are chosen in each of them"}},
     {{"dsa-indexer-loss-coeff", "0 0.0", "what the indexer's own loss takes is not counted"}},
     {{"freeze-all-layers", "", "frozen layers are counted as trained"}},
     {{"logits-load-dir", "", "a teacher's logits are not counted"}},

@@ -20,11 +20,6 @@ struct HybridPattern {
 
 inline constexpr std::int64_t kMambaTaps = 4;  ///< of its convolution, which no flag states
 
-/// Whether some layer has no mixer or no feed-forward, or scans as Mamba-2 does: pretrain_gpt.py builds none such.
-[[nodiscard]] bool is_hybrid(const Model& model);
-/// Whether every layer of the model has a letter, each letter one shape, and some layer attention, whose heads flags
-/// want.
-[[nodiscard]] bool has_letters(const Model& model);
 /// The model's layers as letters, cut into the chunks of a pipeline; no chunks: not cut.
 [[nodiscard]] std::string hybrid_text(const Model& model, const std::vector<int>& chunks);
 

@@ -5,41 +5,14 @@
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_put.hpp"
 #include "formulas/layer_rows.hpp"
+#include "planner/rules/megatron_models.hpp"
 
 namespace plan::megatron {
 namespace {
 
-/// The letter of a layer; 0: it has none.
-char letter_of(const Layer& layer) {
-  if (layer.norms != 1 || (layer.mixer == Mixer::None) == (layer.ffn == Ffn::None)) return 0;
-  if (layer.ffn != Ffn::None) return layer.ffn == Ffn::Moe ? 'E' : '-';
-  switch (layer.mixer) {
-    case Mixer::Attention: return layer.attention.window == 0 ? '*' : '\0';
-    case Mixer::Mamba2: return layer.mamba.conv == kMambaTaps ? 'M' : '\0';
-    case Mixer::DeltaNet: return 'G';
-    case Mixer::Latent:
-    case Mixer::None: return 0;
-  }
-  return 0;
-}
-
-char letter_at(const Model& model, int kind) { return letter_of(model.kinds[static_cast<std::size_t>(kind)]); }
+char letter_at(const Model& model, int kind) { return hybrid_letter(model.kinds[static_cast<std::size_t>(kind)]); }
 
 }  // namespace
-
-bool is_hybrid(const Model& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) {
-    return kind.mixer == Mixer::None || kind.ffn == Ffn::None || kind.mixer == Mixer::Mamba2;
-  });
-}
-
-bool has_letters(const Model& model) {
-  std::string found;
-  for (const Layer& kind : model.kinds) found += letter_of(kind);
-  std::sort(found.begin(), found.end());  // flags state one shape of each letter
-  return found.find('\0') == std::string::npos && found.find('*') != std::string::npos &&
-         std::adjacent_find(found.begin(), found.end()) == found.end();
-}
 
 std::string hybrid_text(const Model& model, const std::vector<int>& chunks) {
   std::string text;

@@ -32,6 +32,7 @@ MoeShape experts(const MegatronArgs& args, std::int64_t ffn) {
           .shared_width = args.integer("moe-shared-expert-intermediate-size", 0),
           .gated = is_gated(args),
           .expert_bias = !args.has("disable-bias-linear"),
+          .router_bias = !args.has("disable-bias-linear"),  // since core 0.15
           .score_bias = args.has("moe-router-enable-expert-bias"),
           .shared_gate = args.has("moe-shared-expert-gate"),
           .latent = args.integer("moe-latent-size", 0)};
@@ -251,7 +252,7 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
       !lists_mtp && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
     model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(*depth_mtp),
                  .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(*depth_mtp) : 1,
-                 .kinds = {model.layers.back()}};
+                 .kinds = {megatron::predicted_kind(args, model)}};
   model.dropout = args.has("hidden-dropout") ? std::atof(args.text("hidden-dropout").c_str()) : 0.1;
   model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));
   model.default_seq = args.integer("seq-length", 4096);

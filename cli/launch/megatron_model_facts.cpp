@@ -44,7 +44,7 @@ constexpr std::int64_t kOriginalPositions = 8192;
 /// `n_group`, `topk_group`, `routed_scaling_factor`, whether scores are normalised over all experts before the best are
 /// taken (`norm_topk_prob: false` under a softmax), and the loss that keeps the router in balance. DeepSeek-V3 counts
 /// it in each sequence, at 1e-4 (arXiv:2412.19437, section 4.2), V2 at 1e-3 (`aux_loss_alpha`, `seq_aux`); mixtures of
-/// Mistral AI and Qwen have `router_aux_loss_coef`.
+/// Mistral AI and Qwen have `router_aux_loss_coef`. Llama 4's one expert has a sigmoid (transformers' Llama4Router).
 struct Router {
   std::string_view model;
   RouterFacts facts;
@@ -60,6 +60,7 @@ constexpr Router kRouters[] = {
     {"glm-4.6", {0, 0, "2.5", false, "aux_loss", "1e-3"}},
     {"glm-4.7", {0, 0, "2.5", false, "aux_loss", "1e-3"}},
     {"glm-4.5-air", {0, 0, "", false, "aux_loss", "1e-3"}},
+    {"llama4", {0, 0, "", false, "aux_loss", "1e-3", true}},
     {"mixtral-8x7b", {0, 0, "", false, "aux_loss", "2e-2"}},
 };
 

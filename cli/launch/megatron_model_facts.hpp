@@ -15,6 +15,7 @@ struct RouterFacts {
   bool pre_softmax = false;    ///< scores are normalised over all experts, not over the chosen
   std::string_view loss = "aux_loss";
   std::string_view coefficient = "1e-3";
+  bool sigmoid = false;  ///< scores are of each expert by itself, though no bias moves them
 };
 
 /// What a launch file needs about a model and a plan does not: it moves no byte and no FLOP.
@@ -31,6 +32,7 @@ struct MegatronModelFacts {
 [[nodiscard]] MegatronModelFacts megatron_model_facts(std::string_view model, std::int64_t seq);
 
 /// Why Megatron-LM cannot run the plan, each naming the axis or the part of the model in the way. Empty: it can.
-[[nodiscard]] Errors megatron_cannot(const Plan& plan, const EmitOptions& options);
+/// @param by_bridge Megatron-Bridge builds the model, by its name, and no flag does
+[[nodiscard]] Errors megatron_cannot(const Plan& plan, bool by_bridge = false);
 
 }  // namespace plan

@@ -7,6 +7,7 @@
 #include "cli/launch/megatron_model_facts.hpp"
 #include "cli/launch/megatron_put.hpp"
 #include "formulas/layer_rows.hpp"
+#include "planner/rules/megatron_models.hpp"
 
 namespace plan::megatron {
 namespace {
@@ -19,8 +20,10 @@ const Layer& main_kind(const Model& model) {
 }
 /// The layer kind whose attention all arguments describe.
 const Layer& attention_kind(const Model& model) {
-  const auto found = std::find_if(model.kinds.begin(), model.kinds.end(),
-                                  [](const Layer& kind) { return core_of(kind) == MixerCore::Attention; });
+  const auto attends = [](const Layer& kind) { return core_of(kind) == MixerCore::Attention; };
+  auto found = std::find_if(model.kinds.begin(), model.kinds.end(),
+                            [](const Layer& kind) { return kind.latent.index_heads > 0; });
+  if (found == model.kinds.end()) found = std::find_if(model.kinds.begin(), model.kinds.end(), attends);
   return found != model.kinds.end() ? *found : model.kinds.front();
 }
 const Layer* dense_kind(const Model& model) {
@@ -29,10 +32,12 @@ const Layer* dense_kind(const Model& model) {
   return dense != model.kinds.end() ? &*dense : nullptr;
 }
 
-void attention(Settings& out, const Layer& kind) {
+void attention(Settings& out, std::int64_t hidden, const Layer& kind) {
   if (kind.mixer == Mixer::Latent) {
     const LatentShape& shape = kind.latent;
     put(out, "num-attention-heads", shape.heads);
+    // Nothing uses it here, but where it is left out the width of a head must come out even.
+    if (hidden % shape.heads != 0) put(out, "kv-channels", shape.qk_dim());
     put(out, "multi-latent-attention");
     if (shape.q_rank > 0) put(out, "q-lora-rank", shape.q_rank);
     put(out, "kv-lora-rank", shape.kv_rank);
@@ -40,6 +45,12 @@ void attention(Settings& out, const Layer& kind) {
     put(out, "qk-pos-emb-head-dim", shape.rope_dim);
     put(out, "v-head-dim", shape.value_dim);
     put(out, "qk-layernorm");
+    if (shape.index_heads == 0) return;
+    put(out, "experimental-attention-variant", "dsa");
+    put(out, "dsa-indexer-n-heads", shape.index_heads);
+    put(out, "dsa-indexer-head-dim", shape.index_dim);
+    put(out, "dsa-indexer-topk", shape.index_top_k);
+    put(out, "dsa-kernel-backend", "tilelang");  // without, scores of whole sequences would lie in memory
     return;
   }
   const AttentionShape& shape = kind.attention;
@@ -79,12 +90,26 @@ std::string frequency(const Model& model, IsOne is_one) {
   return period < depth ? fmt::format("({})*{}", out, depth / period) : "(" + out + ")";
 }
 
+/// The number of layers of which the last is another, as most models have it: core 0.20 counts FLOPs by it for
+/// prediction modules, too, for which a list of the model's layers is too short. Else the list.
+template <class IsOne>
+std::string period_of(const Model& model, IsOne is_one) {
+  const auto marked = [&](int layer) {
+    return is_one(model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(layer)])]);
+  };
+  int period = 1;
+  while (period < model.depth() && marked(period - 1)) ++period;
+  for (int layer = 0; layer < model.depth(); ++layer)
+    if (marked(layer) == ((layer + 1) % period == 0)) return frequency(model, is_one);
+  return fmt::format("{}", period);
+}
+
 void linear_attention(Settings& out, const Model& model) {
   const auto scans = [](const Layer& kind) { return kind.mixer == Mixer::DeltaNet; };
   const auto found = std::find_if(model.kinds.begin(), model.kinds.end(), scans);
   if (found == model.kinds.end()) return;
   put(out, "experimental-attention-variant", "gated_delta_net");  // since core 0.19 another name of `gdn`
-  put(out, "linear-attention-freq", frequency(model, scans));
+  put(out, "linear-attention-freq", period_of(model, scans));
   put(out, "linear-num-key-heads", found->delta.key_heads);
   put(out, "linear-num-value-heads", found->delta.value_heads);
   put(out, "linear-key-head-dim", found->delta.key_dim);
@@ -118,11 +143,15 @@ MegatronGroup model_arguments(const Plan& plan) {
   if (!hybrid) put(out, "num-layers", model.depth());
   put(out, "hidden-size", model.hidden);
   put(out, "ffn-hidden-size", dense != nullptr ? dense->dense.width : kind.moe.expert_width);
-  attention(out, attention_kind(model));
+  attention(out, model.hidden, attention_kind(model));
   if (hybrid)
     put_hybrid_shapes(out, model);
   else
     linear_attention(out, model);
+  if (const SharedIndex index = shared_index(model); index.period > 1) {
+    put(out, "dsa-indexer-topk-freq", index.period);
+    put(out, "dsa-indexer-skip-topk-offset", index.offset);
+  }
   windows(out, model);
   put(out, "seq-length", plan.problem.training.seq);
   put(out, "max-position-embeddings", std::max(model.positions, plan.problem.training.seq));
@@ -167,17 +196,17 @@ MegatronGroup expert_arguments(const Plan& plan) {
   if (moe.shared_width > 0) put(out, "moe-shared-expert-intermediate-size", moe.shared_width);
   if (moe.shared_gate) put(out, "moe-shared-expert-gate");
   if (moe.latent > 0) put(out, "moe-latent-size", moe.latent);
-  if (moe.score_bias) {
-    put(out, "moe-router-score-function", "sigmoid");
-    put(out, "moe-router-enable-expert-bias");
-  }
   const RouterFacts router = megatron_model_facts(model.name, plan.problem.training.seq).router;
+  const bool sigmoid = moe.score_bias || router.sigmoid;
+  if (sigmoid) put(out, "moe-router-score-function", "sigmoid");
+  if (moe.score_bias) put(out, "moe-router-enable-expert-bias");
   if (router.groups > 0) {
     put(out, "moe-router-num-groups", router.groups);
     put(out, "moe-router-group-topk", router.group_top_k);
   }
   if (!router.scaling.empty()) put(out, "moe-router-topk-scaling-factor", std::string(router.scaling));
-  if (router.pre_softmax) put(out, "moe-router-pre-softmax");
+  // Over the one chosen expert a softmax is 1 and trains nothing: Megatron refuses it.
+  if (router.pre_softmax || (moe.top_k == 1 && !sigmoid)) put(out, "moe-router-pre-softmax");
   put(out, "moe-router-load-balancing-type", std::string(router.loss));
   put(out, "moe-aux-loss-coeff", std::string(router.coefficient));
   if (stack.grouped_gemm) put(out, "moe-grouped-gemm");

@@ -13,6 +13,7 @@
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/problem/pipeline.hpp"
+#include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -46,7 +47,7 @@ void stages(Settings& out, const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const std::vector<int>& chunks = layout.chunk_layers;
   const int mtp = plan.problem.model.mtp.depth;
-  if (megatron::is_hybrid(plan.problem.model)) return micro_batch_group(out, plan);  // its letters say where it is cut
+  if (is_hybrid(plan.problem.model)) return micro_batch_group(out, plan);  // its letters say where it is cut
   SplitShape shape = split_shape(chunks, plan.problem.model.depth(), layout.vp);
   if (shape == SplitShape::OwnEnds && mtp > 0) shape = SplitShape::Uneven;
   const bool regular = shape == SplitShape::Equal || shape == SplitShape::EndsCounted;
@@ -85,7 +86,7 @@ MegatronGroup parallel_arguments(const Plan& plan) {
   if (layout.sequence_parallel) put(out, "sequence-parallel");
   put(out, "pipeline-model-parallel-size", layout.pp);
   if (layout.pp > 1) stages(out, plan);
-  if (megatron::is_hybrid(plan.problem.model))
+  if (is_hybrid(plan.problem.model))
     put(out, "hybrid-layer-pattern", megatron::hybrid_text(plan.problem.model, layout.chunk_layers));
   if (layout.pp > 1 && layout.order == AxisOrder::DataOutermost) put(out, "use-tp-pp-dp-mapping");
   context(out, layout);
@@ -251,8 +252,8 @@ MegatronGroup data_arguments(const Plan& plan, const EmitOptions& options) {
 
 }  // namespace
 
-Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options) {
-  if (Errors errors = megatron_cannot(plan, options); !errors.empty()) return fail(std::move(errors));
+Result<std::vector<MegatronGroup>> megatron_settings(const Plan& plan, const EmitOptions& options, bool by_bridge) {
+  if (Errors errors = megatron_cannot(plan, by_bridge); !errors.empty()) return fail(std::move(errors));
   std::vector<MegatronGroup> groups = {megatron::model_arguments(plan)};
   if (plan.problem.model.moe()) groups.push_back(megatron::expert_arguments(plan));
   groups.push_back(parallel_arguments(plan));

@@ -7,6 +7,7 @@
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/rules/megatron_models.hpp"
 
 namespace plan {
 namespace {
@@ -66,11 +67,11 @@ Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptio
                                   releases_text(megatron_releases(*groups))),
                       "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
   if (megatron_model_facts(plan.problem.model.name, plan.problem.training.seq).rotary_base == 0 &&
-      plan.problem.model.positions == 0 && !megatron::is_hybrid(plan.problem.model))
+      plan.problem.model.positions == 0 && !is_hybrid(plan.problem.model))
     command.comments.emplace_back("The rotary base is not known here: Megatron's default of 10000 stands.");
   command.environment = megatron_environment(plan);
   command.setup = {"MEGATRON_PATH=\"${MEGATRON_PATH:?set MEGATRON_PATH to a Megatron-LM checkout}\""};
-  command.plain_program = megatron::is_hybrid(plan.problem.model) ? "pretrain_mamba.py" : "pretrain_gpt.py";
+  command.plain_program = is_hybrid(plan.problem.model) ? "pretrain_mamba.py" : "pretrain_gpt.py";
   command.program = fmt::format("\"$MEGATRON_PATH/{}\"", command.plain_program);
   for (const MegatronGroup& group : *groups) command.groups.push_back(lines_of(group));
   command.stem = job_name(plan, options);

@@ -137,6 +137,7 @@ void resolve_training(Draft& draft) {
   draft.settle("task", request.task, kTaskNames, problem.training.task);
   if (!request.files) problem.training.dropout = problem.model.dropout;
   if (request.framework) problem.framework = request.framework->value;
+  problem.built = request.files && request.framework && !request.framework->by_person;
   const FrameworkRow& row = framework_row(problem.framework);
   if (!software || request.framework->by_person) problem.training.stack = row.stack;
   if (request.framework)
@@ -263,7 +264,7 @@ void judge_words(Draft& draft) {
   if (!draft.errors.empty()) return;
   draft.refuse_all(meaningless_words(problem, typed), {"layout"});
   for (Error& error : unsupported_hardware(problem))
-    draft.refuse(error, {error.code == "unsupported_framework" ? "framework" : "precision"});
+    draft.refuse(error, {error.code == "unsupported_precision" ? "precision" : "framework"});
 }
 
 /// Fixed axes whose product no job has would overflow before the rule that they make up all GPUs refuses them.

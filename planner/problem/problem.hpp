@@ -61,7 +61,8 @@ struct Problem {
   int gpus = 0;
   Fixed fixed{};
   Framework framework = Framework::Any;
-  int release = 0;  ///< minor number of Megatron core that must run it; 0: the newest
+  bool built = false;  ///< a launch file states model and framework: that builds it, whatever its releases do
+  int release = 0;     ///< minor number of Megatron core that must run it; 0: the newest
   Objective objective = Objective::StepTime;
   Headroom headroom{};
   SwitchMask free_switches = 0;         ///< that nobody stated: a search for speed may turn them on

@@ -20,6 +20,10 @@ bool runs_on(const FrameworkRow& row, std::string_view vendor) {
   return row.vendors.empty() || vendor.empty() || row.vendors.find(vendor) != std::string_view::npos;
 }
 
+std::string_view lacks(const FrameworkRow& row, const Problem& problem) {
+  return row.lacks == nullptr || problem.built ? std::string_view() : row.lacks(problem.model);
+}
+
 std::optional<Framework> find_framework(std::string_view name) {
   for (const FrameworkRow& row : frameworks())
     if (row.name == name) return row.framework;

@@ -19,30 +19,35 @@ struct FrameworkRow {
   std::string_view name;
   std::string_view title;  ///< how sentences spell it
   std::string_view help;
-  Stack stack{};                         ///< of presets/stacks, whose file says where each fact is known from
-  std::string_view vendors{};            ///< of the GPUs that it runs on, as presets name them; empty: whoever's
-  std::string_view aliases{};            ///< what others call it, in small letters
-  std::string_view run_word{};           ///< what tables of runs call its newest software
-  std::span<const Rule> rules{};         ///< what it accepts
-  std::span<const Rule> earlier{};       ///< what its earlier releases reject beside
-  CpKind cp_kind = CpKind::Ring;         ///< of context parallelism, if nothing is said
-  bool splits_sequence = true;           ///< tensor parallelism splits the sequence between its regions, too
-  bool both_orders = false;              ///< pipeline or data parallelism can stand outermost
-  bool empty_chunks = false;             ///< its word for stages can leave a chunk between the ends without a layer
-  bool ends_outside = false;             ///< embedding and head are outside its pipeline, whose stages are equal
-  bool narrow_states = false;            ///< states of the optimizer may be narrower than fp32
-  bool spares_layers = false;            ///< some layers stay in bf16 beside others in fp8 or fp4
-  bool graphs_of_parts = false;          ///< CUDA graphs of the step, or of parts of it, have words
-  bool offloads_optimizer = false;       ///< states of the optimizer can wait in host memory without the weights
-  bool offloads_activations = false;     ///< activations can wait in host memory
-  bool mesh_per_pool = false;            ///< each kind of GPU can be a process mesh of its own
-  std::string_view image{};              ///< of its containers, whose releases presets/stacks lists by the last word
+  Stack stack{};                      ///< of presets/stacks, whose file says where each fact is known from
+  std::string_view vendors{};         ///< of the GPUs that it runs on, as presets name them; empty: whoever's
+  std::string_view aliases{};         ///< what others call it, in small letters
+  std::string_view run_word{};        ///< what tables of runs call its newest software
+  std::span<const Rule> rules{};      ///< what it accepts
+  std::span<const Rule> earlier{};    ///< what its earlier releases reject beside
+  CpKind cp_kind = CpKind::Ring;      ///< of context parallelism, if nothing is said
+  bool splits_sequence = true;        ///< tensor parallelism splits the sequence between its regions, too
+  bool both_orders = false;           ///< pipeline or data parallelism can stand outermost
+  bool empty_chunks = false;          ///< its word for stages can leave a chunk between the ends without a layer
+  bool ends_outside = false;          ///< embedding and head are outside its pipeline, whose stages are equal
+  bool narrow_states = false;         ///< states of the optimizer may be narrower than fp32
+  bool spares_layers = false;         ///< some layers stay in bf16 beside others in fp8 or fp4
+  bool graphs_of_parts = false;       ///< CUDA graphs of the step, or of parts of it, have words
+  bool offloads_optimizer = false;    ///< states of the optimizer can wait in host memory without the weights
+  bool offloads_activations = false;  ///< activations can wait in host memory
+  bool mesh_per_pool = false;         ///< each kind of GPU can be a process mesh of its own
+  std::string_view image{};           ///< of its containers, whose releases presets/stacks lists by the last word
+  /// What of the model it cannot build, for a sentence ("layers with one norm"); empty: nothing. Null: it builds any.
+  std::string_view (*lacks)(const Model& model) = nullptr;
   std::uint16_t recomputes = 0;          ///< RecomputeModule bits that it rebuilds together, and nobody else does
   std::optional<StateLayout> sharded{};  ///< of the states from zero 2 on, where it is not the stack's
 };
 
 /// Does the framework run on GPUs of that vendor? On one that is not stated, who knows.
 [[nodiscard]] bool runs_on(const FrameworkRow& row, std::string_view vendor);
+
+/// What of the problem's model the framework cannot build; empty: nothing, or the job's own files say that it does.
+[[nodiscard]] std::string_view lacks(const FrameworkRow& row, const Problem& problem);
 
 /// All frameworks, `any` first, `none` last.
 [[nodiscard]] std::span<const FrameworkRow> frameworks();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "formulas/layer_rows.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -30,6 +31,11 @@ bool all_kinds(const Problem& problem, Check check) {
 inline bool whole_kv_heads(const Problem& problem, std::int64_t tp) {
   return all_kinds(problem, [&](const Layer& kind) { return divides(tp, mixer_row(kind.mixer).kv_heads(kind)); });
 }
+
+/// What of a model several frameworks cannot build, for their rows' `lacks`.
+inline constexpr std::string_view kOtherNorms = "layers with another number of norms than two",
+                                  kNormsOfAllHeads = "norms over all of a layer's heads together",
+                                  kEmbeddingNorm = "a norm behind the embedding", kHeadBias = "a bias in the head";
 
 /// Whole-layer checkpointing, or none.
 inline bool full_or_none(const Recompute& recompute) {

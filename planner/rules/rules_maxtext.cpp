@@ -29,7 +29,23 @@ bool equal_chunks(const Layout& l) {
          l.chunk_layers.end();
 }
 
+/// MaxText/layers/decoders.py of 0.2.5: blocks of Llama, Mistral, Mixtral, DeepSeek, Gemma 1 to 3, GPT-3, Qwen3 and
+/// Qwen3-Next, gpt-oss, OLMo 3.
+std::string_view maxtext_lacks(const Model& model) {
+  const auto any = [&](bool (*has)(const Layer&)) { return std::any_of(model.kinds.begin(), model.kinds.end(), has); };
+  if (any([](const Layer& l) { return l.mixer == Mixer::Mamba2 || l.mixer == Mixer::None || l.ffn == Ffn::None; }))
+    return "layers of Mamba-2, or without attention or feed-forward";
+  if (any([](const Layer& l) { return l.norms == 1; })) return "layers with one norm";
+  const auto whole = [](const Layer& l) { return l.attention.qk_norm == QkNorm::Full; };
+  const bool windows = any([](const Layer& l) { return l.attention.window > 0; });  // OLMo 3, not 2
+  if (any(whole) && (model.moe() || !windows)) return rule::kNormsOfAllHeads;
+  if (model.embedding_norm) return rule::kEmbeddingNorm;
+  return model.head_bias ? rule::kHeadBias : std::string_view();
+}
+
 constexpr Rule kRules[] = {
+    {"maxtext_model", "MaxText builds the model's layers", Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout&) { return p.built || maxtext_lacks(p.model).empty(); }},
     {"maxtext_precision", "MaxText trains in fp32, bf16, fp8 or mxfp8 of Transformer Engine", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
     {"maxtext_bf16_layers", "MaxText quantises all layers alike", Level::Grid, kMaxtext,
@@ -114,6 +130,7 @@ FrameworkRow maxtext_framework() {
       .both_orders = true,
       .ends_outside = true,
       .offloads_optimizer = true,
+      .lacks = maxtext_lacks,
   };
 }
 

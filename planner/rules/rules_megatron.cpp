@@ -1,6 +1,7 @@
 // What Megatron-LM accepts beyond what divides (plan-launch(7) 3.1.2): arguments.py:validate_args, TransformerConfig,
 // moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
 // Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
+#include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rule_tables.hpp"
 #include "planner/rules/stack_data.hpp"
 
@@ -37,6 +38,8 @@ bool recomputes(const Layout& layout, std::uint16_t modules) {
 bool pipeline_outermost(const Layout& l) { return l.order == AxisOrder::PipelineOutermost || l.pp == 1; }
 
 constexpr Rule kRules[] = {
+    {"megatron_model", "Megatron builds the model's layers", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout&) { return p.built || megatron_lacks(p.model).empty(); }},
     {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
     {"mamba_groups", "tp divides the groups of heads that share B and C of Mamba-2", Level::Grid, kMegatron,
@@ -58,6 +61,20 @@ constexpr Rule kRules[] = {
     {"fp8_tokens", "TransformerEngine's fp8 takes a multiple of 8 tokens", Level::MicroBatch, kMegatron,
      [](const Problem& p, const Layout& l) {
        return alignment(p.training.precision) == 1 || p.training.seq / l.cp * l.micro_batch % 8 == 0;
+     }},
+    // Core 0.20, gpt/experimental_attention_variant_module_specs.py, _validate_dsa_index_share_pipeline_split.
+    {"shared_index_stages",
+     "a stage that uses keys that an earlier layer chose holds that layer, too: pp 1, or layers=", Level::Schedule,
+     kMegatron,
+     [](const Problem& p, const Layout& l) {
+       const SharedIndex index = l.pp == 1 ? SharedIndex{} : shared_index(p.model);
+       if (index.period <= 1) return true;
+       int next = 0;
+       for (const int layers : l.chunk_layers) {
+         if (std::max(next + 1 - index.offset, 0) % index.period != 0) return false;
+         next += layers;
+       }
+       return p.fixed.chunk_layers.has_value();
      }},
     {"sparse_attention_gathers", "sparse attention gathers its context", Level::Context, kMegatron,
      [](const Problem& p, const Layout& l) {
@@ -169,6 +186,7 @@ FrameworkRow megatron_framework() {
       .offloads_activations = true,
       .mesh_per_pool = true,  // FlagScale starts it so
       .image = "nvcr.io/nvidia/nemo",
+      .lacks = megatron_lacks,
       .sharded = StateLayout::MegatronFsdp,
   };
 }

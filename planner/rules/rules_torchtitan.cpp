@@ -34,7 +34,25 @@ bool whole_rounds(std::int64_t m, const Layout& l) {
 
 bool plain_ddp(const Layout& l) { return l.tp == 1 && l.cp == 1 && l.pp == 1 && l.ep == 1; }
 
+/// Its models are Llama 3 and 4, DeepSeek-V3, Qwen3 and gpt-oss: other sizes of them are one line, other layers are
+/// not.
+std::string_view torchtitan_lacks(const Model& model) {
+  const auto any = [&](bool (*has)(const Layer&)) { return std::any_of(model.kinds.begin(), model.kinds.end(), has); };
+  if (any([](const Layer& l) { return l.norms != 2; })) return rule::kOtherNorms;
+  if (any([](const Layer& l) { return l.mixer != Mixer::Attention && l.mixer != Mixer::Latent; }) ||
+      any([](const Layer& l) { return l.ffn == Ffn::None; }))
+    return "layers without attention or feed-forward";
+  if (any([](const Layer& l) { return l.attention.qk_norm == QkNorm::Full; })) return rule::kNormsOfAllHeads;
+  if (any([](const Layer& l) { return l.latent.index_top_k > 0; })) return "attention to chosen keys";
+  if (model.norm != Norm::Rms) return "LayerNorm";
+  if (model.positions > 0) return "learned positions";
+  if (model.embedding_norm) return rule::kEmbeddingNorm;
+  return model.head_bias ? rule::kHeadBias : std::string_view();
+}
+
 constexpr Rule kRules[] = {
+    {"torchtitan_model", "torchtitan builds the model's layers", Level::Grid, kTorchtitan,
+     [](const Problem& p, const Layout&) { return p.built || torchtitan_lacks(p.model).empty(); }},
     {"torchtitan_precision", "torchtitan trains in fp32, bf16, fp8 (tensorwise) or mxfp8", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
     {"torchtitan_kv_heads", "torchtitan's tp divides the KV heads", Level::Grid, kTorchtitan,
@@ -123,6 +141,7 @@ FrameworkRow torchtitan_framework() {
       .rules = kRules,
       .cp_kind = CpKind::AllGather,
       .spares_layers = true,
+      .lacks = torchtitan_lacks,
       .recomputes = kRecomputeOps,
   };
 }

@@ -276,6 +276,28 @@ bool concerns_precision(const Rule& rule) {
   return rule.code.ends_with("_precision") || rule.code == "bf16_layers_scaling";
 }
 
+namespace {
+
+std::optional<Error> unbuilt_model(const Problem& problem) {
+  const FrameworkRow& row = framework_row(problem.framework);
+  const std::string_view lacking = lacks(row, problem);
+  if (lacking.empty()) return std::nullopt;
+  std::string others;
+  for (const FrameworkRow& other : frameworks())
+    if (named(other.framework) && lacks(other, problem).empty() && runs_on(other, problem.cluster.gpu.vendor))
+      others.append(others.empty() ? "" : ", ").append(other.name);
+  Error error{"unsupported_model",
+              fmt::format("`--framework {}`: {} builds no model with {}, which {} has", row.name, row.title, lacking,
+                          problem.model.name),
+              {},
+              {}};
+  if (!others.empty()) error.help.push_back("these do: " + others);
+  error.help.emplace_back("`--framework none` asks for no framework's consent");
+  return error;
+}
+
+}  // namespace
+
 Errors unsupported_hardware(const Problem& problem) {
   Errors errors;
   const Gpu& gpu = problem.cluster.gpu;
@@ -291,6 +313,7 @@ Errors unsupported_hardware(const Problem& problem) {
                       {others.empty() ? "no framework that plan knows does; leave `--framework` out"
                                       : fmt::format("these do: {}", others)}});
   }
+  if (std::optional<Error> error = unbuilt_model(problem)) errors.push_back(*std::move(error));
   for (const Rule& rule : rules())
     if (rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0 &&
         rule.level == Level::Grid && concerns_precision(rule) && !rule.holds(problem, {}))

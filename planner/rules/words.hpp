@@ -23,7 +23,7 @@ namespace plan {
 /// Can the GPU's matrix units multiply in this format?
 [[nodiscard]] bool multiplies(const Gpu& gpu, Precision precision);
 
-/// Formats that the GPU lacks, and a framework that does not run on it.
+/// Formats that the GPU lacks, a framework that does not run on it, and one that cannot build the model.
 [[nodiscard]] Errors unsupported_hardware(const Problem& problem);
 
 }  // namespace plan

@@ -116,6 +116,31 @@ TEST_CASE("published models are known by their flags") {
   CHECK(job_of("v.sh", script(latent)).model->name == "deepseek-v3");
 }
 
+TEST_CASE("layers that share chosen keys have no indexer, and those at the period do") {
+  std::mt19937 random(20261126);
+  for (int i = 0; i < 50; ++i) {
+    const int depth = 4 + static_cast<int>(random() % 20), period = 2 + static_cast<int>(random() % 4);
+    const int offset = 1 + static_cast<int>(random() % 4);
+    const LaunchJob job = job_of(
+        "d.sh", script(fmt::format("--num-layers {} --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 "
+                                   "--vocab-size 32000 --multi-latent-attention --experimental-attention-variant dsa "
+                                   "--dsa-indexer-n-heads 8 --dsa-indexer-head-dim 64 --dsa-indexer-topk 256 "
+                                   "--dsa-indexer-topk-freq {} --dsa-indexer-skip-topk-offset {} --mtp-num-layers 1",
+                                   depth, period, offset)));
+    REQUIRE(job.model);
+    int since = 0;  // layers since one chose: the first `offset` do, and every period-th behind them
+    for (int layer = 1; layer <= depth; ++layer) {
+      const bool chooses = layer <= offset || ++since == period;
+      if (chooses) since = 0;
+      const Layer& kind =
+          job.model->kinds[static_cast<std::size_t>(job.model->layers[static_cast<std::size_t>(layer - 1)])];
+      CHECK(kind.latent.index_heads == (chooses ? 8 : 0));
+      CHECK(kind.latent.index_top_k == 256);
+    }
+    CHECK(job.model->kinds[static_cast<std::size_t>(job.model->mtp.kinds.front())].latent.index_heads == 8);
+  }
+}
+
 TEST_CASE("what Megatron-LM could not build is refused by what is missing") {
   const std::string base =
       "--num-layers 8 --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 --vocab-size 32000 ";
@@ -128,7 +153,15 @@ TEST_CASE("what Megatron-LM could not build is refused by what is missing") {
                                    {"--experimental-attention-variant dsa", "`--multi-latent-attention` is missing"},
                                    {"--experimental-attention-variant dsa --multi-latent-attention "
                                     "--dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128",
-                                    "positive `--dsa-indexer-topk`"}}) {
+                                    "positive `--dsa-indexer-topk`"},
+                                   {"--experimental-attention-variant dsa --multi-latent-attention "
+                                    "--dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk 64 "
+                                    "--dsa-indexer-topk-freq 0",
+                                    "is no period"},
+                                   {"--experimental-attention-variant dsa --multi-latent-attention "
+                                    "--dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk 64 "
+                                    "--dsa-indexer-topk-freq 4",
+                                    "`--dsa-indexer-skip-topk-offset` of 1 or more"}}) {
     const std::string flags = more;
     CAPTURE(flags);
     const Files files;

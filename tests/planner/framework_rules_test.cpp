@@ -22,6 +22,7 @@ Problem llama(Framework framework) {
   problem.model = oracle::dense_model(32, 4096, 32, 8, 14336, 128256);
   problem.cluster = oracle::plain_cluster();
   problem.framework = framework;
+  problem.built = true;  // whatever layers a test puts in
   problem.gpus = 64;
   problem.training.seq = 8192, problem.training.global_batch = 256;
   return problem;
