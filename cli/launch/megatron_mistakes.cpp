@@ -130,6 +130,14 @@ constexpr Mistake kMistakes[] = {
        return a.has("use-tp-pp-dp-mapping") && pp(j) > 1 && tp(j) * cp(j) != expert;
      },
      "with `--use-tp-pp-dp-mapping` on a pipeline, tp x cp must equal etp x ep", "drop the flag"},
+    {"one_expert_softmax", "moe-router-topk",
+     [](const Args& a, const Job& j) {
+       const bool softmax =
+           a.text("moe-router-score-function").empty() || a.text("moe-router-score-function") == "softmax";
+       return j.model && j.model->moe() && a.integer("moe-router-topk", 2) == 1 && softmax &&
+              !a.has("moe-router-pre-softmax") && a.text("moe-router-load-balancing-type") != "sinkhorn";
+     },
+     "a softmax over the one chosen expert is 1: nothing would train the router", "add `--moe-router-pre-softmax`"},
     {"experts_missing", "expert-model-parallel-size",  // 26
      [](const Args&, const Job& j) { return j.fixed.ep.value_or(1) > 1 && !j.model->moe(); },
      "expert parallelism needs experts", "drop `--expert-model-parallel-size`"},
