@@ -27,6 +27,7 @@ struct MegatronArgs {
   std::map<std::string, MegatronValue, std::less<>> environment{};
   bool states_environment = true;  ///< false: a dialect sets it elsewhere
   bool fork = false;               ///< not Megatron-LM's own main branch: its checks need not hold
+  bool foreign = false;            ///< some flag is of none of its known releases: another parser reads the words
   std::optional<Task> task{};      ///< adapters, where flags or a dialect say so
   std::string task_where{};
   std::int64_t lora_rank = 0;      ///< 0: not known

@@ -164,6 +164,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     const std::string name = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
     const MegatronFlag* known = find_megatron_flag(name);
     const ForkFlag* own = known == nullptr ? find_fork_flag(name) : nullptr;
+    args.foreign = args.foreign || known == nullptr || known->until < kOldestMegatron;
     MegatronValue value{{}, where};
     if (equals != std::string::npos) value.values.push_back(word.text.substr(equals + 1));
     const int wanted = known != nullptr ? known->values : own != nullptr ? own->values : MegatronFlag::kMany;

@@ -1,6 +1,7 @@
 // Flags of Megatron-LM's parsers, dataclass options included: name, how many values follow, and the first and last
 // release that knows it where that is not 0.12 and the newest. Listed from the parsers of core 0.12.3, 0.13.1, 0.14.0,
-// 0.15.3, 0.16.1, 0.17.1, 0.18.2, 0.19.0 and d98e8a64ddf3 (0.20.0-dev, 2026-08-22). Facts; regenerate them so.
+// 0.15.3, 0.16.1, 0.17.1, 0.18.2, 0.19.0 and d98e8a64ddf3 (0.20.0-dev, 2026-08-22). Facts:
+// tests/tools/megatron_flags.py compares them with the parsers.
 #include "cli/launch/megatron_flags.hpp"
 
 #include <algorithm>

@@ -197,6 +197,16 @@ void context(Builder& builder) {
   fixed.cp_ulysses = std::max(1, sizes.empty() ? 1 : std::atoi(sizes.front().c_str()));
 }
 
+/// Of so many layers those that the largest chunk of the pipeline has: more than all are all.
+int most_of_chunk(const LaunchJob& job, std::int64_t layers) {
+  if (!job.model) return static_cast<int>(layers);
+  const std::vector<int> chunks = job.fixed.chunk_layers.value_or(std::vector<int>{});
+  const int count = std::max(1, job.fixed.pp.value_or(1) * job.fixed.vp.value_or(1));
+  const int even = (job.model->depth() + count - 1) / count;
+  const int most = chunks.empty() ? even : *std::max_element(chunks.begin(), chunks.end());
+  return static_cast<int>(std::clamp<std::int64_t>(layers, 0, std::max(1, most)));
+}
+
 void recompute(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Recompute out;
@@ -204,7 +214,7 @@ void recompute(Builder& builder) {
   if ((args.has("recompute-activations") || args.has("moe-layer-recompute")) && granularity.empty())
     granularity = "selective";
   if (granularity == "full") {
-    const int layers = static_cast<int>(args.integer("recompute-num-layers", 1));
+    const int layers = most_of_chunk(builder.job, args.integer("recompute-num-layers", 1));
     const bool none = layers == 0 && args.text("recompute-method") == "block";  // a block of no layers
     out.kind = none ? RecomputeKind::None : RecomputeKind::Full;
     if (args.text("recompute-method") == "block")

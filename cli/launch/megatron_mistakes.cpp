@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron_mistakes.hpp"
 #include "formulas/cluster.hpp"
 
 namespace plan {
@@ -13,7 +14,7 @@ namespace {
 using Args = MegatronArgs;
 using Job = LaunchJob;
 
-bool fsdp(const Args& a) { return a.has("use-megatron-fsdp") || a.has("use-custom-fsdp"); }
+bool fsdp(const Args& a) { return is_megatron_fsdp(a); }
 bool fp8(const Args& a) { return a.has("fp8-format") || a.has("fp8-hybrid"); }
 bool narrow(const Args& a, const char* flag) { return a.has(flag) && a.text(flag) != "fp32"; }
 int tp(const Job& j) { return j.fixed.tp.value_or(1); }
@@ -43,22 +44,24 @@ bool has_latent(const Job& job) {
                                   [](const Layer& kind) { return kind.mixer == Mixer::Latent; });
 }
 
+bool selective(const Args& a) {
+  return a.text("recompute-granularity") == "selective" || a.has("recompute-activations");
+}
+
 bool bad_module(const Args& a) {
   constexpr std::string_view kModules[] = {"core_attn",      "moe_act",      "layernorm",   "mla_up_proj", "mlp", "moe",
                                            "shared_experts", "gdn_norm_out", "gdp_in_proj", "gdp_qkv",     "mhc"};
   const auto found = a.given.find("recompute-modules");
-  if (found == a.given.end()) return false;
+  if (found == a.given.end() || !selective(a)) return false;
   return std::any_of(found->second.values.begin(), found->second.values.end(), [&](const std::string& word) {
     return std::find(std::begin(kModules), std::end(kModules), word) == std::end(kModules);
   });
 }
 
-/// Layers that full recompute may name: those of one pipeline rank.
-bool bad_recompute_layers(const Args& a, const Job& j) {
-  if (a.text("recompute-granularity") != "full") return false;
-  const std::int64_t most = j.model ? std::max(1, j.model->depth() / pp(j)) : 1;
-  const std::int64_t layers = a.integer("recompute-num-layers", 0);
-  return layers < 1 || layers > most;
+/// More layers than a stage has are all of them, and a block of none recomputes nothing.
+bool bad_recompute_layers(const Args& a, const Job&) {
+  const bool block = a.text("recompute-method") == "block";
+  return a.text("recompute-granularity") == "full" && a.integer("recompute-num-layers", -1) < (block ? 0 : 1);
 }
 
 bool bad_hierarchy(const Args& a, const Job& j) {
@@ -69,16 +72,7 @@ bool bad_hierarchy(const Args& a, const Job& j) {
   return product != cp(j);
 }
 
-struct Mistake {
-  std::string_view code;
-  const char* flag;  ///< whose line is named
-  bool (*broken)(const Args&, const Job&);
-  std::string_view text;
-  std::string_view help;
-  int since = 0;  ///< first release of Megatron core that rejects it, where earlier ones do not
-};
-
-constexpr Mistake kMistakes[] = {
+constexpr MegatronMistake kMistakes[] = {
     {"batch_schedule", "step-batch-size-schedule",  // 5
      [](const Args& a, const Job&) { return a.has("step-batch-size-schedule") && a.has("global-batch-size"); },
      "`--step-batch-size-schedule` and `--global-batch-size` exclude each other", "leave one out"},
@@ -113,7 +107,8 @@ constexpr Mistake kMistakes[] = {
      "a pipeline layout excludes counting embedding and loss as layers", ""},
     {"virtual_needs_pipeline", "num-virtual-stages-per-pipeline-rank",  // 21
      [](const Args& a, const Job& j) {
-       return (a.has("num-virtual-stages-per-pipeline-rank") || a.has("num-layers-per-virtual-pipeline-stage")) &&
+       return (a.integer("num-virtual-stages-per-pipeline-rank", 1) > 1 ||
+               a.has("num-layers-per-virtual-pipeline-stage")) &&
               pp(j) == 1;
      },
      "interleaved stages need a pipeline of more than one stage", ""},
@@ -131,22 +126,21 @@ constexpr Mistake kMistakes[] = {
      },
      "with `--use-tp-pp-dp-mapping` on a pipeline, tp x cp must equal etp x ep", "drop the flag"},
     {"one_expert_softmax", "moe-router-topk",
-     [](const Args& a, const Job& j) {
+     [](const Args& a, const Job&) {
        const bool softmax =
            a.text("moe-router-score-function").empty() || a.text("moe-router-score-function") == "softmax";
-       return j.model && j.model->moe() && a.integer("moe-router-topk", 2) == 1 && softmax &&
+       return a.states_environment && a.integer("moe-router-topk", 2) == 1 && softmax &&
               !a.has("moe-router-pre-softmax") && a.text("moe-router-load-balancing-type") != "sinkhorn";
      },
      "a softmax over the one chosen expert is 1: nothing would train the router", "add `--moe-router-pre-softmax`"},
     {"experts_missing", "expert-model-parallel-size",  // 26
      [](const Args&, const Job& j) { return j.fixed.ep.value_or(1) > 1 && !j.model->moe(); },
      "expert parallelism needs experts", "drop `--expert-model-parallel-size`"},
-    {"dispatcher", "moe-flex-dispatcher-backend",  // 29
+    {"dispatcher", "moe-enable-deepep",  // 29; `--moe-flex-dispatcher-backend` alone has nothing to act on
      [](const Args& a, const Job&) {
-       return (a.has("moe-flex-dispatcher-backend") || a.has("moe-enable-deepep")) &&
-              a.text("moe-token-dispatcher-type") != "flex";
+       return a.has("moe-enable-deepep") && a.text("moe-token-dispatcher-type") != "flex";
      },
-     "DeepEP and its like need `--moe-token-dispatcher-type flex`", ""},
+     "DeepEP needs `--moe-token-dispatcher-type flex`", ""},
     {"expert_overlap_stages", "overlap-moe-expert-parallel-comm",  // 30
      [](const Args& a, const Job& j) {
        return a.has("overlap-moe-expert-parallel-comm") && pp(j) > 1 && j.fixed.vp.value_or(1) == 1;
@@ -171,8 +165,7 @@ constexpr Mistake kMistakes[] = {
      ""},
     {"recompute_method", "recompute-method",  // 32
      [](const Args& a, const Job&) {
-       return a.text("recompute-granularity") == "selective" &&
-              (a.has("recompute-method") || a.has("recompute-num-layers"));
+       return selective(a) && (a.has("recompute-method") || a.has("recompute-num-layers"));
      },
      "selective recompute takes no method and no number of layers", ""},
     {"recompute_method", "recompute-granularity",
@@ -182,20 +175,23 @@ constexpr Mistake kMistakes[] = {
      },
      "full recompute needs `--recompute-method block` or `uniform`", ""},
     {"recompute_layers", "recompute-granularity", bad_recompute_layers,
-     "full recompute needs `--recompute-num-layers` between 1 and the layers of a pipeline rank", ""},
+     "full recompute needs `--recompute-num-layers` of 1 or more", ""},
     {"recompute_module", "recompute-modules", [](const Args& a, const Job&) { return bad_module(a); },  // 33
      "`--recompute-modules` names a module that Megatron-LM does not know", ""},
     {"recompute_grouped", "recompute-modules",
-     [](const Args& a, const Job&) { return lists(a, "recompute-modules", "moe_act") && !a.has("moe-grouped-gemm"); },
+     [](const Args& a, const Job&) {
+       return selective(a) && lists(a, "recompute-modules", "moe_act") && !a.has("moe-grouped-gemm");
+     },
      "recomputing `moe_act` needs `--moe-grouped-gemm`", ""},
     {"recompute_latent", "recompute-modules",
      [](const Args& a, const Job& j) {
-       return lists(a, "recompute-modules", "mla_up_proj") && !a.has("multi-latent-attention") && !has_latent(j);
+       return selective(a) && lists(a, "recompute-modules", "mla_up_proj") && !a.has("multi-latent-attention") &&
+              !has_latent(j);
      },
      "recomputing `mla_up_proj` needs `--multi-latent-attention`", ""},
     {"recompute_shared", "recompute-modules",
      [](const Args& a, const Job&) {
-       return lists(a, "recompute-modules", "shared_experts") && a.has("moe-shared-expert-overlap");
+       return selective(a) && lists(a, "recompute-modules", "shared_experts") && a.has("moe-shared-expert-overlap");
      },
      "shared experts are either recomputed or overlapped", ""},
     {"distribute_activations", "distribute-saved-activations",  // 34
@@ -359,14 +355,19 @@ void judge_connections(const Args& args, const Job& job, Errors& errors) {
 Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job, int release) {
   Errors errors;
   if (!job.model) return errors;  // a recipe decides the rest
-  for (const Mistake& row : kMistakes) {
-    if ((release > 0 && release < row.since) || !row.broken(args, job)) continue;
-    const std::string where = args.where(row.flag);
-    Error error{
-        std::string(row.code), where.empty() ? std::string(row.text) : fmt::format("{}: {}", where, row.text), {}, {}};
-    if (!row.help.empty()) error.help.emplace_back(row.help);
-    errors.push_back(std::move(error));
-  }
+  const std::span<const MegatronMistake> parser = parser_mistakes();
+  for (const std::span<const MegatronMistake> rows : {std::span<const MegatronMistake>(kMistakes), parser})
+    for (const MegatronMistake& row : rows) {
+      if ((release > 0 && release < row.since) || !row.broken(args, job)) continue;
+      const std::string where = args.where(row.flag);
+      Error error{std::string(row.code),
+                  where.empty() ? std::string(row.text) : fmt::format("{}: {}", where, row.text),
+                  {},
+                  {}};
+      if (!row.help.empty()) error.help.emplace_back(row.help);
+      errors.push_back(std::move(error));
+    }
+  judge_choices(args, errors);
   judge_connections(args, job, errors);
   return errors;
 }

@@ -100,7 +100,7 @@ TEST_CASE("published models are known by their flags") {
       "--q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
       "--qk-layernorm --vocab-size 129280 --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 "
       "--moe-shared-expert-intermediate-size 2048 --moe-layer-freq '([0]*3+[1]*58)' --moe-router-enable-expert-bias "
-      "--mtp-num-layers 1 ";
+      "--moe-router-score-function sigmoid --mtp-num-layers 1 ";
   const std::string indexer =
       "--experimental-attention-variant dsa --dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk "
       "2048 ";

@@ -67,7 +67,8 @@ std::string script(const Model& model, const std::string& pattern, int pp, const
   return fmt::format(
       "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes {} --nproc-per-node 8 pretrain_mamba.py --hidden-size "
       "{} --hybrid-layer-pattern '{}' {} {} --squared-relu --disable-bias-linear --normalization RMSNorm "
-      "--position-embedding-type none --untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0 "
+      "--position-embedding-type none --moe-router-score-function sigmoid --untie-embeddings-and-output-weights "
+      "--attention-dropout 0 --hidden-dropout 0 "
       "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 256 --bf16 "
       "--train-iters 10 --eval-interval 10 --vocab-size {} --pipeline-model-parallel-size {} --spec "
       "megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec\n",

@@ -79,7 +79,7 @@ TEST_CASE("what a script says that the estimate cannot follow is noted") {
       "torchrun --nproc-per-node 8 --nnodes 8 pretrain_gpt.py --num-layers 6 --hidden-size 4096 --num-attention-heads "
       "32 "
       "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --eval-interval 10 "
-      "--train-iters 10 --vocab-size 32000 --bf16 ";
+      "--train-iters 10 --vocab-size 32000 --bf16 --position-embedding-type rope ";
   const auto notes = [&](const std::string& more) {
     const Temporary file("run.sh", base + more + "\n");
     const Result<LaunchJob> job = read_launch_files({file.path()});

@@ -1,0 +1,148 @@
+// Arguments of Megatron-LM's own scripts that its parser, validate_args() or TransformerConfig refuses, found by giving
+// random changes of sound scripts to both (core 0.20, and `since` by the texts of each release). Tools around
+// Megatron-LM set the other half of such pairs themselves: of their files nothing is asked here.
+// Tested by tests/launch/parser_mistakes_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron_mistakes.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+using Args = MegatronArgs;
+using Job = LaunchJob;
+
+/// A script whose every word is known, for Megatron-LM's own parser: what it does not say is not there.
+bool script(const Args& a) {
+  const auto open = [](const auto& given) {
+    const auto unknown = [](const std::string& word) { return word.find('$') != std::string::npos; };
+    return std::any_of(given.second.values.begin(), given.second.values.end(), unknown);
+  };
+  const auto stray = [](const Note& note) { return note.code == "unknown_arguments"; };
+  return a.states_environment && !a.fork && !a.foreign && std::none_of(a.given.begin(), a.given.end(), open) &&
+         std::none_of(a.unused.begin(), a.unused.end(), stray);
+}
+bool is(const Args& a, const char* flag, std::string_view word) { return a.text(flag) == word; }
+int tp(const Job& j) { return j.fixed.tp.value_or(1); }
+
+/// CUDA graphs of the whole step, under its names in several releases.
+bool graphs_step(const Args& a) {
+  return is(a, "cuda-graph-impl", "full_iteration") || is(a, "cuda-graph-scope", "full_iteration");
+}
+bool graphs_parts(const Args& a) {
+  const bool implemented = is(a, "cuda-graph-impl", "local") || is(a, "cuda-graph-impl", "transformer_engine");
+  return !graphs_step(a) && (implemented || a.has("enable-cuda-graph") || a.has("external-cuda-graph"));
+}
+
+constexpr MegatronMistake kMistakes[] = {
+    {"two_lengths", "train-samples",
+     [](const Args& a, const Job&) { return script(a) && a.has("train-samples") && a.has("train-iters"); },
+     "`--train-samples` and `--train-iters` exclude each other", "leave one out"},
+    {"expert_bias_scores", "moe-router-enable-expert-bias",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("moe-router-enable-expert-bias") && !is(a, "moe-router-score-function", "sigmoid") &&
+              !is(a, "moe-router-score-function", "sqrtsoftplus");
+     },
+     "the bias of `--moe-router-enable-expert-bias` moves sigmoid scores", "add `--moe-router-score-function sigmoid`"},
+    {"padded_capacity", "moe-pad-expert-input-to-capacity",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("moe-pad-expert-input-to-capacity") && !a.has("moe-expert-capacity-factor");
+     },
+     "there is no capacity to pad to", "add `--moe-expert-capacity-factor`"},
+    {"router_groups", "moe-router-group-topk",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("moe-router-group-topk") && !a.has("moe-router-num-groups");
+     },
+     "`--moe-router-group-topk` needs `--moe-router-num-groups`", ""},
+    {"expert_width", "moe-ffn-hidden-size",
+     [](const Args& a, const Job&) { return script(a) && a.has("moe-ffn-hidden-size") && !a.has("num-experts"); },
+     "`--moe-ffn-hidden-size` needs `--num-experts`", "", 18},
+    {"expert_biases", "num-experts",
+     [](const Args& a, const Job& j) {
+       return script(a) && a.has("num-experts") && !a.has("disable-bias-linear") && j.fixed.etp.value_or(tp(j)) > 1;
+     },
+     "experts with biases are not split among tensor ranks",
+     "add `--disable-bias-linear` or `--expert-tensor-parallel-size 1`", 15},
+    {"delayed_weights", "delay-wgrad-compute",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("delay-wgrad-compute") && !a.has("overlap-moe-expert-parallel-comm");
+     },
+     "`--delay-wgrad-compute` needs `--overlap-moe-expert-parallel-comm`", "", 14},
+    {"deferred_embedding", "defer-embedding-wgrad-compute",
+     [](const Args& a, const Job& j) {
+       return script(a) && a.has("defer-embedding-wgrad-compute") && j.fixed.pp.value_or(1) == 1;
+     },
+     "the embedding's gradient is deferred on pipelines alone", ""},
+    {"warmup_overlap", "overlap-p2p-communication-warmup-flush",
+     [](const Args& a, const Job& j) {
+       return script(a) && a.has("overlap-p2p-communication-warmup-flush") &&
+              (j.fixed.vp.value_or(1) == 1 || a.has("no-overlap-p2p-communication"));
+     },
+     "`--overlap-p2p-communication-warmup-flush` needs interleaved stages whose messages overlap", ""},
+    {"gather_checkpoint", "overlap-param-gather-with-optimizer-step",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("overlap-param-gather-with-optimizer-step") && !is(a, "ckpt-format", "torch");
+     },
+     "gathering parameters beside the optimizer step does not go with distributed checkpoints",
+     "add `--ckpt-format torch`"},
+    {"fsdp_format", "ckpt-format",
+     [](const Args& a, const Job&) {
+       return script(a) && is(a, "ckpt-format", "fsdp_dtensor") && !is_megatron_fsdp(a);
+     },
+     "`--ckpt-format fsdp_dtensor` needs `--use-megatron-fsdp`", "", 14},
+    {"graphs_recompute", "recompute-granularity",
+     [](const Args& a, const Job&) { return script(a) && graphs_parts(a) && is(a, "recompute-granularity", "full"); },
+     "CUDA graphs of parts exclude full recompute", "", 16},
+    {"graphs_nan", "cuda-graph-impl",
+     [](const Args& a, const Job&) {
+       return script(a) && graphs_step(a) && !a.has("no-check-for-nan-in-loss-and-grad");
+     },
+     "a CUDA graph of the whole step cannot look for NaN", "add `--no-check-for-nan-in-loss-and-grad`", 14},
+    {"local_attention", "attention-backend",
+     [](const Args& a, const Job&) {
+       return script(a) && is(a, "attention-backend", "local") && !is(a, "spec", "local");
+     },
+     "`--attention-backend local` needs `--spec local`", ""},
+    {"predicted_positions", "mtp-num-layers",
+     [](const Args& a, const Job&) {
+       const std::string positions = a.text("position-embedding-type");
+       const bool learned = positions.empty() || positions == "learned_absolute" || positions == "relative";
+       return script(a) && a.integer("mtp-num-layers", 0) > 0 && learned;
+     },
+     "prediction layers need rotary positions, or none", "add `--position-embedding-type rope`"},
+    {"hybrid_split", "hybrid-layer-pattern",
+     [](const Args& a, const Job&) {
+       constexpr const char* kOther[] = {"num-layers-per-virtual-pipeline-stage",
+                                         "num-virtual-stages-per-pipeline-rank", "pipeline-model-parallel-layout",
+                                         "account-for-embedding-in-pipeline-split",
+                                         "account-for-loss-in-pipeline-split"};
+       return script(a) && a.has("hybrid-layer-pattern") &&
+              std::any_of(std::begin(kOther), std::end(kOther), [&](const char* flag) { return a.has(flag); });
+     },
+     "`|` in `--hybrid-layer-pattern` says where the pipeline is cut, and no other flag may", "", 17},
+};
+
+}  // namespace
+
+std::span<const MegatronMistake> parser_mistakes() { return kMistakes; }
+
+void judge_choices(const MegatronArgs& args, Errors& errors) {
+  if (!script(args)) return;
+  for (const auto& [flag, value] : args.given) {
+    const std::string_view words = megatron_choices(flag);
+    if (words.empty()) continue;
+    for (const std::string& word : value.values) {
+      if (words.find(" " + word + " ") != std::string_view::npos) continue;
+      errors.push_back({"unknown_word",
+                        fmt::format("{}: `--{}` does not take `{}`", value.where, flag, yaml::printable(word)),
+                        {},
+                        {fmt::format("it takes one of{}", words.substr(0, words.size() - 1))}});
+    }
+  }
+}
+
+}  // namespace plan

@@ -1,0 +1,141 @@
+// What Megatron-LM's parser, validate_args() and TransformerConfig refuse of a script, one pair of flags at a time: the
+// sound script is read, the broken one refused by its code, and the mended one read again. Which these are was asked of
+// core 0.20 itself.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/launch/megatron_flags.hpp"
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+const std::string kDense =
+    "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+    "--num-query-groups 8 --seq-length 4096 --max-position-embeddings 4096 --position-embedding-type rope --swiglu "
+    "--normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --micro-batch-size 1 "
+    "--global-batch-size 128 --bf16 --eval-interval 1000 --eval-iters 10 --mock-data --tokenizer-type NullTokenizer "
+    "--vocab-size 128256 ";
+const std::string kMoe =
+    "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 1024 --moe-grouped-gemm --moe-token-dispatcher-type "
+    "alltoall ";
+
+std::string script(const std::string& flags) {
+  return fmt::format(
+      "#!/bin/bash\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py {}\n",
+      flags);
+}
+
+/// The codes of what is refused; none: it is read.
+std::vector<std::string> refused(const std::string& flags) {
+  const Files files;
+  const Result<LaunchJob> job = files.read("run.sh", script(flags));
+  std::vector<std::string> codes;
+  if (!job)
+    for (const Error& error : job.error()) codes.push_back(error.code);
+  return codes;
+}
+
+struct Pair {
+  const char* code;
+  std::string broken;
+  std::string mended;
+};
+
+const std::vector<Pair>& pairs() {
+  static const std::vector<Pair> all = {
+      {"two_lengths", "--train-samples 1000 --train-iters 10", "--train-samples 1000"},
+      {"expert_bias_scores", kMoe + "--moe-router-enable-expert-bias",
+       kMoe + "--moe-router-enable-expert-bias --moe-router-score-function sigmoid"},
+      {"padded_capacity", kMoe + "--moe-pad-expert-input-to-capacity",
+       kMoe + "--moe-pad-expert-input-to-capacity --moe-expert-capacity-factor 1.0"},
+      {"router_groups", kMoe + "--moe-router-group-topk 1",
+       kMoe + "--moe-router-group-topk 1 --moe-router-num-groups 4"},
+      {"one_expert_softmax", kMoe + "--moe-router-topk 1", kMoe + "--moe-router-topk 1 --moe-router-pre-softmax"},
+      {"one_expert_softmax", "--moe-router-topk 1", "--moe-router-topk 1 --moe-router-score-function sigmoid"},
+      {"expert_width", "--moe-ffn-hidden-size 1024", kMoe},
+      {"delayed_weights", kMoe + "--expert-model-parallel-size 8 --delay-wgrad-compute",
+       kMoe + "--expert-model-parallel-size 8 --delay-wgrad-compute --overlap-moe-expert-parallel-comm"},
+      {"deferred_embedding", "--defer-embedding-wgrad-compute",
+       "--defer-embedding-wgrad-compute --pipeline-model-parallel-size 4"},
+      {"warmup_overlap", "--pipeline-model-parallel-size 4 --overlap-p2p-communication-warmup-flush",
+       "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 "
+       "--overlap-p2p-communication-warmup-flush"},
+      {"gather_checkpoint",
+       "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 --use-distributed-optimizer "
+       "--overlap-grad-reduce --overlap-param-gather --overlap-param-gather-with-optimizer-step",
+       "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 --use-distributed-optimizer "
+       "--overlap-grad-reduce --overlap-param-gather --overlap-param-gather-with-optimizer-step --ckpt-format torch"},
+      {"fsdp_format", "--ckpt-format fsdp_dtensor", "--ckpt-format torch_dist"},
+      {"graphs_recompute",
+       "--cuda-graph-impl local --recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+       "--cuda-graph-impl none --recompute-granularity full --recompute-method uniform --recompute-num-layers 1"},
+      {"graphs_nan", "--cuda-graph-impl full_iteration",
+       "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad"},
+      {"local_attention", "--attention-backend local", "--attention-backend local --spec local"},
+      {"predicted_positions", "--mtp-num-layers 1 --position-embedding-type learned_absolute",
+       "--mtp-num-layers 1 --position-embedding-type none"},
+      {"recompute_method", "--recompute-activations --recompute-num-layers 2", "--recompute-activations"},
+      {"recompute_layers", "--recompute-granularity full --recompute-method uniform --recompute-num-layers 0",
+       "--recompute-granularity full --recompute-method block --recompute-num-layers 0"},
+      {"recompute_layers", "--recompute-granularity full --recompute-method block",
+       "--recompute-granularity full --recompute-method block --recompute-num-layers 1000"},
+      {"recompute_module", "--recompute-granularity selective --recompute-modules foo", "--recompute-modules foo"},
+      {"recompute_latent", "--recompute-granularity selective --recompute-modules mla_up_proj",
+       "--recompute-modules mla_up_proj"},
+      {"dispatcher", kMoe + "--moe-enable-deepep", kMoe + "--moe-flex-dispatcher-backend deepep"},
+      {"virtual_needs_pipeline", "--num-virtual-stages-per-pipeline-rank 2",
+       "--num-virtual-stages-per-pipeline-rank 1"},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("pairs of flags that Megatron-LM refuses are refused, and read when they are mended") {
+  CHECK(refused(kDense).empty());
+  CHECK(refused(kDense + kMoe).empty());
+  for (const Pair& pair : pairs()) {
+    CAPTURE(pair.broken);
+    CAPTURE(pair.mended);
+    const std::vector<std::string> codes = refused(kDense + pair.broken);
+    CHECK(std::count(codes.begin(), codes.end(), pair.code) == 1);
+    CHECK(refused(kDense + pair.mended) == std::vector<std::string>{});
+  }
+  std::string biased = kDense;
+  biased.erase(biased.find("--disable-bias-linear "), 22);
+  biased += kMoe + "--tensor-model-parallel-size 2 --sequence-parallel ";
+  CHECK(refused(biased) == std::vector<std::string>{"expert_biases"});
+  CHECK(refused(biased + "--expert-tensor-parallel-size 1").empty());
+}
+
+TEST_CASE("a flag takes the words that its parser takes, where that parser reads it") {
+  int judged = 0;
+  for (const MegatronFlag& flag : megatron_flags()) {
+    const std::string words(megatron_choices(flag.name));
+    if (words.empty()) continue;
+    CAPTURE(std::string(flag.name));
+    const auto unknown = [&](const std::string& word, const std::string& more = "") {
+      const std::vector<std::string> codes = refused(kDense + fmt::format("--{} {} {}", flag.name, word, more));
+      return std::count(codes.begin(), codes.end(), "unknown_word") == 1;
+    };
+    CHECK(unknown("foo"));
+    CHECK_FALSE(unknown("foo", "--a-flag-of-ones-own 1"));
+    CHECK_FALSE(unknown("\"$UNSTATED_WORD\""));
+    for (std::size_t at = 1; at < words.size();) {
+      const std::size_t end = words.find(' ', at);
+      CHECK_FALSE(unknown(words.substr(at, end - at)));
+      at = end + 1;
+      ++judged;
+    }
+  }
+  CHECK(judged > 200);
+}
+
+}  // namespace plan
