@@ -15,6 +15,7 @@
 #include "formulas/torus.hpp"
 #include "planner/estimate.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/runs/run_axes.hpp"
 #include "planner/runs/run_guesses.hpp"
 #include "planner/runs/run_stack.hpp"
 #include "planner/stages.hpp"
@@ -263,7 +264,7 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const RunJob& d
   if (run.recompute.empty() && defaults.recomputes != 0)
     layout.recompute = {.kind = RecomputeKind::Selective, .modules = defaults.recomputes};
   if (run.recompute.empty() && defaults.recomputes_fully) layout.recompute = {.kind = RecomputeKind::Full};
-  return layout;
+  return with_axis_facts(run, layout);
 }
 
 /// Whether a run that went well leaves degrees open, which are then what its authors would have found.

@@ -6,7 +6,11 @@
 #include <algorithm>
 
 #include "formulas/names.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/runs/run_axes.hpp"
+#include "planner/stages.hpp"
 
 namespace plan {
 
@@ -29,29 +33,51 @@ std::string cell(const std::string& text) {
   return out + "\"";
 }
 
-/// What of a layout a row says in a column of its own; the rest follows from its framework.
-std::string differs(const Layout& a, const Layout& b) {
-  const std::pair<const char*, bool> same[] = {{"tp", a.tp == b.tp},
-                                               {"cp", a.cp == b.cp},
-                                               {"pp", a.pp == b.pp},
-                                               {"vp", a.vp == b.vp},
-                                               {"dp", a.dp == b.dp},
-                                               {"ep", a.ep == b.ep},
-                                               {"etp", a.etp == b.etp},
-                                               {"zero", a.zero == b.zero},
-                                               {"shard", a.shard == b.shard},
-                                               {"micro_batch", a.micro_batch == b.micro_batch},
-                                               {"schedule", a.schedule == b.schedule || a.pp == 1},
-                                               {"sequence_parallel", a.sequence_parallel == b.sequence_parallel},
-                                               {"order", a.order == b.order || a.pp == 1},
-                                               {"recompute", a.recompute == b.recompute}};
-  for (const auto& [what, equal] : same)
-    if (!equal) return what;
-  return {};
-}
-
 Error cannot_say(const std::string& what) {
   return {"run_not_sayable", fmt::format("a row of runs cannot say this job's {}", what), {}, {}};
+}
+
+/// The layers of every chunk, whoever placed them.
+std::vector<int> chunks_of(const Problem& problem, const Layout& layout) {
+  return plan_stages(problem, CostModel(problem, split_of(layout)), layout).chunk_layers;
+}
+
+Layout comes_to(const Problem& problem, const Layout& layout) {
+  return spelled_out(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
+}
+
+/// The first axis in which a job trains otherwise than `read`, both spelled out. Layers that nobody placed may lie
+/// anywhere.
+std::string differs(const Problem& problem, const Layout& own, const Layout& read) {
+  std::string key;
+  each_axis([&](const auto& axis) {
+    if (!key.empty() || own.*axis.value == read.*axis.value) return;
+    const bool lie_alike = !problem.fixed.chunk_layers || chunks_of(problem, own) == chunks_of(problem, read);
+    if (axis.key != "layers" || !lie_alike) key = axis.key;
+  });
+  return key;
+}
+
+/// Adds facts to what stands in front of the notes.
+void add_facts(Run& run, const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string text;
+  for (const auto& [key, value] : facts) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+    run.facts[key] = value;
+  }
+  if (text.empty()) return;
+  if (!run.notes.empty()) run.notes.pop_back();  // the brace behind earlier ones
+  run.notes += fmt::format("{}{}}}", run.notes.empty() ? "{" : " ", text);
+}
+
+/// The layout that the run reads back as, spelled out.
+Result<Layout> read_back(const Problem& problem, const Run& run, const Catalogue& catalogue) {
+  const Result<RunProblem> again = problem_of(run, catalogue);
+  if (!again) return tl::unexpected(again.error());
+  const Model& model = again->problem.model;
+  if (model.depth() != problem.model.depth() || model.hidden != problem.model.hidden)
+    return fail(cannot_say(fmt::format("model `{}`", problem.model.name)));
+  return comes_to(problem, again->layout);
 }
 
 }  // namespace
@@ -84,21 +110,18 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   if (measured.step_time_s > 0) run.step_time_s = measured.step_time_s, run.time_from = "step";
   if (measured.peak_memory_gib > 0)
     run.peak_memory_gib = measured.peak_memory_gib, run.memory_kind = measured.memory_kind;
-  for (const auto& [part, seconds] : measured.parts) {
-    const std::string key = part + "_s", value = fmt::format("{:.6g}", seconds);
-    run.notes += fmt::format("{}{}={}", run.notes.empty() ? "{" : " ", key, value);
-    run.facts[key] = value;
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const auto& [part, seconds] : measured.parts) parts.emplace_back(part + "_s", fmt::format("{:.6g}", seconds));
+  add_facts(run, parts);
+  const Layout own = comes_to(problem, layout);
+  Result<Layout> read = read_back(problem, run, catalogue);
+  if (!read) return tl::unexpected(read.error());
+  if (const auto facts = axis_facts(own, *read); !facts.empty()) {
+    add_facts(run, facts);
+    read = read_back(problem, run, catalogue);
+    if (!read) return tl::unexpected(read.error());
   }
-  if (!run.notes.empty()) run.notes += "}";
-  const Result<RunProblem> again = problem_of(run, catalogue);
-  if (!again) return tl::unexpected(again.error());
-  const Model& model = again->problem.model;
-  if (model.depth() != problem.model.depth() || model.hidden != problem.model.hidden)
-    return fail(cannot_say(fmt::format("model `{}`", problem.model.name)));
-  Layout own = layout, read = again->layout;
-  for (Layout* one : {&own, &read})
-    if (one->shard == one->dense_group()) one->shard = 0;
-  if (const std::string what = differs(own, read); !what.empty()) return fail(cannot_say(what));
+  if (const std::string what = differs(problem, own, *read); !what.empty()) return fail(cannot_say(what));
   return run;
 }
 

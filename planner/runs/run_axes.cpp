@@ -1,0 +1,77 @@
+// Tested by tests/planner/run_write_test.cpp.
+#include "planner/runs/run_axes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "planner/problem/axes.hpp"
+
+namespace plan {
+namespace {
+
+/// What the columns of a run say.
+constexpr std::string_view kColumns[] = {"tp",
+                                         "cp",
+                                         "pp",
+                                         "vp",
+                                         "dp",
+                                         "ep",
+                                         "etp",
+                                         "zero",
+                                         "shard",
+                                         "micro_batch",
+                                         "schedule",
+                                         "recompute",
+                                         "sequence_parallel"};
+
+/// Is it a number or a word that no column says?
+template <class T>
+bool is_fact(const LayoutAxis<T>& axis) {
+  return (std::is_same_v<T, int> || std::is_enum_v<T>)&&std::ranges::find(kColumns, axis.key) == std::end(kColumns);
+}
+
+template <class T>
+std::optional<T> value_of(const LayoutAxis<T>& axis, std::string_view text) {
+  if constexpr (std::is_same_v<T, int>) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool read = error == std::errc() && end == text.data() + text.size();
+    return read && value >= axis.least && value <= axis.most ? std::optional(value) : std::nullopt;
+  } else if constexpr (std::is_enum_v<T>) {
+    return parse(names_of(T{}), text);
+  } else {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Result<Layout> with_axis_facts(const Run& run, Layout layout) {
+  Errors errors;
+  each_axis([&](const auto& axis) {
+    const std::string_view text = run.fact(axis.key);
+    if (!is_fact(axis) || text.empty()) return;
+    if (const auto value = value_of(axis, text))
+      layout.*axis.value = *value;
+    else
+      errors.push_back({"unknown_word", fmt::format("its notes say `{}={}`, which is no value of it", axis.key, text)});
+  });
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  return layout;
+}
+
+std::vector<std::pair<std::string, std::string>> axis_facts(const Layout& own, const Layout& read) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  each_axis([&](const auto& axis) {
+    if (is_fact(axis) && !(own.*axis.value == read.*axis.value))
+      facts.emplace_back(axis.key, axis_text(own.*axis.value));
+  });
+  return facts;
+}
+
+}  // namespace plan
