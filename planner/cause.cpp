@@ -2,6 +2,10 @@
 // tests/planner/cause_test.cpp.
 #include "planner/cause.hpp"
 
+#include <algorithm>
+#include <string_view>
+
+#include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -9,7 +13,7 @@ namespace {
 
 /// A choice that can be set back.
 struct Choice {
-  const char* key;
+  std::string_view key;
   bool (*differs)(const Problem&, const Layout&, const EarlierJob&);
   void (*restore)(Problem&, Layout&, const EarlierJob&);
 };
@@ -36,7 +40,8 @@ bool same_context(const Layout& a, const Layout& b) {
   return a.cp == b.cp && (a.cp == 1 || (a.cp_kind == b.cp_kind && a.cp_ulysses == b.cp_ulysses));
 }
 
-constexpr Choice kChoices[] = {
+/// Axes that other axes take part in, or that mean nothing where those moved.
+constexpr Choice kJoined[] = {
     {"tp", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.tp != e.layout.tp; },
      [](Problem&, Layout& l, const EarlierJob& e) { restore_tp(l, e.layout); }},
     {"cp", [](const Problem&, const Layout& l, const EarlierJob& e) { return !same_context(l, e.layout); },
@@ -48,8 +53,11 @@ constexpr Choice kChoices[] = {
     {"vp",
      [](const Problem&, const Layout& l, const EarlierJob& e) { return l.pp == e.layout.pp && l.vp != e.layout.vp; },
      [](Problem&, Layout& l, const EarlierJob& e) { restore_pipeline(l, e.layout); }},
-    {"ep", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.ep != e.layout.ep; },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.ep = e.layout.ep; }},
+    {"group",
+     [](const Problem&, const Layout& l, const EarlierJob& e) {
+       return same_grid(l, e.layout) && l.schedule == e.layout.schedule && l.group != e.layout.group;
+     },
+     [](Problem&, Layout& l, const EarlierJob& e) { l.group = e.layout.group; }},
     {"etp",
      [](const Problem&, const Layout& l, const EarlierJob& e) { return l.tp == e.layout.tp && l.etp != e.layout.etp; },
      [](Problem&, Layout& l, const EarlierJob& e) { l.etp = e.layout.etp; }},
@@ -60,19 +68,11 @@ constexpr Choice kChoices[] = {
        return l.zero == e.layout.zero && l.shard != e.layout.shard;
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.shard = e.layout.shard; }},
-    {"micro_batch",
-     [](const Problem&, const Layout& l, const EarlierJob& e) { return l.micro_batch != e.layout.micro_batch; },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.micro_batch = e.layout.micro_batch; }},
     {"schedule",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return same_grid(l, e.layout) && l.pp > 1 && l.schedule != e.layout.schedule;
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.schedule = e.layout.schedule, l.group = e.layout.group; }},
-    {"group",
-     [](const Problem&, const Layout& l, const EarlierJob& e) {
-       return same_grid(l, e.layout) && l.schedule == e.layout.schedule && l.group != e.layout.group;
-     },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.group = e.layout.group; }},
     {"recompute",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return !(l.recompute == e.layout.recompute && l.stages == e.layout.stages);
@@ -83,14 +83,19 @@ constexpr Choice kChoices[] = {
        return l.tp == e.layout.tp && l.sequence_parallel != e.layout.sequence_parallel;
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.sequence_parallel = e.layout.sequence_parallel; }},
-    {"order", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.order != e.layout.order; },
-     [](Problem&, Layout& l, const EarlierJob& e) { l.order = e.layout.order; }},
     {"layers",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return same_grid(l, e.layout) && !l.chunk_layers.empty() && !e.layout.chunk_layers.empty() &&
               l.chunk_layers != e.layout.chunk_layers;
      },
      [](Problem&, Layout& l, const EarlierJob& e) { l.chunk_layers = e.layout.chunk_layers; }},
+};
+
+/// Axes without a choice of their own: dp follows from the others, and the rest goes with cp and with recomputation.
+constexpr std::string_view kFollow[] = {"dp", "cp_kind", "cp_ulysses", "stage_strategies"};
+
+/// What is no layout's.
+constexpr Choice kTraining[] = {
     {"seq", [](const Problem& p, const Layout&, const EarlierJob& e) { return moved(e.seq, p.training.seq); },
      [](Problem& p, Layout&, const EarlierJob& e) { p.training.seq = *e.seq; }},
     {"global_batch",
@@ -117,17 +122,36 @@ bool possible(const Problem& problem, Layout& layout) {
   return broken_rule(problem, layout) < 0;
 }
 
+/// An axis of which nothing is said above, by itself.
+template <class T>
+bool restore(const LayoutAxis<T>& axis, Layout& layout, const Layout& before) {
+  if (std::ranges::find(kFollow, axis.key) != std::end(kFollow) || layout.*axis.value == before.*axis.value)
+    return false;
+  layout.*axis.value = before.*axis.value;
+  return true;
+}
+
 }  // namespace
 
 std::vector<Restoration> restorations(const Problem& problem, const Layout& layout, const EarlierJob& earlier) {
   std::vector<Restoration> out;
-  for (const Choice& choice : kChoices) {
-    if (!choice.differs(problem, layout, earlier)) continue;
-    Restoration one{choice.key, problem, layout, std::nullopt};
-    choice.restore(one.problem, one.layout, earlier);
+  const auto add = [&](Restoration one) {
     if (possible(one.problem, one.layout)) one.estimate = estimate(one.problem, one.layout);
     out.push_back(std::move(one));
-  }
+  };
+  const auto set_back = [&](const Choice& choice) {
+    if (!choice.differs(problem, layout, earlier)) return;
+    Restoration one{std::string(choice.key), problem, layout, std::nullopt};
+    choice.restore(one.problem, one.layout, earlier);
+    add(std::move(one));
+  };
+  each_axis([&](const auto& axis) {
+    const auto* joined = std::ranges::find(kJoined, axis.key, &Choice::key);
+    if (joined != std::end(kJoined)) return set_back(*joined);
+    Restoration one{std::string(axis.key), problem, layout, std::nullopt};
+    if (restore(axis, one.layout, earlier.layout)) add(std::move(one));
+  });
+  for (const Choice& choice : kTraining) set_back(choice);
   return out;
 }
 

@@ -108,7 +108,7 @@ void Evaluator::add_block(StageCost& sum, const LayerCost& cost, double count) c
   sum.forward += count * cost.forward;
   sum.backward_input += count * cost.backward_input;
   sum.backward_weight += count * cost.backward_weight;
-  if (splits_backward(layout_.schedule)) sum.backward_input.tp += count * cost.split_penalty;
+  if (layout_.pp > 1 && splits_backward(layout_.schedule)) sum.backward_input.tp += count * cost.split_penalty;
   sum.paired_ep += count * cost.paired_ep;
 }
 

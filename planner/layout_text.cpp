@@ -9,6 +9,7 @@
 
 #include "formulas/names.hpp"
 #include "planner/problem/pipeline.hpp"
+#include "planner/problem/spelled_out.hpp"
 
 namespace plan {
 
@@ -28,6 +29,27 @@ std::string recompute_words(const Recompute& recompute, int vp) {
 /// What the tables of layouts have in columns; how layers are split follows from the rest, unless it alone differs.
 constexpr std::string_view kColumnAxes[] = {"tp", "cp", "pp", "vp", "dp", "ep", "layers"};
 
+/// Axes that axes_text() and choices() have their own words for, if only where they mean something.
+constexpr std::string_view kSaidAxes[] = {"tp",
+                                          "cp",
+                                          "cp_kind",
+                                          "cp_ulysses",
+                                          "pp",
+                                          "vp",
+                                          "group",
+                                          "dp",
+                                          "ep",
+                                          "etp",
+                                          "zero",
+                                          "shard",
+                                          "micro_batch",
+                                          "schedule",
+                                          "recompute",
+                                          "sequence_parallel",
+                                          "order",
+                                          "layers",
+                                          "stage_strategies"};
+
 /// Are the groups of micro-batches others than interleaving takes by itself where pp divides them?
 bool own_group(const Layout& layout) { return layout.group > 0 && layout.group != layout.pp; }
 
@@ -40,8 +62,7 @@ std::string schedule_words(const Layout& layout, std::int64_t micro_batches) {
 
 /// Does the value of an axis that differs change anything in `other`?
 bool says_something(std::string_view axis, const Layout& best, const Layout& other) {
-  if (axis == "cp_kind") return other.any_context();
-  if (axis == "cp_ulysses") return other.cp > 1 && other.cp_kind == CpKind::Hybrid;
+  if (axis == "cp_kind" || axis == "cp_ulysses") return means_something(axis, other);
   if (axis == "group") return own_group(best) || own_group(other);
   if (axis == "schedule") return other.pp > 1 || best.pp > 1;
   if (axis == "recompute") return other.stages.empty();
@@ -80,7 +101,10 @@ std::string axes_text(const Estimate& estimate, bool moe) {
   }
   const Layout& layout = estimate.layout;
   std::string text = fmt::format("tp {}   cp {}", layout.tp, layout.cp);
-  if (layout.any_context()) text += fmt::format(" ({})", name(layout.cp_kind));
+  if (means_something("cp_ulysses", layout))
+    text += fmt::format(" ({}, ulysses {})", name(layout.cp_kind), layout.cp_ulysses);
+  else if (layout.any_context())
+    text += fmt::format(" ({})", name(layout.cp_kind));
   text += fmt::format("   pp {}", layout.pp);
   if (layout.vp > 1) text += fmt::format(" (vp {})", layout.vp);
   text += fmt::format("   dp {}", layout.dp);
@@ -121,6 +145,10 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   out.push_back(precision_words(problem.training));
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
+  each_axis([&](const auto& axis) {
+    const bool said = std::ranges::find(kSaidAxes, axis.key) != std::end(kSaidAxes);
+    if (!said && !(layout.*axis.value == Layout{}.*axis.value)) out.push_back(worded(axis, layout.*axis.value));
+  });
   return out;
 }
 

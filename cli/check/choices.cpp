@@ -10,6 +10,7 @@
 #include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/spelled_out.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -51,10 +52,7 @@ const ChoiceRow kSwitches[] = {
 /// stages.
 template <class T>
 std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
-  if (axis.key == "cp_kind" && layout.cp == 1) return "";
-  if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return "";
-  if ((axis.key == "schedule" || axis.key == "order") && layout.pp == 1) return "";
-  if (axis.key == (layout.stages.empty() ? "stage_strategies" : "recompute")) return "";
+  if (!means_something(axis.key, layout)) return "";
   if (axis.key == "shard" && layout.shard == 0) return "all";
   return axis_text(layout.*axis.value);
 }

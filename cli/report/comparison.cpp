@@ -14,40 +14,21 @@
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/problem/spelled_out.hpp"
 
 namespace plan {
 namespace {
 
 constexpr std::size_t kLongestName = 10;
 
-std::string on_off(bool on) { return on ? "on" : "off"; }
-
-/// A choice of the layout as text; empty where it does not apply.
-struct Choice {
-  const char* key;
-  std::string (*text)(const Estimate&);
-};
-constexpr Choice kChoices[] = {
-    {"tp", [](const Estimate& e) { return fmt::format("{}", e.layout.tp); }},
-    {"cp", [](const Estimate& e) { return fmt::format("{}", e.layout.cp); }},
-    {"cp_kind", [](const Estimate& e) { return e.layout.cp > 1 ? std::string(name(e.layout.cp_kind)) : ""; }},
-    {"pp", [](const Estimate& e) { return fmt::format("{}", e.layout.pp); }},
-    {"vp", [](const Estimate& e) { return fmt::format("{}", e.layout.vp); }},
-    {"dp", [](const Estimate& e) { return fmt::format("{}", e.layout.dp); }},
-    {"ep", [](const Estimate& e) { return fmt::format("{}", e.layout.ep); }},
-    {"etp", [](const Estimate& e) { return fmt::format("{}", e.layout.etp); }},
-    {"zero", [](const Estimate& e) { return fmt::format("{}", e.layout.zero); }},
-    {"shard", [](const Estimate& e) { return e.layout.zero > 0 ? fmt::format("{}", e.layout.shard_group()) : ""; }},
-    {"micro_batch", [](const Estimate& e) { return fmt::format("{}", e.layout.micro_batch); }},
-    {"schedule", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.schedule)) : ""; }},
-    {"recompute",
-     [](const Estimate& e) {
-       return e.layout.stages.empty() ? recompute_text(e.layout.recompute) : stages_text(e.layout.stages);
-     }},
-    {"sequence_parallel", [](const Estimate& e) { return on_off(e.layout.sequence_parallel); }},
-    {"order", [](const Estimate& e) { return e.layout.pp > 1 ? std::string(name(e.layout.order)) : ""; }},
-    {"stage_layers", [](const Estimate& e) { return stage_layers_text(e.stage_layers); }},
-};
+/// What an axis came to, as text; empty where it means nothing.
+template <class T>
+std::string came_to(const LayoutAxis<T>& axis, const Estimate& e) {
+  if (axis.key == "layers") return stage_layers_text(e.stage_layers);
+  if (axis.key == "recompute" && !e.layout.stages.empty()) return stages_text(e.layout.stages);
+  if (!means_something(axis.key, e.layout)) return "";
+  return axis_text(spelled_out(e.layout, e.micro_batches).*axis.value);
+}
 
 const Input* find(const std::vector<Input>& inputs, std::string_view key) {
   for (const Input& input : inputs)
@@ -68,15 +49,14 @@ void compare_inputs(Comparison& out) {
 }
 
 void compare_layouts(Comparison& out) {
-  for (const Choice& choice : kChoices) {
-    const std::string a = choice.text(out.a.best), b = choice.text(out.b.best);
-    if (a == b) {
-      if (!a.empty()) ++out.same_choices;
-      continue;
-    }
+  each_axis([&](const auto& axis) {
+    if (axis.key == "stage_strategies") return;  // they say what is recomputed
+    const std::string a = came_to(axis, out.a.best), b = came_to(axis, out.b.best);
+    if (a == b && !a.empty()) ++out.same_choices;
     // A choice that one of the two does not have follows from another change.
-    if (!a.empty() && !b.empty()) out.layout.push_back({choice.key, a, b});
-  }
+    if (a == b || a.empty() || b.empty()) return;
+    out.layout.push_back({axis.key == "layers" ? "stage_layers" : std::string(axis.key), a, b});
+  });
 }
 
 EffectVerdict judge(double a, double b, bool less_is_better) {

@@ -1,4 +1,4 @@
-// Tested by tests/planner/run_write_test.cpp.
+// Tested by tests/planner/every_axis_test.cpp and run_write_test.cpp.
 #include "planner/problem/spelled_out.hpp"
 
 #include "planner/problem/axes.hpp"

@@ -9,8 +9,12 @@
 #include <sstream>
 
 #include "cli/request/layout_flag.hpp"
+#include "oracle/random_layout.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/plan.hpp"
 #include "planner/problem/complete_layout.hpp"
+#include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"
@@ -48,8 +52,33 @@ TEST_CASE("what was decided differently, in the order of the layout") {
   CHECK(c.layout[0].b == "full");
   CHECK(c.inputs.empty());
   CHECK(c.same_inputs == 2);
-  CHECK(same_text(c) == "2 inputs and 14 layout choices are the same");
+  CHECK(same_text(c) == "2 inputs and 15 layout choices are the same");
   CHECK(side_names(c).a == "a");
+}
+
+TEST_CASE("each axis that is changed alone is told as decided differently") {
+  std::mt19937 random(5);
+  constexpr int kMicroBatches = 12;
+  const auto with = [](const Layout& layout) {
+    ComparedPlan plan;
+    plan.best.layout = layout, plan.best.micro_batches = kMicroBatches, plan.best.stage_layers = layout.chunk_layers;
+    return plan;
+  };
+  int told = 0;
+  for (int round = 0; round < oracle::rounds(200); ++round) {
+    const Layout layout = oracle::any_values(random), other = oracle::any_values(random);
+    each_axis([&](const auto& axis) {
+      Layout changed = layout;
+      changed.*axis.value = other.*axis.value;
+      if (spelled_out(layout, kMicroBatches) == spelled_out(changed, kMicroBatches)) return;
+      CAPTURE(axis.key);
+      CAPTURE(layout_flag(layout));
+      CAPTURE(layout_flag(changed));
+      CHECK(!compare(with(layout), with(changed)).layout.empty());
+      ++told;
+    });
+  }
+  CHECK(told > oracle::at_least(1000));
 }
 
 TEST_CASE("parts add up to the effect, exactly and in the digits shown") {
