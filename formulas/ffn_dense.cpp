@@ -2,6 +2,7 @@
 // A fused activation keeps its input only; an unfused gate also SiLU's output. Inputs of frozen linears are not kept:
 // only an adapter on them makes a weight gradient. Source: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors
 // that TransformerEngine saves. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -42,6 +43,7 @@ constexpr ShapeField kFields[] = {
     {"gated", [](Layer& l) -> bool& { return l.dense.gated; }},
     {"bias", [](Layer& l) -> bool& { return l.dense.bias; }},
 };
+static_assert(kMembers<DenseShape, std::size(kFields)>);
 
 }  // namespace
 

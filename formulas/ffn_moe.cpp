@@ -2,6 +2,7 @@
 // Routed tokens come in copies, one an expert; the most loaded rank holds `routing_imbalance` times the mean. SwiGLU is
 // fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too. Source: the tensors
 // that Megatron-LM and TransformerEngine save. Tested by tests/formulas/activation_test.cpp.
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -120,6 +121,7 @@ constexpr ShapeField kFields[] = {
     {"shared_gate", [](Layer& l) -> bool& { return l.moe.shared_gate; }},
     {"latent", [](Layer& l) -> std::int64_t& { return l.moe.latent; }, 0, kMostRank},
 };
+static_assert(kMembers<MoeShape, std::size(kFields)>);
 
 }  // namespace
 

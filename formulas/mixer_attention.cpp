@@ -5,6 +5,7 @@
 // tests/formulas/activation_test.cpp.
 #include <algorithm>
 
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -129,6 +130,7 @@ constexpr ShapeField kFields[] = {
      .most = kMostWindow,
      .tokens = true},
 };
+static_assert(kMembers<AttentionShape, std::size(kFields)>);
 
 }  // namespace
 

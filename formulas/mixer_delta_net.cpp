@@ -4,6 +4,7 @@
 // triangular blocks of the chunked rule, output gate and output. Source: arguments that the kernels save
 // (flash-linear-attention). Context ranks exchange their tokens of all projected inputs for heads of all tokens, and
 // the output back (Megatron core 0.18 ssm/gated_delta_net.py). Tested by tests/formulas/activation_test.cpp.
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -85,6 +86,7 @@ constexpr ShapeField kFields[] = {
     {"value_dim", [](Layer& l) -> std::int64_t& { return l.delta.value_dim; }, 1, kMostHeads, kRequired},
     {"conv", [](Layer& l) -> std::int64_t& { return l.delta.conv; }, 1, 1e3, kRequired},
 };
+static_assert(kMembers<DeltaNetShape, std::size(kFields)>);
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 // tests/formulas/activation_test.cpp.
 #include <algorithm>
 
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -155,6 +156,7 @@ constexpr ShapeField kFields[] = {
      .most = kMostWindow,
      .tokens = true},
 };
+static_assert(kMembers<LatentShape, std::size(kFields)>);
 
 }  // namespace
 

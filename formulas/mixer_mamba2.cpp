@@ -5,6 +5,7 @@
 // exchange their tokens of the projected input for heads of all tokens, and the scan's output back; where there are
 // more of them than groups on the rank, each takes a copy of its group's B and C (Megatron core
 // ssm/mamba_context_parallel.py). Tested by tests/formulas/activation_test.cpp.
+#include "formulas/enum_rows.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
@@ -101,6 +102,7 @@ constexpr ShapeField kFields[] = {
     {"state", [](Layer& l) -> std::int64_t& { return l.mamba.state; }, 1, kMostHeads, kRequired},
     {"conv", [](Layer& l) -> std::int64_t& { return l.mamba.conv; }, 1, 1e3, kRequired},
 };
+static_assert(kMembers<Mamba2Shape, std::size(kFields)>);
 
 }  // namespace
 

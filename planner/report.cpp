@@ -5,6 +5,7 @@
 #include "formulas/bf16_layers.hpp"
 #include "formulas/communication.hpp"
 #include "formulas/efficiency.hpp"
+#include "formulas/enum_rows.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
@@ -16,6 +17,10 @@
 
 namespace plan {
 namespace {
+
+static_assert(kMembers<Terms, std::size(kTimeTerms)>);
+// Beside the categories: which stage, its layers, and parts of categories or what is beside the total.
+static_assert(kMembers<StageMemory, std::size(kMemoryCategories) + 5>);
 
 /// Rounds, and stops at an exbibyte: no job moves or holds it, and sums still fit in 64 bits.
 Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }

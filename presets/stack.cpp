@@ -8,6 +8,7 @@
 #include <charconv>
 #include <utility>
 
+#include "formulas/enum_rows.hpp"
 #include "presets/embedded.hpp"
 #include "presets/header.hpp"
 #include "presets/yaml.hpp"
@@ -27,6 +28,10 @@ constexpr Named<AttentionKernel> kAttentionKernelNames[] = {{AttentionKernel::Ve
                                                             {AttentionKernel::Flash2, "flash2"},
                                                             {AttentionKernel::Flash1, "flash1"},
                                                             {AttentionKernel::Triton, "triton"}};
+
+static_assert(kRowForEach<StateLayout, std::size(kStateLayoutNames)>);
+static_assert(kRowForEach<CrossEntropy, std::size(kCrossEntropyNames)>);
+static_assert(kRowForEach<AttentionKernel, std::size(kAttentionKernelNames)>);
 
 constexpr int kMostLikes = 8;  ///< stacks that are like one another, one behind the other
 constexpr int kFirstYear = 20, kLastYear = 40;

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 
+#include "formulas/enum_rows.hpp"
+
 namespace plan {
+
+static_assert(kMembers<Layout, std::tuple_size_v<decltype(kAxes)>>);
 
 std::string recompute_text(const Recompute& recompute) {
   switch (recompute.kind) {

@@ -5,7 +5,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "formulas/enum_rows.hpp"
+
 namespace plan {
+
+static_assert(kRowForEach<Framework, std::size(kFrameworkRows)>);
+static_assert(std::size(kFrameworkRows) <= 8 * sizeof(FrameworkMask));
 
 std::span<const FrameworkRow> frameworks() {
   static const std::vector<FrameworkRow> rows = [] {
