@@ -136,9 +136,7 @@ struct LayerTensors {
 };
 
 /// All micro-batches pass the loss before the first backward only where the two are not interleaved.
-[[nodiscard]] constexpr bool loss_waits(Schedule schedule) {
-  return schedule == Schedule::GPipe || schedule == Schedule::BreadthFirst;
-}
+[[nodiscard]] constexpr bool loss_waits(Schedule schedule) { return schedule_row(schedule).passes == Passes::Once; }
 
 /// Memory of all stages of a problem under layouts that split layers the same way.
 class MemoryModel {
@@ -232,6 +230,7 @@ class MemoryModel {
   void fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   double cached(const ShardedMemory& sharded, const Instant& work) const;
   /// What the allocator does not see, whatever the moment.
+  [[nodiscard]] StageMemory outer(const ShardedMemory& sharded) const;
   Bytes outside(const ShardedMemory& sharded) const;
   Bytes reserve_of(const ShardedMemory& sharded, const Instant& instant) const;
   RealBytes quantised(const Layout& layout, const StageSums& sums, const Shares& shares) const;

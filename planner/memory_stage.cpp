@@ -300,9 +300,15 @@ Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& insta
   return whole_bytes(wasted + instant.hole + std::max(0.0, sharded.pool - instant.pool));
 }
 
-Bytes MemoryModel::outside(const ShardedMemory& sharded) const {
-  return sharded.communication + problem_->cluster.gpu.context;
+/// What lies outside the allocator, category by category.
+StageMemory MemoryModel::outer(const ShardedMemory& sharded) const {
+  StageMemory memory;
+  memory.communication = sharded.communication;
+  memory.context = problem_->cluster.gpu.context;
+  return memory;
 }
+
+Bytes MemoryModel::outside(const ShardedMemory& sharded) const { return outer(sharded).outside(); }
 
 Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
@@ -329,15 +335,13 @@ StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageConten
 
 StageMemory MemoryModel::stage(const ShardedMemory& states, const ActivityMemory& activity) const {
   const Instant instant = peak(states, activity);
-  StageMemory memory;
+  StageMemory memory = outer(states);
   memory.weights = states.weights, memory.grads = states.grads, memory.optimizer = states.optimizer;
   memory.activations = whole_bytes(instant.activations);
   memory.reserve = reserve_of(states, instant);
   memory.late_grads = whole_bytes(instant.late_grads);
   memory.cached = whole_bytes(instant.cached);
   memory.transient = whole_bytes(instant.transient) + memory.reserve;
-  memory.communication = states.communication;
-  memory.context = problem_->cluster.gpu.context;
   return memory;
 }
 
