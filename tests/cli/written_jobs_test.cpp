@@ -5,6 +5,7 @@
 
 #include "check_files.hpp"
 #include "cli/launch/launch.hpp"
+#include "planner/rules/frameworks.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -58,11 +59,7 @@ bool leaves_model_open(const std::string& format) {
 }
 
 std::string framework_of(const std::string& format) {
-  for (const char* own : {"deepspeed", "torchtitan", "maxtext"})
-    if (format.starts_with(own)) return own;
-  for (const char* face : {"accelerate", "axolotl", "torchtune"})
-    if (format == face) return "accelerate";
-  return format == "galvatron" ? "any" : "megatron";
+  return std::string(framework_row(framework_of_format(format).value()).name);
 }
 
 /// Writes, reads, and estimates the written layout for itself. False if the framework refuses it.

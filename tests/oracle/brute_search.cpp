@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "formulas/layer_rows.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/problem/axes.hpp"
@@ -141,7 +142,7 @@ Problem switched_by_hand(const Problem& problem, SwitchMask on) {
   if ((on & kSwitchGraphs) == 0) return job;
   for (const Layer& layer : problem.model.kinds) {
     int scopes = job.training.stack.graph_scopes;
-    scopes |= layer.mixer == Mixer::Mamba2 ? kGraphMamba : kGraphAttention;
+    scopes |= mixer_row(layer.mixer).graph;
     scopes |= layer.ffn == Ffn::Moe ? kGraphRouter | kGraphPreprocess : int{kGraphMlp};
     job.training.stack.graph_scopes = static_cast<std::uint16_t>(scopes);
   }
@@ -151,13 +152,12 @@ Problem switched_by_hand(const Problem& problem, SwitchMask on) {
 std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   std::vector<Candidate> found;
   const double capacity = usable_memory(problem, at_risk);
-  const bool megatron = problem.framework == Framework::Megatron || problem.framework == Framework::Any;
-  const bool offloads =
-      megatron || problem.framework == Framework::DeepSpeed || problem.framework == Framework::Maxtext;
+  const bool launches = framework_with(problem.framework, &FrameworkRow::graphs_of_parts) != nullptr;
+  const bool offloads = framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
   for (const bool graphs : {false, true})
     for (const bool offload : {false, true}) {
       const int on = (graphs ? kSwitchGraphs : 0) + (offload ? kSwitchOffload : 0);
-      const bool has = (!graphs || megatron) && (!offload || (offloads && problem.cluster.gpu.host_link.value > 0));
+      const bool has = (!graphs || launches) && (!offload || (offloads && problem.cluster.gpu.host_link.value > 0));
       const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
       if (on == 0 || (has && asked))
         search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), capacity, found);
