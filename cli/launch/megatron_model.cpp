@@ -8,6 +8,7 @@
 #include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
 #include "formulas/layer_kinds.hpp"
+#include "formulas/layer_rows.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -58,7 +59,10 @@ bool same_mixer(const Layer& a, const Layer& b) {
   if (a.mixer == Mixer::Attention)
     return a.attention.window == b.attention.window && a.attention.output_gate == b.attention.output_gate;
   if (a.mixer == Mixer::Latent) return a.latent.index_heads == b.latent.index_heads;
-  return a.mamba == b.mamba && (a.mixer != Mixer::DeltaNet || a.delta == b.delta);
+  Layer one, other;  // of any other mixer all of its shape
+  mixer_row(a.mixer).part.put(one, a);
+  mixer_row(b.mixer).part.put(other, b);
+  return one == other;
 }
 
 bool same_feed_forward(const Layer& a, const Layer& b) {

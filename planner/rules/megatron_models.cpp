@@ -6,7 +6,6 @@
 #include "planner/rules/megatron_models.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,9 @@ Layer mixer_of(const Layer& layer) {
   return mixer;
 }
 
+/// Is it an attention that flags describe?
+bool attends(const Layer& mixer) { return mixer.mixer == Mixer::Attention || mixer.mixer == Mixer::Latent; }
+
 /// All layers have one attention, but for those that scan, which are Gated DeltaNet of one shape.
 bool mixes_as_flags_say(const Model& model) {
   std::vector<Layer> found;
@@ -32,7 +34,8 @@ bool mixes_as_flags_say(const Model& model) {
     if (std::find(found.begin(), found.end(), mixer_of(kind)) == found.end()) found.push_back(mixer_of(kind));
   const auto scans = [](const Layer& mixer) { return mixer.mixer == Mixer::DeltaNet; };
   return std::count_if(found.begin(), found.end(), scans) <= 1 &&
-         std::count_if(found.begin(), found.end(), std::not_fn(scans)) == 1;
+         std::count_if(found.begin(), found.end(), attends) == 1 &&
+         std::all_of(found.begin(), found.end(), [&](const Layer& mixer) { return scans(mixer) || attends(mixer); });
 }
 
 /// Every layer has a letter, each letter one shape, and some layer attention, whose heads flags want.
@@ -83,14 +86,9 @@ char hybrid_letter(const Layer& layer) {
   constexpr std::int64_t kTaps = 4;  // of Mamba-2's convolution, which no flag states
   if (layer.norms != 1 || (layer.mixer == Mixer::None) == (layer.ffn == Ffn::None)) return 0;
   if (layer.ffn != Ffn::None) return layer.ffn == Ffn::Moe ? 'E' : '-';
-  switch (layer.mixer) {
-    case Mixer::Attention: return layer.attention.window == 0 ? '*' : '\0';
-    case Mixer::Mamba2: return layer.mamba.conv == kTaps ? 'M' : '\0';
-    case Mixer::DeltaNet: return 'G';
-    case Mixer::Latent:
-    case Mixer::None: return 0;
-  }
-  return 0;
+  if (layer.mixer == Mixer::Attention) return layer.attention.window == 0 ? '*' : '\0';
+  if (layer.mixer == Mixer::Mamba2) return layer.mamba.conv == kTaps ? 'M' : '\0';
+  return layer.mixer == Mixer::DeltaNet ? 'G' : '\0';
 }
 
 SharedIndex shared_index(const Model& model) {

@@ -55,7 +55,7 @@ double delta_tensors(const Layer& layer, double h, int tp) {
 
 double whole_width(const Layer&, double h) { return h; }
 
-const MixerCount kCounts[] = {
+constexpr MixerCount kCounts[] = {
     {.mixer = Mixer::None,
      .vary = [](std::mt19937&, Layer&) {},
      .tensors = [](const Layer&, double, int) { return 0.0; },
@@ -142,6 +142,13 @@ const MixerCount kCounts[] = {
            return std::pair{keys + keys + values + values + gates + gates, values};
          }},
 };
+
+static_assert(std::size(kCounts) == std::size(kMixerRows));
+static_assert([] {
+  for (std::size_t i = 0; i < std::size(kCounts); ++i)
+    if (static_cast<std::size_t>(kCounts[i].mixer) != i) return false;
+  return true;
+}());
 
 }  // namespace
 

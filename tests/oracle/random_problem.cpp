@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "formulas/bf16_layers.hpp"
+#include "formulas/layer_rows.hpp"
+#include "oracle/traffic_holding.hpp"
 
 namespace plan::oracle {
 namespace {
@@ -34,6 +36,13 @@ void add_experts(Model& model, std::mt19937& random) {
   for (std::size_t i = dense; i < model.layers.size(); ++i) model.layers[i] = 1;
 }
 
+/// A mixer that scans, any of them.
+Mixer pick_scan(std::mt19937& random) {
+  for (;;)
+    if (const MixerRow& row = *kMixerRows[random() % std::size(kMixerRows)]; row.core == MixerCore::Scan)
+      return row.mixer;
+}
+
 /// Every third layer sees a window, or all have latent attention; every second scans; one prediction module.
 void vary_layers(Model& model, std::mt19937& random) {
   if (chance(random, 30)) {
@@ -56,11 +65,9 @@ void vary_layers(Model& model, std::mt19937& random) {
   }
   if (chance(random, 20)) {  // every second layer scans
     Layer scan = model.kinds[static_cast<std::size_t>(model.layers.back())];
-    scan.mixer = chance(random, 50) ? Mixer::Mamba2 : Mixer::DeltaNet;
     scan.attention = {}, scan.latent = {};
-    scan.mamba = {.heads = 16, .head_dim = 64, .groups = pick<std::int64_t>(random, {2, 8}), .state = 64, .conv = 4};
-    scan.delta = {
-        .key_heads = pick<std::int64_t>(random, {4, 8}), .value_heads = 16, .key_dim = 64, .value_dim = 64, .conv = 4};
+    scan.mixer = pick_scan(random);
+    mixer_count(scan.mixer).vary(random, scan);
     model.kinds.push_back(scan);
     for (std::size_t i = 1; i < model.layers.size(); i += 2) model.layers[i] = static_cast<int>(model.kinds.size()) - 1;
   }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <random>
+#include <variant>
 #include <vector>
 
-#include "formulas/model.hpp"
+#include "formulas/layer_rows.hpp"
+#include "presets/model_parts.hpp"
 #include "presets/reader.hpp"
 
 namespace {
@@ -42,23 +44,31 @@ LatentShape latent(Dice& dice) {
   return s;
 }
 
+/// A value for each key that a model file has for the mixer.
+void by_its_keys(Dice& dice, Layer& l) {
+  constexpr double kMost = 128;
+  for (const ShapeField& field : mixer_row(l.mixer).part.fields) {
+    const auto least = static_cast<std::int64_t>(field.least), most = static_cast<std::int64_t>(field.most);
+    if (const auto* number = std::get_if<std::int64_t& (*)(Layer&)>(&field.of))
+      (*number)(l) = dice.from(least, std::min(most, static_cast<std::int64_t>(kMost)));
+    if (const auto* flag = std::get_if<bool& (*)(Layer&)>(&field.of)) (*flag)(l) = dice.coin();
+    if (const auto* norm = std::get_if<QkNorm& (*)(Layer&)>(&field.of))
+      (*norm)(l) = static_cast<QkNorm>(dice.from(0, std::size(kQkNormNames) - 1));
+  }
+}
+
 Layer layer(Dice& dice, std::int64_t experts) {
   Layer l;
-  l.mixer = static_cast<Mixer>(dice.from(0, 4));
-  l.ffn = static_cast<Ffn>(dice.from(l.mixer == Mixer::None ? 1 : 0, 2));
-  switch (l.mixer) {
-    case Mixer::None: break;
-    case Mixer::Attention: l.attention = attention(dice); break;
-    case Mixer::Latent: l.latent = latent(dice); break;
-    case Mixer::Mamba2:
-      l.mamba = {.heads = dice.from(1, 64), .head_dim = dice.from(1, 64), .groups = 1};
-      l.mamba.state = dice.from(1, 128), l.mamba.conv = dice.from(1, 8);
-      break;
-    case Mixer::DeltaNet:
-      l.delta.key_heads = dice.from(1, 16), l.delta.value_heads = 2 * l.delta.key_heads;
-      l.delta.key_dim = dice.from(1, 128), l.delta.value_dim = dice.from(1, 128), l.delta.conv = dice.from(1, 8);
-      break;
-  }
+  l.mixer = static_cast<Mixer>(dice.from(0, std::size(kMixerRows) - 1));
+  l.ffn = static_cast<Ffn>(dice.from(l.mixer == Mixer::None ? 1 : 0, std::size(kFfnRows) - 1));
+  if (l.mixer == Mixer::Attention)
+    l.attention = attention(dice);
+  else if (l.mixer == Mixer::Latent)
+    l.latent = latent(dice);
+  else
+    by_its_keys(dice, l);
+  if (l.mixer == Mixer::Mamba2) l.mamba.groups = 1;
+  if (l.mixer == Mixer::DeltaNet) l.delta.value_heads = 2 * l.delta.key_heads;
   if (l.ffn == Ffn::Dense) l.dense = {.width = dice.from(1, 9999), .gated = dice.coin(), .bias = dice.coin()};
   if (l.ffn == Ffn::Moe) {
     l.moe = {.experts = experts, .top_k = dice.from(1, experts), .expert_width = dice.from(1, 999)};
