@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formulas/layer_rows.hpp"
@@ -13,6 +14,7 @@
 #include "formulas/rank_grid.hpp"
 #include "formulas/schedule.hpp"
 #include "formulas/torus.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"
 #include "planner/rules/rule_tables.hpp"
 
@@ -147,6 +149,43 @@ std::string schedule_numbers(const Pipeline& pipe) {
   return fmt::format("{} takes {}, got pp {}, vp {}, {} micro-batches{}", name(pipe.schedule), demand(), pipe.pp,
                      pipe.vp, pipe.micro_batches,
                      pipe.group > 0 ? fmt::format(" in groups of {}", pipe.group) : std::string{});
+}
+
+/// Axes of which the rules here and of the frameworks say what each of them runs. A framework that nobody asked about
+/// an axis would be said to run every value of it, and its files would drop the word: of any other axis it runs the
+/// value that a layout starts with, and no other.
+constexpr std::string_view kJudged[] = {"tp",
+                                        "cp",
+                                        "cp_kind",
+                                        "cp_ulysses",
+                                        "pp",
+                                        "vp",
+                                        "group",
+                                        "dp",
+                                        "ep",
+                                        "etp",
+                                        "zero",
+                                        "shard",
+                                        "micro_batch",
+                                        "schedule",
+                                        "recompute",
+                                        "sequence_parallel",
+                                        "order",
+                                        "layers",
+                                        "stage_strategies"};
+
+template <std::size_t Axis>
+bool starts_so(const Layout& layout) {
+  constexpr auto kAxis = std::get<Axis>(kAxes);
+  if constexpr (std::ranges::find(kJudged, kAxis.key) != std::end(kJudged))
+    return true;
+  else
+    return layout.*kAxis.value == Layout{}.*kAxis.value;
+}
+
+bool unjudged_start_so(const Problem&, const Layout& layout) {
+  return [&]<std::size_t... Axis>(std::index_sequence<Axis...>) { return (... && starts_so<Axis>(layout)); }
+  (std::make_index_sequence<std::tuple_size_v<decltype(kAxes)>>());
 }
 
 constexpr Rule kRules[] = {
@@ -347,6 +386,8 @@ constexpr Rule kRules[] = {
      0, [](const Problem& p, const Layout& l) { return stages_fault(p, l); }},
     {"stages_differ", "the framework takes one strategy for all stages, and no list of them", Level::Sharding,
      kNamedFrameworks, [](const Problem&, const Layout& l) { return l.stages.empty(); }},
+    {"axis_without_word", "the framework has no word for one of the axes, but for its usual value", Level::Sharding,
+     kNamedFrameworks, unjudged_start_so},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }, 0,
      [](const Problem&, const Layout& l) { return fmt::format("shard {} for {} ranks", l.shard, l.dense_group()); }},

@@ -1,11 +1,14 @@
 #include "random_plan.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "planner/enumerate.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
+#include "tests/oracle/random_layout.hpp"
 
 namespace plan::oracle {
 namespace {
@@ -73,11 +76,37 @@ Offload random_offload(std::mt19937& random, Framework framework) {
   }
 }
 
+/// Axes that random_layout() draws itself; what rules say of any other, any of its values shows.
+constexpr std::string_view kDrawn[] = {"tp",
+                                       "cp",
+                                       "cp_kind",
+                                       "cp_ulysses",
+                                       "pp",
+                                       "vp",
+                                       "group",
+                                       "dp",
+                                       "ep",
+                                       "etp",
+                                       "zero",
+                                       "shard",
+                                       "micro_batch",
+                                       "schedule",
+                                       "recompute",
+                                       "sequence_parallel",
+                                       "order",
+                                       "layers",
+                                       "stage_strategies"};
+
+void draw_others(std::mt19937& random, Layout& layout) {
+  each_axis([&](const auto& axis) {
+    if (std::ranges::find(kDrawn, axis.key) == std::end(kDrawn)) layout.*axis.value = any_values(random).*axis.value;
+  });
+}
+
 Layout random_layout(std::mt19937& random, const Problem& problem) {
   Layout l;
-  const bool stages = problem.framework == Framework::Torchtitan || problem.framework == Framework::Maxtext ||
-                      problem.framework == Framework::Megatron;
-  if (stages && problem.gpus % 2 == 0 && random() % 2) l.pp = 2 * divisor(random, problem.gpus / 2);
+  draw_others(random, l);
+  if (problem.gpus % 2 == 0 && random() % 2) l.pp = 2 * divisor(random, problem.gpus / 2);
   l.tp = divisor(random, std::min(8, problem.gpus / l.pp));
   l.cp = divisor(random, problem.gpus / l.tp / l.pp);
   l.dp = problem.gpus / l.tp / l.cp / l.pp;

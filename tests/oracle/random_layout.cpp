@@ -1,4 +1,4 @@
-#include "oracle/random_layout.hpp"
+#include "tests/oracle/random_layout.hpp"
 
 #include <algorithm>
 #include <type_traits>
