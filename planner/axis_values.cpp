@@ -20,10 +20,44 @@ std::vector<int> hybrid_parts(const Problem& problem, int cp) {
   return parts;
 }
 
+std::vector<int> etp_values(const Problem& problem, const Layout& grid) {
+  if (problem.fixed.etp) return {*problem.fixed.etp};
+  return problem.model.moe() ? divisors(grid.tp) : std::vector<int>{1};
+}
+
+std::vector<int> ep_values(const Problem& problem, const Layout&) {
+  if (problem.fixed.ep) return {*problem.fixed.ep};
+  return problem.model.moe() ? divisors(problem.model.experts()) : std::vector<int>{1};
+}
+
+/// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
+/// does, and one is kept for the rule to name.
+std::vector<int> micro_batch_values(const Problem& problem, const Layout& grid) {
+  if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
+  const std::int64_t batch = problem.training.global_batch;
+  if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
+  std::vector<int> all = divisors(batch / grid.dp);
+  const std::int64_t most = kMostTokens / problem.training.seq;
+  std::erase_if(all, [&](int size) {
+    return size > 1 && (size > most || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size))));
+  });
+  return all;
+}
+
+constexpr OuterAxis kOuterAxes[] = {
+    {etp_values, [](Layout& l, int v) { l.etp = v; }, [](const Layout& grid) { return grid.tp; }, Level::Experts},
+    {ep_values, [](Layout& l, int v) { l.ep = v; }, [](const Layout&) { return 0; }, Level::Experts},
+    {micro_batch_values, [](Layout& l, int v) { l.micro_batch = v; },
+     [](const Layout& grid) { return grid.pp > 1 ? -grid.dp : grid.dp; },  // pipelines have choices of their own
+     Level::MicroBatch},
+};
+
 /// Most chunks per rank that leave each chunk a layer, or the embedding or the head alone.
 int most_chunks(const Problem& problem, int pp) { return (problem.model.depth() + 2) / pp; }
 
 }  // namespace
+
+std::span<const OuterAxis> outer_axes() { return kOuterAxes; }
 
 std::vector<int> divisors(std::int64_t n) {
   std::vector<int> all;
@@ -56,28 +90,6 @@ std::vector<ContextChoice> context_choices(const Problem& problem, int cp) {
     for (const int part : hybrid_parts(problem, cp)) all.push_back({kind, part});
   }
   return all;
-}
-
-std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid) {
-  if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
-  const std::int64_t batch = problem.training.global_batch;
-  if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
-  std::vector<int> all = divisors(batch / grid.dp);
-  const std::int64_t most = kMostTokens / problem.training.seq;
-  std::erase_if(all, [&](int size) {
-    return size > 1 && (size > most || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size))));
-  });
-  return all;
-}
-
-std::vector<int> etp_choices(const Problem& problem, int tp) {
-  if (problem.fixed.etp) return {*problem.fixed.etp};
-  return problem.model.moe() ? divisors(tp) : std::vector<int>{1};
-}
-
-std::vector<int> ep_choices(const Problem& problem) {
-  if (problem.fixed.ep) return {*problem.fixed.ep};
-  return problem.model.moe() ? divisors(problem.model.experts()) : std::vector<int>{1};
 }
 
 std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {

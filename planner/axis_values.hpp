@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/problem/problem.hpp"
+#include "planner/rules/rules.hpp"
 
 namespace plan {
 
@@ -31,13 +33,15 @@ struct ContextChoice {
 /// What is fixed of the context needs a group to hold for: none of it is dropped at cp 1.
 [[nodiscard]] std::vector<ContextChoice> context_choices(const Problem& problem, int cp);
 
-/// Those that divide a replica's sequences, see kMostTokens. Where the replicas do not divide the batch, no micro-batch
-/// does, and one is kept for the rule to name.
-[[nodiscard]] std::vector<int> micro_batch_choices(const Problem& problem, const Layout& grid);
-
-[[nodiscard]] std::vector<int> etp_choices(const Problem& problem, int tp);
-
-[[nodiscard]] std::vector<int> ep_choices(const Problem& problem);
+/// An axis that is chosen when tp, cp, pp and dp are, before context and schedule.
+struct OuterAxis {
+  std::vector<int> (*values)(const Problem&, const Layout& grid);  ///< those that the search tries
+  void (*put)(Layout&, int value);
+  int (*depend)(const Layout& grid);  ///< what of the grid they depend on, as a number
+  Level level;                        ///< of the rules that can be asked when it is chosen, and all of that level
+};
+/// From the outermost to the innermost, those of one level together.
+[[nodiscard]] std::span<const OuterAxis> outer_axes();
 
 /// Every schedule is the same without stages, but a fixed one asks for them, as a fixed group does for interleaving.
 [[nodiscard]] std::vector<Schedule> schedule_choices(const Problem& problem, int pp);

@@ -31,20 +31,14 @@ class FamilyWalk {
  public:
   using Visit = std::function<bool(const Family&)>;
   FamilyWalk(const Problem& problem, Tally& tally, std::int64_t most, const Visit& visit)
-      : problem_(problem),
-        tally_(tally),
-        inner_(problem),
-        all_(divisors(problem.gpus)),
-        eps_(ep_choices(problem)),
-        most_(most),
-        visit_(visit) {}
+      : problem_(problem), tally_(tally), inner_(problem), all_(divisors(problem.gpus)), most_(most), visit_(visit) {}
 
   /// Grids of (tp, cp, pp) that it looked at.
   std::int64_t run();
 
  private:
-  void experts(Layout layout);
-  void micro_batches(Layout layout, const std::vector<int>& sizes);
+  /// Chooses the outer axes from `at` on, then contexts.
+  void outer(std::size_t at, const Layout& layout);
   void contexts(const Layout& layout);
   /// Is it legal at this level? If not, it counts.
   bool passes(const Layout& layout, Level level);
@@ -55,7 +49,7 @@ class FamilyWalk {
   const Problem& problem_;
   Tally& tally_;
   InnerSpace inner_;
-  std::vector<int> all_, eps_;
+  std::vector<int> all_;
   std::map<int, std::vector<ContextChoice>> contexts_{};  ///< by cp
   std::int64_t most_, grids_ = 0;
   const Visit& visit_;
@@ -89,20 +83,15 @@ void FamilyWalk::contexts(const Layout& layout) {
   }
 }
 
-void FamilyWalk::micro_batches(Layout layout, const std::vector<int>& sizes) {
-  for (const int micro_batch : sizes) {
-    layout.micro_batch = micro_batch;
-    if (passes(layout, Level::MicroBatch)) contexts(layout);
+void FamilyWalk::outer(std::size_t at, const Layout& layout) {
+  const std::span<const OuterAxis> axes = outer_axes();
+  if (at == axes.size()) return contexts(layout);
+  const bool last = at + 1 == axes.size() || axes[at + 1].level != axes[at].level;
+  Layout next = layout;
+  for (const int value : inner_.values(at, layout)) {
+    axes[at].put(next, value);
+    if (!last || passes(next, axes[at].level)) outer(at + 1, next);
   }
-}
-
-void FamilyWalk::experts(Layout layout) {
-  const std::vector<int> sizes = micro_batch_choices(problem_, layout);
-  for (const int etp : etp_choices(problem_, layout.tp))
-    for (const int ep : eps_) {
-      layout.ep = ep, layout.etp = etp;
-      if (passes(layout, Level::Experts)) micro_batches(layout, sizes);
-    }
 }
 
 std::int64_t FamilyWalk::run() {
@@ -116,7 +105,7 @@ std::int64_t FamilyWalk::run() {
         layout.dp = problem_.fixed.dp.value_or(static_cast<int>(std::max<std::int64_t>(1, problem_.gpus / inner)));
         layout.sequence_parallel = sequence_parallel(problem_, layout);
         if (problem_.fixed.sequence_parallel.value_or(false) && !layout.sequence_parallel) continue;
-        if (passes(layout, Level::Grid)) experts(layout);
+        if (passes(layout, Level::Grid)) outer(0, layout);
       }
   return grids_;
 }
@@ -142,17 +131,23 @@ std::int64_t InnerSpace::size(const Layout& layout, Level level) {
   if (level == Level::Schedule) return recomputes(layout) * shardings(layout);
   std::int64_t all = runs(layout) * (both_orders(problem_, layout) ? 2 : 1) * shardings(layout);
   if (level < Level::Context) all *= contexts(layout.cp);
-  if (level < Level::MicroBatch) all *= micro_batches(layout);
-  if (level < Level::Experts) all *= experts(layout.tp);
+  for (std::size_t axis = 0; axis < outer_axes().size(); ++axis)
+    if (level < outer_axes()[axis].level) all *= count(values(axis, layout));
   return all;
+}
+
+InnerSpace::InnerSpace(const Problem& problem) : problem_(problem), values_(outer_axes().size()) {}
+
+const std::vector<int>& InnerSpace::values(std::size_t outer_axis, const Layout& grid) {
+  const OuterAxis& axis = outer_axes()[outer_axis];
+  const int key = axis.depend(grid);
+  const auto found = values_[outer_axis].find(key);
+  if (found != values_[outer_axis].end()) return found->second;
+  return values_[outer_axis].emplace(key, axis.values(problem_, grid)).first->second;
 }
 
 std::int64_t InnerSpace::contexts(int cp) {
   return remembered(contexts_, cp, [&](int) { return count(context_choices(problem_, cp)); });
-}
-
-std::int64_t InnerSpace::experts(int tp) {
-  return remembered(experts_, tp, [&](int) { return count(etp_choices(problem_, tp)) * count(ep_choices(problem_)); });
 }
 
 std::int64_t InnerSpace::recomputes(const Layout& run) {
@@ -169,11 +164,6 @@ std::int64_t InnerSpace::shardings(const Layout& run) {
       all += static_cast<std::int64_t>(shards_under(problem_, zero, shards));
     return all;
   });
-}
-
-std::int64_t InnerSpace::micro_batches(const Layout& grid) {
-  const int key = grid.pp > 1 ? -grid.dp : grid.dp;  // pipelines have choices of their own
-  return remembered(micro_batches_, key, [&](int) { return count(micro_batch_choices(problem_, grid)); });
 }
 
 /// Schedules with their chunks, each with its ways to recompute.

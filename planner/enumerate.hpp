@@ -53,22 +53,22 @@ class Tally {
 /// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection rules out.
 class InnerSpace {
  public:
-  explicit InnerSpace(const Problem& problem) : problem_(problem) {}
+  explicit InnerSpace(const Problem& problem);
   /// `layout` is fixed up to and at `level`.
   std::int64_t size(const Layout& layout, Level level);
+  /// What is tried of an outer axis on a grid.
+  const std::vector<int>& values(std::size_t outer_axis, const Layout& grid);
 
  private:
   std::int64_t recomputes(const Layout& run);
   std::int64_t shardings(const Layout& run);
   std::int64_t runs(const Layout& family);
-  std::int64_t micro_batches(const Layout& grid);
   std::int64_t contexts(int cp);
-  std::int64_t experts(int tp);
 
   const Problem& problem_;
   std::map<int, std::int64_t> recomputes_{}, shardings_{}, runs_{};  ///< by deepest stage, dense group, pp
-  std::map<int, std::int64_t> micro_batches_{};                      ///< by dp, of pipelines by -dp
-  std::map<int, std::int64_t> contexts_{}, experts_{};               ///< by cp; by tp
+  std::map<int, std::int64_t> contexts_{};                           ///< by cp
+  std::vector<std::map<int, std::vector<int>>> values_{};            ///< of each outer axis, by what they depend on
 };
 
 /// Every family of the problem that the rules allow, in a fixed order. What a rule rejects counts as all the layouts
