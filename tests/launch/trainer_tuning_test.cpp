@@ -78,7 +78,8 @@ TEST_CASE("an object in one word of a command says what its section says in a fi
       {"--fsdp full_shard --fsdp_config '{\"offload_params\": true}'",
        "fsdp: full_shard\nfsdp_config:\n  offload_params: true"}};
   const LaunchJob plain = command("");
-  for (const auto& [words, section] : rows) {
+  for (const auto& row : rows) {
+    const std::string &words = row.first, &section = row.second;
     CAPTURE(words);
     const LaunchJob job = command(words);
     const bool changed = job.training != plain.training || job.fixed != plain.fixed;
