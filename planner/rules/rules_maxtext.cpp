@@ -33,8 +33,12 @@ bool equal_chunks(const Layout& l) {
 /// Qwen3-Next, gpt-oss, OLMo 3.
 std::string_view maxtext_lacks(const Model& model) {
   const auto any = [&](bool (*has)(const Layer&)) { return std::any_of(model.kinds.begin(), model.kinds.end(), has); };
-  if (any([](const Layer& l) { return l.mixer == Mixer::Mamba2 || l.mixer == Mixer::None || l.ffn == Ffn::None; }))
-    return "layers of Mamba-2, or without attention or feed-forward";
+  const auto has_block = [](const Layer& l) {
+    return l.mixer == Mixer::Attention || l.mixer == Mixer::Latent || l.mixer == Mixer::DeltaNet;
+  };
+  if (any([](const Layer& l) { return l.ffn == Ffn::None; }) ||
+      !std::all_of(model.kinds.begin(), model.kinds.end(), has_block))
+    return "layers that are neither attention nor Gated DeltaNet, or have no feed-forward";
   if (any([](const Layer& l) { return l.norms == 1; })) return "layers with one norm";
   const auto whole = [](const Layer& l) { return l.attention.qk_norm == QkNorm::Full; };
   const bool windows = any([](const Layer& l) { return l.attention.window > 0; });  // OLMo 3, not 2
