@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <type_traits>
 
 #include "cli/report/report.hpp"
 #include "contents.hpp"
+#include "planner/problem/axes.hpp"
 #include "sample_plan.hpp"
 
 using namespace plan;
@@ -69,6 +71,21 @@ TEST_CASE("every key is in the manual") {
     CAPTURE(key);
     CHECK(manual.find(key) != std::string::npos);
   }
+}
+
+TEST_CASE("every axis of words has them in the manual") {
+  const std::string manual = contents_of(PLAN_SOURCE_DIR "/man/plan-json.5");
+  int words = 0;
+  each_axis([&](const auto& axis) {
+    using Value = std::decay_t<decltype(Layout{}.*axis.value)>;
+    if constexpr (std::is_enum_v<Value>)
+      for (const auto& row : names_of(Value{})) {
+        CAPTURE(row.name);
+        CHECK(manual.find(row.name) != std::string::npos);
+        ++words;
+      }
+  });
+  CHECK(words > kSchedules);
 }
 
 TEST_CASE("no paths in the output") { CHECK(json_report(sample::plan(), {}).find("presets/") == std::string::npos); }
