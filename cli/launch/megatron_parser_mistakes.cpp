@@ -29,6 +29,12 @@ bool script(const Args& a) {
 bool is(const Args& a, const char* flag, std::string_view word) { return a.text(flag) == word; }
 int tp(const Job& j) { return j.fixed.tp.value_or(1); }
 
+/// A variable that the script exports; empty: it does not.
+std::string variable(const Args& a, std::string_view name) {
+  const auto found = a.environment.find(name);
+  return found == a.environment.end() || found->second.values.empty() ? std::string() : found->second.values.front();
+}
+
 /// CUDA graphs of the whole step, under its names in several releases.
 bool graphs_step(const Args& a) {
   return is(a, "cuda-graph-impl", "full_iteration") || is(a, "cuda-graph-scope", "full_iteration");
@@ -97,6 +103,14 @@ constexpr MegatronMistake kMistakes[] = {
     {"graphs_recompute", "recompute-granularity",
      [](const Args& a, const Job&) { return script(a) && graphs_parts(a) && is(a, "recompute-granularity", "full"); },
      "CUDA graphs of parts exclude full recompute", "", 16},
+    {"graphs_register", "cuda-graph-impl",
+     [](const Args& a, const Job&) {
+       const bool recorded = is(a, "cuda-graph-impl", "transformer_engine") || a.has("external-cuda-graph");
+       return script(a) && recorded && variable(a, "NCCL_GRAPH_REGISTER") != "0" &&
+              variable(a, "PYTORCH_CUDA_ALLOC_CONF").find("expandable_segments:True") != std::string::npos;
+     },
+     "CUDA graphs and expandable segments together lose the buffers that NCCL registers",
+     "add `export NCCL_GRAPH_REGISTER=0`", 16},
     {"graphs_nan", "cuda-graph-impl",
      [](const Args& a, const Job&) {
        return script(a) && graphs_step(a) && !a.has("no-check-for-nan-in-loss-and-grad");

@@ -108,6 +108,14 @@ TEST_CASE("pairs of flags that Megatron-LM refuses are refused, and read when th
     CHECK(std::count(codes.begin(), codes.end(), pair.code) == 1);
     CHECK(refused(kDense + pair.mended) == std::vector<std::string>{});
   }
+  const Files files;
+  const std::string expandable = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
+                    recorded = script(kDense + "--cuda-graph-impl transformer_engine --te-rng-tracker");
+  CHECK(files.read("a.sh", recorded).has_value());
+  const Result<LaunchJob> registered = files.read("b.sh", expandable + recorded);
+  REQUIRE_FALSE(registered);
+  CHECK(registered.error().front().code == "graphs_register");
+  CHECK(files.read("c.sh", "export NCCL_GRAPH_REGISTER=0\n" + expandable + recorded).has_value());
   std::string biased = kDense;
   biased.erase(biased.find("--disable-bias-linear "), 22);
   biased += kMoe + "--tensor-model-parallel-size 2 --sequence-parallel ";
