@@ -184,7 +184,7 @@ constexpr ForkFlag kForkFlags[] = {
     {"use-llama2-rotary-position-embeddings", 0, Same, "use-rotary-position-embeddings"},
     {"keep-last", 0, Nothing},
     {"train-mode", 1, Nothing},
-    {"cpu-offloading", 0, Weighs, "activations in host memory are counted on the GPU"},
+    {"cpu-offloading", 0, Own},
     {"optimizer-offload-policy", 1, Weighs,
      "optimizer states in host memory are counted as --optimizer-cpu-offload says"},
     {"attention-head-type", 1, Weighs, "the number of key heads is counted as stated elsewhere"},

@@ -27,10 +27,13 @@ double width(const std::string& dtype, double otherwise) {
   return dtype == "fp8" || dtype == "uint8" ? 1 : otherwise;
 }
 
+constexpr std::string_view kInferenceGraph = "full_iteration_inference";  // nothing of a training
+
 /// Graphs by any of the flags that releases had for them. No module named means the whole layer.
 CudaGraphs cuda_graphs(const MegatronArgs& args) {
   const std::string impl = args.text("cuda-graph-impl");
   const bool on = (!impl.empty() && impl != "none") || args.has("enable-cuda-graph") || args.has("external-cuda-graph");
+  bool inference = false;
   CudaGraphs graphs{.iteration = impl == "full_iteration"};
   if (!on || graphs.iteration) return graphs;
   for (const char* flag : {"cuda-graph-modules", "cuda-graph-scope"}) {
@@ -39,14 +42,28 @@ CudaGraphs cuda_graphs(const MegatronArgs& args) {
     for (const std::string& value : given->second.values)
       for (const std::string_view word : split(value, ",")) {
         if (word == "full_iteration") return {.iteration = true};
+        inference = inference || word == kInferenceGraph;
         if (const std::optional<GraphScope> scope = parse(kGraphScopeNames, word))
           graphs.scopes = static_cast<std::uint16_t>(graphs.scopes | *scope);
       }
   }
-  if (graphs.scopes == 0)
+  if (graphs.scopes == 0 && !inference)
     for (const Named<GraphScope>& row : kGraphScopeNames)
       graphs.scopes = static_cast<std::uint16_t>(graphs.scopes | row.value);
   return graphs;
+}
+
+/// Names words that are no part of a layer: without them, what is captured would be another thing in silence.
+void graph_words(Builder& builder) {
+  constexpr std::string_view kWhole[] = {"full", "full_iteration", kInferenceGraph};
+  for (const char* flag : {"cuda-graph-modules", "cuda-graph-scope"})
+    if (const auto given = builder.args.given.find(flag); given != builder.args.given.end())
+      for (const std::string& value : given->second.values)
+        for (const std::string_view word : split(value, ","))
+          if (!parse(kGraphScopeNames, word) &&
+              std::find(std::begin(kWhole), std::end(kWhole), word) == std::end(kWhole))
+            unused(builder.job, "not_used",
+                   fmt::format("{}: `--{} {}`: no part of a layer is called so", given->second.where, flag, word));
 }
 
 void stack(const MegatronArgs& args, Stack& stack) {
@@ -85,6 +102,7 @@ void training(Builder& builder) {
   LaunchJob& job = builder.job;
   Training training;
   training.stack = framework_row(Framework::Megatron).stack;
+  graph_words(builder);
   stack(args, training.stack);
   training.seq = builder.count("seq-length", "seq", job.model ? static_cast<int>(job.model->default_seq) : 4096);
   job.states_seq = args.has("seq-length");
@@ -171,27 +189,35 @@ void order(Builder& builder) {
   if (data) state(job, "order", std::string(name(*job.fixed.order)), builder.args.where(kFlag));
 }
 
+constexpr Named<CpKind> kCpWords[] = {
+    {CpKind::Ring, "p2p"}, {CpKind::AllGather, "all_gather"}, {CpKind::Ulysses, "a2a"}, {CpKind::Hybrid, "a2a+p2p"}};
+
+/// One word for all layers, or one for each.
+void context_kind(Builder& builder) {
+  constexpr const char* kFlag = "cp-comm-type";
+  const MegatronArgs& args = builder.args;
+  LaunchJob& job = builder.job;
+  if (!args.has(kFlag)) return assume(job, "cp_kind", "ring", "Megatron-LM");
+  const std::vector<std::string>& words = args.given.find(kFlag)->second.values;
+  for (const std::string& word : words)
+    if (!parse(kCpWords, word))
+      return builder.wrong(kFlag, fmt::format("takes p2p, all_gather, a2a or a2a+p2p, not `{}`", word));
+  if (words.empty()) return;
+  job.fixed.cp_kind = parse(kCpWords, words.front());
+  state(job, "cp_kind", std::string(name(*job.fixed.cp_kind)), args.where(kFlag));
+  if (std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word != words.front(); }))
+    unused(job, "not_used",
+           fmt::format("{}: `--{}`: every layer is counted with the first one's {}", args.where(kFlag), kFlag,
+                       words.front()));
+}
+
 void context(Builder& builder) {
   const MegatronArgs& args = builder.args;
   Fixed& fixed = builder.job.fixed;
   fixed.cp = builder.count("context-parallel-size", "cp", 1);
   fixed.cp_kind = CpKind::Ring, fixed.cp_ulysses = 1;
   if (*fixed.cp == 1) return;
-  const std::string kind = args.has("cp-comm-type") ? args.text("cp-comm-type") : "p2p";
-  if (kind == "p2p")
-    fixed.cp_kind = CpKind::Ring;
-  else if (kind == "all_gather")
-    fixed.cp_kind = CpKind::AllGather;
-  else if (kind == "a2a")
-    fixed.cp_kind = CpKind::Ulysses;
-  else if (kind == "a2a+p2p")
-    fixed.cp_kind = CpKind::Hybrid;
-  else
-    builder.wrong("cp-comm-type", fmt::format("takes p2p, all_gather, a2a or a2a+p2p, not `{}`", kind));
-  if (args.has("cp-comm-type"))
-    state(builder.job, "cp_kind", std::string(name(*fixed.cp_kind)), args.where("cp-comm-type"));
-  else
-    assume(builder.job, "cp_kind", "ring", "Megatron-LM");
+  context_kind(builder);
   if (fixed.cp_kind != CpKind::Hybrid || !args.has("hierarchical-context-parallel-sizes")) return;
   const std::vector<std::string>& sizes = args.given.find("hierarchical-context-parallel-sizes")->second.values;
   fixed.cp_ulysses = std::max(1, sizes.empty() ? 1 : std::atoi(sizes.front().c_str()));

@@ -35,6 +35,11 @@ Offload megatron_offload(const MegatronArgs& args, LaunchJob& job) {
     offload.modules = offloaded_modules(args, job), stated = "fine-grained-activation-offloading";
   if (const std::int64_t layers = args.integer("cpu-offloading-num-layers", 0); layers > 0 && layers < 100000)
     offload.layers = static_cast<int>(layers), stated = "cpu-offloading-num-layers";
+  else if (args.has("cpu-offloading"))
+    job.unused.push_back(
+        {"not_used", fmt::format("{}: `--cpu-offloading`: of how many layers is not stated; activations "
+                                 "in host memory are counted on the GPU",
+                                 args.where("cpu-offloading"))});
   if (args.has("optimizer-cpu-offload")) {
     const std::string share = args.text("optimizer-offload-fraction");
     offload.optimizer = std::clamp(parse_number(share).value_or(1), 0.0, 1.0), stated = "optimizer-cpu-offload";

@@ -94,9 +94,48 @@ TEST_CASE("what a script says that the estimate cannot follow is noted") {
   CHECK(notes("--fine-grained-activation-offloading --offload-modules core_attn fused_group_mlp") ==
         "offload_not_modelled ");
   CHECK(notes("--cpu-offloading-num-layers 2").empty());
+  CHECK(notes("--cpu-offloading --cpu-offloading-num-layers 2").empty());
+  CHECK(notes("--cpu-offloading") == "not_used ");
   CHECK(notes("--use-custom-fsdp --ckpt-format fsdp_dtensor").find("flag_gone") == 0);
   CHECK(notes("--mtp-num-layers 1 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Ett|tt|ttm|L'") ==
         "mtp_stage ");
+}
+
+TEST_CASE("each word of a list counts, or is named") {
+  const auto read = [](const std::string& more) {
+    const Temporary file(
+        "run.sh",
+        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 4096 "
+        "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 "
+        "--eval-interval 10 --vocab-size 32000 --bf16 " +
+            more + "\n");
+    return read_launch_files({file.path()});
+  };
+  // One word for all layers, or one for each.
+  const std::string cp = "--context-parallel-size 2 --cp-comm-type ";
+  for (const char* words : {"a2a", "a2a a2a a2a a2a"}) {
+    const Result<LaunchJob> job = read(cp + words);
+    REQUIRE(job);
+    CHECK(job->fixed.cp_kind == CpKind::Ulysses);
+    CHECK(job->unused.empty());
+  }
+  const Result<LaunchJob> mixed = read(cp + "p2p p2p a2a a2a");
+  REQUIRE(mixed);
+  CHECK(mixed->fixed.cp_kind == CpKind::Ring);
+  REQUIRE(mixed->unused.size() == 1);
+  CHECK(mixed->unused.front().text.find("--cp-comm-type") != std::string::npos);
+  CHECK_FALSE(read(cp + "p2p p2p ring p2p"));
+
+  const std::string graphs = "--cuda-graph-impl transformer_engine --cuda-graph-scope ";
+  CHECK(read(graphs + "attn moe_router")->training->stack.graph_scopes == (kGraphAttention | kGraphRouter));
+  CHECK(read(graphs + "attn moe_router")->unused.empty());
+  CHECK(read(graphs + "full")->unused.empty());
+  CHECK(read(graphs + "full_iteration_inference")->training->stack.graph_scopes == 0);
+  const Result<LaunchJob> slip = read(graphs + "attn moe_ruter");
+  REQUIRE(slip);
+  CHECK(slip->training->stack.graph_scopes == kGraphAttention);
+  REQUIRE(slip->unused.size() == 1);
+  CHECK(slip->unused.front().text.find("moe_ruter") != std::string::npos);
 }
 
 }  // namespace plan
