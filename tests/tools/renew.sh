@@ -3,6 +3,7 @@
 # the program prints now, prints the difference, and asks whether to keep it: yes keeps the files for a commit, anything
 # else puts them back. A table of errors whose figures grow is named line by line.
 #   golden   tests/golden                        what command lines print
+#            tests/launch/recorded               what launch files are read as, what is written into them
 #   errors   tests/published/validation_table.txt   errors of predictions, by suite
 #   screens  README.md and man/plan-tutorial.7   what their commands print
 set -eu
@@ -11,7 +12,7 @@ what=${1:?usage: renew.sh golden|errors|screens [BUILD]}
 build=$(realpath "${2:-build}")
 table=tests/published/validation_table.txt
 case $what in
-  golden) files=(tests/golden) ;;
+  golden) files=(tests/golden tests/launch/recorded) ;;
   errors) files=("$table") ;;
   screens) files=(README.md man/plan-tutorial.7) ;;
   *) echo "renew.sh: no such thing as $what" >&2; exit 2 ;;
@@ -19,7 +20,9 @@ esac
 git diff --quiet -- "${files[@]}" || { echo "renew.sh: ${files[*]} differ from the last commit already" >&2; exit 2; }
 
 case $what in
-  golden) PLAN_UPDATE_GOLDEN=1 "$build/tests/cli/test_cli" -tc=golden > /dev/null || true ;;
+  golden)
+    PLAN_UPDATE_GOLDEN=1 "$build/tests/cli/test_cli" -tc=golden > /dev/null || true
+    PLAN_UPDATE_GOLDEN=1 "$build/tests/launch/test_launch" -tc="*as recorded" > /dev/null || true ;;
   errors) PLAN_UPDATE_GOLDEN=1 "$build/tests/cli/test_cli" -tc="no suite's error grows*" > /dev/null || true ;;
   screens) PATH="$build:$PATH" bash tests/readme_screens.sh --update ;;
 esac
