@@ -33,6 +33,8 @@ constexpr CountedFlag kFlags[] = {
     {{"experimental-attention-variant", "gated_delta_net gdn dsa", "this attention is counted as the nearest known"}},
     {{"heterogeneous-layers-config-path", "", "layers that differ are counted as equal"}},
     {{"heterogeneous-layers-config-encoded-json", "", "layers that differ are counted as equal"}},
+    {{"megatron-fsdp-version", "1", "the second Megatron-FSDP is counted as the first"}},
+    {{"moe-paged-stash", "", "inputs of experts in a paged stash are counted as kept whole"}, Moe},
     {{"enable-mhc-connections", "", "several residual streams are counted as one"}},
     {{"dsa-indexer-loss-coeff", "0 0.0", "what the indexer's own loss takes is not counted"}},
     {{"freeze-all-layers", "", "frozen layers are counted as trained"}},

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/megatron_mistakes.hpp"
@@ -48,6 +49,21 @@ constexpr MegatronMistake kMistakes[] = {
     {"two_lengths", "train-samples",
      [](const Args& a, const Job&) { return script(a) && a.has("train-samples") && a.has("train-iters"); },
      "`--train-samples` and `--train-iters` exclude each other", "leave one out"},
+    {"two_lengths", "train-iters",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("train-iters") && (a.has("lr-decay-samples") || a.has("lr-warmup-samples"));
+     },
+     "a length in iterations takes a decay and warm-up in iterations", "write `--lr-decay-iters`, `--lr-warmup-iters`"},
+    {"two_activations", "swiglu",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("swiglu") && (a.has("squared-relu") || a.has("quick-geglu"));
+     },
+     "a feed-forward has one activation: `--swiglu`, `--squared-relu` or `--quick-geglu`", "leave all but one out"},
+    {"fused_activation", "squared-relu",
+     [](const Args& a, const Job&) {
+       return script(a) && a.has("squared-relu") && !a.has("disable-bias-linear") && !a.has("no-bias-gelu-fusion");
+     },
+     "no kernel adds the bias in front of a squared ReLU", "add `--disable-bias-linear` or `--no-bias-gelu-fusion`"},
     {"expert_bias_scores", "moe-router-enable-expert-bias",
      [](const Args& a, const Job&) {
        return script(a) && a.has("moe-router-enable-expert-bias") && !is(a, "moe-router-score-function", "sigmoid") &&
@@ -140,6 +156,17 @@ constexpr MegatronMistake kMistakes[] = {
      "`|` in `--hybrid-layer-pattern` says where the pipeline is cut, and no other flag may", "", 17},
 };
 
+constexpr std::string_view kWhole = " <int> ", kNumber = " <float> ";
+
+/// Does Python's int() or float() take the word, or is it among the choices?
+bool takes(std::string_view words, const std::string& word) {
+  if (words != kWhole && words != kNumber) return words.find(" " + word + " ") != std::string_view::npos;
+  static const std::regex whole("[+-]?[0-9]+(_[0-9]+)*");
+  static const std::regex number("[+-]?([0-9]+(_[0-9]+)*\\.?[0-9_]*|\\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|infinity|nan)",
+                                 std::regex::icase);
+  return std::regex_match(word, words == kWhole ? whole : number);
+}
+
 }  // namespace
 
 std::span<const MegatronMistake> parser_mistakes() { return kMistakes; }
@@ -150,11 +177,13 @@ void judge_choices(const MegatronArgs& args, Errors& errors) {
     const std::string_view words = megatron_choices(flag);
     if (words.empty()) continue;
     for (const std::string& word : value.values) {
-      if (words.find(" " + word + " ") != std::string_view::npos) continue;
+      if (takes(words, word)) continue;
       errors.push_back({"unknown_word",
                         fmt::format("{}: `--{}` does not take `{}`", value.where, flag, yaml::printable(word)),
                         {},
-                        {fmt::format("it takes one of{}", words.substr(0, words.size() - 1))}});
+                        {words == kWhole    ? "it takes a whole number"
+                         : words == kNumber ? "it takes a number"
+                                            : fmt::format("it takes one of{}", words.substr(0, words.size() - 1))}});
     }
   }
 }

@@ -25,6 +25,8 @@ found = {}
 for action in parser._actions:
     values = {"*": -1, "+": -1, None: 1, "?": 1}.get(action.nargs, action.nargs)
     words = [str(choice).removeprefix("AttnBackend.") for choice in action.choices or []]
+    if not words and action.type in (int, float) and action.nargs != 0:
+        words = ["<" + action.type.__name__ + ">"]
     for option in action.option_strings:
         if option.startswith("--") and option != "--help":
             found[option[2:]] = [values, words]
@@ -41,7 +43,7 @@ namespace {{
 
 struct Choices {{
   std::string_view flag;
-  std::string_view words;  ///< between blanks, one at either end too
+  std::string_view words;  ///< between blanks, one at either end too; <int> and <float>: any such number
 }};
 
 constexpr Choices kChoices[] = {{
@@ -94,6 +96,8 @@ def main():
         lists = [flags[name][1] for flags in releases.values() if name in flags]
         if lists and all(lists):
             choices[name] = sorted(set().union(*lists))
+            if "<float>" in choices[name]:
+                choices[name] = ["<float>"]
     table = "".join(f'    {{"{name}", " {" ".join(words)} "}},\n' for name, words in sorted(choices.items()))
     text = HEAD.format(first, last) + table + TAIL
     if "--write" in sys.argv:
