@@ -12,6 +12,7 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron_hybrid.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -182,6 +183,11 @@ void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {
            fmt::format("{}: `--experimental-attention-variant dsa`: without a fused kernel (`--dsa-kernel-backend`) "
                        "scores of whole sequences lie in memory: not counted",
                        args.where("experimental-attention-variant")));
+  if (megatron::hybrid_flag(args) != nullptr && args.integer("mtp-num-layers", 0) > 0 && job.model &&
+      job.model->mtp.depth == 0)
+    unused(job, "not_used",
+           fmt::format("{}: `--mtp-num-layers {}`: a hybrid's pattern has no `/` with prediction layers: none is built",
+                       args.where("mtp-num-layers"), args.text("mtp-num-layers")));
   const std::int64_t heads = args.integer("num-attention-heads", 0), groups = args.integer("num-query-groups", heads);
   if (groups != heads && !args.has("group-query-attention") && !args.has("multi-latent-attention"))
     unused(job, "not_used",

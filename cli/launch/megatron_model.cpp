@@ -251,9 +251,8 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
     if (std::optional<Error> mistake = megatron::put_linear_attention(args, model)) return fail(std::move(*mistake));
     tidy(model);
   }
-  const bool lists_mtp = pattern && !pattern->predicted.empty();
   if (const auto depth_mtp = args.integer("mtp-num-layers");
-      !lists_mtp && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
+      !pattern && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
     model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(*depth_mtp),
                  .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(*depth_mtp) : 1,
                  .kinds = {megatron::predicted_kind(args, model)}};

@@ -137,11 +137,18 @@ constexpr MegatronMistake kMistakes[] = {
        return script(a) && is(a, "attention-backend", "local") && !is(a, "spec", "local");
      },
      "`--attention-backend local` needs `--spec local`", ""},
+    {"hierarchy_missing", "cp-comm-type",
+     [](const Args& a, const Job& j) {
+       const auto words = a.given.find("cp-comm-type");
+       return script(a) && words != a.given.end() && j.fixed.cp.value_or(1) == 1 &&
+              std::count(words->second.values.begin(), words->second.values.end(), "a2a+p2p") > 0 &&
+              !a.has("hierarchical-context-parallel-sizes");
+     },
+     "`--cp-comm-type a2a+p2p` needs `--hierarchical-context-parallel-sizes`", "leave it out"},
     {"predicted_positions", "mtp-num-layers",
      [](const Args& a, const Job&) {
        const std::string positions = a.text("position-embedding-type");
-       const bool learned = positions.empty() || positions == "learned_absolute" || positions == "relative";
-       return script(a) && a.integer("mtp-num-layers", 0) > 0 && learned;
+       return script(a) && a.integer("mtp-num-layers", 0) > 0 && positions != "rope" && positions != "none";
      },
      "prediction layers need rotary positions, or none", "add `--position-embedding-type rope`"},
     {"hybrid_split", "hybrid-layer-pattern",

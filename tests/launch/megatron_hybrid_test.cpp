@@ -179,6 +179,18 @@ TEST_CASE("a program for such layers has Mamba layers, and shares of others are 
   }
 }
 
+TEST_CASE("prediction layers of a hybrid stand behind a slash of its pattern, or are not built") {
+  const Model model = preset("nemotron-h-8b");
+  std::string letters;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) letters += letter_of(layer_at(model, i));
+  for (const bool predicted : {false, true}) {
+    const LaunchJob job = job_of("n.sh", script(model, letters + (predicted ? "/M*/M*" : ""), 1, "--mtp-num-layers 2"));
+    REQUIRE(job.model);
+    CHECK(job.model->mtp.depth == (predicted ? 2 : 0));
+    CHECK(job.unused.empty() == predicted);
+  }
+}
+
 TEST_CASE("layers that have no letter are not written, nor letters by who builds none of them") {
   const auto refused = [](const char* format, const char* model) {
     Problem problem = problem_of(model, 8, Precision::Bf16, Framework::Megatron, "dgx-h100");

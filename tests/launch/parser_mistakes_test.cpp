@@ -84,6 +84,8 @@ const std::vector<Pair>& pairs() {
       {"local_attention", "--attention-backend local", "--attention-backend local --spec local"},
       {"predicted_positions", "--mtp-num-layers 1 --position-embedding-type learned_absolute",
        "--mtp-num-layers 1 --position-embedding-type none"},
+      {"predicted_positions", "--mtp-num-layers 1 --position-embedding-type yarn", "--position-embedding-type yarn"},
+      {"hierarchy_missing", "--cp-comm-type a2a+p2p", "--cp-comm-type a2a"},
       {"recompute_method", "--recompute-activations --recompute-num-layers 2", "--recompute-activations"},
       {"recompute_layers", "--recompute-granularity full --recompute-method uniform --recompute-num-layers 0",
        "--recompute-granularity full --recompute-method block --recompute-num-layers 0"},
