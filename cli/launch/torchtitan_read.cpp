@@ -7,6 +7,8 @@
 #include "cli/launch/torchtitan.hpp"
 #include "cli/launch/torchtitan_keys.hpp"
 #include "formulas/names.hpp"
+#include "planner/problem/pipeline.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace torchtitan {
@@ -146,6 +148,9 @@ void read_precision(JobBuilder& builder) {
         key = kConverters;
         builder.note("unknown_converter", fmt::format("{}: torchtitan 0.2.2 calls this converter `quantize.linear.{}`",
                                                       settings.where(kConverters), name));
+      } else if (!name.empty() && name != "[]" && !name.starts_with("quantize.grouped_mm.")) {
+        builder.unmodelled("unknown_converter", fmt::format("{}: what the converter `{}` changes is not counted",
+                                                            settings.where(kConverters), yaml::printable(name)));
       }
     }
   builder.precision(precision, key);
@@ -156,6 +161,23 @@ void read_precision(JobBuilder& builder) {
     builder.unmodelled("states_in_bf16", fmt::format("{}: parameters and optimizer states in bf16 are counted as fp32",
                                                      settings.where(kType)));
   builder.offload_switch("training.enable_cpu_offload");
+}
+
+/// A step may run the pipeline several times over: the schedule asks its own of the micro-batches of one pass.
+void judge_pass(JobBuilder& builder, const Degrees& d, int local, int micro) {
+  const Fixed& fixed = builder.job.fixed;
+  if (d.pp == 1 || !fixed.schedule || local % micro != 0) return;
+  Layout layout;
+  layout.schedule = *fixed.schedule, layout.pp = d.pp, layout.vp = fixed.vp.value_or(1);
+  // Of a schedule that no number suits, because the stages are not known or are none of its own, another rule tells.
+  const std::int64_t plenty = std::int64_t{64} * layout.chunks();
+  if (schedule_allows(pipeline_of(layout, local / micro)) || !schedule_allows(pipeline_of(layout, plenty))) return;
+  builder.errors.push_back({"bad_pass",
+                            fmt::format("{}: {} takes no pass of {} micro-batches through {} stages",
+                                        builder.settings.where("training.local_batch_size"), name(layout.schedule),
+                                        local / micro, layout.chunks()),
+                            {std::string(schedule_row(layout.schedule).takes)},
+                            {fmt::format("a larger `training.local_batch_size`, in sequences of {}", micro)}});
 }
 
 void read_batch(JobBuilder& builder, const Degrees& d) {
@@ -173,6 +195,7 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
     builder.errors.push_back(
         {"does_not_divide", fmt::format("{}: {} sequences of a rank are no whole micro-batches of {}",
                                         builder.settings.where("training.local_batch_size"), local, micro)});
+  judge_pass(builder, d, local, micro);
   if (d.pp > 1 && global && *global > 0 && d.dp && *global != static_cast<std::int64_t>(local) * *d.dp)
     builder.unmodelled("pipeline_passes",
                        fmt::format("{}: a step runs the pipeline several times over; its bubble is counted once",
@@ -246,7 +269,7 @@ void read_experts(JobBuilder& builder, const Degrees& d) {
   const bool moe = !builder.job.model || builder.job.model->moe();
   builder.fix("ep", &Fixed::ep, moe ? d.ep : 1, "parallelism.expert_parallel_degree");
   // Without expert parallelism the tensor-parallel ranks split each expert.
-  if (moe && d.ep == 1 && d.tp > 1)
+  if (moe && d.ep == 1)
     builder.fix("etp", &Fixed::etp, d.tp, "");
   else
     builder.fix("etp", &Fixed::etp, moe ? etp : 1, "parallelism.expert_tensor_parallel_degree");

@@ -146,3 +146,47 @@ TEST_CASE("kernels are fused where torchtitan compiles, and nowhere else") {
       CHECK((stack.cross_entropy == CrossEntropy::Compiled) == compiled("loss"));
     }
 }
+
+TEST_CASE("each pass of torchtitan's pipeline has the micro-batches that its schedule asks for") {
+  const Files files;
+  const auto codes = [&](const char* schedule, int local, int layers_per_stage) {
+    const Keys keys = {{"model.name", "\"llama3\""},
+                       {"model.flavor", "\"8B\""},
+                       {"training.local_batch_size", std::to_string(local)},
+                       {"training.global_batch_size", "1024"},
+                       {"parallelism.pipeline_parallel_degree", "4"},
+                       {"parallelism.data_parallel_shard_degree", "8"},
+                       {"parallelism.pipeline_parallel_layers_per_stage", std::to_string(layers_per_stage)},
+                       {"parallelism.pipeline_parallel_first_stage_less_layers", "0"},
+                       {"parallelism.pipeline_parallel_last_stage_less_layers", "0"},
+                       {"parallelism.pipeline_parallel_schedule", fmt::format("\"{}\"", schedule)}};
+    const Result<LaunchJob> job = files.read("run.toml", toml(keys));
+    return job ? std::string() : job.error().front().code;
+  };
+  for (const int local : {1, 2, 7}) CHECK(codes("DualPipeV", local, 4) == "bad_pass");
+  for (const int local : {8, 16, 128}) CHECK(codes("DualPipeV", local, 4).empty());
+  for (const int local : {1, 8}) CHECK(codes("1F1B", local, 8).empty());
+}
+
+TEST_CASE("experts without ranks of their own are split as torchtitan splits them, whatever the file says") {
+  const Files files;
+  for (const char* etp : {"1", "2", "4"}) {
+    const Result<LaunchJob> job = files.read("run.toml", toml({{"model.name", "\"qwen3\""},
+                                                               {"model.flavor", "\"30B-A3B\""},
+                                                               {"parallelism.expert_tensor_parallel_degree", etp}}));
+    REQUIRE(job);
+    CHECK(job->fixed.etp == 1);
+  }
+}
+
+TEST_CASE("a converter that nobody knows is named") {
+  const Files files;
+  for (const auto& [word, named] :
+       {std::pair{"[\"foo\"]", true}, {"[\"quantize.linear.float8\"]", false}, {"[]", false}}) {
+    const Result<LaunchJob> job =
+        files.read("run.toml", toml({{"model.flavor", "\"8B\""}, {"model.converters", word}}));
+    REQUIRE(job);
+    CHECK(std::any_of(job->unused.begin(), job->unused.end(),
+                      [](const Note& note) { return note.code == "unknown_converter"; }) == named);
+  }
+}
