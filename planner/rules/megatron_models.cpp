@@ -27,15 +27,17 @@ Layer mixer_of(const Layer& layer) {
 /// Is it an attention that flags describe?
 bool attends(const Layer& mixer) { return mixer.mixer == Mixer::Attention || mixer.mixer == Mixer::Latent; }
 
-/// All layers have one attention, but for those that scan, which are Gated DeltaNet of one shape.
+/// All layers have one attention, but for those that scan, which are Gated DeltaNet of one shape. A search asks often:
+/// nothing is allocated.
 bool mixes_as_flags_say(const Model& model) {
-  std::vector<Layer> found;
-  for (const Layer& kind : model.kinds)
-    if (std::find(found.begin(), found.end(), mixer_of(kind)) == found.end()) found.push_back(mixer_of(kind));
-  const auto scans = [](const Layer& mixer) { return mixer.mixer == Mixer::DeltaNet; };
-  return std::count_if(found.begin(), found.end(), scans) <= 1 &&
-         std::count_if(found.begin(), found.end(), attends) == 1 &&
-         std::all_of(found.begin(), found.end(), [&](const Layer& mixer) { return scans(mixer) || attends(mixer); });
+  const Layer *attending = nullptr, *scanning = nullptr;
+  for (const Layer& kind : model.kinds) {
+    if (kind.mixer != Mixer::DeltaNet && !attends(kind)) return false;
+    const Layer*& first = kind.mixer == Mixer::DeltaNet ? scanning : attending;
+    if (first == nullptr) first = &kind;
+    if (first != &kind && mixer_of(*first) != mixer_of(kind)) return false;
+  }
+  return attending != nullptr;
 }
 
 /// Every layer has a letter, each letter one shape, and some layer attention, whose heads flags want.
@@ -54,7 +56,8 @@ bool predicts_with_last(const Model& model) {
     layer.latent.index_heads = layer.latent.index_dim = 0;
     return layer;
   };
-  return model.mtp.kinds.size() == 1 && kind(model.mtp.kinds.front()) == kind(model.layers.back());
+  return model.mtp.kinds.size() == 1 &&
+         (model.mtp.kinds.front() == model.layers.back() || kind(model.mtp.kinds.front()) == kind(model.layers.back()));
 }
 
 bool any_kind(const Model& model, bool (*has)(const Layer&)) {
@@ -92,9 +95,12 @@ char hybrid_letter(const Layer& layer) {
 }
 
 SharedIndex shared_index(const Model& model) {
-  const auto shares = [&](int layer) {
-    const Layer& kind = model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(layer)])];
+  const auto uses_others = [](const Layer& kind) {
     return kind.mixer == Mixer::Latent && kind.latent.index_top_k > 0 && kind.latent.index_heads == 0;
+  };
+  if (!any_kind(model, uses_others)) return {};
+  const auto shares = [&](int layer) {
+    return uses_others(model.kinds[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(layer)])]);
   };
   const int depth = model.depth();
   int first = 0;
@@ -138,7 +144,8 @@ Model as_megatron_builds(Model model) {
 }
 
 std::string_view megatron_lacks(const Model& model) {
-  return bridge_builds(model) ? std::string_view() : megatron_flags_lack(model);
+  const std::string_view lacking = megatron_flags_lack(model);
+  return lacking.empty() || bridge_builds(model) ? std::string_view() : lacking;
 }
 
 }  // namespace plan
