@@ -49,4 +49,7 @@ void formats(Builder& builder, Training& training);
 /// The pipeline: stages, chunks and the layers that they hold.
 void stages(Builder& builder);
 
+/// What is recomputed. Wants the model and the pipeline: more layers than a chunk has are all of them.
+void recompute(Builder& builder);
+
 }  // namespace plan::megatron
