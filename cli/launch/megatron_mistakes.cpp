@@ -355,8 +355,8 @@ void judge_connections(const Args& args, const Job& job, Errors& errors) {
 Errors megatron_mistakes(const MegatronArgs& args, const LaunchJob& job, int release) {
   Errors errors;
   if (!job.model) return errors;  // a recipe decides the rest
-  const std::span<const MegatronMistake> parser = parser_mistakes();
-  for (const std::span<const MegatronMistake> rows : {std::span<const MegatronMistake>(kMistakes), parser})
+  for (const std::span<const MegatronMistake> rows :
+       {std::span<const MegatronMistake>(kMistakes), parser_mistakes(args)})
     for (const MegatronMistake& row : rows) {
       if ((release > 0 && release < row.since) || !row.broken(args, job)) continue;
       const std::string where = args.where(row.flag);

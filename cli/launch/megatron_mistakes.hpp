@@ -21,8 +21,9 @@ struct MegatronMistake {
   return args.has("use-megatron-fsdp") || args.has("use-custom-fsdp");
 }
 
-/// Those that only a script of Megatron-LM's own can make: tools around it set the other half themselves.
-[[nodiscard]] std::span<const MegatronMistake> parser_mistakes();
+/// Those that only a script of Megatron-LM's own can make: tools around it set the other half themselves. None where
+/// another parser may read the words, or where some word is not known.
+[[nodiscard]] std::span<const MegatronMistake> parser_mistakes(const MegatronArgs& args);
 
 /// Words that the parser does not take, where nothing in the script says that another one reads it.
 void judge_choices(const MegatronArgs& args, Errors& errors);

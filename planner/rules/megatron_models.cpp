@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "formulas/layer_rows.hpp"
 #include "planner/rules/rule_tables.hpp"

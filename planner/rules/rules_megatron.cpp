@@ -44,8 +44,7 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
     {"expert_biases", "experts with biases are whole on their ranks: etp 1", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) {
-       const auto biased = [](const Layer& k) { return k.ffn == Ffn::Moe && k.moe.expert_bias; };
-       return l.etp == 1 || rule::all_kinds(p, [&](const Layer& k) { return !biased(k); });
+       return l.etp == 1 || rule::all_kinds(p, [](const Layer& k) { return k.ffn != Ffn::Moe || !k.moe.expert_bias; });
      }},
     {"mamba_groups", "tp divides the groups of heads that share B and C of Mamba-2", Level::Grid, kMegatron,
      [](const Problem& p, const Layout& l) {
