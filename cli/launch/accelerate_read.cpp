@@ -6,7 +6,7 @@
 #include <cctype>
 #include <vector>
 
-#include "cli/launch/hugging_face.hpp"
+#include "cli/launch/formats.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/dialect_files.hpp"
 #include "cli/launch/extra_config.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"

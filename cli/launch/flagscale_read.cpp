@@ -1,8 +1,6 @@
 // FlagScale's files: Megatron-LM's arguments by subject (`train/*.yaml`, or an experiment that holds them), and its
 // heterogeneous mode, in which each kind of GPU is a process mesh (FlagScale, flagscale/train/arguments.py and
 // train/hetero/parallel_context.py). Tested by tests/launch/flagscale_test.cpp.
-#include "cli/launch/flagscale.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cli/launch/flagscale.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/megatron.hpp"
@@ -118,19 +117,7 @@ void span_all(const Plan& plan, std::vector<MegatronGroup>& groups) {
   }
 }
 
-Errors beyond_meshes(const Plan& plan) {
-  if (!suits_meshes(layouts_of(pooled_layout(plan.best))))
-    return cannot(kFormat,
-                  "gives each kind of GPU its own tp, dp and micro-batch, and runs 1f1b with one cp, ep, recomputation "
-                  "and sharding for all")
-        .value();
-  for (const PoolRun& run : plan.best.runs)
-    if (Errors errors = megatron_cannot(plan_of_run(plan, run)); !errors.empty()) return errors;
-  return {};
-}
-
-}  // namespace
-
+/// The plan of one run of stages on its own kind of GPU, as if the model's other stages were not there.
 Plan plan_of_run(const Plan& plan, const PoolRun& run) {
   Plan one = plan;
   one.problem = pool_alone(plan.problem, run.pool);
@@ -143,6 +130,19 @@ Plan plan_of_run(const Plan& plan, const PoolRun& run) {
   one.best.runs.clear();
   return one;
 }
+
+Errors beyond_meshes(const Plan& plan) {
+  if (!suits_meshes(layouts_of(pooled_layout(plan.best))))
+    return cannot(kFormat,
+                  "gives each kind of GPU its own tp, dp and micro-batch, and runs 1f1b with one cp, ep, recomputation "
+                  "and sharding for all")
+        .value();
+  for (const PoolRun& run : plan.best.runs)
+    if (Errors errors = megatron_cannot(plan_of_run(plan, run)); !errors.empty()) return errors;
+  return {};
+}
+
+}  // namespace
 
 Result<std::vector<LaunchFile>> write_flagscale(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = beyond_itself(kFormat, options); !errors.empty()) return fail(std::move(errors));

@@ -76,16 +76,20 @@ inline constexpr std::size_t kMostKeys = 4096;
 /// Of names that a framework does not know, so many are listed one by one.
 inline constexpr std::size_t kMostTold = 100;
 
+/// Whether the file is one of a format, from its content.
+using Recognises = bool(const LaunchSource&);
+/// Reads all files of a format at once. Facts come first, files override them.
+using Reads = Result<LaunchJob>(std::span<const LaunchSource>, const LaunchFacts&);
+using Writes = Result<std::vector<LaunchFile>>(const Plan&, const EmitOptions&);
+
 /// One kind of launch file. A row without `write` can only be read, one without `read` only written.
 struct LaunchFormat {
   std::string_view name;
   std::string_view help;
   Framework framework;
-  Result<std::vector<LaunchFile>> (*write)(const Plan&, const EmitOptions&);
-  /// Whether the file is one of this format, from its content.
-  bool (*recognise)(const LaunchSource&);
-  /// Reads all files of this format at once. Facts come first, files override them.
-  Result<LaunchJob> (*read)(std::span<const LaunchSource>, const LaunchFacts&);
+  Writes* write;
+  Recognises* recognise;
+  Reads* read;
   /// What the tool trains otherwise than its framework's row says; null: nothing.
   void (*trains)(Training&) = nullptr;
   bool meshes = false;  ///< several kinds of GPU are a process mesh each

@@ -9,10 +9,6 @@
 /// NeMo-RL with DTensor.
 namespace plan {
 
-[[nodiscard]] bool is_verl_fsdp(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_verl_sft(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts);
 /// NeMo-RL's keys where `policy.megatron_cfg.enabled` is false.
 [[nodiscard]] Result<LaunchJob> read_nemo_rl_dtensor(const DialectKeys& keys, const LaunchFacts& facts);
 

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <numeric>
 
-#include "cli/launch/galvatron.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/native_trainers.hpp"
 #include "cli/terminal/words.hpp"

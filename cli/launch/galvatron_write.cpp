@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/launch/galvatron.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/galvatron.hpp"

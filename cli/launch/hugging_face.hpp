@@ -12,15 +12,6 @@
 /// DeepSpeed's JSON file, accelerate's YAML file, and the Trainer's arguments beside either.
 namespace plan {
 
-[[nodiscard]] Result<std::vector<LaunchFile>> write_deepspeed(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<std::vector<LaunchFile>> write_accelerate(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtune(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_deepspeed(const LaunchSource& source);
-[[nodiscard]] bool is_accelerate(const LaunchSource& source);
-
 namespace hugging_face {
 
 enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Factory, Script, None };

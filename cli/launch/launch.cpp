@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/launch/flagscale.hpp"
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
@@ -378,7 +377,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
 Result<std::vector<LaunchFile>> write_launch(std::string_view name, const Plan& plan, const EmitOptions& options) {
   for (const LaunchFormat& format : launch_formats())
     if (format.name == name && format.write != nullptr) {
-      const bool by_kind = plan.best.runs.empty() || format.write == write_flagscale;
+      const bool by_kind = plan.best.runs.empty() || format.meshes;
       Result<Plan> held = by_kind ? Result<Plan>(plan) : as_one_kind(name, format.framework, plan, options);
       if (!held) return fail(held.error());
       Result<std::vector<LaunchFile>> files = format.write(*held, options);

@@ -11,10 +11,6 @@
 /// MaxText: one flat YAML file over its base.yml.
 namespace plan {
 
-[[nodiscard]] Result<std::vector<LaunchFile>> write_maxtext(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_maxtext(const LaunchSource& source);
-
 namespace maxtext {
 
 /// MaxText's name of a model, and the preset that has its layers.

@@ -114,13 +114,7 @@ struct MegatronReleases {
 /// `0.14 or newer`, `0.12 to 0.13`.
 [[nodiscard]] std::string releases_text(MegatronReleases releases);
 
-/// The same arguments as YAML: `MODEL_ARGS:` and Primus's experiments.
-[[nodiscard]] bool is_megatron_yaml(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const LaunchFacts& facts);
 /// The file of `--yaml-cfg`, which takes the place of all other arguments (training/yaml_arguments.py).
 [[nodiscard]] Result<LaunchJob> read_yaml_arguments(const LaunchSource& file, const LaunchFacts& facts);
-[[nodiscard]] bool is_megatron_script(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_megatron_scripts(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptions& options);
 
 }  // namespace plan

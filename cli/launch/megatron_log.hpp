@@ -12,8 +12,4 @@ namespace plan {
 /// if it printed none. A log may be of any length.
 [[nodiscard]] std::optional<std::string> printed_arguments(const std::string& path);
 
-/// The arguments that Megatron-LM prints into its log.
-[[nodiscard]] bool is_megatron_log(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const LaunchFacts& facts);
-
 }  // namespace plan

@@ -13,19 +13,6 @@
 /// llm-foundry, AWS's FSDP example.
 namespace plan {
 
-[[nodiscard]] bool is_nanotron(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_nanotron(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_litgpt(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_litgpt(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_olmo(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_foundry(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_aws_fsdp(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_olmo_core(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const LaunchFacts& facts);
-
 namespace native_trainers {
 
 /// The settings of all files, each YAML or JSON.

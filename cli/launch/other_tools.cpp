@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "cli/launch/fsdp_dialects.hpp"
+#include "cli/launch/formats.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/native_trainers.hpp"
-#include "cli/launch/primus.hpp"
 
 namespace plan {
 namespace {

@@ -11,14 +11,6 @@ namespace plan {
 /// The keys that start so, without that start.
 [[nodiscard]] DialectKeys keys_under(const DialectKeys& keys, std::string_view prefix);
 
-[[nodiscard]] bool is_primus_torchtitan(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_primus_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts);
-
-[[nodiscard]] bool is_primus_maxtext(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_primus_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_primus_bridge(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_primus_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts);
-
 /// AMD's Primus: an experiment names a model's file and a module's defaults, and lays its own keys over them.
 namespace primus {
 

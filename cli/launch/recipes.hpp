@@ -10,11 +10,6 @@
 namespace plan {
 
 /// Recipes of Megatron-Bridge and NeMo 2: Python functions whose names say the model, with overrides on a command line.
-[[nodiscard]] bool is_nemo2(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_bridge_performance(const LaunchSource& source);
-[[nodiscard]] Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, const LaunchFacts& facts);
-
 namespace recipes {
 
 /// A recipe that a script's command names, and where.

@@ -11,13 +11,6 @@
 /// torchtitan: v0.2.2's TOML file and main's Python recipe, which share names and meaning.
 namespace plan {
 
-[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtitan(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<std::vector<LaunchFile>> write_torchtitan_main(const Plan& plan, const EmitOptions& options);
-[[nodiscard]] Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, const LaunchFacts& facts);
-[[nodiscard]] bool is_torchtitan(const LaunchSource& source);
-[[nodiscard]] bool is_torchtitan_main(const LaunchSource& source);
-
 namespace torchtitan {
 
 /// A registered model: torchtitan's architectures are names, not numbers.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/launch/formats.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/request/options.hpp"
