@@ -1,6 +1,7 @@
 #include "oracle/brute_search.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -14,7 +15,101 @@
 namespace plan::oracle {
 namespace {
 
-/// Collects the candidates of one outer choice.
+/// Every choice of the axes but recomputation and layers, without a look at any rule: what the brute force scores, and
+/// what tests/planner/space_test.cpp counts.
+struct Space {
+  const Problem& problem;
+  const std::function<void(const Layout&)>& visit;
+
+  /// Micro-batches that nobody fixed: of up to 131,072 tokens a rank, and in a pipeline 1, 2, 4, 8, ... Replicas that
+  /// do not divide the batch are one choice, which a rule rejects.
+  bool tried(const Layout& l) const {
+    const std::int64_t size = l.micro_batch, batch = problem.training.global_batch;
+    if (batch % l.dp != 0) return size == 1;
+    return batch % (size * l.dp) == 0 && (l.pp == 1 || (size & (size - 1)) == 0) &&
+           (size == 1 || size * problem.training.seq <= 131072);
+  }
+
+  /// Chunks of a rank that a schedule has, and any number that the user fixed.
+  bool has_chunks(const Layout& l) const {
+    if (l.vp == problem.fixed.vp) return true;
+    switch (schedule_row(l.schedule).chunks) {
+      case Chunks::One: return l.vp == 1;
+      case Chunks::Two: return l.vp == 2;
+      case Chunks::Many: return l.vp > 1 && l.vp * l.pp <= problem.model.depth() + 2;
+    }
+    return false;
+  }
+
+  /// Whether a pipeline with replicas meets a tier of the network between its inner block and the job: elsewhere both
+  /// orders of the axes are one.
+  bool both_orders(const Layout& l) const {
+    return l.dp > 1 && std::any_of(problem.cluster.tiers.begin(), problem.cluster.tiers.end(), [&](const Tier& tier) {
+             return tier.size > l.tp * l.cp && tier.size < problem.gpus;
+           });
+  }
+
+  void shardings(Layout layout) const {
+    for (layout.zero = 0; layout.zero <= 3; ++layout.zero)
+      for (layout.shard = 0; layout.shard < layout.dense_group(); ++layout.shard)
+        if (layout.shard != 1 && layout.dense_group() % std::max(1, layout.shard) == 0 &&
+            (layout.zero > 0 || layout.shard == 0))
+          visit(layout);
+  }
+
+  void schedules(Layout layout) const {
+    const AxisOrder usual = problem.fixed.order.value_or(AxisOrder::PipelineOutermost);
+    layout.order = usual;
+    if (layout.pp == 1) return shardings(layout);
+    for (const ScheduleRow& row : kScheduleRows) {
+      layout.schedule = row.schedule;
+      for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp)
+        for (const AxisOrder order : {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost}) {
+          layout.order = order;
+          if (has_chunks(layout) && (order == usual || both_orders(layout))) shardings(layout);
+        }
+    }
+  }
+
+  void contexts(Layout layout) const {
+    if (layout.cp == 1) return schedules(layout);
+    for (const CpKind kind : {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid}) {
+      layout.cp_kind = kind;
+      const int parts = kind == CpKind::Hybrid ? layout.cp - 1 : 1;
+      for (layout.cp_ulysses = kind == CpKind::Hybrid ? 2 : 1; layout.cp_ulysses <= parts; ++layout.cp_ulysses)
+        if (layout.cp % layout.cp_ulysses == 0) schedules(layout);
+    }
+  }
+
+  void experts(Layout layout) const {
+    const int experts = problem.model.moe() ? static_cast<int>(problem.model.experts()) : 1;
+    const std::optional<int> fixed = problem.fixed.etp;  // any, where the user says so
+    for (layout.etp = 1; layout.etp <= std::max(layout.tp, fixed.value_or(1)); ++layout.etp) {
+      if (layout.etp != fixed && layout.etp != 1 && (layout.tp % layout.etp != 0 || !problem.model.moe())) continue;
+      for (layout.ep = 1; layout.ep <= std::max(experts, problem.fixed.ep.value_or(1)); ++layout.ep)
+        for (layout.micro_batch = 1; layout.micro_batch <= problem.training.global_batch; ++layout.micro_batch)
+          if ((layout.ep == problem.fixed.ep || experts % layout.ep == 0) &&
+              (layout.micro_batch == problem.fixed.micro_batch || tried(layout)))
+            contexts(layout);
+    }
+  }
+
+  void grids() const {
+    Layout layout;
+    for (layout.tp = 1; layout.tp <= problem.gpus; ++layout.tp)
+      for (layout.cp = 1; layout.tp * layout.cp <= problem.gpus; ++layout.cp)
+        for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
+          if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
+          layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
+          const bool split =
+              framework_row(problem.framework).splits_sequence && problem.training.seq / layout.cp % layout.tp == 0;
+          layout.sequence_parallel = layout.tp > 1 && problem.fixed.sequence_parallel.value_or(split);
+          experts(layout);
+        }
+  }
+};
+
+/// Collects the candidates of one job.
 struct Collector {
   const Problem& problem;
   double capacity;
@@ -36,13 +131,6 @@ struct Collector {
     int sum = 0;
     for (const int count : layers) sum += count;
     return static_cast<int>(layers.size()) == l.pp * l.vp && sum == problem.model.depth();
-  }
-
-  /// Micro-batches that nobody fixed: of up to 131,072 tokens a rank, and in a pipeline 1, 2, 4, 8, ...
-  bool tried(const Layout& l) const {
-    const std::int64_t size = l.micro_batch;
-    return problem.training.global_batch % (size * l.dp) == 0 && (l.pp == 1 || (size & (size - 1)) == 0) &&
-           (size == 1 || size * problem.training.seq <= 131072);
   }
 
   bool legal(const Layout& layout) const {
@@ -74,66 +162,19 @@ struct Collector {
         found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem)), problem.switched});
     }
   }
-
-  void shardings(Layout layout) {
-    for (layout.zero = 0; layout.zero <= 3; ++layout.zero)
-      for (layout.shard = 0; layout.shard < layout.dense_group(); ++layout.shard)
-        if (layout.shard != 1 && (layout.zero > 0 || layout.shard == 0)) run(layout);
-  }
-
-  void schedules(Layout layout) {
-    if (layout.pp == 1) {
-      layout.schedule = Schedule::OneFOneB, layout.order = problem.fixed.order.value_or(layout.order);
-      return shardings(layout);
-    }
-    for (int i = 0; i < kSchedules; ++i) {
-      layout.schedule = static_cast<Schedule>(i);
-      for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp)
-        for (const AxisOrder order : {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost}) {
-          layout.order = order;
-          if (layout.dp > 1 || order == problem.fixed.order.value_or(AxisOrder::PipelineOutermost)) shardings(layout);
-        }
-    }
-  }
-
-  void contexts(Layout layout) {
-    if (layout.cp == 1) return schedules(layout);
-    for (const CpKind kind : {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid}) {
-      layout.cp_kind = kind;
-      const int parts = kind == CpKind::Hybrid ? layout.cp - 1 : 1;
-      for (layout.cp_ulysses = kind == CpKind::Hybrid ? 2 : 1; layout.cp_ulysses <= parts; ++layout.cp_ulysses)
-        if (layout.cp % layout.cp_ulysses == 0) schedules(layout);
-    }
-  }
-
-  void experts(Layout layout) {
-    const std::optional<int> fixed = problem.fixed.etp;  // any, where the user says so
-    for (layout.etp = 1; layout.etp <= std::max(layout.tp, fixed.value_or(1)); ++layout.etp) {
-      if (layout.etp != fixed && layout.etp != 1 && (layout.tp % layout.etp != 0 || !problem.model.moe())) continue;
-      for (layout.ep = 1; layout.ep <= std::max<std::int64_t>(1, problem.model.experts()); ++layout.ep)
-        for (layout.micro_batch = 1; layout.micro_batch <= problem.training.global_batch; ++layout.micro_batch)
-          if (layout.micro_batch == problem.fixed.micro_batch || tried(layout)) contexts(layout);
-    }
-  }
 };
 
 /// Every layout of the job as it stands.
 void search_one(const Problem& problem, double capacity, std::vector<Candidate>& found) {
   Collector collector{problem, capacity, found};
-  Layout layout;
-  for (layout.tp = 1; layout.tp <= problem.gpus; ++layout.tp)
-    for (layout.cp = 1; layout.tp * layout.cp <= problem.gpus; ++layout.cp)
-      for (layout.pp = 1; layout.tp * layout.cp * layout.pp <= problem.gpus; ++layout.pp) {
-        if (problem.gpus % (layout.tp * layout.cp * layout.pp) != 0) continue;
-        layout.dp = problem.gpus / (layout.tp * layout.cp * layout.pp);
-        const bool split =
-            framework_row(problem.framework).splits_sequence && problem.training.seq / layout.cp % layout.tp == 0;
-        layout.sequence_parallel = layout.tp > 1 && problem.fixed.sequence_parallel.value_or(split);
-        collector.experts(layout);
-      }
+  each_choice(problem, [&](const Layout& layout) { collector.run(layout); });
 }
 
 }  // namespace
+
+void each_choice(const Problem& problem, const std::function<void(const Layout&)>& visit) {
+  Space{problem, visit}.grids();
+}
 
 Problem switched_by_hand(const Problem& problem, SwitchMask on) {
   Problem job = problem;

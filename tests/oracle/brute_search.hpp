@@ -1,10 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "planner/search.hpp"
 
 namespace plan::oracle {
+
+/// Every choice of the axes but recomputation and layers, one by one, without a look at any rule.
+void each_choice(const Problem& problem, const std::function<void(const Layout&)>& visit);
 
 /// Every legal layout that fits, scored one by one: no bounds, no families, no divisors. Too slow to
 /// ship and simple enough to trust.
