@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "formulas/activation.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "planner/problem/axes.hpp"
@@ -48,6 +49,15 @@ GraphParts graph_parts(const Model& model) {
     parts.words += fmt::format("{}{}", parts.words.empty() ? "" : "+", scope.words);
   }
   return parts;
+}
+
+/// The modules of a model's layers whose inputs can wait in host memory.
+std::uint16_t modules_to_offload(const Problem& problem) {
+  unsigned all = 0;
+  for (const Layer& layer : problem.model.kinds)
+    for (const KeptTensor& tensor : kept_tensors(problem.model, layer, problem.training, Layout{}))
+      all |= tensor.offload;
+  return static_cast<std::uint16_t>(all);
 }
 
 /// Does a framework whose software the job's figures are of have it?
@@ -124,10 +134,22 @@ std::vector<ChangedJob> other_precisions(const Problem& problem) {
 }
 
 std::vector<ChangedJob> offloads(const Problem& problem) {
-  if (problem.training.offload.optimizer > 0 || problem.cluster.gpu.host_link.value <= 0) return {};
-  ChangedJob change{"--offload optimizer", problem};
-  change.problem.training.offload.optimizer = 1;
-  return {std::move(change)};
+  std::vector<ChangedJob> changes;
+  const Offload& stated = problem.training.offload;
+  if (problem.cluster.gpu.host_link.value <= 0) return changes;
+  if (stated.optimizer <= 0) {
+    changes.push_back({"--offload optimizer", problem});
+    changes.back().problem.training.offload.optimizer = 1;
+  }
+  const FrameworkRow* row = with_words(problem, &FrameworkRow::offloads_activations);
+  const std::uint16_t modules = stated.any() || row == nullptr ? std::uint16_t{} : modules_to_offload(problem);
+  if (modules == 0) return changes;
+  std::string words;
+  for (const auto& name : kOffloadModuleNames)
+    if ((modules & name.value) != 0) words.append(words.empty() ? "" : "+").append(name.name);
+  changes.push_back(under(*row, problem, "--offload " + words));
+  changes.back().problem.training.offload.modules = modules;
+  return changes;
 }
 
 std::vector<ChangedJob> narrower_states(const Problem& problem) {

@@ -35,6 +35,7 @@ struct ChangedJob {
 /// One switch of the training or its software changed at a time, whether or not that helps. Only what the GPU can
 /// multiply and what the job's framework has a word for; Megatron's own words where the framework is left open.
 [[nodiscard]] std::vector<ChangedJob> other_precisions(const Problem& problem);
+/// The optimizer's states on the host; the inputs of every module that can wait there.
 [[nodiscard]] std::vector<ChangedJob> offloads(const Problem& problem);
 /// Gradients and moments narrower than fp32, an optimizer with 8-bit states.
 [[nodiscard]] std::vector<ChangedJob> narrower_states(const Problem& problem);

@@ -8,6 +8,7 @@
 
 #include "cli/report/tables.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
@@ -42,7 +43,7 @@ std::string optimizer_text(const Training& t) {
   std::string text = fmt::format("{}", name(t.optimizer));
   if (t.optimizer == Optimizer::Adam)
     text += fmt::format(" (master {:g}, moments {:g} + {:g} bytes)", t.master_bytes, t.moment1_bytes, t.moment2_bytes);
-  if (t.offload.any()) text += ", offloaded in part";
+  if (t.offload.any()) text += fmt::format(", offload {}", offload_text(t.offload));
   return text;
 }
 

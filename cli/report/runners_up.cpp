@@ -154,7 +154,7 @@ std::string advice_table(const Plan& plan, const Terminal& terminal) {
   std::string out = fmt::format("{}\n", paint(terminal, Style::Bold, "One change at a time"));
   out += fmt::format("  {:<44} {:>9} {:>9}\n", "", "tokens/s", "USD/token");
   for (const ShownAdvice& row : rows) {
-    if (row.change.size() > 44) out += fmt::format("  {}\n", row.change);
+    if (row.change.size() > 44) out += fmt::format("  {}\n", wrap(row.change, terminal.width - 2, 4));
     out += fmt::format("  {:<44} {:>9} {:>9}", row.change.size() > 44 ? "" : row.change, row.faster, row.cheaper);
     while (out.back() == ' ') out.pop_back();
     out += fmt::format("\n    {}\n", row.layout);

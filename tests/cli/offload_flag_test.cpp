@@ -3,6 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
+#include "formulas/activation.hpp"
+#include "planner/switches.hpp"
+#include "presets/store.hpp"
+
 namespace plan {
 
 TEST_CASE("what is offloaded comes back in the same words") {
@@ -17,6 +23,31 @@ TEST_CASE("what is offloaded comes back in the same words") {
   CHECK(offload_text({}).empty());
   CHECK(read_offload("none") == Offload{});
   CHECK(read_offload("optimizer=1") == read_offload("optimizer"));
+}
+
+TEST_CASE("what is advised of offload is a word that --offload takes, and frees memory on any model") {
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
+    Problem problem;
+    problem.model = load_model(entry.name, StoreOptions{})->value;
+    problem.cluster = load_cluster("dgx-h100", StoreOptions{})->value;
+    problem.framework = Framework::Megatron;
+    CAPTURE(entry.name);
+    const std::vector<ChangedJob> changes = offloads(problem);
+    REQUIRE(changes.size() == 2);  // the optimizer, and activations
+    for (const ChangedJob& change : changes) {
+      const Result<Offload> read = read_offload(std::string_view(change.flag).substr(std::strlen("--offload ")));
+      REQUIRE(read);
+      CHECK(*read == change.problem.training.offload);
+    }
+    // What waits on the host is no longer kept on the GPU, layer by layer.
+    double before = 0, after = 0;
+    for (const Layer& layer : problem.model.kinds) {
+      const Training& away = changes.back().problem.training;
+      const LayerLedger whole = layer_ledger(problem.model, layer, away, Layout{});
+      before += whole.total(), after += left_on_gpu(whole, layer, problem.model, away, Layout{}).total();
+    }
+    CHECK(after < before);
+  }
 }
 
 TEST_CASE("every mistake in --offload is told at once") {
