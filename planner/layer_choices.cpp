@@ -55,8 +55,12 @@ class LayerMixes {
     deepest_kind_ = static_cast<std::size_t>(*std::max_element(kinds.begin(), kinds.end())) + 1;
   }
 
+  /// Mixes that were begun or grown by a layer.
+  std::int64_t followed() const { return std::ssize(all_); }
+
   /// Appends those that use so many of the ways at least. Returns whether all were followed.
   bool run(std::vector<LayerRuns>& out, std::int64_t least) {
+    if (ways_.size() == 2 && alike()) return run_pair(out, least);
     for (std::size_t i = 0; i < ways_.size(); ++i) start(i);
     for (std::size_t layer = 1; layer < kinds_.size(); ++layer) {
       const States before = std::exchange(states_, {});
@@ -80,6 +84,45 @@ class LayerMixes {
   using Key = std::vector<std::int16_t>;
   static constexpr std::size_t kFirst = 0, kLast = 1, kMask = 2, kCounts = 3;
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  bool alike() const {
+    return std::all_of(kinds_.begin(), kinds_.end(), [this](int kind) { return kind == kinds_.front(); });
+  }
+
+  /// Two ways of layers of one kind: of the orders that have as many layers of each way, and the same way first and
+  /// last, the one with the fewest changes of way is no worse in anything that is asked, and is known without a look at
+  /// the others: AABB, ABBBAA.
+  bool run_pair(std::vector<LayerRuns>& out, std::int64_t least) {
+    const int layers = static_cast<int>(kinds_.size()), kind = kinds_.front();
+    const auto seconds = [&](int before, int way) {
+      const Resharding& input = choices_.between(before, way);
+      return total_of(input.forward).seconds + total_of(input.backward).seconds;
+    };
+    const auto offer = [&](std::initializer_list<LayerRun> runs) {
+      double all = 0;
+      LayerRuns kept;
+      for (const LayerRun& run : runs) {
+        if (run.layers == 0) continue;
+        if (!kept.empty()) all += seconds(kept.back().way, run.way);
+        all += run.layers * work(run.way, kind);
+        kept.push_back(run);
+      }
+      const bool enough = least < 2 || kept.size() > 1;
+      if (enough && !too_slow(all, kinds_.size())) out.push_back(std::move(kept));
+    };
+    for (const int first : ways_)
+      for (const int last : ways_) {
+        const int other = first == ways_[0] ? ways_[1] : ways_[0];
+        for (int own = 1; own <= layers; ++own)  // layers of the first way
+          if (first != last && own < layers)
+            offer({{first, own}, {last, layers - own}});
+          else if (first == last && own == layers)
+            offer({{first, layers}});
+          else if (first == last && own > 1)
+            offer({{first, 1}, {other, layers - own}, {first, own - 1}});
+      }
+    return true;
+  }
+
   struct Label {
     double work = 0;                   ///< of all layers so far
     double resharding = 0;             ///< of it
@@ -90,6 +133,8 @@ class LayerMixes {
   };
   using States = std::map<Key, std::vector<std::size_t>>;
 
+  /// Does a mix that takes so long up to a layer take too long, however the rest goes?
+  bool too_slow(double work, std::size_t layers) const { return kBelow * (work + least_behind_[layers]) > most_work_; }
   double work(int way, int kind) const {
     return choices_.facts_[static_cast<std::size_t>(way)].work[static_cast<std::size_t>(kind)];
   }
@@ -108,6 +153,7 @@ class LayerMixes {
 
   void extend(std::size_t layer, const Key& key, std::size_t before, std::size_t i) {
     const int kind = kinds_[layer], way = ways_[i];
+    if (too_slow(all_[before].work + work(way, kind), layer + 1)) return;
     Key next = key;
     ++next[place(i, kind)];
     next[kLast] = static_cast<std::int16_t>(i);
@@ -130,7 +176,7 @@ class LayerMixes {
   }
 
   void keep(const Key& key, const Label& label, std::size_t layers) {
-    if (kBelow * (label.work + least_behind_[layers]) > most_work_) return;
+    if (too_slow(label.work, layers)) return;
     const auto beats = [](const Label& a, const Label& b) {
       return a.resharding <= b.resharding && a.forward <= b.forward && a.backward <= b.backward &&
              (a.groups & ~b.groups).none();
@@ -241,17 +287,21 @@ const std::vector<LayerRuns>& LayerChoices::mixes(const std::vector<int>& kinds,
   const auto [known, fresh] = known_.try_emplace(kinds);
   if (!fresh) return known->second;
   const int ways = static_cast<int>(ways_);
+  const auto follow = [&, to = &known->second](std::vector<int> of, std::int64_t least) {
+    LayerMixes mixes(*this, kinds, std::move(of), most_work);
+    complete_ &= mixes.run(*to, least);
+    followed_ += mixes.followed();
+  };
   if (mixes_of(kinds, ways_) <= kMostMixes) {
     std::vector<int> all(ways_);
     std::iota(all.begin(), all.end(), 0);
-    complete_ &= LayerMixes(*this, kinds, std::move(all), most_work).run(known->second, 1);
+    follow(std::move(all), 1);
     return known->second;
   }
-  for (int one = 0; one < ways; ++one) {
-    complete_ &= LayerMixes(*this, kinds, {one}, most_work).run(known->second, 1);
-    for (int other = one + 1; other < ways; ++other)
-      complete_ &= LayerMixes(*this, kinds, {one, other}, most_work).run(known->second, 2);
-  }
+  for (int one = 0; one < ways; ++one) follow({one}, 1);
+  for (int one = 0; one < ways; ++one)
+    for (int other = one + 1; other < ways && followed_ < kMostFollowed; ++other) follow({one, other}, 2);
+  complete_ &= followed_ < kMostFollowed;
   complete_ &= ways <= 2;
   return known->second;
 }

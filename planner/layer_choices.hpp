@@ -44,6 +44,8 @@ class LayerChoices {
   /// one limit, and against one limit two ways do as well as any number, but for what overlaps with what.
   bool complete() const { return complete_; }
   std::int64_t looked_at() const { return looked_at_; }
+  /// Mixes of the first layers of stages that were begun or grown by a layer.
+  std::int64_t followed() const { return followed_; }
   double straggler() const { return straggler_; }
 
  private:
@@ -77,11 +79,13 @@ class LayerChoices {
   std::vector<WayFacts> facts_{};
   std::map<std::vector<int>, std::vector<LayerRuns>> known_{};  ///< by the kinds of the stage's layers
   bool complete_ = true;
-  std::int64_t looked_at_ = 0;
+  std::int64_t looked_at_ = 0, followed_ = 0;
 };
 
 /// Numbers of layers under each way that are all looked at; and how far a stage's mixes are followed at once.
 inline constexpr double kMostMixes = 600;
 inline constexpr std::size_t kMostMixLabels = 4'000;
+/// Mixes of one pipeline that are begun or grown before no further pair of ways is looked at: about a second.
+inline constexpr std::int64_t kMostFollowed = 1'500'000;
 
 }  // namespace plan

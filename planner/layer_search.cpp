@@ -46,7 +46,8 @@ class RunSearch {
       first = last;
       if (lists_.back().empty()) break;
     }
-    StageSearch found{.pipelines = 1, .stages = choices.looked_at(), .exact = choices.complete()};
+    StageSearch found{
+        .pipelines = 1, .stages = choices.looked_at(), .followed = choices.followed(), .exact = choices.complete()};
     if (static_cast<int>(lists_.size()) < base_.pp || lists_.back().empty()) return found;
     find_rest();
     std::vector<const LayerChoice*> chosen;

@@ -158,6 +158,9 @@ std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem)
   return all;
 }
 
+/// What a search has cost, in stages whose memory was asked for: a mix takes the time of a twenty-fifth of one.
+std::int64_t effort(const StageSearch& found) { return found.stages + found.followed / 25; }
+
 }  // namespace
 
 StageSearch find_runs(const Problem& problem, double capacity, double beat) {
@@ -168,14 +171,14 @@ StageSearch find_runs(const Problem& problem, double capacity, double beat) {
   bool mixed = false;
   for (const Pipelines& one : pipelines_of(models, problem)) {
     if (one.least > known || one.ways.empty()) continue;
-    if (one.mixed && !mixed) mixed = true, most = found.stages + kMostStages / 4;
-    if (found.stages >= most) {
+    if (one.mixed && !mixed) mixed = true, most = effort(found) + kMostStages / 4;
+    if (effort(found) >= most) {
       found.exact = false;
       continue;
     }
     const StageSearch here = best_runs(models, problem, one.base, one.ways, capacity, known);
     ++found.pipelines;
-    found.stages += here.stages, found.exact = found.exact && here.exact;
+    found.stages += here.stages, found.followed += here.followed, found.exact = found.exact && here.exact;
     if (!here.best || broken_rule(problem, here.best->layout) >= 0) continue;
     if (!galvatron_lacks(problem, here.best->layout).text.empty()) continue;
     known = here.best->score.step_time, found.best = here.best;

@@ -31,6 +31,7 @@ struct StageSearch {
   std::optional<FoundStages> best{};
   std::int64_t pipelines = 0;  ///< (degrees, schedule, sharding) looked into
   std::int64_t stages = 0;     ///< with their layers, whose memory was asked for
+  std::int64_t followed = 0;   ///< mixes of layers that were begun or grown by a layer, on the way to stages
   bool exact = true;           ///< nothing faster was left out
 };
 

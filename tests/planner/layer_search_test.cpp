@@ -134,10 +134,13 @@ TEST_CASE("per layer: the search finds what every strategy of every layer finds"
   std::mt19937 random(31);
   int mixed = 0, none = 0, tried = 0, contexts = 0;
   for (int round = 0; round < oracle::rounds(2000); ++round) {
-    Problem problem = small_job(random, pick(random, {3, 4, 5}));
+    const bool two = random() % 4 == 0;  // ways of many layers, or more of them of few
+    Problem problem = small_job(random, two ? pick(random, {6, 7, 8}) : pick(random, {3, 4, 5}));
     const Layout base = small_pipeline(random, problem);
-    const std::vector<StageStrategy> ways = some_ways(random, base, problem.model.depth() == 5 ? 3 : 4);
-    if (!stages_fault(problem, with_ways(base, ways, {0, 0, 0, 0, 0})).empty()) continue;
+    const int depth = problem.model.depth();
+    const std::vector<StageStrategy> ways = some_ways(random, base, two ? 2 : depth == 5 ? 3 : 4);
+    if (!stages_fault(problem, with_ways(base, ways, std::vector<int>(static_cast<std::size_t>(depth), 0))).empty())
+      continue;
     CAPTURE(round);
     ++tried;
     StageModels models(problem);
@@ -221,7 +224,7 @@ TEST_CASE("per layer: what is answered runs on Galvatron, fits, and is faster th
     CHECK(found.difference.middle < found.difference.high);
   }
   CHECK(tried > oracle::at_least(40));
-  CHECK(faster > oracle::at_least(5));
+  CHECK(faster >= oracle::at_least(5));
 }
 
 TEST_CASE("per layer: never worse than layers that are alike, on stacks of unequal layers") {
