@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 /// Names of DeepSpeed 0.19.8's file (runtime/config.py, runtime/zero/config.py, runtime/activation_checkpointing).
@@ -133,5 +134,66 @@ inline constexpr std::string_view kCheckpointing[] = {"partition_activations",
                                                       "number_checkpoints",
                                                       "profile",
                                                       "synchronize_checkpoint_boundary"};
+
+/// Of `bf16` (runtime/precision_config.py).
+inline constexpr std::string_view kBf16[] = {"enabled", "immediate_grad_update", "check_grad_overflow",
+                                             "bf16_master_weights_and_grads", "bf16_optimizer_states"};
+
+/// Of `fp16`.
+inline constexpr std::string_view kFp16[] = {"enabled",
+                                             "auto_cast",
+                                             "loss_scale",
+                                             "initial_scale_power",
+                                             "loss_scale_window",
+                                             "hysteresis",
+                                             "consecutive_hysteresis",
+                                             "min_loss_scale",
+                                             "fp16_master_weights_and_grads"};
+
+/// Of `zero_optimization.offload_param` (runtime/zero/offload_config.py).
+inline constexpr std::string_view kOffloadParam[] = {"device",      "nvme_path",  "buffer_count",
+                                                     "buffer_size", "max_in_cpu", "pin_memory"};
+
+/// Of `zero_optimization.offload_optimizer`.
+inline constexpr std::string_view kOffloadOptimizer[] = {
+    "device",   "nvme_path", "buffer_count", "pin_memory",    "pipeline_read",     "pipeline_write",
+    "pipeline", "fast_init", "ratio",        "super_offload", "cpuadam_cores_perc"};
+
+/// Of `tensor_parallel` (runtime/tensor_parallel/config.py).
+inline constexpr std::string_view kTensorParallel[] = {"dtype",
+                                                       "autotp_size",
+                                                       "tp_overlap_comm",
+                                                       "vocab_parallel_lm_head",
+                                                       "vocab_parallel_ce_backend",
+                                                       "tp",
+                                                       "tensor_parallel",
+                                                       "injection_policy_tuple",
+                                                       "injection_policy",
+                                                       "partition_config",
+                                                       "preset_model",
+                                                       "keep_module_on_host",
+                                                       "kernel_inject",
+                                                       "replace_with_kernel_inject"};
+
+/// Of `zero_optimization.leaf_module` (runtime/zero/leaf_module_config.py).
+inline constexpr std::string_view kLeafModule[] = {"classes", "names", "name_suffixes"};
+
+/// A section of the file: its keys, and whether DeepSpeed stops at one that is not among them.
+struct Section {
+  std::string_view path;
+  std::span<const std::string_view> names;
+  bool strict;
+};
+inline constexpr Section kSections[] = {
+    {"zero_optimization", kZero, true},
+    {"zero_optimization.offload_param", kOffloadParam, true},
+    {"zero_optimization.offload_optimizer", kOffloadOptimizer, true},
+    {"zero_optimization.leaf_module", kLeafModule, true},
+    {"bf16", kBf16, true},
+    {"bfloat16", kBf16, true},
+    {"fp16", kFp16, true},
+    {"tensor_parallel", kTensorParallel, true},
+    {"activation_checkpointing", kCheckpointing, false},
+};
 
 }  // namespace plan::deepspeed

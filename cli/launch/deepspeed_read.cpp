@@ -15,7 +15,7 @@
 namespace plan {
 namespace {
 
-using deepspeed::kCheckpointing, deepspeed::kTop, deepspeed::kZero;
+using deepspeed::kTop;
 
 /// The value of a key, unless the Trainer is to fill it in (`auto`): then the Trainer's.
 std::optional<std::int64_t> number(Settings& settings, std::string_view key, std::string_view argument) {
@@ -53,9 +53,24 @@ void read_offload(JobBuilder& builder, int stage) {
                              kOldWeights = "ds.zero_optimization.cpu_offload_param";
   const bool old_states = settings.boolean(kOldStates).value_or(false);
   const bool old_weights = settings.boolean(kOldWeights).value_or(false);
-  const bool states = old_states || settings.text(kStates).value_or("none") != "none";
+  // DeepSpeed drops a key that is still "auto" when it starts, and offloads to no device by default.
+  const auto away = [&](std::string_view key) {
+    const std::string device = settings.text(key).value_or("none");
+    return device != "none" && device != "auto";
+  };
+  const bool states = old_states || away(kStates);
   if (states) offload.optimizer = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
-  offload.parameters = stage == 3 && (old_weights || settings.text(kWeights).value_or("none") != "none");
+  offload.parameters = stage == 3 && (old_weights || away(kWeights));
+  for (const std::string_view key : {kStates, kWeights})
+    if (const Setting* device = settings.get(key); device != nullptr)
+      if (away(key) && device->value != "cpu" && device->value != "nvme") settings.refuse(*device, "none, cpu or nvme");
+  constexpr std::string_view kRatio = "ds.zero_optimization.offload_optimizer.ratio";
+  if (stage < 3 && settings.number(kRatio).value_or(1) != 1)
+    builder.errors.push_back({"unsupported_word",
+                              fmt::format("{}: `{}`: DeepSpeed offloads a part of the optimizer at stage 3 alone",
+                                          settings.where(kRatio), shown_key(kRatio)),
+                              {},
+                              {"leave it out, or write `\"stage\": 3`"}});
   const std::string_view key = old_states ? kOldStates : states ? kStates : old_weights ? kOldWeights : kWeights;
   if (offload.any()) builder.origin("offload", offload_text(offload), key);
 }
@@ -129,10 +144,35 @@ int world_of(std::int64_t batch, std::int64_t micro, std::int64_t steps) {
   return world <= kMost ? static_cast<int>(world) : 0;
 }
 
-void read_batch(JobBuilder& builder, Degrees d) {
+constexpr std::string_view kBatch = "ds.train_batch_size", kMicro = "ds.train_micro_batch_size_per_gpu",
+                           kSteps = "ds.gradient_accumulation_steps";
+
+/// DeepSpeed does not start unless its batch is the micro-batch times the steps times the ranks: all of them, those of
+/// AutoTP as well, or as newer releases and the tools around them count, without those that share a sequence. Where
+/// only flags say how many GPUs there are, the job on that many is asked about, and what the file would have to say is
+/// a note.
+void check_batch(JobBuilder& builder, const Degrees& d, std::int64_t batch, std::int64_t rank_batch, bool other_gpus) {
+  const std::int64_t gpus = builder.job.gpus, sequences = rank_batch * *d.dp;
+  const std::string where = builder.settings.where(kBatch);
+  if (batch == sequences) return;
+  for (const auto& [ranks, whose] : {std::pair{gpus / d.cp, "AutoTP's"}, std::pair{gpus, "all"}})
+    if (batch == rank_batch * ranks)
+      return builder.note("batch_counts_tp", fmt::format("{}: DeepSpeed counts {} ranks into {}; {} sequences are "
+                                                         "trained on a step",
+                                                         where, whose, batch, sequences));
+  const std::string reason = fmt::format("{}: `train_batch_size` is {}, but {} sequences a rank on {} GPUs make {}",
+                                         where, batch, rank_batch, gpus, sequences);
+  if (other_gpus)
+    return builder.note("batch_of_other_gpus",
+                        fmt::format("{}, which are counted; DeepSpeed does not start with {}", reason, batch));
+  builder.errors.push_back({"conflicting_keys",
+                            reason,
+                            {"DeepSpeed refuses to start when they differ"},
+                            {fmt::format("write {}, or leave it out", sequences)}});
+}
+
+void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   Settings& settings = builder.settings;
-  constexpr std::string_view kBatch = "ds.train_batch_size", kMicro = "ds.train_micro_batch_size_per_gpu",
-                             kSteps = "ds.gradient_accumulation_steps";
   constexpr std::string_view kMicroArgument = "args.per_device_train_batch_size",
                              kStepsArgument = "args.gradient_accumulation_steps";
   const std::optional<std::int64_t> batch = number(settings, kBatch, "none");
@@ -155,6 +195,12 @@ void read_batch(JobBuilder& builder, Degrees d) {
     // DeepSpeed's own equation counts every rank, those of AutoTP as well.
     const int ranks = world_of(*batch, *micro, *steps);
     if (ranks > 0 && builder.plausible({ranks, d.cp})) builder.gpus(std::int64_t{ranks} * d.cp, kBatch);
+    if (*batch % *micro != 0 || *batch / *micro % *steps != 0)
+      builder.errors.push_back({"conflicting_keys",
+                                fmt::format("{}: `train_batch_size` is {}, which no number of ranks makes of {} x {}",
+                                            settings.where(kBatch), *batch, *micro, *steps),
+                                {"it is the micro-batch times the steps times the ranks"},
+                                {}});
   }
   if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = builder.job.gpus / inner;
@@ -178,7 +224,9 @@ void read_batch(JobBuilder& builder, Degrees d) {
     real = builder.product({*micro, *d.dp});
   if (real < 1) return;
   builder.global_batch(real, batch && d.tp == 1 ? kBatch : stated(settings, kMicro, kMicroArgument));
-  if (batch && *batch != real)
+  if (batch && d.dp && micro && steps)
+    check_batch(builder, d, *batch, builder.product({*micro, *steps}), other_gpus);
+  else if (batch && *batch != real)
     builder.note("batch_counts_tp", fmt::format("{}: DeepSpeed counts AutoTP's ranks into {}; {} sequences are trained "
                                                 "on a step",
                                                 settings.where(kBatch), *batch, real));
@@ -186,23 +234,24 @@ void read_batch(JobBuilder& builder, Degrees d) {
 
 /// Names that DeepSpeed does not know, once each.
 void read_unknown(JobBuilder& builder) {
-  std::set<std::string_view> seen;
-  const auto tell = [&](const Setting& setting, std::string_view word, std::span<const std::string_view> known,
-                        std::string_view verdict) {
-    if (seen.insert(word).second) builder.unknown_key(setting, word, known, verdict);
+  std::set<std::string> seen;
+  const auto tell = [&](const Setting& setting, std::string_view word, std::string_view section,
+                        std::span<const std::string_view> known, std::string_view verdict) {
+    if (seen.insert(fmt::format("{}.{}", section, word)).second) builder.unknown_key(setting, word, known, verdict);
   };
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (key.substr(0, 3) != "ds." || key == "ds.missing_file") continue;
     const std::string_view path = key.substr(3, key.find('[') - 3);
-    const std::string_view section = path.substr(0, path.find('.'));
-    tell(setting, section, kTop, "is unknown to DeepSpeed, which passes over it in silence");
-    if (path.size() == section.size()) continue;
-    std::string_view field = path.substr(section.size() + 1);
-    field = field.substr(0, field.find('.'));
-    if (section == "zero_optimization") tell(setting, field, kZero, "is unknown to DeepSpeed, which stops there");
-    if (section == "activation_checkpointing")
-      tell(setting, field, kCheckpointing, "is unknown to DeepSpeed, which passes over it in silence");
+    tell(setting, path.substr(0, path.find('.')), "", kTop, "is unknown to DeepSpeed, which passes over it in silence");
+    for (const deepspeed::Section& section : deepspeed::kSections) {
+      if (!path.starts_with(section.path) || path.size() <= section.path.size() || path[section.path.size()] != '.')
+        continue;
+      const std::string_view field = path.substr(section.path.size() + 1);
+      tell(setting, field.substr(0, field.find('.')), section.path, section.names,
+           section.strict ? "is unknown to DeepSpeed, which stops there"
+                          : "is unknown to DeepSpeed, which passes over it in silence");
+    }
   }
 }
 
@@ -229,7 +278,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   read_zero(builder);
   hugging_face::read_precision(builder, true);
   read_optimizer(builder);
-  read_batch(builder, degrees);
+  read_batch(builder, degrees, facts.total > 0);
   hugging_face::read_checkpointing(builder, "", false);
   read_unknown(builder);
   hugging_face::name_unread(builder);

@@ -17,6 +17,8 @@ struct Weighing {
   int stage;
 };
 constexpr std::string_view kBuckets = "buckets are counted at DeepSpeed's own sizes";
+constexpr std::string_view kMasters = "master weights, their gradients and moments are counted in fp32";
+constexpr std::string_view kPinned = "copies are counted as from pinned memory";
 constexpr Weighing kWeighing[] = {
     {{"ds.amp.enabled", "false", "Apex's mixed precision is not counted"}, 0},
     {{"ds.torch_autocast.enabled", "false", "weights are counted as kept in the format that they are cast to"}, 0},
@@ -38,6 +40,14 @@ constexpr Weighing kWeighing[] = {
     {{"ds.autotuning.enabled", "false", "values that autotuning looks for are counted as stated"}, 0},
     {{"ds.hybrid_engine.enabled", "false", "generation between steps is not counted"}, 0},
     {{"ds.use_data_before_expert_parallelism", "false", "experts' ranks are counted as neighbours"}, 0},
+    {{"ds.tensor_parallel.tp_overlap_comm", "false", "messages are counted between the products"}, 0},
+    {{"ds.tensor_parallel.vocab_parallel_lm_head", "null", "the head is counted as AutoTP has it by default"}, 0},
+    {{"ds.tensor_parallel.keep_module_on_host", "false", "weights are counted on the GPU"}, 0},
+    {{"ds.tensor_parallel.kernel_inject", "false", "kernels are counted as PyTorch's own"}, 0},
+    {{"ds.tensor_parallel.replace_with_kernel_inject", "false", "kernels are counted as PyTorch's own"}, 0},
+    {{"ds.bf16.bf16_master_weights_and_grads", "false", kMasters}, 1},
+    {{"ds.bfloat16.bf16_master_weights_and_grads", "false", kMasters}, 1},
+    {{"ds.fp16.fp16_master_weights_and_grads", "false", kMasters}, 1},
     {{"ds.zero_optimization.reduce_scatter", "true", "gradients are counted as reduced by scattering"}, 1},
     {{"ds.zero_optimization.contiguous_gradients", "true", "gradients are counted as copied to buckets"}, 1},
     {{"ds.zero_optimization.reduce_bucket_size", "5e8", kBuckets}, 1},
@@ -60,6 +70,11 @@ constexpr Weighing kWeighing[] = {
     {{"ds.zero_optimization.mics_hierarchical_params_gather", "false", "weights are counted as gathered in one go"}, 3},
     {{"ds.zero_optimization.offload_optimizer.device", "none cpu", "it is counted as the host's memory"}, 1},
     {{"ds.zero_optimization.offload_param.device", "none cpu", "it is counted as the host's memory"}, 3},
+    {{"ds.zero_optimization.offload_optimizer.pin_memory", "true", kPinned}, 1},
+    {{"ds.zero_optimization.offload_param.pin_memory", "true", kPinned}, 3},
+    {{"ds.zero_optimization.offload_optimizer.super_offload", "false",
+      "SuperOffload is counted as an optimizer on the host"},
+     3},
     {{"ds.zero_optimization.save_muon_momentum_buffer_in_memory", "false", "momenta are counted once"}, 3},
 };
 
@@ -88,6 +103,26 @@ void read_overlap(JobBuilder& builder, int stage) {
   builder.training.stack.overlap_grad_reduce = overlap;
 }
 
+/// DeepSpeed stops at narrow master weights without ZeRO, and at states in bf16 beside any other masters.
+void check_masters(JobBuilder& builder, int stage) {
+  const auto on = [&](const std::string& key) { return builder.settings.boolean(key).value_or(false); };
+  const auto refuse = [&](const std::string& key, std::string_view why, std::string help) {
+    builder.errors.push_back({"unsupported_word",
+                              fmt::format("{}: `{}`: {}", builder.settings.where(key), shown_key(key), why),
+                              {},
+                              {std::move(help)}});
+  };
+  for (const std::string format : {"bf16", "bfloat16", "fp16"}) {
+    const std::string masters =
+        fmt::format("ds.{}.{}_master_weights_and_grads", format, format == "fp16" ? "fp16" : "bf16");
+    const std::string states = fmt::format("ds.{}.bf16_optimizer_states", format);
+    if (stage == 0 && on(masters)) refuse(masters, "DeepSpeed has it under ZeRO alone", "write `\"stage\": 1` or more");
+    if (on(states) && !on(masters))
+      refuse(states, "DeepSpeed keeps states in bf16 only beside bf16 master weights",
+             "add `\"bf16_master_weights_and_grads\": true`");
+  }
+}
+
 /// Keys of its own checkpointing do nothing for a model that does not call it.
 void note_checkpointing(JobBuilder& builder) {
   for (const std::string_view key : {"partition_activations", "cpu_checkpointing", "contiguous_memory_optimization"}) {
@@ -102,6 +137,7 @@ void note_checkpointing(JobBuilder& builder) {
 }  // namespace
 
 void read_deepspeed_switches(JobBuilder& builder, int stage) {
+  check_masters(builder, stage);
   if (stage > 0) read_overlap(builder, stage);
   bool buckets = false;  // one line for all of them
   for (const Weighing& row : kWeighing) {

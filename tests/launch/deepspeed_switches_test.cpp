@@ -71,7 +71,7 @@ const std::vector<json>& values() {
 /// the name that turns it on; checks and layouts of memory that a step does not see.
 bool weightless(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "managed_gradient_accumulation", "scheduler", "bfloat16", "gradient_clipping", "prescale_gradients",
+      "managed_gradient_accumulation", "scheduler", "gradient_clipping", "prescale_gradients",
       "gradient_predivide_factor", "gradient_allreduce_op", "disable_allgather", "zero_allow_untested_optimizer",
       "zero_force_ds_cpu_optimizer", "steps_per_print", "wall_clock_breakdown", "memory_breakdown", "dump_state",
       "disable_python_gc", "log_level", "timers", "data_parallel_size", "pipeline", "tensorboard", "wandb",
@@ -87,17 +87,38 @@ bool weightless(std::string_view name) {
       "gather_16bit_weights_on_model_save", "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients",
       "parameter_alignment", "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply",
       "log_trace_cache_warnings", "enable_sanity_checks",
+      // Of what is offloaded: buffers, and what is for NVMe alone, which its device tells.
+      "nvme_path", "buffer_count", "buffer_size", "max_in_cpu", "pipeline_read", "pipeline_write", "fast_init",
+      "cpuadam_cores_perc",
+      // Of formats: the scale of losses, when a step is skipped.
+      "immediate_grad_update", "check_grad_overflow", "auto_cast", "loss_scale", "initial_scale_power",
+      "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale",
+      // Of AutoTP: where it finds what it splits; a size of its own, which must be autotp_size.
+      "dtype", "vocab_parallel_ce_backend", "tp", "injection_policy_tuple", "injection_policy", "partition_config",
+      "preset_model",
       // Of activation_checkpointing.
       "number_checkpoints", "profile", "synchronize_checkpoint_boundary"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-bool noticed(const Files& files, const std::string& section, const std::string& name) {
-  for (const json& job : jobs()) {
+/// The place of a section, `a.b`, in the file.
+json& section_of(json& file, std::string_view path) {
+  json* at = &file;
+  while (!path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    at = &(*at)[std::string(path.substr(0, dot))];
+    path.remove_prefix(std::min(path.size(), dot + 1));
+  }
+  return *at;
+}
+
+bool noticed(const Files& files, std::string_view section, const std::string& name) {
+  for (json job : jobs()) {
+    if (section.find("offload") != std::string_view::npos) section_of(job, section)["device"] = "cpu";
     const Heard before = heard(files, job);
     for (const json& value : values()) {
       json file = job;
-      (section.empty() ? file : file[section])[name] = value;
+      section_of(file, section)[name] = value;
       if (heard(files, file) != before) return true;
     }
   }
@@ -110,10 +131,99 @@ TEST_CASE("no name of DeepSpeed's that weighs is passed over") {
   const Files files;
   for (const std::string_view name : deepspeed::kTop)
     if (name != "zero_optimization") CHECK_MESSAGE(noticed(files, "", std::string(name)) != weightless(name), name);
-  for (const std::string_view name : deepspeed::kZero)
-    CHECK_MESSAGE(noticed(files, "zero_optimization", std::string(name)) != weightless(name), name);
-  for (const std::string_view name : deepspeed::kCheckpointing)
-    CHECK_MESSAGE(noticed(files, "activation_checkpointing", std::string(name)) != weightless(name), name);
+  for (const deepspeed::Section& section : deepspeed::kSections)
+    for (const std::string_view name : section.names) {
+      if (section.path == "bfloat16") continue;  // means what `bf16` means, which these jobs have
+      if (section.path == name) continue;        // `tp`, by its other name
+      CAPTURE(section.path);
+      CHECK_MESSAGE(noticed(files, section.path, std::string(name)) != weightless(name), name);
+    }
+}
+
+TEST_CASE("a name that DeepSpeed does not have is told in every section, and whether it stops there") {
+  const Files files;
+  for (const deepspeed::Section& section : deepspeed::kSections) {
+    json job = jobs().back();
+    section_of(job, section.path)["no_such_name"] = 2;
+    CAPTURE(section.path);
+    const Heard all = heard(files, job);
+    const auto told = [&](const std::string& text) {
+      return text.find("`no_such_name` is unknown to DeepSpeed, which " +
+                       std::string(section.strict ? "stops there" : "passes over it in silence")) != std::string::npos;
+    };
+    CHECK(std::any_of(all.said.begin(), all.said.end(), told));
+  }
+}
+
+TEST_CASE("DeepSpeed starts with the batch that its ranks make, and no other") {
+  const Files files;
+  const auto job = [&](int batch, int gpus, int asked) {
+    const json file = {{"train_batch_size", batch},        {"train_micro_batch_size_per_gpu", 2},
+                       {"gradient_accumulation_steps", 4}, {"tensor_parallel", {{"autotp_size", 2}}},
+                       {"bf16", {{"enabled", true}}},      {"zero_optimization", {{"stage", 1}}}};
+    files.folder.write("ds.json", file.dump(1));
+    LaunchContext context;
+    context.gpus = asked;
+    if (gpus == 0) return files.read("ds.json", file.dump(1), context);
+    const std::string machines =
+        "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: " + std::to_string(gpus) +
+        "\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n";
+    return files.read("accelerate.yaml", machines, context);
+  };
+  for (const int gpus : {4, 8, 16})
+    for (int batch = 1; batch <= 8 * 16; ++batch) {
+      CAPTURE(gpus);
+      CAPTURE(batch);
+      const bool starts = batch == 8 * gpus || batch == 8 * gpus / 2;
+      const Result<LaunchJob> stated = job(batch, gpus, 0);
+      CHECK(stated.has_value() == starts);
+      if (stated) CHECK(stated->training->global_batch == 8 * gpus / 2);
+    }
+  // On the GPUs of a flag the job counts, and what its file would have to say is told.
+  for (const int batch : {16, 32, 33}) {
+    const Result<LaunchJob> other = job(batch, 0, 8);
+    REQUIRE(other);
+    CHECK(other->training->global_batch == 32);
+    CHECK(std::any_of(other->notes.begin(), other->notes.end(),
+                      [](const Note& note) { return note.code == "batch_of_other_gpus"; }) == (batch != 32));
+  }
+  // Where nothing says how many GPUs there are, some number of them must make it.
+  for (int batch = 1; batch <= 64; ++batch) CHECK(job(batch, 0, 0).has_value() == (batch % 8 == 0));
+}
+
+TEST_CASE("DeepSpeed offloads to what it has, parts of an optimizer at stage 3, bf16 states beside bf16 masters") {
+  const Files files;
+  for (json job : jobs()) {
+    const int stage = job["zero_optimization"]["stage"];
+    CAPTURE(stage);
+    const auto reads = [&](const char* section, const json& keys) {
+      json file = job;
+      section_of(file, section).update(keys);
+      return files.read("ds.json", file.dump(1)).has_value();
+    };
+    for (const char* device : {"none", "auto", "cpu", "nvme", "gpu", "CPU"})
+      for (const char* section : {"zero_optimization.offload_optimizer", "zero_optimization.offload_param"}) {
+        CAPTURE(device);
+        CHECK(reads(section, {{"device", device}}) == (std::string(device) != "gpu" && std::string(device) != "CPU"));
+      }
+    const auto offload = [&](const char* device) {
+      json file = job;
+      for (const char* section : {"zero_optimization.offload_optimizer", "zero_optimization.offload_param"})
+        section_of(file, section)["device"] = device;
+      return heard(files, file).training.offload;
+    };
+    CHECK(offload("auto") == Offload{});
+    CHECK(offload("none") == Offload{});
+    CHECK(offload("cpu") == offload("nvme"));
+    for (const double ratio : {0.25, 1.0})
+      CHECK(reads("zero_optimization.offload_optimizer", {{"device", "cpu"}, {"ratio", ratio}}) ==
+            (stage == 3 || ratio == 1));
+    for (const bool masters : {false, true})
+      for (const bool states : {false, true})
+        CHECK(reads("bf16", {{"bf16_master_weights_and_grads", masters}, {"bf16_optimizer_states", states}}) ==
+              ((masters || !states) && (stage > 0 || !masters)));
+    CHECK(reads("fp16", {{"fp16_master_weights_and_grads", true}}) == (stage > 0));
+  }
 }
 
 TEST_CASE("reductions of DeepSpeed overlap where its file says so, and by default at stage 3 alone") {

@@ -39,7 +39,7 @@ else
   git --no-pager diff --stat -- "${files[@]}"
   git --no-pager diff -- "${files[@]}"
 fi
-read -r -p "keep it? [yes/no] " answer
+read -r -p "keep it? [yes/no] " answer || true
 if [ "$answer" = yes ]; then exit 0; fi
 git checkout -q -- "${files[@]}"
 echo "put back"
