@@ -26,6 +26,8 @@ struct LaunchSource {
   std::string text{};
   std::string selector{};                ///< recipe of a Python module that was asked for
   std::vector<std::string> arguments{};  ///< of a script: $1, $2, ...
+  /// Of the job that the user asked for, which a scheduler would tell the script; 0: what its own header asks for.
+  int nodes = 0, gpus_per_node = 0;
   /// Opens a file that this one names, wherever it lies: beside it or above. Null: none can be opened.
   std::function<std::optional<LaunchSource>(std::string_view name)> open{};
   std::vector<std::string> notes{};  ///< what the record of a captured job lacks

@@ -333,6 +333,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     if (facts.gpus_per_node <= 0 || facts.total % facts.gpus_per_node != 0)
       facts.gpus_per_node = facts.total % kUsualNode == 0 ? kUsualNode : facts.total;
     facts.nodes = facts.total / facts.gpus_per_node;
+    for (LaunchSource& source : files) source.nodes = facts.nodes, source.gpus_per_node = facts.gpus_per_node;
   }
   if (std::optional<Error> error = too_many_gpus(facts)) return fail(std::move(*error));
   facts.model = context.model;

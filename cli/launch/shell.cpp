@@ -69,6 +69,7 @@ Script follow_script(const LaunchSource& source) {
   shell::Follower follower(source.path, script);
   follower.source = &source;
   shell::set_slurm_variables(script.sbatch, follower.scope);
+  if (source.nodes > 0) shell::set_slurm_variables(source.nodes, source.gpus_per_node, follower.scope);
   if (!source.arguments.empty()) {
     follower.scope.knows_positional = true;
     follower.scope.positional.emplace_back();

@@ -24,7 +24,7 @@ struct ShellCommand {
 /// What a person can do about a word with such a `$`.
 inline constexpr std::string_view kOpenValueHelp =
     "the script does not set it, or a machine would: write its value, a default as ${NAME:-8}, give the script's "
-    "arguments with `--args`, or record the job with `plan capture`";
+    "arguments with `--args` or the GPUs of a Slurm job with `--gpus`, or record the job with `plan capture`";
 
 /// `#SBATCH --nodes=2048`
 struct ShellDirective {

@@ -7,6 +7,15 @@
 #include <charconv>
 
 namespace plan::shell {
+namespace {
+
+void set_variable(Scope& scope, const char* name, std::string_view text, int line) {
+  Text value;
+  value.add(text, line);
+  scope.variables[name] = {{value}, false, false};
+}
+
+}  // namespace
 
 int count_of(std::string_view text) {
   int number = 0;
@@ -94,11 +103,7 @@ std::vector<ShellDirective> sbatch_directives(std::string_view text) {
 
 void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope) {
   if (directives.empty()) return;
-  const auto set = [&](const char* name, std::string_view text, int line) {
-    Text value;
-    value.add(text, line);
-    scope.variables[name] = {{value}, false, false};
-  };
+  const auto set = [&](const char* name, std::string_view text, int line) { set_variable(scope, name, text, line); };
   // The script is sbatch's: looked at as a job's first task, and not as what a login node would do with it.
   const int first = directives.front().line;
   set("SLURM_JOB_ID", "1", first), set("SLURM_JOBID", "1", first);
@@ -123,6 +128,19 @@ void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& s
   const std::int64_t all = std::int64_t{nodes} * of_node;
   if (all == 0 || scope.variables.contains("SLURM_NTASKS")) return;
   for (const char* tasks : {"SLURM_NTASKS", "SLURM_NPROCS"}) set(tasks, std::to_string(all), first);
+}
+
+void set_slurm_variables(int nodes, int gpus_per_node, Scope& scope) {
+  const auto set = [&](const char* name, std::int64_t count) { set_variable(scope, name, std::to_string(count), 1); };
+  set("SLURM_NNODES", nodes), set("SLURM_JOB_NUM_NODES", nodes);
+  set("SLURM_GPUS_ON_NODE", gpus_per_node), set("SLURM_GPUS_PER_NODE", gpus_per_node);
+  set("SLURM_GPUS", std::int64_t{nodes} * gpus_per_node);
+  // How many tasks a node has is the header's to say: a task a GPU and a task a node are both usual.
+  const auto tasks = scope.variables.find("SLURM_NTASKS_PER_NODE");
+  if (tasks == scope.variables.end() || tasks->second.items.empty()) return;
+  const int of_node = count_of(tasks->second.items.front().chars);
+  for (const char* name : {"SLURM_NTASKS", "SLURM_NPROCS"})
+    if (of_node > 0) set(name, std::int64_t{nodes} * of_node);
 }
 
 }  // namespace plan::shell

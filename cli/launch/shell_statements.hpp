@@ -39,5 +39,7 @@ inline constexpr int kMostCounted = 1 << 20;
 [[nodiscard]] std::string_view behind_kind(std::string_view text);
 
 void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope);
+/// The same for a job of so many nodes, whatever the header asks for: as the flags of sbatch go before its lines.
+void set_slurm_variables(int nodes, int gpus_per_node, Scope& scope);
 
 }  // namespace plan::shell
