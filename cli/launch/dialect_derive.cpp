@@ -100,8 +100,20 @@ void verl_formats(const DialectKeys& keys, MegatronArgs& args) {
   }
 }
 
+/// The models that verl keeps on the actor's GPUs beside it: its need_reference_policy() and need_critic()
+/// (verl/trainer/ppo/utils.py).
+void verl_models_beside(const DialectKeys& keys, MegatronArgs& args) {
+  for (const char* key : {"actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"})
+    if (is_on(keys, key)) unused(keys, key, args, "the reference model beside the trained one is not counted");
+  constexpr std::string_view kEnable = "critic.enable", kEstimator = "algorithm.adv_estimator";
+  const bool stated = !word_of(keys, kEnable).empty(), gae = word_of(keys, kEstimator) == "gae";
+  if (stated ? is_on(keys, kEnable) : gae)
+    unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
+}
+
 void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   verl_formats(keys, args);
+  verl_models_beside(keys, args);
   constexpr std::string_view kPrediction = "actor_rollout_ref.model.mtp.enable";
   if (is_on(keys, kPrediction) && (!facts.model || facts.model->mtp.depth == 0))
     unused(keys, kPrediction, args, "prediction layers are counted where the model is known to have them");

@@ -62,6 +62,13 @@ constexpr CountedAs kActorCounted[] = {
      "activations that go to the host are counted on the GPU"},
     {"actor_rollout_ref.model.tiled_mlp.enabled", "false False null", "a feed-forward in tiles is counted whole"},
     {"actor_rollout_ref.model.exclude_modules", "null", "adapters of all modules are counted"},
+    // need_reference_policy() and need_critic() of trainer/ppo/utils.py; every estimator of core_algos.py but GAE.
+    {"actor_rollout_ref.actor.use_kl_loss", "false", "the reference model beside the trained one is not counted"},
+    {"algorithm.use_kl_in_reward", "false", "the reference model beside the trained one is not counted"},
+    {"algorithm.adv_estimator",
+     "grpo reinforce_plus_plus reinforce_plus_plus_baseline remax rloo opo grpo_passk gpg rloo_vectorized "
+     "grpo_vectorized optimal_token_baseline tir_optimal_token_baseline gdpo",
+     "a critic beside the trained model is not counted"},
 };
 constexpr std::string_view kActorSections[] = {"actor_rollout_ref.actor.fsdp_config.", "actor_rollout_ref.model.",
                                                "actor_rollout_ref.actor."};

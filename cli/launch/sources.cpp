@@ -159,7 +159,13 @@ std::vector<std::string> script_arguments(std::string_view typed) {
 
 std::optional<NamedModel> model_named(std::string_view name) {
   while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
-  if (name.empty() || name.find('$') != std::string_view::npos) return std::nullopt;
+  // Where a model lies may be a machine's to say (`${HOME}/models/Qwen3-8B`); what it is called may not.
+  const std::size_t open = name.rfind('$'), slash = name.rfind('/');
+  if (open != std::string_view::npos) {
+    if (slash == std::string_view::npos || slash < open) return std::nullopt;
+    name.remove_prefix(slash + 1);
+  }
+  if (name.empty()) return std::nullopt;
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
   Result<Found<Model>> found = load_model(name, store);

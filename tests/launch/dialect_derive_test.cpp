@@ -41,6 +41,65 @@ TEST_CASE("what verl clears off the GPU between updates is counted on it, and to
   }));
 }
 
+TEST_CASE("the models that verl keeps beside the actor are told, under Megatron and under FSDP") {
+  const auto told = [](const LaunchJob& job, const char* word) {
+    return std::any_of(job.unused.begin(), job.unused.end(),
+                       [&](const Note& note) { return note.text.find(word) != std::string::npos; });
+  };
+  const std::string fsdp =
+      "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.nnodes=2 trainer.n_gpus_per_node=8 "
+      "actor_rollout_ref.model.path=meta-llama/Meta-Llama-3-8B data.train_batch_size=512 "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 "
+      "data.max_prompt_length=1024 data.max_response_length=3072 ";
+  for (const std::string& start : {kVerl, fsdp}) {
+    CAPTURE(start);
+    const LaunchJob plain = read("a.sh", start + "algorithm.adv_estimator=grpo algorithm.use_kl_in_reward=False " +
+                                             "actor_rollout_ref.actor.use_kl_loss=False\n");
+    CHECK_FALSE(told(plain, "beside the trained"));
+    for (const char* word : {"actor_rollout_ref.actor.use_kl_loss=True", "algorithm.use_kl_in_reward=True"}) {
+      const LaunchJob job = read("a.sh", start + "algorithm.adv_estimator=grpo " + word + "\n");
+      CHECK(told(job, "the reference model beside"));
+      CHECK_FALSE(told(job, "critic beside"));
+    }
+    CHECK(told(read("a.sh", start + "algorithm.adv_estimator=gae\n"), "critic beside"));
+  }
+  CHECK(told(read("a.sh", kVerl + "algorithm.adv_estimator=grpo critic.enable=True\n"), "critic beside"));
+  CHECK_FALSE(told(read("a.sh", kVerl + "algorithm.adv_estimator=gae critic.enable=False\n"), "critic beside"));
+}
+
+TEST_CASE("a model is known by its name where only a machine knows the folder above it") {
+  const auto model_of = [](const std::string& path) {
+    std::string text = kVerl;
+    const std::string name = "meta-llama/Meta-Llama-3-8B";
+    text.replace(text.find(name), name.size(), path);
+    const Temporary file("a.sh", text + "\n");
+    const Result<LaunchJob> job = read_launch_files({file.path()});
+    return job && job->model ? job->model->name : std::string();
+  };
+  CHECK(model_of("$MODELS/Meta-Llama-3-8B") == "llama3-8b");
+  CHECK(model_of("\"${MODELS}/hub/meta-llama/Meta-Llama-3-8B/\"") == "llama3-8b");
+  CHECK(model_of("$MODELS/$NAME") != "llama3-8b");
+  CHECK(model_of("Meta-Llama-3-8B/$STEP") != "llama3-8b");
+}
+
+TEST_CASE("values of MODEL_ARGS that keep a shell's quotes are read without them") {
+  const auto layers_with_experts = [](const std::string& pattern) {
+    const LaunchJob job = read(
+        "a.yaml",
+        "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 1024\n  --num-attention-heads: 8\n  --seq-length: 1024\n"
+        "  --max-position-embeddings: 1024\n  --micro-batch-size: 1\n  --global-batch-size: 8\n  --vocab-size: 32000\n"
+        "  --eval-interval: 10\n  --bf16: true\n  --num-experts: 8\n  --moe-router-topk: 2\n  --moe-layer-freq: " +
+            pattern + "\n");
+    REQUIRE(job.model);
+    return std::count_if(job.model->layers.begin(), job.model->layers.end(),
+                         [&](int kind) { return job.model->kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe; });
+  };
+  CHECK(layers_with_experts("\"'([0]*1+[1]*3)'\"") == 3);
+  CHECK(layers_with_experts("'\"([0]*1+[1]*3)\"'") == 3);
+  CHECK(layers_with_experts("\"([0]*2+[1]*2)\"") == 2);
+  CHECK(layers_with_experts("([0]*2+[1]*2)") == 2);
+}
+
 TEST_CASE("verl's hybrid optimizer is offloaded") {
   const std::string optimizer = "++actor_rollout_ref.actor.optim.override_optimizer_config.";
   const LaunchJob job =
