@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "presets/suggest.hpp"
+
 namespace plan {
 namespace {
 
@@ -44,12 +46,22 @@ Overlay switched(std::string key, Place place) {
   return {std::move(key), off ? "false" : "true", std::move(place)};
 }
 
+/// LLaMA-Factory asks the environment which back end reads its file: extras/misc.py, is_env_enabled.
+bool asks_for_mca(const ShellCommand& command) {
+  const auto found = command.environment.find("USE_MCA");
+  if (found == command.environment.end()) return false;
+  const std::string word = lowered(found->second);
+  return word == "1" || word == "true" || word == "y";
+}
+
 }  // namespace
 
 std::set<std::size_t> lay_over(const ShellCommand& command, const std::string& script, LaunchSource& file) {
   std::set<std::size_t> taken;
   const Way way = way_of(command);
   const std::vector<ShellWord>& words = command.words;
+  if (way == Way::Pairs && asks_for_mca(command))
+    file.overlays.push_back({"use_mca", "true", {script, words.front().line, 1, 1, {}}});
   for (std::size_t i = 0; i < words.size() && way != Way::None; ++i) {
     std::string_view text = words[i].text;
     const Place place{.file = script, .line = words[i].line, .column = 1, .length = 1, .text = {}};

@@ -36,6 +36,18 @@ TEST_CASE("every data-parallel rank reads micro-batches of its own, experts or n
   CHECK(tells(bridge, "USE_MCA=1"));
 }
 
+TEST_CASE("a script that asks for mcore_adapter decides which back end reads the file") {
+  const Temporary file("job.yaml", kJob);
+  for (const char* use : {"export USE_MCA=1\n", "USE_MCA=1 ", ""}) {
+    const std::string start = "FORCE_TORCHRUN=1 NNODES=2 NPROC_PER_NODE=8 llamafactory-cli train " + file.path();
+    const Temporary script("run.sh", "#!/bin/bash\n" + std::string(use) + start + "\n");
+    const Result<LaunchJob> job = read_launch_files({script.path()});
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    CAPTURE(use);
+    CHECK(job->training->global_batch == 1 * 8 * 16 / (2 * 2 * (*use == 0 ? 2 : 1)));
+  }
+}
+
 TEST_CASE("full recomputation without a method is every layer's") {
   CHECK(*read("recompute_granularity: full\n").fixed.recompute ==
         *read("use_mca: true\nrecompute_granularity: full\nrecompute_method: uniform\nrecompute_num_layers: 1\n")
