@@ -204,24 +204,42 @@ bool Follower::follow_written(const std::vector<Text>& words) {
   return false;
 }
 
-/// `printf -v NAME FORMAT WORDS`, for formats of `%s` and `%d` alone.
+namespace {
+
+/// A number as `%d` prints it again: bash reads one that begins with a nought in base 8.
+bool is_plain_integer(std::string_view word) {
+  if (word.starts_with('-')) word.remove_prefix(1);
+  if (word.empty() || word.size() > 18 || (word.front() == '0' && word.size() > 1)) return false;
+  return std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+}  // namespace
+
+/// `printf -v NAME FORMAT WORDS`, for formats of `%s`, `%d` and `%%`. Words that are left use the format again, and
+/// missing ones are empty, or nought.
 Truth Follower::print_into(const std::vector<Text>& words) {
   const Text& format = words[3];
   Text out;
-  std::size_t next = 4;
-  for (std::size_t i = 0; i < format.chars.size(); ++i) {
-    const char c = format.chars[i], after = i + 1 < format.chars.size() ? format.chars[i + 1] : '\0';
-    const bool value = c == '%' && (after == 's' || after == 'd');
-    if (c == '\\' || (c == '%' && !value) || (value && next >= words.size())) {
-      note(words.front().line(), fmt::format("what `printf` puts into `{}` is not followed", words[2].chars));
-      return Truth::Unknown;
+  std::size_t next = 4, before = 0;
+  do {
+    before = next;
+    for (std::size_t i = 0; i < format.chars.size(); ++i) {
+      const char c = format.chars[i], after = c == '%' && i + 1 < format.chars.size() ? format.chars[++i] : '\0';
+      const bool given = next < words.size();
+      if (c == '\\' || (c == '%' && after != 's' && after != 'd' && after != '%') ||
+          (after == 'd' && given && !is_plain_integer(words[next].chars))) {
+        note(words.front().line(), fmt::format("what `printf` puts into `{}` is not followed", words[2].chars));
+        scope.variables.erase(words[2].chars);  // its old value is not its value any more
+        return Truth::Unknown;
+      }
+      if (after == '\0' || after == '%')
+        out.add(c, format.line());
+      else if (given)
+        out.add(words[next++]);
+      else if (after == 'd')
+        out.add('0', format.line());
     }
-    if (value)
-      out.add(words[next++]), ++i;
-    else
-      out.add(c, format.line());
-  }
-  if (next < words.size()) return Truth::Unknown;  // the format would be used again
+  } while (next > before && next < words.size());
   set(words[2].chars, {{std::move(out)}, false, false});
   return Truth::Yes;
 }

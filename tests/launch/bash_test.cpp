@@ -103,8 +103,16 @@ class Writer {
     for (int i = 0; i <= up_to(3); ++i) text += " " + word();
     return text + "\n";
   }
+  /// `printf -v` with too few words for its format, as many, or more, for which the format is used again.
+  std::string printed() {
+    std::string text = "printf -v " + one_of({"A", "C", "P"}) + " '" + one_of({"", "x", "[", "100%%"});
+    for (int i = up_to(2); i >= 0; --i) text += one_of({"%s", "%s-", "%d", "a%d.", "%% %s"});
+    text += "'";
+    for (int i = up_to(4); i > 0; --i) text += " " + one_of({"$N", "\"$B\"", "24", "-3", "0", "128"});
+    return text + "\nrun \"$A\" \"$C\" \"$P\"\n";
+  }
   std::string statement(int depth) {
-    const int kind = depth == 0 ? up_to(3) : up_to(12);
+    const int kind = depth == 0 ? up_to(3) : up_to(13);
     const auto body = [&] { return statement(depth - 1); };
     switch (kind) {
       case 0: return one_of({"B", "N"}) + "=$(( " + one_of({"N + 1", "B / 2", "B % 5", "N * 3", "B - N"}) + " ))\n";
@@ -124,6 +132,7 @@ class Writer {
       case 10:
         return "for ((i = " + one_of({"0", "1"}) + "; i < " + one_of({"2", "3"}) + "; i++)); do run n $i; done\n";
       case 11: return "L=(" + word() + " a " + word() + ")\nrun \"${L[0]}\" \"${L[@]}\"\n";
+      case 12: return printed();
       default: return run();
     }
   }
@@ -165,6 +174,16 @@ std::vector<std::string> run_by_bash(const std::vector<std::string>& scripts) {
 }
 
 }  // namespace
+
+TEST_CASE("what printf makes of a number that it would write otherwise is told, and not made up") {
+  for (const char* word : {"010", "0x10", "+7", "''", "seven"}) {
+    const std::string script = fmt::format("A=old; printf -v A 'n%d' {}\nrun \"$A\"\n", word);
+    CAPTURE(script);
+    const std::string got = followed(script), wanted = run_by_bash({script}).front();
+    CHECK((got == wanted || !follow_script(script, "x.sh").notes.empty()));
+    CHECK(got != "<old>\n");
+  }
+}
 
 TEST_CASE("random scripts are followed as bash runs them") {
   std::vector<std::string> scripts;
