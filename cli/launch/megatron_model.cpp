@@ -251,10 +251,14 @@ Result<Model> described_model(const MegatronArgs& args, const std::optional<mega
     if (std::optional<Error> mistake = megatron::put_linear_attention(args, model)) return fail(std::move(*mistake));
     tidy(model);
   }
-  if (const auto depth_mtp = args.integer("mtp-num-layers");
-      !pattern && depth_mtp && *depth_mtp > 0 && *depth_mtp < 100)
-    model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(*depth_mtp),
-                 .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(*depth_mtp) : 1,
+  constexpr std::int64_t kMostPredicted = 99;
+  const std::int64_t depth_mtp = pattern ? 0 : args.integer("mtp-num-layers", 0);
+  if (depth_mtp > kMostPredicted)
+    return fail({"bad_model", fmt::format("{}: `--mtp-num-layers {}`: plan counts {} MTP layers at most",
+                                          args.where("mtp-num-layers"), depth_mtp, kMostPredicted)});
+  if (depth_mtp > 0)
+    model.mtp = {.depth = args.has("mtp-use-repeated-layer") ? 1 : static_cast<int>(depth_mtp),
+                 .passes = args.has("mtp-use-repeated-layer") ? static_cast<int>(depth_mtp) : 1,
                  .kinds = {megatron::predicted_kind(args, model)}};
   model.dropout = args.has("hidden-dropout") ? std::atof(args.text("hidden-dropout").c_str()) : 0.1;
   model.vocab = args.integer("vocab-size", args.integer("padded-vocab-size", vocabulary_of_tokenizer(args)));

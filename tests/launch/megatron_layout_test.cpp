@@ -4,11 +4,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <random>
 #include <string>
 
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron.hpp"
+#include "formulas/parameters.hpp"
 #include "launch/temporary.hpp"
 
 namespace plan {
@@ -29,6 +31,27 @@ TEST_CASE("a layout string comes back with its chunks and its MTP layers") {
   }
 }
 
+TEST_CASE("a layout string with another embedding or loss, or without, is refused") {
+  std::mt19937 random(8);
+  for (int draw = 0; draw < 300; ++draw) {
+    std::vector<int> chunks(2 + random() % 6);
+    int layers = 0;
+    for (int& chunk : chunks) layers += chunk = static_cast<int>(random() % 3);
+    const std::string text = pipeline_layout_text(chunks, 0), end = draw % 2 == 0 ? "E" : "L";
+    CAPTURE(text);
+    CHECK(read_pipeline_layout(text, layers, 0));
+    std::string without = text, twice = text;
+    without.erase(without.find(end), 1);
+    CHECK_FALSE(read_pipeline_layout(without, layers, 0));
+    // Between any two characters but those of a count, or at either end.
+    const std::size_t at = random() % (text.size() + 1);
+    if (at > 0 && at < text.size() && (text[at - 1] == '*' || std::isdigit(text[at - 1]) != 0)) continue;
+    twice.insert(at, end);
+    CAPTURE(twice);
+    CHECK_FALSE(read_pipeline_layout(twice, layers, 0));
+  }
+}
+
 TEST_CASE("MTP layers stand together in the last chunk of a rank that is not the first") {
   const auto read = [](const char* text, int mtp, int pp) { return read_pipeline_layout(text, 6, mtp, pp); };
   CHECK(read("Ett|tt|tt|mL", 1, 4)->mtp == 3);
@@ -43,6 +66,34 @@ TEST_CASE("MTP layers stand together in the last chunk of a rank that is not the
   CHECK(!read("Et|t|t|tttm|||L", 1, 4));   // not the last chunk of its rank
   CHECK(!read("Et|t|t|t|ttm|||L", 1, 4));  // the first rank
   CHECK(!read("Ett|tt|ttL", 0, 2));        // stages that the ranks do not share evenly
+}
+
+// Each MTP layer has the same weights; what plan cannot build as stated it refuses or names.
+TEST_CASE("a model has as many MTP layers as the script states") {
+  const auto read = [](const std::string& more) {
+    const Temporary file("run.sh",
+                         "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+                         "--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 "
+                         "--micro-batch-size 1 --eval-interval 10 --vocab-size 32000 --bf16 "
+                         "--position-embedding-type rope " +
+                             more + "\n");
+    return read_launch_files({file.path()});
+  };
+  const auto weights = [&](int mtp) {
+    const Result<LaunchJob> job = read(mtp < 0 ? "" : fmt::format("--mtp-num-layers {}", mtp));
+    REQUIRE(job);
+    REQUIRE(job->model);
+    return model_parameters(*job->model).with_mtp;
+  };
+  const std::int64_t none = weights(-1), one = weights(1) - none;
+  CHECK(one > 0);
+  CHECK(weights(0) == none);
+  for (const int mtp : {2, 3, 50, 99}) CHECK(weights(mtp) == none + mtp * one);
+  for (const int mtp : {100, 101, 1000}) {
+    CAPTURE(mtp);
+    const Result<LaunchJob> job = read(fmt::format("--mtp-num-layers {}", mtp));
+    CHECK((!job || !job->unused.empty() || model_parameters(*job->model).with_mtp == none + mtp * one));
+  }
 }
 
 // Megatron's transformer_config: what the ends leave is shared evenly by the stages between them, if there are any.
