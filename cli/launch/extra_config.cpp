@@ -9,14 +9,13 @@
 namespace plan {
 namespace {
 
-/// A setting's YAML as JSON: a list of words, a number, true or false, a word.
+/// A setting's YAML as JSON: a list of words, a number, true or false, a word, which may be quoted as in JSON.
 nlohmann::ordered_json json_of(const std::string& text) {
   if (text.starts_with('[')) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const std::string& item : listed(text)) list.push_back(json_of(item));
     return list;
   }
-  if (text.size() > 1 && text.front() == '"') return text.substr(1, text.size() - 2);
   const auto value = nlohmann::ordered_json::parse(text, nullptr, false);
   return value.is_discarded() ? nlohmann::ordered_json(text) : value;
 }
