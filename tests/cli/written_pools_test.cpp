@@ -1,5 +1,8 @@
 // Launch files for several kinds of GPU: what is written reads back with the same time and memory, or is refused.
+#include <yaml-cpp/yaml.h>
+
 #include <filesystem>
+#include <string_view>
 
 #include "check_files.hpp"
 #include "cli/request/resolve.hpp"
@@ -30,6 +33,18 @@ std::vector<std::string> with(std::vector<std::string> words, const Mixed& job, 
 std::string written_file() {
   for (const auto& entry : std::filesystem::directory_iterator("run")) return entry.path().string();
   return "";
+}
+
+/// FlagScale reads its meshes from `system.hetero` alone; a job of one kind of GPU has none.
+void check_sections(bool pooled) {
+  const YAML::Node train = YAML::LoadFile(written_file())["train"];
+  CHECK(train["system"]["hetero"].IsDefined() == pooled);
+  for (const char* section : {"system", "model", "data"}) {
+    CAPTURE(section);
+    REQUIRE(train[section].IsMap());
+    CHECK(train[section].size() > 0);
+    if (section != std::string_view("system")) CHECK_FALSE(train[section]["hetero"].IsDefined());
+  }
 }
 
 /// The job of the words, with the strategy of each pool that FlagScale runs.
@@ -74,6 +89,7 @@ TEST_CASE("FlagScale's meshes read back with the time and the memory that were p
     const Json written = Json::parse(ran.out);
     const std::string layout = written["layout"], order = written["gpus"], words = job.gpus;
     CAPTURE(layout);
+    check_sections(true);
     const Plan plan = planned(job, order + words.substr(words.find(",link")), layout);
     CHECK(plan.runs_on.size() == 1);
     const Json read = run_json({"estimate", "--from", written_file(), "--gpus", job.gpus});
@@ -86,6 +102,15 @@ TEST_CASE("FlagScale's meshes read back with the time and the memory that were p
     for (const Json& fact : alone["unstated"]) said = said || fact["field"] == "link";
     CHECK(said);
   }
+}
+
+TEST_CASE("a job of one kind of GPU has no meshes") {
+  const Folder folder;
+  const Ran ran = run({"emit", "flagscale", "-o", "run", "--model", "llama3-8b", "--gpus", "16", "--gpu", "h100-sxm",
+                       "--seq", "4096", "--global-batch", "64"});
+  CAPTURE(ran.err);
+  REQUIRE(ran.status == 0);
+  check_sections(false);
 }
 
 TEST_CASE("meshes that were asked for are written and read back") {

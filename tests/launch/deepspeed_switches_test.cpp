@@ -226,6 +226,36 @@ TEST_CASE("DeepSpeed offloads to what it has, parts of an optimizer at stage 3, 
   }
 }
 
+// DeepSpeed reads `stage3_*` at stage 3 alone, and what is outside zero_optimization at any stage.
+TEST_CASE("a name of DeepSpeed's has a say at the stages that read it, and at no other") {
+  const Files files;
+  const auto stages = [&](const std::string& section, std::string_view name) {
+    std::vector<int> all;
+    for (const json& job : jobs())
+      for (const json& value : values()) {
+        json file = job;
+        (section.empty() ? file : file[section])[std::string(name)] = value;
+        if (heard(files, file) == heard(files, job)) continue;
+        all.push_back(job["zero_optimization"]["stage"]);
+        break;
+      }
+    return all;
+  };
+  const std::vector<int> every = {0, 1, 2, 3}, sharded = {1, 2, 3}, last = {3};
+  for (const std::string_view name : deepspeed::kTop)
+    if (name != "zero_optimization" && !weightless(name)) CHECK_MESSAGE(stages("", name) == every, name);
+  for (const std::string_view name : deepspeed::kZero) {
+    if (weightless(name) || name == "stage") continue;
+    const std::vector<int> heard_at = stages("zero_optimization", name);
+    if (name.starts_with("stage3_"))
+      CHECK_MESSAGE(heard_at == last, name);
+    else
+      CHECK_MESSAGE((heard_at == every || heard_at == sharded || heard_at == last), name);
+  }
+  for (const char* name : {"reduce_scatter", "contiguous_gradients", "reduce_bucket_size", "allgather_bucket_size"})
+    CHECK_MESSAGE(stages("zero_optimization", name) == sharded, name);
+}
+
 TEST_CASE("reductions of DeepSpeed overlap where its file says so, and by default at stage 3 alone") {
   const Files files;
   for (json& job : jobs()) {

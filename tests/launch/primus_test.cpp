@@ -38,6 +38,24 @@ TEST_CASE("an experiment of Primus's on torchtitan lies over the files that it n
   CHECK(job->model->name == "llama3-8b");
 }
 
+TEST_CASE("the whole name of Primus's back end says whose an experiment is, wherever it stands") {
+  const Files files;
+  std::filesystem::create_directories(files.folder.at("primus/configs/models/torchtitan"));
+  files.folder.write("primus/configs/models/torchtitan/tiny.yaml", "model:\n  name: llama3\n  flavor: 8B\n");
+  const std::string text =
+      "modules:\n  pre_trainer:\n    model: tiny.yaml\n    overrides:\n      training:\n        local_batch_size: 4\n"
+      "        seq_len: 8192\n    framework: torchtitan";
+  for (const std::string more : {"", "\n", "  # ours\n"}) {
+    const Result<LaunchJob> job = files.read("exp.yaml", text + more, on(8));
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    CHECK(job->format == "primus-torchtitan");
+  }
+  for (const std::string more : {"_v2\n", "2"}) {
+    const Result<LaunchJob> job = files.read("exp.yaml", text + more, on(8));
+    CHECK((!job || job->format != "primus-torchtitan"));
+  }
+}
+
 TEST_CASE("experiments of Primus's on MaxText and on Megatron-Bridge") {
   const Files files;
   for (const char* folder : {"models/maxtext", "modules/maxtext", "models/megatron_bridge", "modules/megatron_bridge"})

@@ -78,6 +78,11 @@ TEST_CASE("a script that starts another is the job of that other, with what it i
   const LaunchJob batch = read("sbatch --nodes=4 scripts/train.sh --mbs 1\n");
   CHECK(batch.gpus == 32);
   CHECK(read("sbatch scripts/train.sh --mbs 1\n").gpus == 16);
+  // Values of the launcher's own flags stand before the script's name.
+  CHECK(read("sbatch -N 4 --job-name x scripts/train.sh --mbs 1\n").gpus == 32);
+  CHECK(read("srun -N 2 bash -x scripts/train.sh --mbs 1\n").fixed.micro_batch == 1);
+  // The first word that is no flag of bash's is its script, and its own words are no scripts that it starts.
+  CHECK(error_of("other.sh", "#!/bin/bash\nbash ./launch scripts/train.sh\n") == "unknown_format");
   CHECK(error_of("two.sh", "#!/bin/bash\nbash gone.sh\n") == "unknown_format");
   const Result<LaunchJob> two =
       files.read("run.sh", "#!/bin/bash\nbash scripts/train.sh --mbs 1\nbash scripts/train.sh --mbs 2\n");
