@@ -189,6 +189,12 @@ TEST_CASE("the planner gets the table where it was measured and the fit outside 
   CHECK(cluster.tiers[1].oversubscription == 2);
   CHECK(cluster.measured);
   CHECK(cluster.measured_parts.size() == 9);
+  HardwareProfile channels = p;
+  channels.nccl_channels = {16, 24, 32, "m1"};
+  const NcclMemory nccl = cluster_of_profile(channels, sheet).value().nccl;
+  CHECK(nccl.channels == channels.nccl_channels.collective);
+  CHECK(nccl.p2p_channels == channels.nccl_channels.p2p);
+  CHECK(nccl.all_to_all.value == doctest::Approx(2.63 * kGiB));
   // fp8 was not measured: the program's own tables stand in.
   CHECK_FALSE(cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].grid.empty());
 }

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <string>
 
 #include "presets/default_cluster.hpp"
@@ -78,6 +80,45 @@ TEST_CASE("clusters: tiers grow, and the pods of 24k GPUs are oversubscribed") {
   const plan::Cluster h800 = plan::load_cluster("h800", kEmbeddedOnly)->value;
   CHECK(h800.tiers[0].bandwidth.value == 200e9);
   CHECK(plan::load_cluster("a100-4x100g", kEmbeddedOnly)->value.tiers[1].bandwidth.value == 6.25e9);
+}
+
+// A data sheet says how many GPUs a switch joins, and nothing of networks that are thinned out above it.
+TEST_CASE("a GPU alone brings the tiers of its data sheet, at full width") {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, kEmbeddedOnly)) {
+    CAPTURE(entry.name);
+    const auto loaded = plan::load_gpu(entry.name, kEmbeddedOnly);
+    REQUIRE(loaded);
+    for (const int joined : {loaded->value.scale_up_size, 1, 2, 3, 72}) {
+      plan::Gpu gpu = loaded->value;
+      gpu.scale_up_size = joined, gpu.slices = {};
+      const plan::Cluster cluster = plan::default_cluster(gpu);
+      CHECK(plan::write_gpu(cluster.gpu) == plan::write_gpu(gpu));
+      REQUIRE(cluster.tiers.size() == 2);
+      CHECK(cluster.tiers.front().size == std::max(1, joined));
+      CHECK(cluster.tiers.back().size > cluster.tiers.front().size);
+      for (const plan::Tier& tier : cluster.tiers) CHECK(tier.oversubscription == 1);
+    }
+  }
+}
+
+TEST_CASE("a name is a word of letters, digits, hyphens, dots and underscores") {
+  const auto taken_as = [](const std::string& name) {
+    const auto gpu = plan::read_gpu("preset: gpu/1\nname: " + name + "\n", "x.yaml");
+    std::string all;
+    if (!gpu)
+      for (const plan::Error& error : gpu.error()) all += error.message;
+    return all.find("`name` is not one word") == std::string::npos;
+  };
+  for (char c = '!'; c < 127; ++c) {
+    const bool taken = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.' || c == '_';
+    const std::string quote = c == '\'' ? "\"" : "'";
+    if (c == '\\' || c == '"') continue;  // mean something between quotes
+    CAPTURE(c);
+    CHECK(taken_as(quote + "a" + c + "9" + quote) == taken);
+  }
+  CHECK(taken_as(std::string(100, 'a')));
+  CHECK_FALSE(taken_as(std::string(101, 'a')));
+  CHECK_FALSE(taken_as("''"));
 }
 
 TEST_CASE("a written cluster reads back with its GPU inside") {

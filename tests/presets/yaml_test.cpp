@@ -109,6 +109,7 @@ TEST_CASE("hostile files are refused, not followed") {
   CHECK(code_of(std::string(100000, '{')) == "yaml_refused");
   CHECK(code_of("memory: 1 GiB\n---\nmemory: 2 GiB\n") == "yaml_syntax");
   CHECK(code_of(std::string("memory\0: 1 GiB", 14)) == "not_text");
+  for (const char* mark : {"\xff\xfe", "\xfe\xff"}) CHECK(code_of(std::string(mark) + "memory: 1 GiB\n") == "not_text");
   CHECK(code_of(std::string(yaml::kMostBytes + 1, 'a')) == "too_large");
   CHECK_FALSE(code_of("").empty());
   CHECK_FALSE(code_of("\x80\xff\xfe garbage").empty());
