@@ -181,7 +181,7 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
   if (!family.empty())
     error.help.push_back(
         fmt::format("models of its family, the nearest in size first: `{}`", fmt::join(family, "`, `")));
-  else if (holding.size() > 1)
+  else if (!holding.empty())
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "formulas/digest.hpp"
@@ -157,6 +158,24 @@ TEST_CASE("an unknown name suggests the nearest") {
   CHECK(plan::load_cluster("zzz", kEmbeddedOnly).error().front().help.size() == 1);
   CHECK_FALSE(plan::load_model("", kEmbeddedOnly).has_value());
   CHECK_FALSE(plan::load_model(std::string(5000, 'x'), kEmbeddedOnly).has_value());
+}
+
+TEST_CASE("a word that stands in names of presets brings those names") {
+  std::map<std::string, std::set<std::string>> names;
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, {})) {
+    std::stringstream parts(entry.name);
+    for (std::string part; std::getline(parts, part, '-');) names[part].insert(entry.name);
+  }
+  for (const auto& entry : names) {
+    const auto gpu = plan::load_gpu(entry.first, {});
+    if (gpu) continue;  // an alias
+    CAPTURE(entry.first);
+    std::string help;
+    for (const std::string& line : gpu.error().front().help) help += line + "\n";
+    std::size_t told = 0;
+    for (const std::string& name : entry.second) told += help.find(name) != std::string::npos ? 1 : 0;
+    CHECK(told == std::min<std::size_t>(entry.second.size(), 12));
+  }
 }
 
 TEST_CASE("a colon before the size is Ollama's way to write the hyphen") {
