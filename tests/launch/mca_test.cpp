@@ -48,6 +48,13 @@ TEST_CASE("a script that asks for mcore_adapter decides which back end reads the
   }
 }
 
+TEST_CASE("a file that says how it is started is read as it is started") {
+  const LaunchJob mca = read("bias_activation_fusion: true\n"),
+                  said = read("# USE_MCA=1 llamafactory-cli train job.yaml\n");
+  CHECK(said.training->global_batch == mca.training->global_batch);
+  CHECK_FALSE(tells(said, "USE_MCA=1"));
+}
+
 TEST_CASE("full recomputation without a method is every layer's") {
   CHECK(*read("recompute_granularity: full\n").fixed.recompute ==
         *read("use_mca: true\nrecompute_granularity: full\nrecompute_method: uniform\nrecompute_num_layers: 1\n")
