@@ -252,23 +252,6 @@ TEST_CASE("a recipe's overrides count, and what it decides itself is named as a 
   CHECK_FALSE(job_of("no.sh", replaced(bridge, "llama31_8b_peft_config", "qwen3_31b_a3b_sft_config")).model);
 }
 
-TEST_CASE("a recipe's command that ends behind any of its words is read or refused") {
-  const std::string last = "model.tensor_model_parallel_size=2 --recipe";
-  for (const std::string& text :
-       {std::string("#!/bin/bash\nnemo llm pretrain trainer.num_nodes=2 trainer.devices=8 data.global_batch_size=64 "
-                    "--factory llama3_70b"),
-        "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 scripts/training/run_recipe.py --mode pretrain "
-        "train.global_batch_size=32 " +
-            last + " llama31_8b_peft_config"})
-    for (std::size_t end = text.find(' '); end != std::string::npos; end = text.find(' ', end + 1)) {
-      CAPTURE(text.substr(0, end));
-      const Files files;
-      const Result<LaunchJob> job = files.read("run.sh", text.substr(0, end) + "\n");
-      CHECK((job || !job.error().front().message.empty()));
-      CHECK_FALSE((job && job->model));  // nothing names one yet
-    }
-}
-
 TEST_CASE("NeMo's launcher and NeMo-RL's scripts lie over the files that they name") {
   const Files files;
   std::filesystem::create_directories(files.folder.at("launcher_scripts/conf/training/gpt3"));
