@@ -116,6 +116,17 @@ std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys
       model.depth(), chunks);
 }
 
+/// Whether an override says over how many ranks something is split. A job whose layout is all the recipe's would be
+/// answered with one rank of each, which no recipe of a large model means.
+bool states_layout(const Dialect& dialect, const DialectKeys& keys) {
+  constexpr std::string_view kDegrees[] = {"tensor-model-parallel-size", "pipeline-model-parallel-size",
+                                           "context-parallel-size", "expert-model-parallel-size"};
+  return std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
+    return !row.key.empty() && keys.find(row.key) != keys.end() &&
+           std::find(std::begin(kDegrees), std::end(kDegrees), row.flag) != std::end(kDegrees);
+  });
+}
+
 }  // namespace
 
 namespace recipes {
@@ -164,12 +175,9 @@ std::optional<Model> model_of(std::string_view recipe) {
 }
 
 Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const Named& recipe, LaunchFacts facts) {
-  const bool overridden = std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
-    return !row.key.empty() && keys.find(row.key) != keys.end();
-  });
-  if (!overridden)
+  if (!states_layout(dialect, keys))
     return fail({"recipe_decides",
-                 fmt::format("{}: the recipe `{}` decides layout, batch and sequence, and no override states them",
+                 fmt::format("{}: the recipe `{}` decides the layout, and no override states a part of it",
                              recipe.where, recipe.name),
                  {"a recipe is a Python function, which plan does not run"},
                  {"state the job with `--model`, `--gpus`, `--seq`, `--global-batch` and `--layout`, or give the log "

@@ -46,6 +46,10 @@ TEST_CASE("flags over a recipe of Megatron-Bridge's performance scripts count, i
   CHECK(names(same.unused, "cuda_graph_impl"));
   CHECK(error_of("x.sh", "#!/bin/bash\npython run_script.py " + replaced(flags, "fp8_cs", "fp9")) ==
         "unknown_precision");
+  // A format and a batch say nothing of the layout, which then is all the recipe's.
+  CHECK(error_of("bare.sh",
+                 "#!/bin/bash\npython run_script.py --model_family_name llama --model_recipe_name llama31_405b "
+                 "--gpu gb200 --num_gpus 128 --compute_dtype fp8_mx -gb 1536\n") == "recipe_decides");
   CHECK(error_of("two.sh", "#!/bin/bash\npython run_script.py " + flags + "\npython run_script.py " +
                                replaced(flags, "-tp 4", "-tp 2") + "\n") == "several_trainings");
 }
