@@ -324,7 +324,8 @@ TEST_CASE("products that keep their weights apart each leave a gradient of the i
 TEST_CASE("what is quantised for products of one input is quantised once") {
   Problem problem = small_job();
   problem.training.precision = Precision::Fp8Tensorwise;
-  problem.cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].fit.rate = FlopsPerSecond(1e15);  // measured
+  GemmFit& measured = problem.cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].fit;
+  measured.rate = FlopsPerSecond(1e15), measured.bandwidth = BytesPerSecond(2e12);
   const auto quantised = [&](bool fused) {
     problem.training.stack.fused_qkv = problem.training.stack.fused_gate = fused;
     return tally(problem, 1, "quantisation of inputs").bytes;
