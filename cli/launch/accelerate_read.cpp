@@ -6,6 +6,7 @@
 #include <cctype>
 #include <vector>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/formats.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -219,6 +220,26 @@ void read_no_sharding(JobBuilder& builder) {
   builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
 }
 
+/// Words that accelerate stops at (1.15.0: utils/dataclasses.py, parallelism_config.py).
+void check_words(JobBuilder& builder) {
+  struct Choice {
+    std::string_view key, words, wanted;
+  };
+  constexpr std::string_view kVersion = "acc.fsdp_config.fsdp_version";
+  constexpr Choice kChoices[] = {{kVersion, "1 2", "1 or 2"},
+                                 {kCpStrategy, "allgather alltoall", "allgather or alltoall"},
+                                 {"acc.mixed_precision", "no false fp16 bf16 fp8", "no, fp16, bf16 or fp8"}};
+  Settings& settings = builder.settings;
+  if (settings.states("tool")) return;  // which hands on words of its own
+  for (const Choice& choice : kChoices)
+    if (const Setting* setting = settings.get(choice.key);
+        setting != nullptr && !is_plain(setting->value, choice.words))
+      settings.refuse(*setting, choice.wanted);
+  const Setting* saved = settings.get("acc.fsdp_config.fsdp_state_dict_type");
+  if (saved != nullptr && saved->value == "LOCAL_STATE_DICT" && settings.text(kVersion).value_or("1") == "2")
+    settings.refuse(*saved, "SHARDED_STATE_DICT or FULL_STATE_DICT under FSDP2");
+}
+
 }  // namespace
 
 Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -238,6 +259,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
     read_sharding(builder, degrees);
   else
     read_no_sharding(builder);
+  check_words(builder);
   hugging_face::read_machines(builder);
   hugging_face::read_accelerate_switches(builder);
   hugging_face::read_precision(builder, false);

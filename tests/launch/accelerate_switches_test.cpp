@@ -69,3 +69,38 @@ TEST_CASE("ranks of accelerate's file share the machines that it states") {
       }
     }
 }
+
+TEST_CASE("words that accelerate stops at are refused, and those that it takes are not") {
+  struct Row {
+    std::string line;  ///< of a file for FSDP2, in place of the one that has its key
+    bool taken;
+  };
+  const std::string file =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 1\n"
+      "num_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
+      "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n  parallelism_config_cp_size: 2\n"
+      "  parallelism_config_cp_comm_strategy: alltoall\n";
+  const std::vector<Row> rows = {{"mixed_precision: 'no'", true},
+                                 {"mixed_precision: no", true},
+                                 {"mixed_precision: fp16", true},
+                                 {"mixed_precision: fp8", true},
+                                 {"mixed_precision: bfloat16", false},
+                                 {"mixed_precision: fp4", false},
+                                 {"  fsdp_version: 3", false},
+                                 {"  fsdp_version: '2'", true},
+                                 {"  fsdp_state_dict_type: FULL_STATE_DICT", true},
+                                 {"  fsdp_state_dict_type: LOCAL_STATE_DICT", false},
+                                 {"  parallelism_config_cp_comm_strategy: allgather", true},
+                                 {"  parallelism_config_cp_comm_strategy: ring", false}};
+  const Files files;
+  CHECK(files.read("acc.yaml", file));
+  for (const Row& row : rows) {
+    CAPTURE(row.line);
+    const std::string key = row.line.substr(0, row.line.find(':') + 1);
+    const std::size_t at = file.find(key);
+    REQUIRE(at != std::string::npos);
+    std::string changed = file;
+    changed.replace(at, file.find('\n', at) - at, row.line);
+    CHECK(files.read("acc.yaml", changed).has_value() == row.taken);
+  }
+}
