@@ -145,6 +145,7 @@ class RunSearch {
   /// micro-batch takes through those before, both ways. A stage begins when it is through them, so that this much and
   /// all of the stage's own work pass at least.
   void descend(std::size_t stage, double front, std::vector<const LayerChoice*>& chosen) {
+    if (--walked_ <= 0) left_ = true;
     if (stage == lists_.size()) {
       if (most_ <= 0)
         left_ = true;
@@ -166,7 +167,7 @@ class RunSearch {
   const Layout& base_;
   std::span<const StageStrategy> ways_;
   double capacity_, beat_, straggler_ = 1;
-  std::int64_t most_;
+  std::int64_t most_, walked_ = kMostWalked;
   bool left_ = false;
   std::vector<std::vector<LayerChoice>> lists_{};  ///< by stage, the least first
   std::vector<double> rest_{};

@@ -153,6 +153,7 @@ class LayerSearch {
       offer({behind.rbegin(), behind.rend()});
       return;
     }
+    if (--walked_ <= 0) ++left_;
     const int stage = stages - 1;
     for (int first = stage == 0 ? 0 : layers - 1; first >= stage; --first) {
       if (front_sum_[at(stage, first)] == kNever) continue;
@@ -168,7 +169,7 @@ class LayerSearch {
 
   Pipeliner& pipeliner_;
   double beat_;
-  std::int64_t most_, left_ = 0;
+  std::int64_t most_, left_ = 0, walked_ = kMostWalked;
   int pp_, depth_;
   std::vector<double> front_sum_{}, front_most_{};  ///< by stages and layers
   std::optional<FoundStages> best_{};
