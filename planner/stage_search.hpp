@@ -22,8 +22,8 @@ inline constexpr std::int64_t kMostWeighed = 200;
 /// Beginnings of pipelines, stage by stage, that are followed for one (degrees, schedule, sharding): a bound cuts
 /// nearly all of them off, but of a dozen stages with near choices there are more than a lifetime can follow.
 inline constexpr std::int64_t kMostWalked = 1'000'000;
-/// Stages with layers whose memory is asked for, over all pipelines in the order of their bound: some three seconds.
-inline constexpr std::int64_t kMostStages = 400'000;
+/// Stages with layers whose memory is asked for, over all pipelines in the order of their bound: two or three seconds.
+inline constexpr std::int64_t kMostStages = 200'000;
 
 /// The fastest way to give each stage layers and recomputation, of those that fit and are faster than what is known.
 struct FoundStages {
