@@ -33,7 +33,7 @@ class LayerSearch {
     offer_best_of_law();
     std::vector<int> layers;
     descend(pp_, depth_, {}, layers);
-    return {best_, 1, left_ == 0};
+    return {.best = best_, .pipelines = 1, .exact = left_ == 0};
   }
 
  private:
@@ -189,7 +189,7 @@ StageSearch on_balanced_layers(Pipeliner& pipeliner, double beat) {
   const Layout layout = pipeliner.layout_of(stages.chunk_layers, ways);
   const Score score = pipeliner.score(layout);
   if (!(score.step_time < beat)) return {};
-  return {FoundStages{layout, score}, 1, true};
+  return {.best = FoundStages{layout, score}, .pipelines = 1};
 }
 
 /// Seconds that a micro-batch takes at least through all layers, both ways.
