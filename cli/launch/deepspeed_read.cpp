@@ -58,13 +58,13 @@ void read_offload(JobBuilder& builder, int stage) {
     const std::string device = settings.text(key).value_or("none");
     return device != "none" && device != "auto";
   };
+  constexpr std::string_view kRatio = "ds.zero_optimization.offload_optimizer.ratio";
   const bool states = old_states || away(kStates);
-  if (states) offload.optimizer = settings.number("ds.zero_optimization.offload_optimizer.ratio").value_or(1);
+  if (states) offload.optimizer = settings.number(kRatio).value_or(1);
   offload.parameters = stage == 3 && (old_weights || away(kWeights));
   for (const std::string_view key : {kStates, kWeights})
     if (const Setting* device = settings.get(key); device != nullptr)
       if (away(key) && device->value != "cpu" && device->value != "nvme") settings.refuse(*device, "none, cpu or nvme");
-  constexpr std::string_view kRatio = "ds.zero_optimization.offload_optimizer.ratio";
   if (stage < 3 && settings.number(kRatio).value_or(1) != 1)
     builder.errors.push_back({"unsupported_word",
                               fmt::format("{}: `{}`: DeepSpeed offloads a part of the optimizer at stage 3 alone",
@@ -147,21 +147,23 @@ int world_of(std::int64_t batch, std::int64_t micro, std::int64_t steps) {
 constexpr std::string_view kBatch = "ds.train_batch_size", kMicro = "ds.train_micro_batch_size_per_gpu",
                            kSteps = "ds.gradient_accumulation_steps";
 
+void note_counted(JobBuilder& builder, const char* whose, std::int64_t batch, std::int64_t sequences) {
+  builder.note("batch_counts_tp",
+               fmt::format("{}: DeepSpeed counts {} ranks into {}; {} sequences are trained on a step",
+                           builder.settings.where(kBatch), whose, batch, sequences));
+}
+
 /// DeepSpeed does not start unless its batch is the micro-batch times the steps times the ranks: all of them, those of
 /// AutoTP as well, or as newer releases and the tools around them count, without those that share a sequence. Where
 /// only flags say how many GPUs there are, the job on that many is asked about, and what the file would have to say is
 /// a note.
 void check_batch(JobBuilder& builder, const Degrees& d, std::int64_t batch, std::int64_t rank_batch, bool other_gpus) {
   const std::int64_t gpus = builder.job.gpus, sequences = rank_batch * *d.dp;
-  const std::string where = builder.settings.where(kBatch);
   if (batch == sequences) return;
   for (const auto& [ranks, whose] : {std::pair{gpus / d.cp, "AutoTP's"}, std::pair{gpus, "all"}})
-    if (batch == rank_batch * ranks)
-      return builder.note("batch_counts_tp", fmt::format("{}: DeepSpeed counts {} ranks into {}; {} sequences are "
-                                                         "trained on a step",
-                                                         where, whose, batch, sequences));
+    if (batch == rank_batch * ranks) return note_counted(builder, whose, batch, sequences);
   const std::string reason = fmt::format("{}: `train_batch_size` is {}, but {} sequences a rank on {} GPUs make {}",
-                                         where, batch, rank_batch, gpus, sequences);
+                                         builder.settings.where(kBatch), batch, rank_batch, gpus, sequences);
   if (other_gpus)
     return builder.note("batch_of_other_gpus",
                         fmt::format("{}, which are counted; DeepSpeed does not start with {}", reason, batch));
@@ -227,9 +229,7 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   if (batch && d.dp && micro && steps)
     check_batch(builder, d, *batch, builder.product({*micro, *steps}), other_gpus);
   else if (batch && *batch != real)
-    builder.note("batch_counts_tp", fmt::format("{}: DeepSpeed counts AutoTP's ranks into {}; {} sequences are trained "
-                                                "on a step",
-                                                settings.where(kBatch), *batch, real));
+    note_counted(builder, "AutoTP's", *batch, real);
 }
 
 /// Names that DeepSpeed does not know, once each.
