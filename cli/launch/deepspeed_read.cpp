@@ -161,7 +161,7 @@ void check_batch(JobBuilder& builder, const Degrees& d, std::int64_t batch, std:
   const std::int64_t gpus = builder.job.gpus, sequences = rank_batch * *d.dp;
   if (batch == sequences) return;
   for (const auto& [ranks, whose] : {std::pair{gpus / d.cp, "AutoTP's"}, std::pair{gpus, "all"}})
-    if (batch == rank_batch * ranks) return note_counted(builder, whose, batch, sequences);
+    if (batch % rank_batch == 0 && batch / rank_batch == ranks) return note_counted(builder, whose, batch, sequences);
   const std::string reason = fmt::format("{}: `train_batch_size` is {}, but {} sequences a rank on {} GPUs make {}",
                                          builder.settings.where(kBatch), batch, rank_batch, gpus, sequences);
   if (other_gpus)
