@@ -123,10 +123,21 @@ LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training&
   return ledger_without(0, model, layer, training, layout);
 }
 
+unsigned leaving_modules(const Layer& layer, const Training& training) {
+  unsigned away = training.offload.modules & ~unsigned{mixer_row(layer.mixer).stays};
+  const unsigned graphs = training.stack.graph_scopes;
+  if (away == 0 || graphs == 0) return away;
+  const bool attention = (graphs & kGraphAttention) != 0;
+  const bool ffn = (graphs & (layer.ffn == Ffn::Moe ? kGraphRouter : kGraphMlp)) != 0;
+  if (attention) away &= ~unsigned{kOffloadAttentionNorm};
+  if (layer.ffn == Ffn::Moe ? attention || ffn : attention != ffn) away &= ~unsigned{kOffloadMlpNorm};
+  return away;
+}
+
 LayerLedger left_on_gpu(const LayerLedger& ledger, const Layer& layer, const Model& model, const Training& training,
                         const Layout& layout) {
-  if (training.offload.modules == 0) return ledger;
-  return ledger_without(training.offload.modules, model, layer, training, layout);
+  const unsigned away = leaving_modules(layer, training);
+  return away == 0 ? ledger : ledger_without(away, model, layer, training, layout);
 }
 
 namespace {

@@ -82,6 +82,11 @@ using Fates = std::uint32_t;
 /// Bytes left of a ledger when `modules` are dropped and rebuilt.
 [[nodiscard]] RealBytes kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms);
 
+/// OffloadModule bits of those of `training.offload.modules` whose inputs leave the GPU in this layer: not what its
+/// mixer leaves there, nor a norm at the edge of what CUDA graphs launch (core_v0.19.0, transformer_layer.py,
+/// _set_offload_modules).
+[[nodiscard]] unsigned leaving_modules(const Layer& layer, const Training& training);
+
 /// What stays on the GPU of a ledger when the inputs of `training.offload.modules` wait in host memory: of the norms
 /// the residual stream, of the attention q, k and v, of its projection the attention's output, of the experts the
 /// permuted tokens, of their activation its input [MCORE].

@@ -102,6 +102,7 @@ struct MixerRow {
   LayerPartRow part;
   MixerCore core;
   std::uint16_t graph = 0;    ///< GraphScope bit of the CUDA graph that it belongs to
+  std::uint16_t stays = 0;    ///< OffloadModule bits of what stands around it and never leaves the GPU
   std::uint16_t rebuilt = 0;  ///< RecomputeModule bits that have something of it to rebuild
   /// Numbers of heads that tensor ranks share evenly; 0: none.
   std::array<std::int64_t, 2> (*heads)(const Layer&);

@@ -101,6 +101,7 @@ constinit const MixerRow kDeltaNetMixer{
              .traced_keep = keep<Traced>},
     .core = MixerCore::Scan,
     .graph = kGraphAttention,
+    .stays = kOffloadQkvLinear,  // core_v0.19.0, ssm/gated_delta_net.py: no part of it is wrapped, its norm is
     .heads =
         [](const Layer& l) {
           return std::array<std::int64_t, 2>{l.delta.key_heads, l.delta.value_heads};

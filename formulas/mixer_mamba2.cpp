@@ -117,6 +117,7 @@ constinit const MixerRow kMamba2Mixer{
              .traced_keep = keep<Traced>},
     .core = MixerCore::Scan,
     .graph = kGraphMamba,
+    .stays = kOffloadAttentionNorm | kOffloadQkvLinear,  // core_v0.19.0, ssm/mamba_layer.py wraps nothing
     .heads =
         [](const Layer& layer) {
           return std::array<std::int64_t, 2>{layer.mamba.heads, 0};

@@ -202,9 +202,10 @@ LayerTensors MemoryModel::tensors(int kind) const {
   const bool modules = recompute.kind == RecomputeKind::Selective && !(recompute.modules & kRecomputeOps);
   const bool mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > 0;
   const Fates gone = modules ? dropped(recompute.modules, fused_norm(layer, training_.stack), mlp) : 0;
+  const unsigned leaving = leaving_modules(layer, training_);
   LayerTensors out;
   for (KeptTensor& tensor : kept_tensors(problem_->model, layer, training_, split_)) {
-    const bool away = tensor.offload & training_.offload.modules;
+    const bool away = (tensor.offload & leaving) != 0;
     const bool rebuilt = gone & bit_of(tensor.fate);
     (away ? out.offloaded : rebuilt ? out.rebuilt : out.kept).push_back(std::move(tensor));
   }

@@ -248,6 +248,49 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
   CHECK(peak(CrossEntropy::Eager, {.tp = 8}) == 14 + 2.0 / 8);
 }
 
+/// Which norms Megatron core 0.19 offloads beside CUDA graphs, in the words of TransformerLayer._set_offload_modules.
+struct NormsBesideGraphs {
+  bool attention = true, mlp = true;
+
+  NormsBesideGraphs(bool moe_layer, unsigned graphs) {
+    const bool attn = graphs & kGraphAttention, dense = graphs & kGraphMlp, router = graphs & kGraphRouter;
+    if (attn) attention = false;
+    bool unsupported = false;
+    if (moe_layer) {
+      if (attn || router) unsupported = true;
+    } else if ((attn && !dense) || (!attn && dense)) {
+      unsupported = true;
+    }
+    if (unsupported) mlp = false;
+  }
+};
+
+TEST_CASE("modules leave the GPU but where a CUDA graph begins or ends at their norm, or the mixer wraps none") {
+  constexpr unsigned kAll = 127, kNorms = kOffloadAttentionNorm | kOffloadMlpNorm;
+  Training training;
+  training.offload.modules = kAll;
+  for (const Ffn ffn : {Ffn::Dense, Ffn::Moe})
+    for (unsigned graphs = 0; graphs < 64; ++graphs) {
+      training.stack.graph_scopes = static_cast<std::uint16_t>(graphs);
+      Layer layer;
+      layer.mixer = Mixer::Attention, layer.ffn = ffn;
+      const unsigned leaving = leaving_modules(layer, training);
+      const NormsBesideGraphs norms(ffn == Ffn::Moe, graphs);
+      CAPTURE(graphs);
+      CHECK(((leaving & kOffloadAttentionNorm) != 0) == norms.attention);
+      CHECK(((leaving & kOffloadMlpNorm) != 0) == norms.mlp);
+      CHECK((leaving | kNorms) == kAll);
+    }
+  training.stack.graph_scopes = 0;
+  Layer layer;
+  layer.mixer = Mixer::Mamba2, layer.ffn = Ffn::None;
+  CHECK((leaving_modules(layer, training) & (kOffloadAttentionNorm | kOffloadQkvLinear)) == 0);
+  layer.mixer = Mixer::DeltaNet, layer.ffn = Ffn::Moe;
+  CHECK((leaving_modules(layer, training) & (kNorms | kOffloadQkvLinear)) == kNorms);
+  training.offload.modules = 0;
+  CHECK(leaving_modules(layer, training) == 0);
+}
+
 TEST_CASE("NCCL: twelve MiB a channel and ring, 2,688 MiB for an all-to-all over a node") {
   constexpr double mib = 1 << 20;
   CHECK(nccl_buffers(Layout{}, {}).value == 0);
