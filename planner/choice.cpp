@@ -28,12 +28,15 @@ Problem under(const Problem& problem, const FrameworkRow& row) {
 
 /// Switches that a framework has a word for.
 unsigned switches_of(const FrameworkRow& row) {
-  return (row.graphs_of_parts ? unsigned{kSwitchGraphs} : 0) | (row.offloads_optimizer ? unsigned{kSwitchOffload} : 0);
+  return (row.graphs_of_parts ? unsigned{kSwitchGraphs} : 0) |
+         (row.offloads_optimizer ? unsigned{kSwitchOptimizer} : 0) |
+         (row.offloads_activations ? unsigned{kSwitchActivations} : 0);
 }
 
-/// Does the user ask for CUDA graphs, which the software of another framework would drop?
-bool stated_graphs(const Problem& problem) {
-  return problem.training.stack.cuda_graphs || problem.training.stack.graph_scopes != 0;
+/// Does the user ask for what the software of this framework would drop?
+bool drops_stated(const Problem& problem, const FrameworkRow& row) {
+  const bool graphs = problem.training.stack.cuda_graphs || problem.training.stack.graph_scopes != 0;
+  return (graphs && !row.graphs_of_parts) || (problem.training.offload.activations() && !row.offloads_activations);
 }
 
 bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
@@ -52,11 +55,14 @@ constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them 
 
 namespace {
 
-/// The job with its optimizer left on the GPUs. The host's time to step the optimizer has no law here: beside layouts
-/// that do without it, one that offloads would look faster than it is.
+constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations;
+
+/// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
+/// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look
+/// faster than it is.
 Problem on_gpus(const Problem& problem) {
   Problem job = problem;
-  job.free_switches = static_cast<SwitchMask>(job.free_switches & ~unsigned{kSwitchOffload});
+  job.free_switches = static_cast<SwitchMask>(job.free_switches & ~unsigned{kHostSwitches});
   return job;
 }
 
@@ -67,14 +73,14 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
     const FrameworkMask asked = wanted_frameworks(problem);
     for (const FrameworkRow& row : frameworks()) {
       if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
-      if (!runs_on(row, problem.cluster.gpu.vendor) || (stated_graphs(problem) && !row.graphs_of_parts)) continue;
+      if (!runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
       RunnableSearch other{under(problem, row), {}};
       other.result = find_layouts(other.problem, extent);
       judged += other.result.judged;
       if (answers_better(other, found)) found = std::move(other);
     }
   }
-  if (problem.framework == Framework::Any && found.result.ranking.best().empty()) {
+  if (problem.framework == Framework::Any && found.result.ranking.best().empty() && !extent.certain) {
     RunnableSearch paper{problem, {}, true};
     paper.problem.framework = Framework::None;
     paper.result = find_layouts(paper.problem, extent);
@@ -90,8 +96,10 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   RunnableSearch found = find_as_stated(on_gpus(problem), extent);
   if (certain(found.result) && !found.nothing_runs) return found;
-  if ((problem.free_switches & kSwitchOffload) == 0 || found.result.stats.legal == 0) return found;
-  RunnableSearch offloaded = find_as_stated(problem, extent);
+  if ((problem.free_switches & kHostSwitches) == 0 || found.result.stats.legal == 0) return found;
+  Extent sure = extent;
+  sure.certain = true;
+  RunnableSearch offloaded = find_as_stated(problem, sure);
   const std::int64_t judged = found.judged + offloaded.judged;
   if (certain(offloaded.result) && !offloaded.nothing_runs) found = std::move(offloaded);
   found.judged = judged;
@@ -184,7 +192,7 @@ std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& la
   const FrameworkMask ours = wanted_frameworks(problem);
   for (const FrameworkRow& row : frameworks()) {
     if (!named(row.framework) || !runs_on(row, problem.cluster.gpu.vendor)) continue;
-    if ((problem.switched & ~switches_of(row)) != 0) continue;
+    if ((problem.switched & ~switches_of(row)) != 0 || drops_stated(problem, row)) continue;
     Problem own = under(problem, row);
     // The figures are of this framework's software, or of what Megatron's becomes with its switches set.
     if (problem.framework == Framework::Any && (ours & framework_bit(row.framework)) != 0)

@@ -333,7 +333,7 @@ Estimate estimate(const Problem& problem, const Layout& layout) {
   evaluator.place(layout);
   evaluator.recompute(layout.recompute);
   Estimate result;
-  result.layout = layout, result.switches = switch_words(problem.model, problem.switched);
+  result.layout = layout, result.switches = switch_words(problem);
   evaluator.fill(result, MemoryModel(problem, layout));
   return result;
 }

@@ -282,9 +282,9 @@ SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
                                 extent.slowest, base.splits);
   SearchResult found = search_all(base, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
-  const bool fast = std::isfinite(extent.slowest), certain = problem.headroom.bytes || problem.headroom.share || fast;
+  const bool fast = std::isfinite(extent.slowest), stated = problem.headroom.bytes || problem.headroom.share;
   if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, base.families);
-  if (found.ranking.best().empty() && !certain) {
+  if (found.ranking.best().empty() && !stated && !fast && !extent.certain) {
     const std::int64_t judged = found.judged;
     Extent rest = extent;
     if (rest.families != Extent{}.families) rest.families -= judged;

@@ -49,6 +49,8 @@ struct Extent {
   bool best_alone = false;
   /// Seconds: with `best_alone` only a layout that is no slower, and fits for certain, is looked for.
   double slowest = std::numeric_limits<double>::infinity();
+  /// Only what fits for certain: what may fit is no answer.
+  bool certain = false;
 };
 
 /// Runs the search.

@@ -3,6 +3,7 @@
 #include "planner/switches.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -51,13 +52,12 @@ GraphParts graph_parts(const Model& model) {
   return parts;
 }
 
-/// The modules of a model's layers whose inputs can wait in host memory.
-std::uint16_t modules_to_offload(const Problem& problem) {
-  unsigned all = 0;
-  for (const Layer& layer : problem.model.kinds)
-    for (const KeptTensor& tensor : kept_tensors(problem.model, layer, problem.training, Layout{}))
-      all |= tensor.offload;
-  return static_cast<std::uint16_t>(all);
+/// What these switches of a job with them on leave in host memory, as `--offload` has it; empty if nothing.
+std::string offload_words(const Problem& switched, SwitchMask on) {
+  std::string words = (on & kSwitchOptimizer) != 0 ? "optimizer" : "";
+  if ((on & kSwitchActivations) != 0)
+    words.append(words.empty() ? "" : ",").append(module_words(switched.training.offload.modules));
+  return words;
 }
 
 /// Does a framework whose software the job's figures are of have it?
@@ -82,6 +82,13 @@ ChangedJob under(const FrameworkRow& row, const Problem& problem, const std::str
 }
 
 }  // namespace
+
+std::string module_words(std::uint16_t modules) {
+  std::string words;
+  for (const auto& name : kOffloadModuleNames)
+    if ((modules & name.value) != 0) words.append(words.empty() ? "" : "+").append(name.name);
+  return words;
+}
 
 ChangedJob with_gpus(const Problem& problem, int gpus) {
   ChangedJob change{fmt::format("--gpus {}", gpus), problem};
@@ -142,12 +149,9 @@ std::vector<ChangedJob> offloads(const Problem& problem) {
     changes.back().problem.training.offload.optimizer = 1;
   }
   const FrameworkRow* row = with_words(problem, &FrameworkRow::offloads_activations);
-  const std::uint16_t modules = stated.any() || row == nullptr ? std::uint16_t{} : modules_to_offload(problem);
+  const std::uint16_t modules = stated.any() || row == nullptr ? std::uint16_t{} : movable_modules(problem);
   if (modules == 0) return changes;
-  std::string words;
-  for (const auto& name : kOffloadModuleNames)
-    if ((modules & name.value) != 0) words.append(words.empty() ? "" : "+").append(name.name);
-  changes.push_back(under(*row, problem, "--offload " + words));
+  changes.push_back(under(*row, problem, "--offload " + module_words(modules)));
   changes.back().problem.training.offload.modules = modules;
   return changes;
 }
@@ -194,13 +198,25 @@ std::vector<ChangedJob> graph_launches(const Problem& problem) {
   return changes;
 }
 
+std::uint16_t movable_modules(const Problem& problem) {
+  Training training = problem.training;
+  training.offload.modules = std::numeric_limits<std::uint16_t>::max();
+  unsigned all = 0;
+  for (const Layer& layer : problem.model.kinds)
+    for (const KeptTensor& tensor : kept_tensors(problem.model, layer, training, Layout{}))
+      all |= tensor.offload & leaving_modules(layer, training);
+  return static_cast<std::uint16_t>(all);
+}
+
 SwitchMask turnable_switches(const Problem& problem) {
   const Training& training = problem.training;
   unsigned all = 0;
   if (!graph_launches(problem).empty()) all |= kSwitchGraphs;
-  if (some_wanted(problem, &FrameworkRow::offloads_optimizer) && problem.cluster.gpu.host_link.value > 0 &&
-      !training.offload.any())
-    all |= kSwitchOffload;
+  if (problem.cluster.gpu.host_link.value > 0 && !training.offload.any()) {
+    if (some_wanted(problem, &FrameworkRow::offloads_optimizer)) all |= kSwitchOptimizer;
+    if (some_wanted(problem, &FrameworkRow::offloads_activations) && movable_modules(problem) != 0)
+      all |= kSwitchActivations;
+  }
   return static_cast<SwitchMask>(all & problem.free_switches);
 }
 
@@ -213,10 +229,10 @@ Problem with_switches(const Problem& problem, SwitchMask on) {
     job.training.stack.graph_scopes = parts.scopes;
     job.inputs.push_back({"cuda_graphs", parts.words, Origin::Default, std::string(kSearched)});
   }
-  if ((on & kSwitchOffload) != 0) {
-    job.training.offload.optimizer = 1;
-    job.inputs.push_back({"offload", "optimizer", Origin::Default, std::string(kSearched)});
-  }
+  if ((on & kSwitchOptimizer) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchActivations) != 0) job.training.offload.modules = movable_modules(job);
+  if (const std::string words = offload_words(job, on); !words.empty())
+    job.inputs.push_back({"offload", words, Origin::Default, std::string(kSearched)});
   return job;
 }
 
@@ -225,10 +241,12 @@ Estimate estimate(const Problem& problem, const Candidate& found) {
                              : estimate(with_switches(problem, found.switched), found.layout);
 }
 
-std::vector<std::string> switch_words(const Model& model, SwitchMask on) {
+std::vector<std::string> switch_words(const Problem& switched) {
+  const SwitchMask on = switched.switched;
   std::vector<std::string> words;
-  if ((on & kSwitchGraphs) != 0) words.push_back("--cuda-graphs " + graph_parts(model).words);
-  if ((on & kSwitchOffload) != 0) words.emplace_back("--offload optimizer");
+  if ((on & kSwitchGraphs) != 0) words.push_back("--cuda-graphs " + graph_parts(switched.model).words);
+  if (const std::string offload = offload_words(switched, on); !offload.empty())
+    words.push_back("--offload " + offload);
   return words;
 }
 

@@ -29,8 +29,14 @@ struct ChangedJob {
 [[nodiscard]] Problem with_switches(const Problem& problem, SwitchMask on);
 /// A layout that a search of the job found, with its switches.
 [[nodiscard]] Estimate estimate(const Problem& problem, const Candidate& found);
-/// As they are typed: {"--cuda-graphs attn+mlp", "--offload optimizer"}.
-[[nodiscard]] std::vector<std::string> switch_words(const Model& model, SwitchMask on);
+/// Those that are on in a job, as they are typed: {"--cuda-graphs attn+mlp", "--offload optimizer,core_attn"}.
+[[nodiscard]] std::vector<std::string> switch_words(const Problem& switched);
+
+/// OffloadModule bits of the modules whose inputs can leave the GPU in some layer of the model, beside the job's
+/// graphs.
+[[nodiscard]] std::uint16_t movable_modules(const Problem& problem);
+/// As `--offload` has them: "attn_norm+core_attn".
+[[nodiscard]] std::string module_words(std::uint16_t modules);
 
 /// One switch of the training or its software changed at a time, whether or not that helps. Only what the GPU can
 /// multiply and what the job's framework has a word for; Megatron's own words where the framework is left open.

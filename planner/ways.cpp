@@ -80,12 +80,14 @@ std::vector<SwitchMask> switch_choices(const Problem& problem) {
 std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds) {
   auto way = std::make_unique<Way>(with_switches(base.problem, on));
   way->problem.pareto = false;  // the front is of the job as it stands
-  const bool graphs = (on & kSwitchGraphs) != 0, offload = (on & kSwitchOffload) != 0;
+  const bool graphs = (on & kSwitchGraphs) != 0, lighter = (on & kSwitchOptimizer) != 0;
+  // Graphs that save no time may save room where activations go to the host: norms, whose copies take some, stay.
+  const bool for_time = graphs && (on & kSwitchActivations) == 0;
   std::vector<Family> families;
   for (const Costed& family : base.families) {
     const double waiting = graphs ? family.waiting : 0;
     const bool helps =
-        family.costs == nullptr ? offload : (!graphs || waiting > 0) && (1 - waiting) * family.bound.any <= slowest;
+        family.costs == nullptr ? lighter : (!for_time || waiting > 0) && (1 - waiting) * family.bound.any <= slowest;
     if (helps || !bounds) families.push_back({family.layout});
   }
   way->families =

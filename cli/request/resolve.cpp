@@ -179,7 +179,7 @@ void resolve_switches(Draft& draft) {
 void leave_switches_free(Draft& draft) {
   if (draft.request.files) return;
   const unsigned graphs = draft.request.cuda_graphs ? 0 : kSwitchGraphs;
-  const unsigned offload = draft.request.offload ? 0 : kSwitchOffload;
+  const unsigned offload = draft.request.offload ? 0 : kSwitchOptimizer | kSwitchActivations;
   draft.problem.free_switches = static_cast<SwitchMask>(graphs | offload);
 }
 
@@ -256,6 +256,20 @@ void resolve_search(Draft& draft) {
                  {"objective"});
 }
 
+/// Modules that are to leave the GPU and have nothing that can: a person's word is refused, a file's is told.
+void judge_offload(Draft& draft) {
+  Problem& problem = draft.problem;
+  const std::string stay = modules_that_stay(problem);
+  if (stay.empty()) return;
+  const bool graphs = problem.training.stack.graph_scopes != 0;
+  const std::string what = fmt::format("`{}` leaves nothing of {} in host memory{}", stay, problem.model.name,
+                                       graphs ? " beside its CUDA graphs" : "");
+  if (draft.request.offload && draft.request.offload->by_person)
+    draft.refuse({"conflicting_flags", what, {}, {"leave it out of `--offload`"}}, {"offload"});
+  else
+    problem.notes.push_back({"offload_stays", what});
+}
+
 /// Words that cannot be meant, once all the words beside them are known.
 void judge_words(Draft& draft) {
   Problem& problem = draft.problem;
@@ -263,6 +277,7 @@ void judge_words(Draft& draft) {
   problem.fixed = typed_over_files(problem, problem.fixed, typed);
   if (!draft.errors.empty()) return;
   draft.refuse_all(meaningless_words(problem, typed), {"layout"});
+  judge_offload(draft);
   for (Error& error : unsupported_hardware(problem))
     draft.refuse(error, {error.code == "unsupported_precision" ? "precision" : "framework"});
 }

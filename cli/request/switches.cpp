@@ -11,6 +11,7 @@
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/switches.hpp"
 
 namespace plan {
 namespace {
@@ -55,6 +56,10 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
+}
+
+std::string modules_that_stay(const Problem& problem) {
+  return module_words(static_cast<std::uint16_t>(problem.training.offload.modules & ~movable_modules(problem)));
 }
 
 Errors take_bf16_layers(const Bf16Layers& layers, bool by_person, Problem& problem) {

@@ -28,6 +28,9 @@ template <class Property>
 /// beforehand.
 [[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
 
+/// What of the modules that `--offload` names the model lacks or its CUDA graphs keep on the GPU; empty if nothing.
+[[nodiscard]] std::string modules_that_stay(const Problem& problem);
+
 /// Layers that stay in bf16 beside others in fp8 or fp4, in frameworks with words for it. Files may say so of a
 /// precision that a person replaces: only what a person states is refused where it means nothing.
 [[nodiscard]] Errors take_bf16_layers(const Bf16Layers& layers, bool by_person, Problem& problem);

@@ -22,8 +22,9 @@ enum class Objective { StepTime, Memory, Cost };
 /// Switches of a job that a search may turn (planner/switches.hpp), one bit each.
 using SwitchMask = std::uint8_t;
 enum Switch : SwitchMask {
-  kSwitchGraphs = 1,   ///< CUDA graphs launch what parts of a layer they can
-  kSwitchOffload = 2,  ///< the optimizer's states wait in host memory
+  kSwitchGraphs = 1,       ///< CUDA graphs launch what parts of a layer they can
+  kSwitchOptimizer = 2,    ///< the optimizer's states wait in host memory
+  kSwitchActivations = 4,  ///< so do the inputs of every module that can leave them there
 };
 
 /// How much of the GPU's memory a plan must leave free. Where nobody says: what the prediction may be wrong by.

@@ -18,6 +18,7 @@ FrameworkRow any_framework() {
       .spares_layers = true,
       .graphs_of_parts = true,
       .offloads_optimizer = true,
+      .offloads_activations = true,
   };
 }
 

@@ -31,6 +31,8 @@ constexpr Rule kRules[] = {
      kMegatron, [](const Problem& p, const Layout& l) { return l.cp == 1 || has_none_of(p, Mixer::Mamba2); }, 12},
     {"early_delta_context", "before core 0.18, layers of Gated DeltaNet stand without context parallelism", Level::Grid,
      kMegatron, [](const Problem& p, const Layout& l) { return l.cp == 1 || has_none_of(p, Mixer::DeltaNet); }, 17},
+    {"early_offload_modules", "before core 0.16, modules keep their activations on the GPU", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout&) { return p.training.offload.modules == 0; }, 15},
     {"early_expert_precision", "before core 0.16, experts train in bf16, with or without fp8", Level::Experts,
      kMegatron,
      [](const Problem& p, const Layout& l) {

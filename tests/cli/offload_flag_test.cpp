@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "check_files.hpp"
 #include "formulas/activation.hpp"
 #include "planner/switches.hpp"
 #include "presets/store.hpp"
@@ -48,6 +50,36 @@ TEST_CASE("what is advised of offload is a word that --offload takes, and frees 
     }
     CHECK(after < before);
   }
+}
+
+TEST_CASE("a module that leaves nothing of the model in host memory is refused by its name") {
+  int refused = 0, taken = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
+    const Model model = load_model(entry.name, StoreOptions{})->value;
+    const auto some = [&](auto test) { return std::any_of(model.kinds.begin(), model.kinds.end(), test); };
+    const bool experts = some([](const Layer& layer) { return layer.ffn == Ffn::Moe; });
+    const bool attends =
+        some([](const Layer& layer) { return layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent; });
+    for (const auto& [module, has] : std::vector<std::pair<std::string, bool>>{
+             {"expert_fc1", experts}, {"moe_act", experts}, {"core_attn", attends}, {"qkv_linear", attends}}) {
+      const checks::Ran ran = checks::run({"estimate", "--model", entry.name, "--gpus", "8", "--framework", "megatron",
+                                           "--offload", module, "--layout", "tp1"});
+      CAPTURE(entry.name);
+      const bool named = ran.err.find("`" + module + "` leaves nothing of " + model.name) != std::string::npos;
+      CHECK(named != has);
+      CHECK((has || ran.status == 2));
+      ++(has ? taken : refused);
+    }
+  }
+  CHECK(refused > 100);
+  CHECK(taken > 100);
+  // A graph begins at the norm, which has to stay where it is.
+  const auto graphed = [](const char* module) {
+    return checks::run({"estimate", "--model", "llama3-8b", "--gpus", "8", "--framework", "megatron", "--layout", "tp1",
+                        "--cuda-graphs", "attn", "--offload", module});
+  };
+  CHECK(graphed("attn_norm").status == 2);
+  CHECK(graphed("core_attn").status != 2);
 }
 
 TEST_CASE("every mistake in --offload is told at once") {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include "check_files.hpp"
 #include "cli/request/options.hpp"
@@ -36,6 +37,9 @@ Words words_of(const std::vector<std::string>& switches) {
 }
 
 bool says(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+/// Long words of a report without the ends of its lines.
+std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n +"), " "); }
 
 /// The files that Megatron is started with.
 std::string written(const Words& job) {
@@ -77,13 +81,18 @@ TEST_CASE("switches that the search turned on give the same layout the same numb
       CHECK(again["best"]["step_time_s"] == one->step_time.value);
       CHECK(again["best"]["memory"]["peak_bytes"] == one->peak.value);
     }
-    const std::string human = checks::run(job).out, json = checks::run(job + Words{"--json"}).out;
+    const std::string human = unwrapped(checks::run(job).out), json = checks::run(job + Words{"--json"}).out;
     for (const std::string& one : plan->best.switches) {
       CHECK(says(human, one));
       CHECK(says(json, one));
       graphs += says(one, "graphs"), offloaded += says(one, "offload");
       if (plan->problem.framework != Framework::Megatron) continue;  // the writer's own software may need none
-      CHECK(says(written(job), says(one, "graphs") ? "--cuda-graph-impl" : "--optimizer-cpu-offload"));
+      const std::string script = written(job);
+      for (const auto& [word, flag] :
+           std::vector<std::pair<std::string, std::string>>{{"graphs", "--cuda-graph-impl"},
+                                                            {"optimizer", "--optimizer-cpu-offload"},
+                                                            {"core_attn", "--fine-grained-activation-offloading"}})
+        if (says(one, word)) CHECK(says(script, flag));
     }
     const std::string fixed = checks::run(job + Words{"--cuda-graphs", "none", "--offload", "none"}).out;
     CHECK_FALSE(says(fixed, "switched_on"));

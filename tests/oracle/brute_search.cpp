@@ -170,6 +170,21 @@ void search_one(const Problem& problem, double capacity, std::vector<Candidate>&
   each_choice(problem, [&](const Layout& layout) { collector.run(layout); });
 }
 
+/// Every module that some layer of the model can send to host memory: attention's own parts, what Megatron wraps around
+/// them, and the routed experts'. The norm in front of a FFN that shares its mixer's norm is none.
+std::uint16_t every_offload_module(const Model& model) {
+  unsigned all = 0;
+  for (const Layer& layer : model.kinds) {
+    const bool attention = layer.mixer == Mixer::Attention || layer.mixer == Mixer::Latent;
+    if (attention) all |= kOffloadQkvLinear | kOffloadCoreAttention | kOffloadAttentionProjection;
+    if (attention || layer.mixer == Mixer::DeltaNet) all |= kOffloadAttentionNorm;
+    if (layer.ffn == Ffn::Moe) all |= kOffloadExpertFc1 | kOffloadMoeActivation;
+    const bool own_norm = layer.mixer == Mixer::None || layer.norms > 1;
+    if (layer.ffn != Ffn::None && own_norm) all |= kOffloadMlpNorm;
+  }
+  return static_cast<std::uint16_t>(all);
+}
+
 }  // namespace
 
 void each_choice(const Problem& problem, const std::function<void(const Layout&)>& visit) {
@@ -179,7 +194,8 @@ void each_choice(const Problem& problem, const std::function<void(const Layout&)
 Problem switched_by_hand(const Problem& problem, SwitchMask on) {
   Problem job = problem;
   job.switched = on, job.free_switches = 0;
-  if ((on & kSwitchOffload) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchOptimizer) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchActivations) != 0) job.training.offload.modules = every_offload_module(problem.model);
   if ((on & kSwitchGraphs) == 0) return job;
   for (const Layer& layer : problem.model.kinds) {
     int scopes = job.training.stack.graph_scopes;
@@ -194,15 +210,16 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   std::vector<Candidate> found;
   const double capacity = usable_memory(problem, at_risk);
   const bool launches = framework_with(problem.framework, &FrameworkRow::graphs_of_parts) != nullptr;
-  const bool offloads = framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
-  for (const bool graphs : {false, true})
-    for (const bool offload : {false, true}) {
-      const int on = (graphs ? kSwitchGraphs : 0) + (offload ? kSwitchOffload : 0);
-      const bool has = (!graphs || launches) && (!offload || (offloads && problem.cluster.gpu.host_link.value > 0));
-      const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
-      if (on == 0 || (has && asked))
-        search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), capacity, found);
-    }
+  const bool linked = problem.cluster.gpu.host_link.value > 0;
+  const bool optimizers = linked && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
+  const bool activations = linked && framework_with(problem.framework, &FrameworkRow::offloads_activations) != nullptr;
+  const unsigned has = (launches ? unsigned{kSwitchGraphs} : 0) | (optimizers ? unsigned{kSwitchOptimizer} : 0) |
+                       (activations && every_offload_module(problem.model) != 0 ? unsigned{kSwitchActivations} : 0);
+  for (unsigned on = 0; on <= has; ++on) {
+    const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
+    if (on == 0 || ((on & ~has) == 0 && asked))
+      search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), capacity, found);
+  }
   return found;
 }
 

@@ -47,9 +47,11 @@ TEST_CASE("what is recommended may turn out as good as anything near, whoever dr
   MESSAGE(slower << " recommended layouts are slower than the fastest");
 }
 
-TEST_CASE("the optimizer leaves the GPUs only where nothing fits for certain with it, and graphs only make faster") {
+TEST_CASE(
+    "states and activations leave the GPUs only where nothing fits for certain otherwise, and graphs only make "
+    "faster") {
   std::mt19937 random(37);
-  int offloaded = 0, graphs = 0;
+  int optimizers = 0, activations = 0, graphs = 0;
   for (int i = 0; i < oracle::rounds(120); ++i) {
     Problem problem = oracle::random_problem(random, 32);
     problem.fixed = {};
@@ -58,7 +60,7 @@ TEST_CASE("the optimizer leaves the GPUs only where nothing fits for certain wit
     problem.cluster.gpu.memory = round_bytes((i % 2 == 0 ? 1.5 : 16) * kGiB);
     problem.training.seq = 256 << (random() % 4);
     const SearchResult stated = find_layouts(problem);
-    problem.free_switches = kSwitchGraphs | kSwitchOffload;
+    problem.free_switches = kSwitchGraphs | kSwitchOptimizer | kSwitchActivations;
     const SearchResult whole = find_layouts(problem);
     const RunnableSearch found = find_runnable(problem);
     CAPTURE(i);
@@ -70,11 +72,13 @@ TEST_CASE("the optimizer leaves the GPUs only where nothing fits for certain wit
       continue;
     }
     const Candidate& best = found.result.ranking.best().front();
-    const bool away = (best.switched & kSwitchOffload) != 0;
+    const bool away = (best.switched & (kSwitchOptimizer | kSwitchActivations)) != 0;
     CHECK(away == (!fits && fits_offloaded));
     if (fits) CHECK(best.score.step_time <= stated.ranking.best().front().score.step_time);
-    offloaded += away, graphs += (best.switched & kSwitchGraphs) != 0;
+    optimizers += (best.switched & kSwitchOptimizer) != 0, activations += (best.switched & kSwitchActivations) != 0;
+    graphs += (best.switched & kSwitchGraphs) != 0;
   }
-  CHECK(offloaded >= oracle::at_least(5));
+  CHECK(optimizers >= oracle::at_least(5));
+  CHECK(activations >= oracle::at_least(5));
   CHECK(graphs >= oracle::at_least(5));
 }
