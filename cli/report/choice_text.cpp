@@ -66,7 +66,8 @@ std::string framework_text(const Problem& problem) {
 }
 
 std::string runs_on_text(const Plan& plan) {
-  if (plan.runs_on.empty()) return "no framework of the list";
+  if (plan.runs_on.empty())
+    return plan.best.fits == Fits::No ? "no framework of the list: it does not fit" : "no framework of the list";
   std::string text;
   for (const RunsOn& each : plan.runs_on) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", framework_row(each.framework).name);
