@@ -41,17 +41,22 @@ bool says(const std::string& text, const std::string& words) { return text.find(
 /// Long words of a report without the ends of its lines.
 std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n +"), " "); }
 
+/// All files of a folder.
+std::string text_of(const char* folder) {
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
+}
+
 /// The files that Megatron is started with.
 std::string written(const Words& job) {
   const checks::Folder folder;
   const checks::Ran ran = checks::run(Words{"emit", "megatron-lm", "-o", "a"} + job);
   CHECK_MESSAGE(ran.status == 0, ran.err);
-  std::string text;
-  for (const auto& entry : std::filesystem::directory_iterator("a")) {
-    std::ifstream file(entry.path());
-    text.append(std::istreambuf_iterator<char>(file), {});
-  }
-  return text;
+  return text_of("a");
 }
 
 }  // namespace
@@ -100,4 +105,15 @@ TEST_CASE("switches that the search turned on give the same layout the same numb
   }
   CHECK(graphs >= 1);
   CHECK(offloaded >= 1);
+}
+
+TEST_CASE("files without a key for one switch of the search are written with the others") {
+  const checks::Folder folder;
+  const checks::Ran ran =
+      checks::run({"emit", "ms-swift", "-o", "a", "--model", "llama3-70b", "--gpus", "8", "--gpu", "h100-sxm"});
+  CHECK(ran.status == 0);
+  CHECK(says(unwrapped(ran.err), "ms-swift takes no plan with `--offload optimizer,"));
+  const std::string text = text_of("a");
+  CHECK(says(text, "--optimizer_cpu_offload true"));
+  CHECK_FALSE(says(text, "offload_modules"));
 }
