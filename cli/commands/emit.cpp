@@ -175,27 +175,24 @@ Result<Plan> plan_to_write(const Problem& problem, Streams& streams) {
   return placed ? plan_pooled(problem) : search_with_progress(problem, streams);
 }
 
-/// Where the search turned on what the dialect has no words for: the plan without activations on the host, or with no
-/// more switches than the job states, if it fits so, and a note.
+/// Where the search turned on what the dialect has no words for: the plan with the switches that the job states, if it
+/// fits so, and a note.
 void leave_unwritten_switches(const Args& args, const Problem& problem, const EmitOptions& options, Plan& plan,
                               Streams& streams) {
   if (plan.best.switches.empty()) return;
-  const auto written = [&](const Plan& one) { return write_launch(args.words[0], one, options).has_value(); };
-  if (written(plan)) return;
-  for (const unsigned left : {problem.free_switches & ~unsigned{kSwitchActivations}, 0U}) {
-    Problem fewer = problem;
-    fewer.free_switches = static_cast<SwitchMask>(left);
-    Result<Plan> without = plan_to_write(fewer, streams);
-    if (!without || without->best.fits != Fits::Yes || (left != 0 && !written(*without))) continue;
-    without->notes = plan.notes;
-    std::erase_if(without->notes, [](const Note& note) { return note.code == "switched_on"; });
-    without->notes.push_back(
-        {"switch_not_written", fmt::format("{} takes no plan with `{}`, which is {:.1f} % faster", args.words[0],
-                                           fmt::join(plan.best.switches, "` and `"),
-                                           100 * (without->best.step_time / plan.best.step_time - 1))});
-    plan = *std::move(without);
-    return;
-  }
+  const Result<std::vector<LaunchFile>> files = write_launch(args.words[0], plan, options);
+  if (files) return;
+  Problem stated = problem;
+  stated.free_switches = 0;
+  Result<Plan> without = plan_to_write(stated, streams);
+  if (!without || without->best.fits != Fits::Yes) return;
+  without->notes = plan.notes;
+  std::erase_if(without->notes, [](const Note& note) { return note.code == "switched_on"; });
+  without->notes.push_back(
+      {"switch_not_written", fmt::format("{} takes no plan with `{}`, which is {:.1f} % faster", args.words[0],
+                                         fmt::join(plan.best.switches, "` and `"),
+                                         100 * (without->best.step_time / plan.best.step_time - 1))});
+  plan = *std::move(without);
 }
 
 /// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.

@@ -306,8 +306,10 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
 Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = beyond_itself(swift_dialect().format, options, "torchrun"); !errors.empty())
     return fail(std::move(errors));
-  const Result<std::vector<DialectSetting>> settings = dialect_settings(swift_dialect(), plan, options);
+  Result<std::vector<DialectSetting>> settings = dialect_settings(swift_dialect(), plan, options);
   if (!settings) return fail(settings.error());
+  if (const std::string extra = folded_json(*settings, kSwiftExtra); !extra.empty())
+    settings->push_back({std::string(kSwiftExtra), extra});
   std::vector<std::string> words;
   for (const DialectSetting& setting : *settings) {
     const std::string value = string_unquoted(setting.value);
@@ -340,7 +342,7 @@ Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFa
     const bool script = is_shell(source);
     Result<DialectKeys> keys = script ? keys_of_flags(source, "megatron") : keys_of_yaml(source);
     if (keys && !script) take_gpus_of_role(*keys, stated), keys = keys_of_role(std::move(keys));
-    if (keys) take_model_of_weights(*keys);
+    if (keys) take_model_of_weights(*keys), take_extra_of_swift(*keys);
     return keys;
   });
 }
@@ -360,7 +362,8 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
   // It divides the batch by the experts' ranks as well, which Megatron counts among the data-parallel ones.
   settings->push_back({"gradient_accumulation_steps", fmt::format("{}", plan.best.micro_batches * layout.ep)});
   settings->push_back({plan.problem.training.precision == Precision::Fp16 ? "fp16" : "bf16", "true"});
-  fold_extra_config(*settings);
+  if (const std::string extra = folded_json(*settings, "extra_config"); !extra.empty())
+    settings->push_back({"extra_config", "'" + extra + "'"});
   settings->insert(settings->begin() + 1,
                    {{"stage", plan.problem.training.adapters() ? "sft" : "pt"},
                     {"do_train", "true"},

@@ -1,7 +1,9 @@
-// What LLaMA-Factory hands on as JSON. Tested by tests/launch/round_trip_test.cpp.
+// What tools hand on to Megatron as JSON. Tested by tests/launch/round_trip_test.cpp.
 #include "cli/launch/extra_config.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "cli/launch/fsdp_dialects.hpp"
@@ -22,17 +24,17 @@ nlohmann::ordered_json json_of(const std::string& text) {
 
 }  // namespace
 
-void fold_extra_config(std::vector<DialectSetting>& settings) {
-  constexpr std::string_view kExtra = "extra_config.";
+std::string folded_json(std::vector<DialectSetting>& settings, std::string_view key) {
+  const std::string prefix = std::string(key) + ".";
   nlohmann::ordered_json extra;
   for (const DialectSetting& setting : settings)
-    if (setting.key.starts_with(kExtra)) extra[setting.key.substr(kExtra.size())] = json_of(setting.value);
-  std::erase_if(settings, [&](const DialectSetting& setting) { return setting.key.starts_with(kExtra); });
-  if (!extra.empty()) settings.push_back({"extra_config", "'" + extra.dump() + "'"});
+    if (setting.key.starts_with(prefix)) extra[setting.key.substr(prefix.size())] = json_of(setting.value);
+  std::erase_if(settings, [&](const DialectSetting& setting) { return setting.key.starts_with(prefix); });
+  return extra.empty() ? "" : extra.dump();
 }
 
-void unfold_extra_config(DialectKeys& keys) {
-  const auto found = keys.find("extra_config");
+void unfold_json(DialectKeys& keys, std::string_view key) {
+  const auto found = keys.find(std::string(key));
   if (found == keys.end() || found->second.values.empty()) return;
   const auto extra = nlohmann::ordered_json::parse(found->second.values.front(), nullptr, false);
   if (!extra.is_object()) return;
@@ -40,13 +42,21 @@ void unfold_extra_config(DialectKeys& keys) {
   const auto word = [](const nlohmann::ordered_json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
   };
-  for (const auto& [key, value] : extra.items()) {
-    MegatronValue& out = keys["extra_config." + key] = {{}, where};
+  for (const auto& [inner, value] : extra.items()) {
+    MegatronValue& out = keys[std::string(key) + "." + inner] = {{}, where};
     if (!value.is_array()) out.values.push_back(word(value));
     if (value.is_array())
       for (const auto& item : value) out.values.push_back(word(item));
   }
-  keys.erase("extra_config");
+  keys.erase(std::string(key));
+}
+
+void take_extra_of_swift(DialectKeys& keys) {
+  unfold_json(keys, kSwiftExtra);
+  const std::span<const DialectKey> own = swift_dialect().keys;
+  lay_over(keys, kSwiftExtra, [own](const std::string& name) {
+    return std::any_of(own.begin(), own.end(), [&](const DialectKey& row) { return row.key == name; });
+  });
 }
 
 }  // namespace plan

@@ -79,19 +79,10 @@ constexpr std::string_view kOwn[] = {"additional_configs",
                                      "sequence_packing",
                                      "transformer_impl",
                                      "use_mca"};
-constexpr std::string_view kAdditional = "additional_configs.";
+constexpr std::string_view kAdditional = "additional_configs";
 
 constexpr Dialect kDialect{"llama-factory",   kKeys,    {},        "model_name_or_path", "", "",
                            "mixed_precision", kDerived, derive_mca};
-
-/// `additional_configs`, which lie over keys of the same name, as those keys.
-void unfold_additional_configs(DialectKeys& keys) {
-  DialectKeys inner;
-  for (const auto& [key, value] : keys)
-    if (key.starts_with(kAdditional)) inner[key.substr(kAdditional.size())] = value;
-  std::erase_if(keys, [](const auto& row) { return row.first.starts_with(kAdditional); });
-  for (auto& [key, value] : inner) keys[key] = std::move(value);
-}
 
 }  // namespace
 
@@ -114,8 +105,8 @@ bool is_mca(const LaunchSource& source) {
 Result<DialectKeys> keys_of_llama_factory(const LaunchSource& source, bool mca) {
   Result<DialectKeys> keys = keys_of_yaml(source);
   if (!keys) return keys;
-  if (mca) unfold_additional_configs(*keys);
-  if (!mca) unfold_extra_config(*keys);
+  if (mca) lay_over(*keys, kAdditional, [](const std::string&) { return true; });
+  if (!mca) unfold_json(*keys, "extra_config");
   if (mentions(source, "USE_MEGATRON_BRIDGE")) (*keys)["use_megatron_bridge"] = {{"true"}, source.path};
   return keys;
 }

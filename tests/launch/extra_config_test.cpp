@@ -1,4 +1,4 @@
-// LLaMA-Factory's keys that stand in one string of JSON: folded and unfolded, they are what they were.
+// Keys of LLaMA-Factory and ms-swift that stand in one string of JSON: folded and unfolded, they are what they were.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -37,17 +37,14 @@ TEST_CASE("what is folded into one string of JSON unfolds to the same words") {
       settings.push_back({key, value.first});
       wanted[key] = value.second;
     }
-    fold_extra_config(settings);
-    REQUIRE(settings.size() == (wanted.empty() ? 1 : 2));
+    const std::string folded = folded_json(settings, "extra_config");
+    REQUIRE(settings.size() == 1);
     CHECK(settings.front().value == "true");
+    CHECK(folded.empty() == wanted.empty());
     DialectKeys keys;
-    for (const DialectSetting& setting : settings) {
-      std::string text = setting.value;
-      if (text.front() == '\'') text = text.substr(1, text.size() - 2);
-      keys[setting.key] = {{text}, "f.yaml:1"};
-    }
-    unfold_extra_config(keys);
-    CHECK(keys.size() == wanted.size() + 1);
+    if (!folded.empty()) keys["extra_config"] = {{folded}, "f.yaml:1"};
+    unfold_json(keys, "extra_config");
+    CHECK(keys.size() == wanted.size());
     for (const auto& entry : wanted) {
       CAPTURE(entry.first);
       REQUIRE(keys.contains(entry.first));
@@ -61,7 +58,7 @@ TEST_CASE("a path to a file of JSON is left alone") {
   for (const char* text : {"ds.json", "[1, 2]", "{", ""}) {
     DialectKeys keys;
     keys["extra_config"] = {{text}, "f.yaml:1"};
-    unfold_extra_config(keys);
+    unfold_json(keys, "extra_config");
     REQUIRE(keys.contains("extra_config"));
     CHECK(keys.at("extra_config").values.front() == text);
   }

@@ -53,7 +53,7 @@ TEST_CASE("every framework that can offload says so in its files, and they come 
   for (const Row& row : {Row{"megatron-lm", "megatron", "tp4,cp1,pp1,zero1", "optimizer=0.5,core_attn+attn_proj"},
                          Row{"megatron-lm", "megatron", "tp4,cp1,pp1,zero1,recompute=none", "optimizer,layers=4"},
                          Row{"megatron-bridge", "megatron", "tp4,cp1,pp1,zero1", "optimizer,attn_norm+mlp_norm"},
-                         Row{"ms-swift", "megatron", "tp4,cp1,pp1,zero1", "optimizer=0.5"},
+                         Row{"ms-swift", "megatron", "tp4,cp1,pp1,zero1", "optimizer=0.5,core_attn+attn_proj"},
                          Row{"torchtitan", "torchtitan", "tp4,cp1,pp1,zero3", "optimizer,parameters"},
                          Row{"torchtitan-main", "torchtitan", "tp4,cp1,pp1,zero3", "optimizer,parameters"},
                          Row{"deepspeed", "deepspeed", "tp1,zero3", "optimizer=0.5,parameters"},
@@ -97,6 +97,32 @@ TEST_CASE("offloaded activations take their modules' bytes, and time where the l
   const double work = (here.best.terms.compute + here.best.terms.tp).value;
   const double copies = 2 * moved / 1e9 * static_cast<double>(micro_batches(slow.training.global_batch, 8, 1));
   CHECK((stalled.best.terms.compute - here.best.terms.compute).value == doctest::Approx(copies - work).epsilon(0.02));
+}
+
+TEST_CASE("what ms-swift lays over Megatron's configuration counts before its own arguments") {
+  const auto job_with = [](const std::string& extra) {
+    const Temporary file("swift.sh",
+                         "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --micro_batch_size 1 "
+                         "--global_batch_size 16 --max_length 4096 --recompute_granularity selective " +
+                             extra + "\n");
+    Result<LaunchJob> job = read_launch_files({file.path()}, {});
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *std::move(job);
+  };
+  const LaunchJob plain = job_with(""), laid = job_with(
+                                            "--megatron_extra_kwargs '{\"recompute_granularity\": \"full\", "
+                                            "\"recompute_method\": \"uniform\", "
+                                            "\"recompute_num_layers\": 1}'");
+  CHECK(plain.fixed.recompute->kind == RecomputeKind::Selective);
+  CHECK(laid.fixed.recompute->kind == RecomputeKind::Full);
+  const LaunchJob away = job_with(
+      "--megatron_extra_kwargs '{\"fine_grained_activation_offloading\": true, "
+      "\"offload_modules\": [\"core_attn\"], \"fp8\": \"hybrid\"}'");
+  CHECK(away.training->offload.modules == kOffloadCoreAttention);
+  REQUIRE(away.unused.size() == 1);
+  CHECK(away.unused.front().text.find("megatron_extra_kwargs.fp8") != std::string::npos);
+  const LaunchJob file = job_with("--megatron_extra_kwargs extra.json");
+  CHECK(file.notes.back().text.find("megatron_extra_kwargs") != std::string::npos);
 }
 
 }  // namespace plan
