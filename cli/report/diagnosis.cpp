@@ -16,10 +16,6 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostSuspects = 4;
-
-std::string_view part_name(Observable part) { return kObservableNames[static_cast<std::size_t>(part)]; }
-
 /// What a rank does itself, waits for or sends, and does not use, seconds a step.
 struct RankTimes {
   double compute = 0, communication = 0, idle = 0;
@@ -62,47 +58,17 @@ std::string rows(const DiagnosisReport& report) {
 }
 
 std::string suspects(const DiagnosisReport& report, const Terminal& terminal) {
-  if (!report.diagnosis.worst)
-    return report.diagnosis.parts.empty() ? ""
-                                          : "Nothing stands out: every part lies within what the model can tell.\n";
-  if (report.diagnosis.suspects.empty())
-    return fmt::format("{} stands out, and no fault that plan knows explains it.\n",
-                       part_name(*report.diagnosis.worst));
+  if (const std::string none = unsuspected_text(report.diagnosis); !none.empty()) return none + "\n";
+  if (report.diagnosis.parts.empty()) return "";
   std::string out = paint(terminal, Style::Bold, "What it could be, likeliest first") + "\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format(
-        "  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share,
-        wrap(fmt::format("{}{}{}", s.besides ? "besides: " : "", s.fault->what, size_text(s)), terminal.width, 12, 12));
+    out += fmt::format("  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share, wrap(fault_text(s), terminal.width, 12, 12));
     out += fmt::format("            look at: {}\n", wrap(s.fault->look, terminal.width, 21, 21));
     out += fmt::format("            settle by: {}\n", wrap(s.fault->confirm, terminal.width, 23, 23));
     for (const Evidence& seen : s.evidence)
       out += fmt::format("            {}: {}\n", seen.speaks_for ? "seen" : "against it", seen.text);
   }
-  return out;
-}
-
-std::string out_of_memory(const DiagnosisReport& report) {
-  std::string out;
-  for (const MeasuredLog& log : report.logs) {
-    if (!log.out_of_memory) continue;
-    const OutOfMemory& oom = *log.out_of_memory;
-    out += fmt::format("Out of memory at {}: {} asked for, {} free of {}\n", oom.where,
-                       memory_text(round_bytes(oom.asked)), memory_text(round_bytes(oom.free)),
-                       memory_text(round_bytes(oom.capacity)));
-    if (oom.reserved_unused > oom.asked)
-      out += fmt::format(
-          "  {} lie unused in the allocator, in pieces too small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
-          memory_text(round_bytes(oom.reserved_unused)));
-    const double others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
-    const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
-    if (oom.capacity > 0 && oom.allocated > 0 && others > 2.0 * static_cast<double>(peak.outside().value))
-      out += fmt::format("  {} are taken by something else than this process' tensors; {} were expected\n",
-                         memory_text(round_bytes(others)), memory_text(peak.outside()));
-  }
-  for (const MemoryCompared& memory : report.memory)
-    for (const std::string& switched : memory.would_explain)
-      out += fmt::format("  {} memory would be as measured if {}\n", memory.kind, switched);
   return out;
 }
 
@@ -209,6 +175,40 @@ std::string tflops_text(const DiagnosisReport& report) {
 
 }  // namespace
 
+std::string unsuspected_text(const Diagnosis& diagnosis) {
+  if (diagnosis.parts.empty() || (diagnosis.worst && !diagnosis.suspects.empty())) return "";
+  if (!diagnosis.worst) return "Nothing stands out: every part lies within what the model can tell.";
+  return fmt::format("{} stands out, and no fault that plan knows explains it.", part_name(*diagnosis.worst));
+}
+
+std::string fault_text(const Suspect& suspect) {
+  return fmt::format("{}{}{}", suspect.besides ? "besides: " : "", suspect.fault->what, size_text(suspect));
+}
+
+std::vector<std::string> memory_lines(const DiagnosisReport& report) {
+  std::vector<std::string> out;
+  for (const MeasuredLog& log : report.logs) {
+    if (!log.out_of_memory) continue;
+    const OutOfMemory& oom = *log.out_of_memory;
+    out.push_back(fmt::format("Out of memory at {}: {} asked for, {} free of {}", oom.where,
+                              memory_text(round_bytes(oom.asked)), memory_text(round_bytes(oom.free)),
+                              memory_text(round_bytes(oom.capacity))));
+    if (oom.reserved_unused > oom.asked)
+      out.push_back(fmt::format(
+          "  {} lie unused in the allocator, in pieces too small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+          memory_text(round_bytes(oom.reserved_unused))));
+    const double others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
+    const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
+    if (oom.capacity > 0 && oom.allocated > 0 && others > 2.0 * static_cast<double>(peak.outside().value))
+      out.push_back(fmt::format("  {} are taken by something else than this process' tensors; {} were expected",
+                                memory_text(round_bytes(others)), memory_text(peak.outside())));
+  }
+  for (const MemoryCompared& memory : report.memory)
+    for (const std::string& switched : memory.would_explain)
+      out.push_back(fmt::format("  {} memory would be as measured if {}", memory.kind, switched));
+  return out;
+}
+
 std::string off_text(double measured, double predicted) {
   return predicted > 0 ? signed_percent(measured / predicted - 1) : "-";
 }
@@ -229,8 +229,9 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
   for (const MeasuredLog& log : report.logs)
     out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
-  out += tflops_text(report) + "\n" + rows(report) + "\n" + trace_lines(report) + out_of_memory(report) +
-         suspects(report, terminal);
+  out += tflops_text(report) + "\n" + rows(report) + "\n" + trace_lines(report);
+  for (const std::string& line : memory_lines(report)) out += line + "\n";
+  out += suspects(report, terminal);
   for (const Note& note : report.notes) out += fmt::format("note: {}\n", wrap(note.text, terminal.width, 6));
   return out;
 }
@@ -282,11 +283,12 @@ std::string diagnosis_markdown(const DiagnosisReport& report) {
     out += fmt::format("| {} | {} | {} | {} |\n", memory.kind, memory_text(round_bytes(memory.measured)),
                        memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted));
   out += "\n";
-  if (!report.diagnosis.worst) out += "Nothing stands out.\n";
+  for (const std::string& line : memory_lines(report)) out += line + "  \n";
+  if (const std::string none = unsuspected_text(report.diagnosis); !none.empty()) out += none + "\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("{}. {:.0f} %: {}{}{}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share,
-                       s.besides ? "besides: " : "", s.fault->what, size_text(s), s.fault->look, s.fault->confirm);
+    out += fmt::format("{}. {:.0f} %: {}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share, fault_text(s),
+                       s.fault->look, s.fault->confirm);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/logs/measured_run.hpp"
@@ -41,6 +42,17 @@ struct DiagnosisReport {
 
 /// What was measured against what was predicted, "+4.1 %"; "-" where nothing was.
 [[nodiscard]] std::string off_text(double measured, double predicted);
+
+inline constexpr std::size_t kMostSuspects = 4;  ///< of those that are printed for people
+[[nodiscard]] inline std::string_view part_name(Observable part) {
+  return kObservableNames[static_cast<std::size_t>(part)];
+}
+/// What is said of the step where no fault is suspected: a sentence; empty where one is, or where nothing was measured.
+[[nodiscard]] std::string unsuspected_text(const Diagnosis& diagnosis);
+/// "besides: a slow link, by a factor of 0.31".
+[[nodiscard]] std::string fault_text(const Suspect& suspect);
+/// Lines on memory: where it ran out, and what would explain what was measured. Those that go into detail are indented.
+[[nodiscard]] std::vector<std::string> memory_lines(const DiagnosisReport& report);
 
 [[nodiscard]] std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal);
 /// Schema plan-diagnose/1; every key is in man/plan-json.5.

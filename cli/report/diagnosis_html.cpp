@@ -14,10 +14,6 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostSuspects = 4;
-
-std::string_view part_name(Observable part) { return kObservableNames[static_cast<std::size_t>(part)]; }
-
 /// Parts of a step one after another; `of` picks the measured or the predicted seconds.
 std::string step_bar(const Diagnosis& diagnosis, double ComparedPart::*of, double whole) {
   std::vector<BarPart> parts;
@@ -85,12 +81,13 @@ std::string figures(const DiagnosisReport& report) {
 }
 
 std::string suspects(const DiagnosisReport& report) {
+  if (const std::string none = unsuspected_text(report.diagnosis); !none.empty())
+    return fmt::format("<p>{}</p>\n", escape_html(none));
   if (report.diagnosis.parts.empty()) return {};
-  if (!report.diagnosis.worst) return "<p>Nothing stands out: every part lies within what the model can tell.</p>\n";
   std::string out = "<ol>\n";
   for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
     const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("<li>{:.0f} %: {}<br>look at {}<br>settle by {}", 100 * s.share, escape_html(s.fault->what),
+    out += fmt::format("<li>{:.0f} %: {}<br>look at {}<br>settle by {}", 100 * s.share, escape_html(fault_text(s)),
                        escape_html(s.fault->look), escape_html(s.fault->confirm));
     for (const Evidence& seen : s.evidence)
       out += fmt::format("<br>{}: {}", seen.speaks_for ? "seen" : "against it", escape_html(seen.text));
@@ -110,6 +107,9 @@ std::string diagnosis_html(const DiagnosisReport& report) {
   body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(report.plan.best, problem.model.moe())));
   body += html_section("step", "The step", bars(report));
   body += html_section("figures", "Figures", figures(report));
+  std::string memory;
+  for (const std::string& line : memory_lines(report)) memory += fmt::format("<p>{}</p>\n", escape_html(line));
+  body += html_section("memory", "Memory", memory);
   body += html_section("causes", "What it could be, likeliest first", suspects(report));
   std::string notes;
   for (const Note& note : report.notes) notes += fmt::format("<p>{}</p>\n", escape_html(note.text));

@@ -255,3 +255,38 @@ TEST_CASE("every format of a diagnosis says what nobody stated, in its first lin
   CHECK(page.find("<svg") != std::string::npos);
   CHECK(page.find("<script") == std::string::npos);
 }
+
+TEST_CASE("every format of a diagnosis says what is suspected, that nothing is, and where memory ran out") {
+  const TemporaryFolder folder;
+  const double step = estimate()["step_time_s"];
+  const std::string oom =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of "
+      "79.11 GiB of which 1.25 GiB is free. Including non-PyTorch memory, this process has 77.80 GiB memory "
+      "in use. Of the allocated memory 60.50 GiB is allocated by PyTorch, and 15.25 GiB is reserved by "
+      "PyTorch but unallocated.\n";
+  const std::string ran_out = folder.write("oom.log", oom);
+  const auto flat = [](const std::string& text) {  // lines are as long as each format likes
+    std::string out;
+    for (const char c : text)
+      if (c != '\n' || out.empty() || out.back() != ' ') out += c == '\n' ? ' ' : c;
+    for (std::size_t at = out.find("  "); at != std::string::npos; at = out.find("  ")) out.erase(at, 1);
+    return out;
+  };
+  for (const double slower : {1.0, 0.6, 2.0, 400.0}) {
+    const std::string log = folder.write("a.log", megatron_log(slower * step));
+    const Json json = diagnosed({"--log", log});
+    for (const char* format : {"human", "markdown", "html"}) {
+      CAPTURE(format);
+      CAPTURE(slower);
+      const std::string text = flat(run(with_job({"diagnose", "--log", log, "--format", format})).out);
+      for (std::size_t i = 0; i < std::min<std::size_t>(4, json["suspects"].size()); ++i)
+        CHECK(text.find(json["suspects"][i]["what"].get<std::string>().substr(0, 30)) != std::string::npos);
+      const bool none = text.find("no fault that plan knows explains it") != std::string::npos;
+      CHECK(none == (!json["stands_out"].is_null() && json["suspects"].empty()));
+      CHECK((text.find("Nothing stands out") != std::string::npos) == json["stands_out"].is_null());
+    }
+  }
+  for (const char* format : {"human", "markdown", "html"})
+    CHECK(run(with_job({"diagnose", "--log", ran_out, "--format", format})).out.find("Out of memory at") !=
+          std::string::npos);
+}
