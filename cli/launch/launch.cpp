@@ -12,6 +12,7 @@
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/pooled_write.hpp"
+#include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/absurdity.hpp"
 #include "formulas/keep_errors.hpp"
@@ -65,25 +66,6 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
   into.inputs.insert(into.inputs.end(), from.inputs.begin(), from.inputs.end());
   into.notes.insert(into.notes.end(), from.notes.begin(), from.notes.end());
   return !clash;
-}
-
-/// What starts a training, whatever it is; nullptr: the script only asks for nodes.
-const ShellCommand* training_command(const Script& script) {
-  constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
-                                            "accelerate", "python",
-                                            "python3",    "srun",
-                                            "mpirun",     "llamafactory-cli",
-                                            "axolotl",    "swift",
-                                            "megatron",   "tune",
-                                            "ray",        "torch.distributed.launch",
-                                            "uv",         "mpiexec",
-                                            "jsrun"};
-  for (auto command = script.commands.rbegin(); command != script.commands.rend(); ++command)
-    for (const ShellWord& word : command->words) {
-      const std::string_view base = std::string_view(word.text).substr(word.text.rfind('/') + 1);
-      if (std::find(std::begin(kStarters), std::end(kStarters), base) != std::end(kStarters)) return &*command;
-    }
-  return nullptr;
 }
 
 /// A script that starts something which no reader understands: its job is not the launcher's numbers alone.
@@ -363,6 +345,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
              fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
+  tell_of_scripts(files, *job);
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   name_other_gpu(facts, *job);
   if (job->model)

@@ -12,9 +12,6 @@
 namespace plan::shell {
 namespace {
 
-/// Whether the word depends on more than the text.
-bool is_open(std::string_view word) { return word.find_first_of("$`") != std::string_view::npos; }
-
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace

@@ -42,13 +42,15 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
     if (function_starts(words, op, tokens, at)) continue;
     if (at < tokens.size()) ++at;
     const bool skip = (joined_ == "&&" && last != Truth::Yes) || (joined_ == "||" && last != Truth::No);
+    const std::string before = std::exchange(assumed_, {});
     if (!words.empty()) {
+      if (!joined_.empty() && active()) tell_joined(last, tokens, before);
       const bool runs = active(), closes = words.front().raw.chars == "}";
       const Truth now = statement(words, tokens, at, skip);
       if (!skip && !closes && (runs || active())) last = now;  // a group that is left out leaves what was before it
     }
     joined_ = op == "&&" || op == "||" ? op : "";
-    if (joined_.empty() && condition_) decide(last);
+    if (joined_.empty() && condition_) decide(last, tokens, at);
     if (op == ";;") end_case_branch();
     if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
@@ -124,7 +126,7 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
     blocks_.push_back({.kind = Block::Kind::Loop, .outer = active(), .active = false});
     return Truth::Unknown;
   }
-  if (first == "case") return start_case(words, skip);
+  if (first == "case") return start_case(words, tokens, at, skip);
   if (first == "}" || !active() || skip) return Truth::Yes;
   return test(words);
 }
@@ -134,7 +136,7 @@ Truth Follower::close_block() {
   return Truth::Yes;
 }
 
-void Follower::decide(Truth value) {
+void Follower::decide(Truth value, const std::vector<Token>& tokens, std::size_t at) {
   condition_ = false;
   if (blocks_.empty()) return;
   Block& block = blocks_.back();
@@ -144,7 +146,7 @@ void Follower::decide(Truth value) {
     return;
   }
   if (block.kind != Block::Kind::If) return;
-  if (value == Truth::Unknown) note(condition_line_, "a condition is not known; its branch is left out");
+  tell_condition(value, tokens, at);
   block.active = value == Truth::Yes;
   block.taken |= block.active;
 }
@@ -292,9 +294,13 @@ void Follower::leave_turn(bool ends) {
   }
 }
 
-Truth Follower::start_case(const std::vector<Token>& words, bool skip) {
+Truth Follower::start_case(const std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t at,
+                           bool skip) {
   Block block{.kind = Block::Kind::Case, .outer = active() && !skip, .active = false};
-  if (block.outer && words.size() > 1) block.values.push_back(expand_one(words[1].raw, scope));
+  if (block.outer && words.size() > 1) {
+    block.values.push_back(expand_one(words[1].raw, scope));
+    if (const std::string value = block.values.front().chars; is_open(value)) tell_case(words[1], value, tokens, at);
+  }
   blocks_.push_back(std::move(block));
   return Truth::Yes;
 }

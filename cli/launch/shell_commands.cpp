@@ -59,8 +59,7 @@ Truth Follower::plain_test(const std::vector<Token>& words) {
     return comparison(words);
   }
   if (first.starts_with("((")) {
-    const std::optional<long long> value = arithmetic(std::string_view(first).substr(2, first.size() - 4), scope);
-    return value ? truth(*value != 0) : Truth::Unknown;
+    return calculate(std::string_view(first).substr(2, first.size() - 4), words.front().line);
   }
   return simple(words);
 }
@@ -132,6 +131,12 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
   if (name == "cat" || name == "echo") write(words, redirections);
   if (name == "read") return read_document(words, redirections);
+  if (name == "unset" || name == "mapfile" || name == "readarray") return forget(words, 1), Truth::Yes;
+  if (name == "let") {
+    Truth last = Truth::Unknown;
+    for (std::size_t i = 1; i < words.size(); ++i) last = calculate(words[i].chars, words[i].line());
+    return last;
+  }
   if (name == "shift") return shift(words);
   if (name == "set") return set_arguments(words);
   if (name == "getopts") return next_option(words);
@@ -141,6 +146,7 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
   if (follow_written(words) || follow_called(words, environment)) return Truth::Yes;
   record(words, std::move(environment));
+  assumed_ = name;
   return follow_dash_c(words);
 }
 
@@ -160,6 +166,7 @@ Truth Follower::read_document(const std::vector<Text>& words, const std::vector<
     set(words.back().chars, {{std::move(text)}, false, false});
     return Truth::No;  // it ends before the empty delimiter, which bash calls a failure
   }
+  forget(words, 1);
   return Truth::Yes;
 }
 

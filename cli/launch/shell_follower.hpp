@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/launch/shell.hpp"
+#include "cli/launch/shell_statements.hpp"
 #include "cli/launch/shell_text.hpp"
 #include "cli/launch/shell_words.hpp"
 
@@ -73,8 +74,15 @@ class Follower {
 
   Truth close_block();
 
-  /// The condition of an `if` is known: its branch runs, or the next one is tried.
-  void decide(Truth value);
+  /// The condition of an `if` is known: its branch, which begins at `at`, runs, or the next one is tried.
+  void decide(Truth value, const std::vector<Token>& tokens, std::size_t at);
+
+  /// What is not followed and may reach a program's words is told (shell_left_out.cpp): a branch, what stands behind
+  /// `&&` and `||`, where `before` names a program taken to succeed, and the branches of a `case`.
+  LeftOut left_out(const std::vector<Token>& tokens, std::size_t from, Extent extent, int depth = 0) const;
+  void tell_condition(Truth value, const std::vector<Token>& tokens, std::size_t at);
+  void tell_joined(Truth last, const std::vector<Token>& tokens, const std::string& before);
+  void tell_case(const Token& asked, std::string_view value, const std::vector<Token>& tokens, std::size_t at);
 
   Truth start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip);
 
@@ -89,7 +97,7 @@ class Follower {
   void leave_turn(bool ends);
 
   /// `case WORD in`: what follows are patterns.
-  Truth start_case(const std::vector<Token>& words, bool skip);
+  Truth start_case(const std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t at, bool skip);
 
   /// Reads `a|b)` from token `at`; returns the token behind it.
   std::size_t case_pattern(const std::vector<Token>& tokens, std::size_t at);
@@ -111,6 +119,12 @@ class Follower {
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
 
   Truth print_into(const std::vector<Text>& words);
+
+  /// `N = A * B`, `N += 2`, `N++`, as `let` and `(( ))` have it.
+  Truth calculate(std::string_view text, int line);
+
+  /// `unset A`, `read A B`, `mapfile -t A`: what the names held, they hold no longer.
+  void forget(const std::vector<Text>& words, std::size_t from);
 
   /// `shift 2`, `set -- a b` and `getopts n: name`: what a script does with its arguments (shell_arguments.cpp).
   Truth shift(const std::vector<Text>& words);
@@ -153,6 +167,7 @@ class Follower {
   std::map<std::string, Text> written_{};  ///< files that the script writes itself
   std::vector<Token> redirections_{};      ///< of the statement that is followed
   std::string joined_{};
+  std::string assumed_{};  ///< the program of the last statement, which was taken to succeed
   bool condition_ = false;
   bool guards_ = false;  ///< the last test asked whether something was given
   int condition_line_ = 0;

@@ -28,6 +28,20 @@ struct FunctionText {
 [[nodiscard]] std::optional<FunctionText> function_at(const std::vector<Token>& words, std::string_view op,
                                                       const std::vector<Token>& tokens, std::size_t at);
 
+/// What statements that are left out would have done to a program's words.
+struct LeftOut {
+  std::vector<std::string> names{};  ///< variables that they set
+  bool acts = false;                 ///< they start programs, source files or change the script's arguments
+  [[nodiscard]] bool matters() const { return acts || !names.empty(); }
+  /// `, which sets A, B,`, with that verb; empty where they set nothing.
+  [[nodiscard]] std::string text(std::string_view verb) const;
+};
+/// How far statements go: to the next separator, to the end of the branch, or to the end of the whole block.
+enum class Extent { Statement, Branch, Block };
+
+/// Whether the word depends on more than the text.
+[[nodiscard]] bool is_open(std::string_view word);
+
 /// `#SBATCH --nodes=8`, `#SBATCH -N 8`.
 [[nodiscard]] std::vector<ShellDirective> sbatch_directives(std::string_view text);
 /// SLURM_NNODES and its like, as sbatch would set them.

@@ -1,0 +1,104 @@
+// What scripts keep from their readers, whichever framework they start. Tested by tests/launch/left_out_test.cpp.
+#include "cli/launch/script_words.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "cli/launch/fork_flags.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
+                                          "accelerate", "python",
+                                          "python3",    "srun",
+                                          "mpirun",     "llamafactory-cli",
+                                          "axolotl",    "swift",
+                                          "megatron",   "tune",
+                                          "ray",        "torch.distributed.launch",
+                                          "uv",         "mpiexec",
+                                          "jsrun"};
+
+bool starts_program(const ShellCommand& command) {
+  return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    const std::string_view base = std::string_view(word.text).substr(word.text.rfind('/') + 1);
+    return std::find(std::begin(kStarters), std::end(kStarters), base) != std::end(kStarters);
+  });
+}
+
+/// The word behind the program: what comes before it are the launcher's own.
+std::size_t behind_program(const std::vector<ShellWord>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].text.ends_with(".py")) return i + 1;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i].text == "-m" && !words[i + 1].text.starts_with("torch.distributed")) return i + 2;
+  return 1;
+}
+
+/// The name in `$NAME`, `${NAME}` and `${NAME[@]}`, as a flag would have it; empty where there is more to the word.
+std::string name_in(std::string_view word) {
+  std::string out;
+  for (const char c : word.substr(word.find_first_not_of("${"))) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') break;
+    out += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+/// Whether word `at`, which the file does not hold, may be words of the program's own, and not the value of a flag.
+bool stands_for_words(const std::vector<ShellWord>& words, std::size_t at) {
+  const std::string_view word = words[at].text;
+  const bool open = word.size() > 1 && (word.front() == '$' || word.front() == '`');
+  if (!open || word.find(' ') != std::string_view::npos || word.find('/') != std::string_view::npos) return false;
+  if (word.find("[@]") != std::string_view::npos || word.find("[*]") != std::string_view::npos || word == "$@" ||
+      word == "$*" || word == "${@}")
+    return true;
+  const std::string name = name_in(word);
+  if (name.empty() || sounds_harmless(name)) return false;
+  const std::string_view before = words[at - 1].text;
+  if (!before.starts_with('-') || before.find('=') != std::string_view::npos) return true;
+  constexpr std::string_view kMany[] = {"arg", "opt", "extra", "overrid", "flag", "param", "config"};
+  return std::any_of(std::begin(kMany), std::end(kMany),
+                     [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+bool says(const std::vector<Note>& notes, const std::string& text) {
+  return std::any_of(notes.begin(), notes.end(), [&](const Note& note) { return note.text == text; });
+}
+
+}  // namespace
+
+const ShellCommand* training_command(const Script& script) {
+  const auto last = std::find_if(script.commands.rbegin(), script.commands.rend(), starts_program);
+  return last == script.commands.rend() ? nullptr : &*last;
+}
+
+void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job) {
+  std::vector<Note> own;
+  for (const LaunchSource& source : files) {
+    if (!is_shell(source)) continue;
+    const Script script = follow_script(source);
+    const ShellCommand* command = training_command(script);
+    if (command == nullptr) continue;
+    for (Note& note : script.notes_before(static_cast<std::size_t>(command - script.commands.data())))
+      if (!says(job.notes, note.text)) own.push_back(std::move(note));
+    for (const ShellCommand& started : script.commands) {
+      if (!starts_program(started)) continue;
+      for (std::size_t i = behind_program(started.words); i < started.words.size(); ++i) {
+        if (!stands_for_words(started.words, i)) continue;
+        const ShellWord& word = started.words[i];
+        const std::string text = fmt::format("{}:{}: what `{}` holds is not in the file", source.path, word.line,
+                                             yaml::printable(word.text));
+        if (says(job.notes, text) || says(job.unused, text) || says(own, text)) continue;
+        own.push_back({"unknown_arguments", text});
+        if (word.text != "$@") unused(job, "unknown_arguments", text);
+      }
+    }
+  }
+  job.notes.insert(job.notes.begin(), own.begin(), own.end());
+}
+
+}  // namespace plan

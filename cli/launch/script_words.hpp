@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/shell.hpp"
+
+namespace plan {
+
+/// What starts a training, whatever it is: the last such command; nullptr: the script only asks for nodes.
+[[nodiscard]] const ShellCommand* training_command(const Script& script);
+
+/// Tells what scripts keep from every reader: what was not followed before the last program that they start, and words
+/// of programs that stand for others which no file holds.
+void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
+
+}  // namespace plan

@@ -1,0 +1,55 @@
+// What commands do to variables beside assignments: unset, read, let. Tested by tests/launch/left_out_test.cpp.
+#include <fmt/core.h>
+
+#include <cctype>
+#include <optional>
+
+#include "cli/launch/shell_follower.hpp"
+
+namespace plan::shell {
+
+void Follower::forget(const std::vector<Text>& words, std::size_t from) {
+  const bool unset = words.front().chars == "unset";
+  for (std::size_t i = from; i < words.size(); ++i) {
+    const std::string& name = words[i].chars;
+    if (scope.variables.erase(name) == 0) continue;
+    script_.exported.erase(name);
+    if (!unset)
+      note(words[i].line(), fmt::format("what `{}` puts into `{}` is not followed", words.front().chars, name));
+  }
+}
+
+Truth Follower::calculate(std::string_view text, int line) {
+  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  const bool first = text.starts_with("++") || text.starts_with("--");
+  std::string step(first ? text.substr(0, 2) : "");
+  if (first) text.remove_prefix(2);
+  std::size_t end = 0;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+  const std::string name(text.substr(0, end));
+  std::string_view rest = text.substr(end);
+  while (!rest.empty() && blank(rest.front())) rest.remove_prefix(1);
+  if (rest == "++" || rest == "--") step = rest, rest = {};
+  std::string right;
+  if (!step.empty() && rest.empty())
+    right = fmt::format("{} {} 1", name, step.front());
+  else if (rest.size() > 1 && std::string_view("+-*/%").find(rest[0]) != std::string_view::npos && rest[1] == '=')
+    right = fmt::format("{} {} ({})", name, rest[0], rest.substr(2));
+  else if (rest.starts_with('=') && !rest.starts_with("=="))
+    right = rest.substr(1);
+  const bool sets = !right.empty() && !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+  const std::optional<long long> value = arithmetic(sets ? std::string_view(right) : text, scope);
+  if (sets && value) {
+    Text shown;
+    shown.add(std::to_string(*value), line);
+    set(name, {{std::move(shown)}, false, false});
+  } else if (sets && scope.variables.erase(name) > 0) {
+    note(line, fmt::format("what `{}` is counted to is not followed", name));
+  }
+  const long long after = !step.empty() && !first ? (step == "++" ? -1 : 1) : 0;  // `N++` is what N was before
+  return value ? truth(*value + after != 0) : Truth::Unknown;
+}
+
+}  // namespace plan::shell
