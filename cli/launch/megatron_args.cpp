@@ -106,6 +106,14 @@ void take_values(std::span<const ShellWord> words, std::size_t& at, int wanted, 
     value.values.push_back(words[at++].text);
 }
 
+/// Python's int() reads `32_000` as 32000: one underscore between digits says nothing.
+void drop_underscores(std::string& word) {
+  const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
+  for (std::size_t i = 0; i < word.size(); ++i)
+    if (!digit(i) && !(word[i] == '_' && i > 0 && digit(i - 1) && digit(i + 1))) return;
+  std::erase(word, '_');
+}
+
 /// Words that follow no flag, which argparse dies on: all in one line.
 struct Stray {
   std::string words{}, where{};
@@ -170,6 +178,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     const int wanted = known != nullptr ? known->values : own != nullptr ? own->values : MegatronFlag::kMany;
     const std::size_t first = i;
     take_values(words, i, wanted, value);
+    std::for_each(value.values.begin(), value.values.end(), drop_underscores);
     if (i > first) value.where = fmt::format("{}:{}", file, words[first].line);  // where it was assigned, not its use
     if (known == nullptr && own == nullptr) {
       if (++unknown.count <= kMostTold) unknown.judge(name, where, errors, notes);

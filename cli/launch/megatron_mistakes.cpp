@@ -342,7 +342,10 @@ void judge_connections(const Args& args, const Job& job, Errors& errors) {
                       fmt::format("{}: FSDP needs CUDA_DEVICE_MAX_CONNECTIONS above 1 or unset", found->second.where),
                       {},
                       {"drop the line"}});
-  const bool needs = (tp(job) > 1 || cp(job) > 1) && !sharded && !args.has("overlap-moe-expert-parallel-comm");
+  // Releases that recomputed by these names looked for no such variable, and later ones stop at the names.
+  const bool early = args.has("checkpoint-activations") || args.has("activations-checkpoint-method");
+  const bool needs =
+      (tp(job) > 1 || cp(job) > 1) && !sharded && !early && !args.has("overlap-moe-expert-parallel-comm");
   if (needs && !one && before_blackwell(job.gpu))
     errors.push_back({"connections",
                       "tensor or context parallelism before Blackwell needs CUDA_DEVICE_MAX_CONNECTIONS=1",

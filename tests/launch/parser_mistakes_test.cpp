@@ -175,4 +175,25 @@ TEST_CASE("a flag takes the words that its parser takes, where that parser reads
   CHECK(judged > 200);
 }
 
+TEST_CASE("numbers are those of Python, and early releases look for no variable") {
+  const Files files;
+  const std::string apart =
+      replaced(replaced(script(kDense), "128256", "128_256"), "--seq-length 4096", "--seq-length=4_096");
+  const Result<LaunchJob> read = files.read("run.sh", apart);
+  REQUIRE(read);
+  CHECK(read->training->seq == 4096);
+  REQUIRE(read->model);
+  CHECK(read->model->vocab == 128256);
+  for (const char* wrong : {"4__096", "_4096", "4096_", "4_o96"})
+    CHECK_FALSE(
+        files.read("run.sh", replaced(script(kDense), "--seq-length 4096", std::string("--seq-length ") + wrong)));
+  const std::string bare =
+      replaced(script(kDense + "--tensor-model-parallel-size 2 "), "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", "");
+  const auto reads = [&](const std::string& text) {
+    return files.read("run.sh", "#SBATCH --gres=gpu:a100:8\n" + text).has_value();
+  };
+  CHECK_FALSE(reads(bare));
+  CHECK(reads(replaced(bare, "--bf16", "--bf16 --checkpoint-activations --distributed-backend nccl")));
+}
+
 }  // namespace plan
