@@ -11,6 +11,7 @@
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/recipes.hpp"
+#include "cli/launch/verl_commands.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/layout_text.hpp"
 #include "presets/suggest.hpp"
@@ -238,15 +239,18 @@ Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& 
   return std::vector<LaunchFile>{{job_name(plan, options) + ".sh", text, true}};
 }
 bool is_verl(const LaunchSource& source) {
-  if (!is_shell(source) && mentions(source, "strategy: fsdp") && !mentions(source, "strategy: megatron")) return false;
+  if (is_shell(source)) return verl::engine_of(source) == verl::Engine::Megatron;
+  if (mentions(source, "strategy: fsdp") && !mentions(source, "strategy: megatron")) return false;
   return mentions(source, "actor_rollout_ref") && mentions(source, "megatron") &&
-         (is_shell(source) || mentions(source, "\ndata:") || mentions(source, "data."));
+         (mentions(source, "\ndata:") || mentions(source, "data."));
 }
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  return read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
-    if (is_shell(source)) return keys_of_overrides(source, "verl.");
+  Result<LaunchJob> job = read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
+    if (is_shell(source)) return keys_of_overrides(source, verl::kActor);
     return keys_of_yaml(source);
   });
+  if (job) verl::tell_programs(files, *job);
+  return job;
 }
 
 Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOptions& options) {

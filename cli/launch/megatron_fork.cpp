@@ -40,6 +40,20 @@ void early_names(MegatronArgs& args) {
   set(args, "recompute-num-layers", fmt::format("{}", std::max<std::int64_t>(1, layers)), flag);
 }
 
+/// slime: the answers of a rollout, spread over its steps, are the batch. A stated one must be the same.
+void rollout_batch(MegatronArgs& args) {
+  const std::int64_t steps = args.integer("num-steps-per-rollout", 0), prompts = args.integer("rollout-batch-size", 0);
+  const std::int64_t answers = args.integer("n-samples-per-prompt", 1);
+  constexpr std::int64_t kMost = 1 << 30;
+  if (steps < 1 || prompts < 1 || answers < 1 || prompts > kMost || answers > kMost) return;
+  const std::int64_t batch = prompts * answers / steps;
+  if (!args.has("global-batch-size"))
+    set(args, "global-batch-size", fmt::format("{}", batch), "num-steps-per-rollout");
+  else if (args.integer("global-batch-size", batch) != batch)
+    unused(args, "num-steps-per-rollout",
+           fmt::format("slime stops at a global batch that is not the {} of its rollouts", batch));
+}
+
 void sequence_parallelism(MegatronArgs& args) {
   if (const std::int64_t ranks = args.integer("ds-sequence-parallel-size", 1); ranks > 1) {
     set(args, "context-parallel-size", fmt::format("{}", ranks), "ds-sequence-parallel-size");
@@ -132,6 +146,7 @@ void settle_forks(MegatronArgs& args) {
   if (args.has("actor-num-nodes")) {  // slime: megatron_utils/arguments.py
     if (!args.has("fp16")) args.given.try_emplace("bf16", MegatronValue{{}, ""});
     args.given.try_emplace("use-distributed-optimizer", MegatronValue{{}, ""});
+    rollout_batch(args);
   }
   early_names(args);
   no_experts(args);

@@ -1,0 +1,92 @@
+// Which commands start verl, and with which engine. Tested by tests/launch/verl_test.cpp.
+#include "cli/launch/verl_commands.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/shell.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan::verl {
+namespace {
+
+/// A word of hydra's: `key=value`, of which `+` adds the key.
+std::pair<std::string_view, std::string_view> override_in(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return {};
+  std::string_view key = word.substr(0, equals);
+  while (key.starts_with('+')) key.remove_prefix(1);
+  return {key, word.substr(equals + 1)};
+}
+
+bool is_program(std::string_view word) {
+  return word.ends_with(".py") || word.find(".main_") != word.npos || word.starts_with("main_");
+}
+
+/// The program that the command starts: a module or a file; empty if neither is seen.
+std::string_view program_of(const ShellCommand& command) {
+  for (const ShellWord& word : command.words)
+    if (word.text.find('=') == std::string::npos && is_program(word.text)) return word.text;
+  return {};
+}
+
+/// Whether the command trains an actor, and neither samples from it nor judges it.
+bool trains(const ShellCommand& command) {
+  if (!override_in(command.words.front().text).first.empty()) return false;  // starts nothing
+  const std::string_view program = program_of(command);
+  for (const std::string_view other : {"main_generation", "main_eval", "model_merger"})
+    if (program.find(other) != std::string_view::npos) return false;
+  return std::any_of(command.words.begin(), command.words.end(),
+                     [](const ShellWord& word) { return override_in(word.text).first.starts_with(kActor); });
+}
+
+Engine engine_in(const ShellCommand& command) {
+  std::optional<Engine> stated;
+  bool megatron = false, named = false;
+  for (const ShellWord& word : command.words) {
+    const auto [key, value] = override_in(word.text);
+    const bool says = value.find("megatron") != std::string_view::npos;
+    if (key == "actor_rollout_ref.actor.strategy" || key == "model_engine")
+      stated = says ? Engine::Megatron : Engine::Fsdp;
+    // A name of an experiment, a path or a remark may speak of Megatron, too.
+    megatron |= key.find(".megatron.") != std::string_view::npos || (key == "--config-name" && says) ||
+                (named && word.text.find("megatron") != std::string::npos);
+    named = word.text == "--config-name";
+  }
+  return stated.value_or(megatron ? Engine::Megatron : Engine::Fsdp);
+}
+
+}  // namespace
+
+std::optional<Engine> engine_of(const LaunchSource& script) {
+  if (script.text.find(kActor) == std::string::npos) return std::nullopt;
+  std::optional<Engine> out;
+  for (const ShellCommand& command : follow_script(script).commands)
+    if (trains(command)) out = engine_in(command);
+  return out;
+}
+
+namespace {
+
+void tell_program(const LaunchSource& script, LaunchJob& job) {
+  for (const ShellCommand& command : follow_script(script).commands) {
+    const std::string_view program = program_of(command);
+    if (!trains(command) || program.starts_with("verl.") || program.ends_with("verl/trainer/main_ppo.py")) continue;
+    const std::string name = program.empty() ? command.words.front().text : std::string(program);
+    unused(job, "not_counted",
+           fmt::format("{}:{}: `{}` is read as verl's own trainer: what it trains or keeps beside the actor is not "
+                       "counted",
+                       script.path, command.words.front().line, yaml::printable(name)));
+    return;
+  }
+}
+
+}  // namespace
+
+void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
+  for (const LaunchSource& source : files)
+    if (is_shell(source)) tell_program(source, job);
+}
+
+}  // namespace plan::verl

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "cli/launch/format.hpp"
+
+/// What starts verl: its own trainers and the recipes that are built on them.
+namespace plan::verl {
+
+/// Every word of a command that trains an actor has keys below it.
+inline constexpr std::string_view kActor = "actor_rollout_ref.";
+
+enum class Engine { Fsdp, Megatron };
+
+/// What shards the actor that a script trains; nothing if it trains none.
+[[nodiscard]] std::optional<Engine> engine_of(const LaunchSource& script);
+
+/// Names programs other than verl's own trainer, which may train more than the actor.
+void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);
+
+}  // namespace plan::verl

@@ -1,0 +1,90 @@
+// verl's commands: whose engine shards the actor, which programs are built on its trainer, and slime's batch.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+/// A job of 16 GPUs that trains with `program`; `more` stands among its words.
+std::string script(const std::string& program, const std::string& more, const std::string& before = "") {
+  return fmt::format(
+      "#!/bin/bash\n{}\npython3 -m {} data.train_batch_size=512 data.max_prompt_length=1024 "
+      "data.max_response_length=3072 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=8 "
+      "trainer.nnodes=2 algorithm.adv_estimator=grpo {}\n",
+      before, program, more);
+}
+
+const std::string kMicro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 ";
+const std::string kMegatron = kMicro +
+                              "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
+                              "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 ";
+
+}  // namespace
+
+TEST_CASE("the engine of a verl script is what its command says, and no remark, path or name of an experiment") {
+  for (const char* before : {"", "export CUDA_DEVICE_MAX_CONNECTIONS=1  # For megatron's overlap", "L=/opt/megatron"}) {
+    CAPTURE(std::string(before));
+    const LaunchJob fsdp =
+        job_of("f.sh", script("verl.trainer.main_ppo", kMicro + "trainer.experiment_name=not_megatron", before));
+    CHECK(fsdp.fixed.zero == 3);
+    CHECK(fsdp.fixed.tp == 1);
+    CHECK(fsdp.training->global_batch == 512);
+    const LaunchJob megatron =
+        job_of("m.sh", script("verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml", kMegatron, before));
+    CHECK(megatron.fixed.zero == 1);
+    CHECK(megatron.fixed.tp == 4);
+    CHECK(megatron.fixed.pp == 2);
+  }
+  for (const char* says : {"actor_rollout_ref.actor.strategy=megatron", "model_engine=megatron",
+                           "--config-name 'ppo_megatron_trainer'", "actor_rollout_ref.actor.megatron.use_mbridge=True"})
+    CHECK(job_of("e.sh", script("verl.trainer.main_ppo", kMegatron + says)).fixed.tp == 4);
+}
+
+TEST_CASE("recipes on verl's trainer are read as it, and their program is named") {
+  for (const char* program : {"recipe.dapo.main_dapo", "recipe.dapo.src.main_dapo", "verl_tool.trainer.main_ppo"}) {
+    CAPTURE(std::string(program));
+    const LaunchJob job = job_of("r.sh", script(program, kMicro));
+    CHECK(job.gpus == 16);
+    CHECK(job.fixed.micro_batch == 2);
+    CHECK(job.training->global_batch == 512);
+    CHECK(names(job.unused, std::string("`") + program + "`"));
+    CHECK(job_of("m.sh", script(program, kMegatron)).fixed.pp == 2);
+  }
+  CHECK_FALSE(names(job_of("v.sh", script("verl.trainer.main_ppo", kMicro)).unused, "own trainer"));
+  CHECK(error_of("g.sh", script("verl.trainer.main_generation", kMicro)) == "training_not_understood");
+}
+
+TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
+  const std::string all = "actor_rollout_ref.actor.ppo_micro_batch_size=";
+  CHECK(job_of("a.sh", script("verl.trainer.main_ppo", all + "64")).fixed.micro_batch == 4);
+  CHECK(job_of("r.sh", script("verl.trainer.main_ppo", all + "70")).fixed.micro_batch == 4);
+  CHECK(job_of("u.sh",
+               script("verl.trainer.main_ppo", all + "64 actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"))
+            .fixed.micro_batch == 8);
+  CHECK(job_of("b.sh", script("verl.trainer.main_ppo", all + "64 " + kMicro)).fixed.micro_batch == 2);
+  const Files files;
+  CHECK_FALSE(files.read("s.sh", script("verl.trainer.main_ppo", all + "8")));
+}
+
+TEST_CASE("slime's batch is what its rollouts give each step") {
+  const std::string flags =
+      "--actor-num-nodes 1 --actor-num-gpus-per-node 8 --num-layers 28 --hidden-size 1024 --num-attention-heads 16 "
+      "--ffn-hidden-size 3072 --seq-length 4096 --max-position-embeddings 4096 --vocab-size 151936 --swiglu "
+      "--tensor-model-parallel-size 2 --micro-batch-size 1 --rollout-batch-size 128 --n-samples-per-prompt 8 ";
+  const auto slime = [&](const std::string& more) {
+    return "#!/bin/bash\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\npython3 train.py " + flags + more + "\n";
+  };
+  CHECK(job_of("s.sh", slime("--num-steps-per-rollout 4")).training->global_batch == 256);
+  CHECK(job_of("g.sh", slime("--global-batch-size 512 --num-steps-per-rollout 2")).training->global_batch == 512);
+  CHECK(names(job_of("d.sh", slime("--global-batch-size 512 --num-steps-per-rollout 4")).unused, "slime stops"));
+}
+
+}  // namespace plan
