@@ -45,9 +45,10 @@ constexpr std::string_view kLengths[] = {"args.block_size",  "args.max_length", 
                                          "args.max_len",     "args.context_length"};
 
 /// What the Trainer and programs around it call full recomputation; the first is the Trainer's own.
-constexpr std::string_view kCheckpointing[] = {"args.gradient_checkpointing", "args.use_gradient_checkpointing",
+constexpr std::string_view kCheckpointing[] = {"args.gradient_checkpointing",        "args.use_gradient_checkpointing",
                                                "args.enable_gradient_checkpointing", "args.activation_checkpointing",
-                                               "args.use_activation_checkpointing"};
+                                               "args.use_activation_checkpointing",  "args.grad_checkpoint",
+                                               "args.use_grad_checkpoint",           "args.gradient_checkpoint"};
 
 std::string_view length_key(const Settings& settings) {
   for (const std::string_view key : kLengths)

@@ -163,14 +163,15 @@ bool trains(const ShellCommand& command) {
 /// DeepSpeed-Chat's `--zero_stage 3 --offload --dtype bf16 --lora_dim 64 --only_optimize_lora`, from which its script
 /// makes DeepSpeed's file.
 void take_zero_flags(Settings& all) {
-  const Setting* stage = all.get("args.zero_stage");
+  const bool learners = !all.states("args.zero_stage");  // open-instruct's: trained in bf16
+  const Setting* stage = all.get(learners ? "args.deepspeed_stage" : "args.zero_stage");
   if (stage == nullptr || all.has_section("ds.")) return;
   const Setting from = *stage;
   set(all, "ds.zero_optimization.stage", from);
   const bool offload = all.states("args.offload") && lowered(all.text("args.offload").value_or("")) == "true";
   for (const char* key : {"ds.zero_optimization.offload_optimizer.device", "ds.zero_optimization.offload_param.device"})
     if (offload) set(all, key, "cpu", *all.get("args.offload"));
-  const std::string type = lowered(all.text("args.dtype").value_or("fp16"));
+  const std::string type = lowered(all.text("args.dtype").value_or(learners ? "bf16" : "fp16"));
   set(all, type == "bf16" ? "ds.bf16.enabled" : "ds.fp16.enabled", "true", from);
   const Setting* rank = all.get("args.lora_dim");
   if (rank == nullptr || rank->value == "0") return;

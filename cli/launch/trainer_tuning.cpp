@@ -172,6 +172,23 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
   return {tool.adapters ? "lora" : "", ""};
 }
 
+/// Bits of the weights that a name on the hub tells of, `Llama-3-8B-Instruct-GPTQ`, and the key that has it; 0: none.
+std::pair<int, std::string> bits_by_name(Settings& settings) {
+  constexpr std::pair<std::string_view, int> kMarks[] = {{"8bit", 8}, {"int8", 8}, {"fp8", 8},  {"w8a8", 8},
+                                                         {"4bit", 4}, {"int4", 4}, {"nf4", 4},  {"w4a16", 4},
+                                                         {"gptq", 4}, {"awq", 4},  {"aqlm", 4}, {"hqq", 4}};
+  for (const char* key : {"args.model_name_or_path", "args.model"}) {
+    std::string name = lowered(settings.text(key).value_or(""));
+    while (name.ends_with('/')) name.pop_back();
+    name = name.substr(name.rfind('/') + 1);
+    for (const auto& [mark, bits] : kMarks)
+      if (const std::size_t at = name.find(mark);
+          at != name.npos && at > 0 && (name[at - 1] == '-' || name[at - 1] == '_'))
+        return {bits, key};
+  }
+  return {0, ""};
+}
+
 /// Key that loads the weights in 4 bits, under the names of the tools or one of a program's own: `--use_4bit`.
 std::string four_bits(Settings& settings) {
   constexpr std::string_view kLoad = "args.load_in_4bit";
@@ -187,7 +204,8 @@ std::string four_bits(Settings& settings) {
         (word == "true" || word == "1" || word == "yes"))
       return std::string(settings.get(key)->key);
   }
-  return "";
+  const auto [bits, named] = bits_by_name(settings);
+  return bits == 4 ? named : "";
 }
 
 /// Where nothing switches adapters on: weights in 4 bits cannot be trained without them, and a program that asks for
@@ -247,6 +265,8 @@ void read_tuning(JobBuilder& builder) {
   auto [word, key] = method(settings, tool);
   const std::string quantized = four_bits(settings);
   if (word.empty()) std::tie(word, key) = implied_method(builder, quantized);
+  if (const auto [bits, named] = bits_by_name(settings); bits == 8)
+    builder.unused(named, "weights in 8 bits, as the model's name has them, are counted as bf16");
   if (word == "qlora" || (word == "lora" && !quantized.empty())) {
     builder.training.task = Task::Qlora;
   } else if (word == "lora" || word.starts_with("lora_") || word == "longlora" || word == "adalora" || word == "oft") {

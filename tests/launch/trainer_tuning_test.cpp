@@ -160,4 +160,38 @@ TEST_CASE("models beside the trained one, and flags of Megatron-LM that cost tim
   }
 }
 
+TEST_CASE("weights that the model's name says are in few bits are no bf16") {
+  const auto tuned = [](const std::string& model, const std::string& type) {
+    return job_of("f.yaml", replaced(replaced(kFactory.text, "meta-llama/Meta-Llama-3-8B", model), "full", type),
+                  on(8));
+  };
+  for (const char* model :
+       {"unsloth/Meta-Llama-3.1-8B-bnb-4bit", "Qwen/Qwen2.5-7B-Instruct-AWQ", "/data/Qwen2.5-7B-Instruct-GPTQ-Int4/"})
+    CHECK(tuned(model, "lora").training->task == Task::Qlora);
+  CHECK(tuned("Qwen/Qwen2.5-7B-Instruct", "lora").training->task == Task::Lora);
+  const LaunchJob eight = tuned("meta-llama/Llama-3.1-8B-Instruct-FP8", "lora");
+  CHECK(eight.training->task == Task::Lora);
+  CHECK(names(eight.unused, "in 8 bits"));
+}
+
+TEST_CASE("programs' own names for recomputation and ZeRO's stage count") {
+  const std::string command =
+      "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 own.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct "
+      "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --max_seq_length 8192 ";
+  const auto recomputes = [&](const std::string& more) {
+    const LaunchJob job = job_of("own.sh", command + more + "\n");
+    return job.fixed.recompute && job.fixed.recompute->kind == RecomputeKind::Full;
+  };
+  for (const char* name : {"gradient_checkpointing", "use_gradient_checkpointing", "grad_checkpoint",
+                           "use_grad_checkpoint", "gradient_checkpoint"}) {
+    CAPTURE(std::string(name));
+    CHECK(recomputes(std::string("--bf16 True --") + name + " True"));
+    CHECK_FALSE(recomputes(std::string("--bf16 True --") + name + " False"));
+  }
+  const LaunchJob staged = job_of("own.sh", command + "--deepspeed_stage 3 --num_learners_per_node 6\n");
+  CHECK(staged.fixed.zero == 3);
+  CHECK(staged.training->precision == Precision::Bf16);
+  CHECK(names(staged.unused, "num_learners_per_node"));
+}
+
 }  // namespace plan
