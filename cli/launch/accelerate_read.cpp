@@ -98,7 +98,9 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Degrees d;
   d.nodes = std::max(1, facts.nodes);
   d.tp = builder.degree(kTp, 1);
-  const int ulysses = builder.degree(kSp, 1);
+  constexpr std::string_view kOwnSp = "args.sequence_parallel_size";  // ms-swift's
+  const std::string_view sp = settings.states(kSp) || !settings.states(kOwnSp) ? kSp : kOwnSp;
+  const int ulysses = builder.degree(sp, 1);
   d.cp = builder.degree(kCp, 1);
   if (!builder.plausible({d.cp, ulysses})) return {};
   d.cp *= ulysses;
@@ -124,11 +126,11 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0 && d.replicate == 1)
     d.dp = d.shard = static_cast<int>(builder.job.gpus / inner);
   builder.fix("tp", &Fixed::tp, d.tp, kTp);
-  builder.fix("cp", &Fixed::cp, d.cp, ulysses > 1 ? kSp : kCp);
+  builder.fix("cp", &Fixed::cp, d.cp, ulysses > 1 ? sp : kCp);
   if (d.cp > 1) {
     const bool rotate = settings.text(kCpStrategy).value_or("allgather") == "alltoall";
     const CpKind kind = ulysses > 1 ? CpKind::Ulysses : rotate ? CpKind::Ring : CpKind::AllGather;
-    builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses > 1 ? kSp : kCpStrategy);
+    builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses > 1 ? sp : kCpStrategy);
   }
   if (d.dp) builder.fix("dp", &Fixed::dp, *d.dp, grid ? kShard : kProcesses);
   for (const auto& [name, axis] : {std::pair{"pp", &Fixed::pp}, std::pair{"vp", &Fixed::vp}})

@@ -1,5 +1,6 @@
 // OmegaConf's `${...}` in the files of NeMo, NeMo-RL and their like: another key, by its whole name or from where it
-// stands (`${.hidden_size}`), and the resolvers that multiply and divide. Tested by tests/launch/native_test.cpp.
+// stands (`${.hidden_size}`), the resolvers that multiply and divide, and the default of a variable of the environment.
+// Tested by tests/launch/native_test.cpp.
 #include <algorithm>
 #include <vector>
 
@@ -47,6 +48,11 @@ const MegatronValue* found(const DialectKeys& keys, const std::string& key) {
   return inner == keys.end() ? nullptr : &inner->second;
 }
 
+std::string without_quotes(const std::string& word) {
+  const bool quoted = word.size() > 1 && (word.front() == '\'' || word.front() == '"') && word.back() == word.front();
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
 std::optional<std::int64_t> calculated(std::string_view resolver, const std::vector<std::string>& words) {
   std::optional<std::int64_t> all;
   for (const std::string& word : words) {
@@ -77,7 +83,11 @@ std::string resolved(const DialectKeys& keys, const std::string& word, const std
   if (const std::size_t colon = inside.find(':'); colon != std::string::npos) {
     std::vector<std::string> words = parts_of(std::string_view(inside).substr(colon + 1));
     for (std::string& part : words) part = resolved(keys, part, at, depth + 1);
-    const std::optional<std::int64_t> value = calculated(inside.substr(0, colon), words);
+    const std::string resolver = inside.substr(0, colon);
+    // Whether the variable is set is not known here; tell_of_environment() names it.
+    if (resolver == "oc.env" && words.size() == 2) return without_quotes(words[1]);
+    if (resolver == "oc.decode" && words.size() == 1 && !words[0].starts_with("${")) return without_quotes(words[0]);
+    const std::optional<std::int64_t> value = calculated(resolver, words);
     return value ? std::to_string(*value) : word;
   }
   const std::string key = key_named(inside, at);
@@ -92,6 +102,10 @@ void interpolate(DialectKeys& keys) {
   const DialectKeys before = keys;
   for (auto& [key, value] : keys)
     for (std::string& word : value.values) word = resolved(before, word, key, 0);
+  std::erase_if(keys, [&](const auto& one) {  // a default of null: not stated
+    return one.second.values.size() == 1 && one.second.values.front() == "null" &&
+           before.at(one.first).values != one.second.values;
+  });
 }
 
 }  // namespace plan

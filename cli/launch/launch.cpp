@@ -346,6 +346,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
   tell_of_scripts(files, *job);
+  tell_of_environment(files, *job);
   if (for_ascend(files)) job->hardware = "Ascend NPUs";
   name_other_gpu(facts, *job);
   if (job->model)

@@ -76,6 +76,27 @@ const ShellCommand* training_command(const Script& script) {
   return last == script.commands.rend() ? nullptr : &*last;
 }
 
+void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job) {
+  constexpr std::string_view kAsks = "oc.env:";
+  constexpr std::size_t kMostNamed = 12;
+  for (const LaunchSource& source : files) {
+    if (is_shell(source)) continue;
+    std::string names;
+    std::size_t count = 0;
+    for (std::size_t at = source.text.find(kAsks); at != std::string::npos; at = source.text.find(kAsks, at)) {
+      at += kAsks.size();
+      const std::string name = source.text.substr(at, source.text.find_first_of(",}\n", at) - at);
+      const std::string quoted = fmt::format("`{}`", yaml::printable(name));
+      if (names.find(quoted) == std::string::npos && ++count <= kMostNamed)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", quoted);
+    }
+    if (count > 0)
+      unused(job, "environment",
+             fmt::format("{}: variables of the environment are taken as not set: {}{}", source.path, names,
+                         count > kMostNamed ? ", ..." : ""));
+  }
+}
+
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job) {
   std::vector<Note> own;
   for (const LaunchSource& source : files) {

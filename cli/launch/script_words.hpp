@@ -14,4 +14,7 @@ namespace plan {
 /// of programs that stand for others which no file holds.
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
 
+/// Names the variables that files ask the environment for, `${oc.env:NAME,8}`: their defaults are read.
+void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job);
+
 }  // namespace plan

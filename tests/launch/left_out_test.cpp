@@ -105,4 +105,41 @@ TEST_CASE("commands that change variables change them, or are told") {
   CHECK(told_of("A=1; read -r A < file; run $A").find("puts into `A`") != std::string::npos);
 }
 
+TEST_CASE("a default for the environment is read, and the variable named") {
+  const std::string nemo =
+      "trainer:\n  num_nodes: ${oc.decode:${oc.env:NODES,2}}\n  devices: 8\n  precision: bf16\nexp_manager:\n  name: "
+      "x\n"
+      "model:\n  micro_batch_size: ${oc.decode:${oc.env:MICRO,\"4\"}}\n  global_batch_size: 64\n"
+      "  tensor_model_parallel_size: ${oc.env:TP,4}\n  pipeline_model_parallel_size: 1\n"
+      "  virtual_pipeline_model_parallel_size: ${oc.decode:${oc.env:VP,null}}\n  encoder_seq_length: 2048\n"
+      "  max_position_embeddings: ${.encoder_seq_length}\n  num_layers: ${oc.decode:${oc.env:LAYERS,24}}\n"
+      "  hidden_size: 2048\n  ffn_hidden_size: 8192\n  num_attention_heads: 16\n  make_vocab_size_divisible_by: 128\n"
+      "  tokenizer:\n    library: megatron\n    type: GPT2BPETokenizer\n  optim:\n    name: distributed_fused_adam\n";
+  const LaunchJob job = job_of("nemo.yaml", nemo);
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.micro_batch == 4);
+  CHECK(job.fixed.vp.value_or(1) == 1);
+  REQUIRE(job.model);
+  CHECK(job.model->layers.size() == 24);
+  CHECK(names(job.unused, "`NODES`, `MICRO`, `TP`, `VP`, `LAYERS`"));
+  const Files files;
+  CHECK_FALSE(files.read("open.yaml", replaced(nemo, "${oc.env:TP,4}", "${oc.env:TP}")));
+}
+
+TEST_CASE("ms-swift splits sequences under FSDP as under DeepSpeed") {
+  const std::string command =
+      "#!/bin/bash\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type full --dataset x "
+      "--torch_dtype bfloat16 --max_length 16384 --per_device_train_batch_size 1 --gradient_accumulation_steps 2 "
+      "--sequence_parallel_size 2 ";
+  for (const char* shards : {"--fsdp fsdp2", "--deepspeed zero3"}) {
+    CAPTURE(std::string(shards));
+    const LaunchJob job = job_of("swift.sh", command + shards + "\n");
+    CHECK(job.fixed.cp == 2);
+    CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+    CHECK(job.training->global_batch == 8);
+    CHECK_FALSE(names(job.unused, "sequence_parallel_size"));
+  }
+}
+
 }  // namespace plan
