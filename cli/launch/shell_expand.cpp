@@ -218,6 +218,8 @@ class Expander {
         return one(std::move(out));
       }
       if (std::optional<Text> text_of = printed(raw_.part(open + 1, at_ - open - 2))) return one(std::move(*text_of));
+      if (std::optional<Text> count = counted_by_machine(raw_.part(open + 1, at_ - open - 2), scope_))
+        return one(std::move(*count));
       return as_written(from);
     }
     if (at_ < text.size() && text[at_] == '{') {

@@ -62,6 +62,9 @@ struct Scope {
 /// The same as one text, as on the right of an assignment.
 [[nodiscard]] Text expand_one(const Text& raw, Scope& scope);
 
+/// What `nvidia-smi -L | wc -l` and its like print where the scheduler has told how many GPUs or nodes there are.
+[[nodiscard]] std::optional<Text> counted_by_machine(const Text& command, const Scope& scope);
+
 /// A here-document's text: variables are expanded, quotes are characters like any other.
 [[nodiscard]] Text expand_document(const Text& raw, Scope& scope);
 

@@ -1,4 +1,5 @@
-// What commands do to variables beside assignments: unset, read, let. Tested by tests/launch/left_out_test.cpp.
+// What commands do to variables beside assignments: unset, read, let; and what the scheduler's stand for. Tested by
+// tests/launch/left_out_test.cpp.
 #include <fmt/core.h>
 
 #include <cctype>
@@ -50,6 +51,23 @@ Truth Follower::calculate(std::string_view text, int line) {
   }
   const long long after = !step.empty() && !first ? (step == "++" ? -1 : 1) : 0;  // `N++` is what N was before
   return value ? truth(*value + after != 0) : Truth::Unknown;
+}
+
+std::optional<Text> counted_by_machine(const Text& command, const Scope& scope) {
+  std::string_view text = command.chars;
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  const bool lines = has("wc -l") && !has("grep") && !has("| head") && !has("|head") && !has("awk");
+  const bool lists = has(" -L") || has("--list-gpus") || (has("--query-gpu") && has("noheader"));
+  const bool gpus = (text.starts_with("nvidia-smi") && lines && lists && !has(" -i") && !has("--id")) ||
+                    (text.starts_with("python") && has("print(torch.cuda.device_count())"));
+  const bool nodes = text.starts_with("scontrol show hostname") && lines && has("NODELIST");
+  if (!gpus && !nodes) return std::nullopt;
+  const auto told = scope.variables.find(gpus ? "SLURM_GPUS_ON_NODE" : "SLURM_NNODES");
+  if (told == scope.variables.end() || told->second.items.empty()) return std::nullopt;
+  const Text& count = told->second.items.front();
+  if (count.chars.empty() || count.chars.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return count;
 }
 
 }  // namespace plan::shell

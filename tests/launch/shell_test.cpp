@@ -58,6 +58,16 @@ constexpr Row kRows[] = {
     {"#SBATCH --nodes=16 --ntasks-per-node=8 --gpus-per-node=h100:8\nrun $SLURM_NTASKS $SLURM_GPUS_ON_NODE",
      "run 128 8"},
     {"#SBATCH --gres=gpu:a100:4\nrun $SLURM_GPUS_ON_NODE $SLURM_PROCID", "run 4 0"},
+    {"#SBATCH -N 4 --gpus-per-node=8\nG=$(nvidia-smi -L | wc -l)\nN=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" "
+     "| "
+     "wc -l)\nrun $((64 / G / N))",
+     "run 2"},
+    {"#SBATCH --gres=gpu:4\nrun $(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l) $(python3 -c 'import "
+     "torch; "
+     "print(torch.cuda.device_count())')",
+     "run 4 4"},
+    {"run $(nvidia-smi -L | wc -l)", "run $(nvidia-smi -L | wc -l)"},
+    {"#SBATCH --gres=gpu:4\nrun $(nvidia-smi -L | grep H100 | wc -l)", "run $(nvidia-smi -L | grep H100 | wc -l)"},
     {"#SBATCH -N 2\nif [ -z $SLURM_JOB_ID ]; then sbatch \"$0\"; exit; fi\nrun yes", "run yes"},
     {"[ 1 = 2 ] && { A=no; B=no; }\nrun $A$B.", "run $A$B."},
     {"[ 1 = 2 ] || { A=1; B=2; }\nrun $A $B", "run 1 2"},
