@@ -101,7 +101,19 @@ std::optional<std::int64_t> to_integer(std::string_view word) {
   return std::nullopt;
 }
 
+void Settings::forget_section(const std::string& key) {
+  std::erase_if(all_, [&](const Setting& one) {
+    return one.key == key || (one.key.starts_with(key) && (one.key[key.size()] == '.' || one.key[key.size()] == '['));
+  });
+}
+
+void Settings::replace_section(const std::string& key) {
+  forget_section(key);
+  replaced_.push_back(key);
+}
+
 void Settings::append(const Settings& other) {
+  for (const std::string& key : other.replaced_) forget_section(key);
   all_.insert(all_.end(), other.all_.begin(), other.all_.end());
   sources_.insert(sources_.end(), other.sources_.begin(), other.sources_.end());
   sections_.insert(other.sections_.begin(), other.sections_.end());

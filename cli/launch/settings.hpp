@@ -31,6 +31,8 @@ class Settings {
  public:
   void add(Setting setting) { all_.push_back(std::move(setting)); }
   void append(const Settings& other);
+  /// Forgets what is stated of a section, here and where these settings are appended: a new object takes its place.
+  void replace_section(const std::string& key);
   /// Where a section starts, in files that name it on a line of its own.
   void add_section(std::string key, Place place) { sections_.emplace(std::move(key), std::move(place)); }
   /// Keeps the text of a file, for the line above the caret.
@@ -60,10 +62,14 @@ class Settings {
   void refuse(const Setting& setting, std::string_view wanted);
   [[nodiscard]] Errors& errors() { return errors_; }
 
- private:
+  /// The setting of a key, which is not known for that.
   [[nodiscard]] const Setting* find(std::string_view key) const;
 
+ private:
+  void forget_section(const std::string& key);
+
   std::vector<Setting> all_{};
+  std::vector<std::string> replaced_{};  ///< sections whose earlier settings do not count
   std::map<std::string, Place, std::less<>> sections_{};
   std::vector<LaunchSource> sources_{};
   std::set<std::string, std::less<>> asked_{};

@@ -1,146 +1,235 @@
-// A torchtitan recipe is a Python function that sets attributes. This follows its assignments line by line without
-// running anything: names for parts of the configuration, numbers with * and //, words, lists, and calls by name.
-// Tested by tests/frameworks/framework_files_test.cpp.
+// A torchtitan recipe is a Python function that sets attributes. This follows its assignments one by one without
+// running anything: names for parts of the configuration, whole numbers with + - * //, words, lists, and calls by name.
+// What it does not follow, such as what stands under a condition, is kept as a setting of its own for the reader to
+// tell. Tested by tests/launch/python_recipes_test.cpp and tests/frameworks/framework_files_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
+#include <set>
 
+#include "cli/launch/python_statements.hpp"
 #include "cli/launch/settings.hpp"
+#include "cli/launch/shell_text.hpp"
 
 namespace plan {
 namespace {
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
+using namespace python;
+
+/// Sections of a configuration that weigh: an assignment to one of them tells that its object is the configuration.
+constexpr std::string_view kSections[] = {"training",  "parallelism", "activation_checkpoint", "compile", "model_spec",
+                                          "optimizer", "loss"};
+/// Those that say nothing of memory or time, whatever sets them.
+constexpr std::string_view kHarmless[] = {"profiler",     "profiling",      "metrics",      "tokenizer", "dataloader",
+                                          "lr_scheduler", "checkpoint",     "checkpointer", "comm",      "validator",
+                                          "validation",   "hf_assets_path", "dump_folder"};
+
+bool one_of(std::string_view word, const auto& words) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
-
-/// A statement: lines joined while brackets are open, comments dropped.
-struct Statement {
-  std::string text{};
-  int line = 0;
-  int column = 0;
-};
-
-struct Splitter {
-  std::vector<Statement> statements{};
-  Statement now{};
-  int depth = 0;
-  char quote = 0;
-
-  void end_line() {
-    if (depth > 0 || quote != 0) return;
-    if (!trim(now.text).empty()) statements.push_back(now);
-    now = {};
-  }
-  void take(char c) {
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '(' || c == '[' || c == '{') {
-      ++depth;
-    } else if (c == ')' || c == ']' || c == '}') {
-      --depth;
-    }
-    now.text.push_back(c);
-  }
-};
-
-/// Statements of a file, or where a bracket or quote is never closed.
-Result<std::vector<Statement>> statements_of(const LaunchSource& source) {
-  Splitter split;
-  int line = 1, column = 0;
-  bool comment = false;
-  for (const char c : source.text) {
-    ++column;
-    if (c == '\n') {
-      if (split.quote != 0) split.quote = 0;  // a quote does not cross lines; """ is three of them
-      comment = false, split.end_line(), ++line, column = 0;
-      if (split.depth > 0) split.now.text.push_back(' ');
-    } else if (!comment && split.quote == 0 && c == '#') {
-      comment = true;
-    } else if (!comment) {
-      if (split.now.text.empty()) split.now.line = line, split.now.column = column;
-      if (split.now.text.empty() && c == ' ') continue;
-      split.take(c);
-    }
-  }
-  split.end_line();
-  if (split.depth > 0)
-    return fail({"bad_python",
-                 "a bracket is opened here and never closed",
-                 {},
-                 {},
-                 place_in(source, split.now.line, split.now.column)});
-  return split.statements;
+std::string_view first_part(std::string_view path) { return path.substr(0, path.find('.')); }
+std::string_view behind_first(std::string_view path) {
+  const std::size_t dot = path.find('.');
+  return dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
 }
-
-/// Cuts at `separator` outside brackets and quotes.
-std::vector<std::string_view> split_outside(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  int depth = 0;
-  char quote = 0;
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '(' || c == '[') {
-      ++depth;
-    } else if (c == ')' || c == ']') {
-      --depth;
-    } else if (c == separator && depth == 0) {
-      parts.push_back(trim(text.substr(start, i - start)));
-      start = i + 1;
-    }
-  }
-  if (!trim(text.substr(start)).empty()) parts.push_back(trim(text.substr(start)));
-  return parts;
-}
-
 /// Follows names and writes settings.
 class Recipe {
  public:
   explicit Recipe(const LaunchSource& source) { settings_.remember(source), file_ = source.path; }
 
-  void statement(const Statement& statement) {
-    const std::vector<std::string_view> words = split_outside(statement.text, ' ');
-    if (words.size() >= 4 && words[0] == "from" && words[2] == "import") {
-      if (statement.text.find("model_registry") != std::string::npos) imported(words[1], statement);
-      return;
+  void follow(const std::vector<Statement>& statements) {
+    for (const Statement& statement : statements) {
+      while (!blocks_.empty() && statement.indent <= blocks_.back().indent) blocks_.pop_back();
+      if (opens(statement)) continue;
+      const Block::Kind kind = blocks_.empty() ? Block::Plain : blocks_.back().kind;
+      if (kind == Block::Skipped || ended_) continue;
+      if (kind == Block::Conditional)
+        conditional(statement);
+      else
+        plain(statement);
     }
-    if (words.size() >= 2 && words[0] == "return" && statement.text.back() == ')') return returned(statement);
-    const std::vector<std::string_view> sides = split_outside(statement.text, '=');
-    if (sides.size() != 2) return;
-    const std::string target = expand(sides[0]);
-    if (target.empty()) return;
-    assign(target, sides[1], statement);
   }
   Settings take() { return std::move(settings_); }
 
  private:
-  /// `config.training` as `training`, `p.x` as what `p` stands for; empty for a name of its own.
-  std::string expand(std::string_view name) const {
-    const std::size_t dot = name.find('.');
-    const auto alias = aliases_.find(name.substr(0, dot));
-    if (alias == aliases_.end()) return dot == std::string_view::npos ? "" : std::string(name.substr(dot + 1));
-    if (dot == std::string_view::npos) return "";
-    const std::string rest(name.substr(dot + 1));
-    return alias->second.empty() ? rest : alias->second + "." + rest;
+  struct Block {
+    enum Kind { Plain, Conditional, Skipped } kind = Plain;
+    int indent = 0;
+  };
+
+  /// Headers of blocks. What a function of the recipe's own does is not followed, nor what a class is.
+  bool opens(const Statement& statement) {
+    const std::string_view text = statement.text;
+    if (!text.ends_with(':')) return false;
+    const Block::Kind outer = blocks_.empty() ? Block::Plain : blocks_.back().kind;
+    const auto starts = [&](std::string_view word) {
+      return text.starts_with(word) && text.find_first_of(" :(") == word.size();
+    };
+    Block::Kind kind = Block::Conditional;
+    if (starts("def") || starts("class") || starts("async")) {
+      kind = blocks_.empty() && starts("def") ? Block::Plain : Block::Skipped;
+      if (kind == Block::Plain) ended_ = false, parameters(text);
+    } else if (starts("with") && outer != Block::Conditional) {
+      kind = Block::Plain;
+    } else if (std::none_of(std::begin(kHeaders), std::end(kHeaders), starts)) {
+      return false;
+    }
+    if (outer == Block::Skipped) kind = Block::Skipped;
+    // What a module does when it is run by itself is not what its recipe does.
+    if (blocks_.empty() && text.find("__main__") != std::string_view::npos) kind = Block::Skipped;
+    blocks_.push_back({kind, statement.indent});
+    return true;
+  }
+  static constexpr std::string_view kHeaders[] = {"if",  "elif",   "else",    "for",   "while",
+                                                  "try", "except", "finally", "match", "case"};
+
+  /// `def mine(tp: int = 8)`: a default counts, since torchtitan calls a recipe without arguments.
+  void parameters(std::string_view header) {
+    const std::size_t open = header.find('('), close = header.rfind(')');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open) return;
+    for (const std::string_view part : split_outside(header.substr(open + 1, close - open - 1), ',')) {
+      const std::vector<std::string_view> sides = split_assignment(part);
+      if (sides.size() == 2) local(without_type(sides[0]), sides[1], {});
+    }
+  }
+  static std::string_view without_type(std::string_view target) { return split_outside(target, ':').front(); }
+
+  /// `config.training` as `training`, `p.x` as what `p` stands for; nothing for what is no part of a configuration.
+  std::optional<std::string> path_of(std::string_view name, const Statement& at) {
+    if (std::optional<std::string> known = known_path(name)) return known;
+    const std::string_view base = first_part(name), rest = behind_first(name);
+    // An object of unknown make with a part that weighs is the configuration, unless that is known already.
+    const auto call = calls_.find(base);
+    if (rest.empty()) return std::nullopt;
+    if (!one_of(first_part(rest), kSections) || (rooted_ && call == calls_.end()))
+      return not_followed(at), std::nullopt;
+    if (call != calls_.end() && !rooted_) add("recipe", call->second.substr(0, call->second.find('(')), at);
+    aliases_[std::string(base)] = "", rooted_ = true;
+    return std::string(rest);
   }
 
-  void add(const std::string& key, std::string_view value, const Statement& at) {
-    settings_.add({.key = key,
-                   .value = std::string(value),
-                   .items = {},
-                   .list = false,
-                   .place = {.file = file_, .line = at.line, .column = at.column, .length = 1, .text = {}}});
+  void not_followed(const Statement& at) { add(fmt::format("not_followed[{}]", others_++), at.text, at); }
+
+  /// A name of the function's own, or of the module's.
+  void local(std::string_view name, std::string_view value, const Statement& at) {
+    const std::string key(name);
+    forget(name);
+    if (const std::optional<std::int64_t> number = number_of(value)) {
+      numbers_.variables[key].items = {shell::Text{fmt::format("{}", *number), {}}};
+    } else if (is_quoted(value) || value.starts_with('[')) {
+      words_[key] = std::string(value);
+    } else if (const auto word = words_.find(value); word != words_.end()) {
+      words_[key] = word->second;
+    } else if (is_call(value)) {
+      made(key, value, at);
+    } else if (is_name(value)) {
+      if (const auto call = calls_.find(value); call != calls_.end()) calls_[key] = call->second;
+      if (const std::optional<std::string> path = known_path(value)) aliases_[key] = *path;
+    }
+  }
+  /// `config = llama3_70b()` starts a configuration, `config = Trainer.Config(...)` is one.
+  void made(const std::string& name, std::string_view call, const Statement& at) {
+    const std::string_view what = call.substr(0, call.find('('));
+    if (what.ends_with("Trainer.Config") && !rooted_) {
+      aliases_[name] = "", rooted_ = true;
+      return keywords("", arguments_of(call), at);
+    }
+    if (arguments_of(call).empty() && what.find('.') == std::string_view::npos && !what.ends_with("Config")) {
+      aliases_[name] = "", rooted_ = true;
+      return add("recipe", what, at);
+    }
+    calls_[name] = std::string(call);
+  }
+  void forget(std::string_view name) {
+    const std::string key(name);
+    aliases_.erase(key), words_.erase(key), calls_.erase(key), numbers_.variables.erase(key);
+  }
+
+  void plain(const Statement& statement) {
+    const std::string_view text = statement.text;
+    const std::vector<std::string_view> words = split_outside(text, ' ');
+    if (words.size() >= 4 && words[0] == "from" && words[2] == "import") {
+      if (text.find("model_registry") != std::string_view::npos) imported(words[1], statement);
+      return;
+    }
+    if (words[0] == "return") return returned(trim(text.substr(6)), statement);
+    if (one_of(words[0], kIdle) || text.front() == '"' || text.front() == '\'' || text.front() == '@') return;
+    const std::vector<std::string_view> sides = split_assignment(text);
+    if (sides.size() < 2) return expression(statement);
+    for (std::size_t i = 0; i + 1 < sides.size(); ++i) targets(sides[i], sides.back(), statement);
+  }
+  static constexpr std::string_view kIdle[] = {"import", "assert", "pass",     "global",
+                                               "raise",  "print",  "nonlocal", "del"};
+
+  void targets(std::string_view target, std::string_view value, const Statement& at) {
+    const std::vector<std::string_view> names = split_outside(target, ','), values = split_outside(value, ',');
+    if (names.size() > 1 && names.size() == values.size()) {
+      for (std::size_t i = 0; i < names.size(); ++i) targets(names[i], values[i], at);
+      return;
+    }
+    constexpr std::string_view kSigns = "+-*/%|&^@";
+    if (kSigns.find(target.back()) != std::string_view::npos) {  // `x *= 2`
+      std::string_view name = target;
+      while (kSigns.find(name.back()) != std::string_view::npos) name.remove_suffix(1);
+      name = trim(name);
+      return targets(
+          name, fmt::format("{} {} ({})", name, target.substr(target.find_last_not_of("+-*/%|&^@") + 1), value), at);
+    }
+    const std::string_view name = without_type(target);
+    if (!is_name(name)) return expression(at);
+    if (name.find('.') == std::string_view::npos) return local(name, value, at);
+    if (const auto call = calls_.find(first_part(name));
+        call != calls_.end() && !one_of(first_part(behind_first(name)), kSections))
+      return changed(std::string(first_part(name)), behind_first(name), value);
+    if (const std::optional<std::string> path = path_of(name, at); path && !path->empty()) assign(*path, value, at);
+  }
+  /// `parallelism.tensor_parallel_degree = 8` behind `parallelism = ParallelismConfig()`: one argument more.
+  void changed(const std::string& name, std::string_view attribute, std::string_view value) {
+    std::string& call = calls_[name];
+    const bool bare = arguments_of(call).empty();
+    call.insert(call.size() - 1, fmt::format("{}{}={}", bare ? "" : ", ", attribute, value));
+  }
+
+  /// A statement that assigns nothing: a call that is given a part of the configuration may change it.
+  void expression(const Statement& at) {
+    const std::string_view text = at.text;
+    if (text.starts_with("setattr(") && is_call(text)) {
+      const std::vector<std::string_view> parts = split_outside(arguments_of(text), ',');
+      if (parts.size() == 3 && is_name(parts[0]) && is_quoted(parts[1]))
+        return targets(fmt::format("{}.{}", parts[0], parts[1].substr(1, parts[1].size() - 2)), parts[2], at);
+    }
+    if (text.find("__post_init__") == std::string_view::npos && touches(text)) not_followed(at);
+  }
+  /// Does a text name the configuration, or a part of it that weighs?
+  [[nodiscard]] bool touches(std::string_view text) const {
+    for (const std::string_view name : names_in(text)) {
+      const auto alias = aliases_.find(first_part(name));
+      if (alias == aliases_.end()) continue;
+      const std::string_view section =
+          alias->second.empty() ? first_part(behind_first(name)) : first_part(alias->second);
+      if (!one_of(section, kHarmless)) return true;
+    }
+    return false;
+  }
+
+  /// Under a condition or in a loop: what it sets is not known, and a name that it sets neither.
+  void conditional(const Statement& at) {
+    const std::vector<std::string_view> sides = split_assignment(at.text);
+    if (one_of(split_outside(at.text, ' ').front(), kIdle)) return;
+    if (sides.size() < 2) {
+      if (at.text.starts_with("return") || touches(at.text)) not_followed(at);
+      return;
+    }
+    bool sets = false;
+    for (std::size_t i = 0; i + 1 < sides.size(); ++i)
+      for (const std::string_view target : split_outside(without_type(sides[i]), ','))
+        if (target.find('.') == std::string_view::npos)
+          forget(target);
+        else
+          sets |= touches(target) || one_of(first_part(behind_first(target)), kSections);
+    if (sets || touches(sides.back())) not_followed(at);
   }
 
   void imported(std::string_view module, const Statement& at) {
@@ -159,17 +248,44 @@ class Recipe {
   }
 
   /// `return Trainer.Config(training=..., parallelism=...)`: each argument is a part of the configuration.
-  void returned(const Statement& at) {
-    const std::string_view text = at.text;
-    const std::size_t open = text.find('(');
-    if (open == std::string_view::npos || text.substr(0, open).find("Config") == std::string_view::npos) return;
-    for (const std::string_view argument : split_outside(text.substr(open + 1, text.size() - open - 2), ',')) {
-      const std::vector<std::string_view> sides = split_outside(argument, '=');
-      if (sides.size() == 2) assign(std::string(sides[0]), sides[1], at);
+  void returned(std::string_view value, const Statement& at) {
+    ended_ = true;
+    if (!is_call(value)) {
+      const auto call = calls_.find(value);
+      if (call != calls_.end()) returned(std::string(call->second), at);
+      return;
+    }
+    const std::string_view what = value.substr(0, value.find('('));
+    if (what.ends_with("Config")) return keywords("", arguments_of(value), at);
+    if (arguments_of(value).empty()) return add("recipe", what, at);
+    if (what.ends_with("replace")) return replaced("", value, at);
+    not_followed(at);
+  }
+  /// `dataclasses.replace(config.training, steps=5)`
+  void replaced(const std::string& key, std::string_view call, const Statement& at) {
+    const std::vector<std::string_view> parts = split_outside(arguments_of(call), ',');
+    const std::optional<std::string> path = parts.empty() || !is_name(parts[0]) ? std::nullopt : path_of(parts[0], at);
+    if (!path || *path != key) return not_followed(at);
+    const std::string_view arguments = arguments_of(call);
+    const std::size_t comma = arguments.find(',');
+    if (comma != std::string_view::npos) keywords(key, arguments.substr(comma + 1), at);
+  }
+  // NOLINTNEXTLINE(misc-no-recursion): as deep as kMostDepth
+  void keywords(const std::string& section, std::string_view arguments, const Statement& at) {
+    int position = 0;
+    for (const std::string_view argument : split_outside(arguments, ',')) {
+      const std::vector<std::string_view> sides = split_assignment(argument);
+      const std::string dot = section.empty() ? "" : section + ".";
+      if (argument.starts_with('*'))
+        not_followed(at);
+      else if (sides.size() == 2)
+        assign(dot + std::string(sides[0]), sides[1], at);
+      else if (!section.empty())
+        assign(fmt::format("{}{}", dot, position), argument, at);
+      ++position;
     }
   }
 
-  // Calls and lists nest as deep as kMostDepth.
   // NOLINTNEXTLINE(misc-no-recursion)
   void assign(const std::string& key, std::string_view value, const Statement& at) {
     if (value.empty() || depth_ > kMostDepth) return;
@@ -181,100 +297,94 @@ class Recipe {
   // NOLINTNEXTLINE(misc-no-recursion)
   void assign_value(const std::string& key, std::string_view value, const Statement& at) {
     if (value == "None") return add(key, "none", at);
-    if (const auto call = calls_.find(value); call != calls_.end() && key != "recipe")
-      return assign(key, std::string(call->second), at);
-    if (value.front() == '"' || value.front() == '\'')
-      return add(key, value.substr(1, std::max<std::size_t>(2, value.size()) - 2), at);
-    if (value.front() == '[') return list(key, value, at);
-    if (const std::optional<std::int64_t> number = product(value)) return add(key, fmt::format("{}", *number), at);
-    if (value.back() == ')') return call(key, value, at);
+    if (const auto call = calls_.find(value); call != calls_.end()) return assign(key, std::string(call->second), at);
+    if (const auto word = words_.find(value); word != words_.end()) return assign(key, std::string(word->second), at);
+    if (is_quoted(value)) {  // a number between quotes is none
+      const std::string_view word = value.substr(1, value.size() - 2);
+      return add(key, to_integer(word) ? value : word, at);
+    }
+    if (value.front() == '[' && value.back() == ']') return list(key, value, at);
+    if (const std::optional<std::int64_t> number = number_of(value)) return add(key, fmt::format("{}", *number), at);
+    if (is_call(value)) return call(key, value, at);
+    if (is_name(value))
+      if (const std::optional<std::string> path = known_path(value)) return copy(key, *path, value, at);
     add(key, value, at);
   }
-
-  /// `8192 * 32 * 8`
-  std::optional<std::int64_t> product(std::string_view text) const {
-    double all = 1;
-    for (const std::string_view factor : split_outside(text, '*')) {
-      std::optional<std::int64_t> value = to_integer(factor);
-      if (!value)
-        if (const auto known = numbers_.find(factor); known != numbers_.end()) value = known->second;
-      if (!value) return std::nullopt;
-      all *= static_cast<double>(*value);
-    }
-    if (!(std::abs(all) <= 1e15)) return std::nullopt;
-    return static_cast<std::int64_t>(all);
+  [[nodiscard]] std::optional<std::string> known_path(std::string_view name) const {
+    const auto alias = aliases_.find(first_part(name));
+    if (alias == aliases_.end()) return std::nullopt;
+    const std::string_view rest = behind_first(name);
+    if (alias->second.empty() || rest.empty()) return alias->second + std::string(rest);
+    return fmt::format("{}.{}", alias->second, rest);
+  }
+  /// `config.training.max_context_length`, where it was set before; its name otherwise, which is no value.
+  void copy(const std::string& key, const std::string& from, std::string_view value, const Statement& at) {
+    const Setting* set = settings_.find(from);
+    add(key, set != nullptr && !set->list ? std::string(set->value) : std::string(value), at);
   }
 
+  /// `8192 * 32 * 8`, `LAYERS // 2`
+  [[nodiscard]] std::optional<std::int64_t> number_of(std::string_view text) {
+    if (const std::optional<std::int64_t> number = to_integer(text)) return number;
+    std::string plain = with_shell_signs(text);
+    if (plain.empty()) return std::nullopt;
+    for (const std::string_view name : names_in(text)) {  // parts of the configuration that were set before
+      const std::optional<std::string> path =
+          name.find('.') == std::string_view::npos ? std::nullopt : known_path(name);
+      if (!path) continue;
+      const Setting* set = settings_.find(*path);
+      if (set == nullptr || set->list || !to_integer(set->value)) return std::nullopt;
+      plain.replace(plain.find(name), name.size(), set->value);
+    }
+    const std::optional<long long> value = shell::arithmetic(plain, numbers_);
+    constexpr long long kMost = 1'000'000'000'000'000;
+    return value && *value <= kMost && *value >= -kMost ? std::optional<std::int64_t>(*value) : std::nullopt;
+  }
+
+  // NOLINTNEXTLINE(misc-no-recursion)
   void list(const std::string& key, std::string_view value, const Statement& at) {
-    Setting setting{.key = key,
-                    .value = {},
-                    .items = {},
-                    .list = true,
-                    .place = {.file = file_, .line = at.line, .column = at.column, .length = 1, .text = {}}};
-    const std::string_view inside = value.substr(1, value.size() - 2);
+    Setting setting{.key = key, .value = {}, .items = {}, .list = true, .place = place(at)};
     std::size_t index = 0;
-    for (const std::string_view item : split_outside(inside, ',')) {
+    for (const std::string_view item : split_outside(value.substr(1, value.size() - 2), ',')) {
       if (item.empty()) continue;
       if (item.front() == '[')
         assign(fmt::format("{}[{}]", key, index), item, at);
       else
-        setting.items.emplace_back(item.front() == '"' || item.front() == '\'' ? item.substr(1, item.size() - 2)
-                                                                               : item);
+        setting.items.emplace_back(is_quoted(item) ? item.substr(1, item.size() - 2) : item);
       ++index;
     }
     settings_.add(std::move(setting));
   }
 
-  /// `FullAC.Config()`, `CompileConfig(enable=True)`, `model_registry("405B", converters=[...])`
+  /// `FullAC.Config()`, `CompileConfig(enable=True)`, `model_registry("405B", converters=[...])`: an object of its own,
+  /// with nothing of what was there.
+  // NOLINTNEXTLINE(misc-no-recursion)
   void call(const std::string& key, std::string_view value, const Statement& at) {
-    const std::size_t open = value.find('(');
-    const std::string_view name = value.substr(0, open);
+    const std::string_view name = value.substr(0, value.find('('));
+    if (name.ends_with("replace")) return replaced(key, value, at);
+    settings_.replace_section(key);
     add(key, name, at);
-    const std::string_view arguments = value.substr(open + 1, value.size() - open - 2);
-    int position = 0;
-    for (const std::string_view argument : split_outside(arguments, ',')) {
-      const std::vector<std::string_view> sides = split_outside(argument, '=');
-      if (sides.size() == 2)
-        assign(key + "." + std::string(sides[0]), sides[1], at);
-      else
-        assign(fmt::format("{}.{}", key, position), argument, at);
-      ++position;
-    }
+    keywords(key, arguments_of(value), at);
   }
 
- public:
-  /// `config = llama3_70b()` starts the configuration, `p = config.parallelism` names a part of it, `seq = 8192` a
-  /// number.
-  bool name(const Statement& statement) {
-    const std::vector<std::string_view> sides = split_outside(statement.text, '=');
-    if (sides.size() != 2 || sides[0].find('.') != std::string_view::npos) return false;
-    if (const std::optional<std::int64_t> number = product(sides[1])) {
-      numbers_[std::string(sides[0])] = *number;
-      return true;
-    }
-    if (sides[1].size() > 2 && sides[1].substr(sides[1].size() - 2) == "()") {
-      aliases_[std::string(sides[0])] = "";
-      add("recipe", sides[1].substr(0, sides[1].size() - 2), statement);
-      return true;
-    }
-    if (sides[1].back() == ')' && sides[0].find_first_of("([ ") == std::string_view::npos) {
-      calls_[std::string(sides[0])] = std::string(sides[1]);
-      if (sides[0] == "model_spec") assign("model_spec", sides[1], statement);
-      return true;
-    }
-    if (sides[1].find_first_of("([{\"' ") != std::string_view::npos) return false;
-    aliases_[std::string(sides[0])] = expand(sides[1]);
-    return true;
+  [[nodiscard]] Place place(const Statement& at) const {
+    return {.file = file_, .line = at.line, .column = at.column, .length = 1, .text = {}};
+  }
+  void add(const std::string& key, std::string_view value, const Statement& at) {
+    settings_.add({.key = key, .value = std::string(value), .items = {}, .list = false, .place = place(at)});
   }
 
- private:
   static constexpr int kMostDepth = 16;
   Settings settings_{};
-  int depth_ = 0;
+  int depth_ = 0, others_ = 0;
+  bool rooted_ = false;  ///< a name stands for the configuration
+  bool ended_ = false;   ///< behind the function's `return`
   std::string file_{};
+  std::vector<Block> blocks_{};
   std::map<std::string, std::string, std::less<>> aliases_{};  ///< name, and the section that it stands for
-  std::map<std::string, std::int64_t, std::less<>> numbers_{};
-  std::map<std::string, std::string, std::less<>> calls_{};  ///< name, and the call that made it
+  std::map<std::string, std::string, std::less<>> words_{};    ///< name, and its word between quotes or its list
+  std::map<std::string, std::string, std::less<>> calls_{};    ///< name, and the call that made it
+  shell::Scope numbers_{};
 };
 
 }  // namespace
@@ -283,8 +393,7 @@ Result<Settings> settings_of_python(const LaunchSource& source) {
   const Result<std::vector<Statement>> statements = statements_of(source);
   if (!statements) return tl::unexpected(statements.error());
   Recipe recipe(source);
-  for (const Statement& statement : *statements)
-    if (!recipe.name(statement)) recipe.statement(statement);
+  recipe.follow(*statements);
   return bounded(recipe.take(), source);
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "cli/launch/counted_as.hpp"
-#include "cli/launch/native_trainers.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -61,6 +59,7 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
                                                         settings.where(kMicro), micro, seq));
   const int passes = d.pp > 1 ? builder.degree("parallelism.num_pp_microbatches", 1) : 1;
   const std::optional<std::int64_t> step = settings.integer(kStep);
+  if (step && *step < 1 && *step != -1) return settings.refuse(*settings.get(kStep), "-1, or tokens of a step");
   if (step && *step > 0)
     builder.global_batch(*step / seq, kStep);
   else if (micro % seq == 0)
@@ -69,86 +68,10 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
     builder.global_batch(builder.product({micro, passes, *d.dp}) / seq, kMicro);
 }
 
-void read_recompute(JobBuilder& builder) {
-  constexpr std::string_view kKey = "activation_checkpoint";
-  const std::string word = builder.settings.text(kKey).value_or("SelectiveAC.Config");
-  const auto fix = [&](const Recompute& recompute, std::string_view text) {
-    builder.fix("recompute", &Fixed::recompute, recompute, text, kKey);
-  };
-  if (word == "none") return fix({}, "none");
-  if (word == "FullAC.Config") return fix({.kind = RecomputeKind::Full}, "full");
-  if (word == "SelectiveAC.Config") return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeOps}, "op");
-  builder.unmodelled("recompute_unknown", fmt::format("{}: `{}` is not modelled", builder.settings.where(kKey), word));
-}
-
-/// What a recipe states outside of layout and batch, and what is counted instead.
-constexpr CountedAs kCounted[] = {
-    {"model_spec.attn_backend", "sdpa flex", "attention is counted as the kernel that all recipes have"},
-    {"parallelism.enable_fsdp_symm_mem", "false", "messages of FSDP are counted as NCCL's"},
-    {"compile.enable_async_tensor_parallel", "false",
-     "messages of tensor ranks that hide behind products are counted as not hidden"},
-    {"debug.detect_anomaly", "false", "looking for what is no number is counted as taking no time"},
-    {"debug.batch_invariant", "false", "kernels that do not depend on the batch are counted as quick as others"},
-    {"override_imports", "", "what code of its own changes is not known"},
-};
-
-/// Sections of a configuration that say nothing of memory or time, or are read by name.
-constexpr std::string_view kSections[] = {
-    "recipe",      "model",     "model_spec", "hf_assets_path", "dump_folder",  "profiler",   "profiling",
-    "metrics",     "tokenizer", "dataloader", "optimizer",      "lr_scheduler", "checkpoint", "activation_checkpoint",
-    "compile",     "comm",      "validator",  "validation",     "debug",        "loss",       "override_imports",
-    "checkpointer"};
-
-void read_optimizer(JobBuilder& builder) {
-  constexpr std::string_view kKey = "optimizer";
-  const std::string word = lowered(builder.settings.text(kKey).value_or("default_adamw"));
-  if (word.find("muon") != std::string::npos) {
-    builder.training.optimizer = Optimizer::Muon;
-    builder.origin("optimizer", name(Optimizer::Muon), kKey);
-  } else if (word != "default_adamw" && word != "optimizerscontainer.config") {
-    tell_counted_as(builder, {kKey, "", "the optimizer is counted as AdamW"});
-  }
-}
-
-/// Which kernels exchange tokens of experts, as the model's registry is told.
-void read_dispatch(JobBuilder& builder, const torchtitan::Degrees& d) {
-  constexpr std::string_view kKey = "model_spec.moe_comm_backend";
-  const std::string word = builder.settings.text(kKey).value_or("standard");
-  if (d.ep == 1 || word == "standard") return;
-  builder.training.stack.dedup_dispatch = true;
-  tell_counted_as(builder, {kKey, "deepep hybridep", "the exchange of tokens is counted as DeepEP's"});
-}
-
-/// Recipes of main take the loss in chunks of the output; another one takes the logits whole.
-void read_loss(JobBuilder& builder) {
-  constexpr std::string_view kKey = "loss";
-  const std::string loss = builder.settings.text(kKey).value_or("");
-  if (loss.empty()) return;
-  Stack& stack = builder.training.stack;
-  stack.cross_entropy = loss.starts_with("Chunked") ? CrossEntropy::Chunked
-                        : stack.fused_pointwise     ? CrossEntropy::Compiled
-                                                    : CrossEntropy::Eager;
-  if (!loss.starts_with("Chunked") && !loss.starts_with("CrossEntropy"))
-    tell_counted_as(builder, {kKey, "", "the loss is counted as that of the next token"});
-}
-
-void read_precision(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  Precision precision = settings.text("training.mixed_precision_param").value_or("bfloat16") == "float32"
-                            ? Precision::Fp32
-                            : Precision::Bf16;
-  std::string_view key = "training.mixed_precision_param";
-  if (const Setting* converters = settings.get("model_spec.converters"))
-    for (const std::string& item : converters->items) {
-      if (item.rfind("Float8LinearConverter", 0) == 0) precision = Precision::Fp8Tensorwise;
-      if (item.rfind("MXFP8LinearConverter", 0) == 0) precision = Precision::Mxfp8;
-      if (item.rfind("NVFP4LinearConverter", 0) == 0) precision = Precision::Nvfp4;
-      key = "model_spec.converters";
-    }
-  builder.precision(precision, key);
-  if (settings.text("training.dtype").value_or("float32") == "bfloat16") native_trainers::pure_bf16(builder.training);
-  builder.offload_switch("training.enable_cpu_offload");
-}
+/// Sections of a configuration that say nothing of memory or time.
+constexpr std::string_view kSections[] = {"recipe",    "model",        "hf_assets_path", "dump_folder", "profiler",
+                                          "profiling", "metrics",      "tokenizer",      "dataloader",  "lr_scheduler",
+                                          "comm",      "checkpointer", "validator",      "validation",  "checkpoint"};
 
 /// A function of a module, by its lines.
 struct Function {
@@ -156,6 +79,14 @@ struct Function {
   std::size_t start = 0, end = 0;
   bool recipe = false;  ///< returns a configuration
 };
+
+/// Does a function return a configuration, as its head says, or its body where the head says nothing?
+bool is_recipe(std::string_view function) {
+  const std::size_t end = function.find(":\n"), arrow = function.find("->");
+  if (arrow < end) return function.substr(arrow, end - arrow).find("Config") != std::string_view::npos;
+  return function.find("Trainer.Config(") != std::string_view::npos ||
+         function.find("return config") != std::string_view::npos;
+}
 
 std::vector<Function> functions_of(const std::string& text) {
   std::vector<Function> out;
@@ -165,10 +96,9 @@ std::vector<Function> functions_of(const std::string& text) {
     const std::size_t line = std::min(text.find('\n', start), text.size());
     if (open == std::string::npos || open > line) continue;
     if (!out.empty()) out.back().end = start;
-    const std::string_view head = std::string_view(text).substr(start, line - start);
-    out.push_back(
-        {text.substr(start + 4, open - start - 4), start, text.size(), head.find("Config") != std::string_view::npos});
+    out.push_back({text.substr(start + 4, open - start - 4), start, text.size(), false});
   }
+  for (Function& one : out) one.recipe = is_recipe(std::string_view(text).substr(one.start, one.end - one.start));
   return out;
 }
 
@@ -193,7 +123,8 @@ std::vector<std::string> chain_of(const LaunchSource& source, const std::vector<
     chain.push_back(name);
     const std::string_view body = std::string_view(source.text).substr(found->start, found->end - found->start);
     for (const Function& other : functions)
-      if (other.recipe && body.find("= " + other.name + "()") != std::string_view::npos) name = other.name;
+      for (const char* before : {"= ", "return "})
+        if (other.recipe && body.find(before + other.name + "()") != std::string_view::npos) name = other.name;
   }
   std::reverse(chain.begin(), chain.end());
   return chain;
@@ -232,8 +163,11 @@ Error pick_one(const LaunchSource& source, const std::vector<Function>& function
 Result<Settings> recipe_settings(const LaunchSource& source) {
   const std::vector<Function> functions = functions_of(source.text);
   const auto recipes = std::count_if(functions.begin(), functions.end(), [](const Function& f) { return f.recipe; });
-  if (recipes <= 1 && source.selector.empty()) return settings_of_python(source);
-  const std::vector<std::string> chain = chain_of(source, functions, source.selector);
+  if (source.selector.empty() && (functions.size() <= 1 || recipes == 0)) return settings_of_python(source);
+  std::string name = source.selector;
+  if (name.empty() && recipes == 1)
+    name = std::find_if(functions.begin(), functions.end(), [](const Function& f) { return f.recipe; })->name;
+  const std::vector<std::string> chain = chain_of(source, functions, name);
   if (chain.empty()) return fail(pick_one(source, functions));
   Settings all;
   for (const std::string& name : chain) {
@@ -291,11 +225,12 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
   const bool followed = recipe.empty() || imported_from(files.front(), recipe) ||
                         files.front().text.find("def " + recipe + "(") != std::string::npos;
   judge_base(builder, followed);
-  const std::string flavor = settings.text("model_spec.0").value_or("");
+  const char* registered = settings.states("model_spec.flavor") ? "model_spec.flavor" : "model_spec.0";
+  const std::string flavor = settings.text(registered).value_or("");
   if (flavor.empty())
     builder.note("unknown_model", "the recipe registers no model: name it with `--model`");
   else
-    torchtitan::read_model(builder, settings.text("model.name").value_or(""), flavor, "model_spec.0");
+    torchtitan::read_model(builder, settings.text("model.name").value_or(""), flavor, registered);
   const torchtitan::Degrees degrees = torchtitan::read_degrees(builder, facts);
   const bool split = degrees.tp > 1 && settings.boolean("parallelism.enable_sequence_parallel").value_or(true);
   builder.fix("sp", &Fixed::sequence_parallel, split, split ? "on" : "off", "parallelism.enable_sequence_parallel");
@@ -303,17 +238,12 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
   torchtitan::read_experts(builder, degrees);
   torchtitan::read_pipeline(builder, degrees);
   read_tokens(builder, degrees);
-  read_precision(builder);
-  read_recompute(builder);
-  torchtitan::read_switches(builder, degrees, false);
-  read_optimizer(builder);
-  read_dispatch(builder, degrees);
-  read_loss(builder);
-  for (const CountedAs& row : kCounted) tell_counted_as(builder, row);
+  torchtitan::read_main_switches(builder, degrees);
   for (const Setting& setting : settings.all())
     if (std::find(std::begin(kSections), std::end(kSections),
                   std::string_view(setting.key).substr(0, setting.key.find('.'))) != std::end(kSections))
       settings.get(setting.key);  // data, logging: not the layout's
+  torchtitan::tell_main_rest(builder);
   builder.unknown(kKeys, "is unknown to torchtitan main, which stops there");
   return builder.finish();
 }

@@ -212,6 +212,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   d.ep = builder.degree("parallelism.expert_parallel_degree", 1);
   d.replicate = builder.degree(kReplicate, 1);
   d.shard = builder.degree(kShard, -1, -1);
+  if (d.shard == 0) builder.settings.refuse(*builder.settings.get(kShard), "-1 or at least 1");
   if (!builder.plausible({d.tp, d.cp, d.pp, d.replicate, std::max(1, d.shard)})) return {};
   builder.launcher(facts);
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp * d.pp;

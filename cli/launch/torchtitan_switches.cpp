@@ -24,7 +24,8 @@ struct Weighing {
 };
 constexpr Weighing kWeighing[] = {
     {{"optimizer.name", "Adam AdamW", "the optimizer is counted as AdamW"}, When::Always},
-    {{"optimizer.implementation", "fused", "the optimizer's kernels are counted as fused"}, When::Always},
+    {{"optimizer.implementation", "fused fused_opt_states_bf16", "the optimizer's kernels are counted as fused"},
+     When::Always},
     {{"optimizer.early_step_in_backward", "false", "gradients that are freed as they are used are counted as kept"},
      When::Always},
     {{"training.mixed_precision_reduce", "float32", "gradients are counted as reduced in fp32"}, When::Always},
@@ -79,6 +80,13 @@ void read_compile(JobBuilder& builder, bool whole) {
   if (whole) stack.cross_entropy = (loss ? stacks::torchtitan() : stacks::fsdp()).cross_entropy;
 }
 
+/// Adam's moments in bf16 (docs/bf16_optimizer_states.md).
+void read_moments(JobBuilder& builder) {
+  constexpr std::string_view kKey = "optimizer.implementation";
+  if (builder.settings.text(kKey).value_or("") != "fused_opt_states_bf16") return;
+  builder.training.moment1_bytes = builder.training.moment2_bytes = 2;
+}
+
 void tell_converters(JobBuilder& builder) {
   constexpr std::string_view kRead = "quantize.linear.float8 quantize.linear.mx float8 mx";
   const Setting* setting = builder.settings.get("model.converters");
@@ -95,6 +103,7 @@ void read_switches(JobBuilder& builder, const Degrees& d, bool whole) {
   Settings& settings = builder.settings;
   Stack& stack = builder.training.stack;
   read_compile(builder, whole);
+  read_moments(builder);
   const Precision precision = builder.training.precision;
   const bool moe = !builder.job.model || builder.job.model->moe();
   const auto applies = [&](When when) {
