@@ -20,6 +20,9 @@ struct ModelName {
 };
 /// The job of MaxText's keys, whatever file holds them.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
+/// The model by its name, or by the dimensions of a configuration without one.
+void read_model(JobBuilder& builder);
+[[nodiscard]] bool names_model(Settings& settings);
 /// Formats, kernels and dropout, and what is counted in one way only.
 void read_switches(JobBuilder& builder);
 [[nodiscard]] std::span<const ModelName> model_names();

@@ -75,7 +75,8 @@ Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
   Mesh mesh;
   // On GPUs a slice is a node; a launcher says how many there are.
   const auto inside = network(builder, "ici", facts.gpus_per_node, mesh.open);
-  const auto across = network(builder, "dcn", facts.nodes, mesh.open);
+  const int slices = std::max(0, builder.degree("compile_topology_num_slices", 0, -1));
+  const auto across = network(builder, "dcn", facts.nodes > 0 ? facts.nodes : slices, mesh.open);
   double all = 1;
   for (const std::string_view axis : kAxes) all *= 1.0 * inside.at(axis) * across.at(axis);
   if (all > 1 << 24) {
@@ -364,20 +365,16 @@ Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const Launch
 
 Result<LaunchJob> maxtext::job_of(Settings& settings, std::string_view format, const LaunchFacts& facts) {
   JobBuilder builder(settings, format, Framework::Maxtext);
-  if (const std::optional<std::string> word = settings.text("model_name")) {
-    std::string_view preset = *word;
-    for (const maxtext::ModelName& row : maxtext::model_names())
-      if (row.name == *word) preset = row.preset;
-    builder.model(preset, *word, "model_name");
-  }
+  maxtext::read_model(builder);
   const Degrees degrees = read_degrees(builder, facts);
   read_context(builder, degrees);
   read_pipeline(builder, degrees);
   read_batch(builder, degrees);
   read_recompute(builder);
   read_precision(builder);
-  if (lowered(settings.text("hardware").value_or("")) == "tpu")
-    builder.job.hardware = "TPUs of a kind that no key names";
+  const std::string hardware = lowered(settings.text("hardware").value_or(""));
+  if (hardware == "cpu") builder.unused("hardware", "`hardware: cpu`: it is counted as GPUs");
+  if (hardware == "tpu") builder.job.hardware = "TPUs of a kind that no key names";
   maxtext::read_switches(builder);
   read_unknown(builder);
   return builder.finish();

@@ -74,6 +74,68 @@ constexpr CountedAs kCounted[] = {
     {"override_model_config", "false", "sizes that lie over those of `model_name` are not counted"},
 };
 
+/// Keys that weigh in ways of their own, and their defaults.
+constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
+    {"replicate_quant_scale", "false"},
+    {"quant_cfg_path", ""},
+    {"vocab_tiling_ag_once", "false"},
+    {"use_ragged_attention", "false"},
+    {"use_tokamax_splash", "false"},
+    {"use_jax_splash", "false"},
+    {"mla_qk_head_chunk_size", "0"},
+    {"use_sliced_mla_proj", "false"},
+    {"use_ragged_sort", "false"},
+    {"merge_gating_gmm", "false"},
+    {"use_tokamax_gmm", "false"},
+    {"use_gmm_v2", "false"},
+    {"prefuse_moe_weights", "false"},
+    {"num_moe_emb_chunks", "0"},
+    {"vocab_size_per_layer_input", "0"},
+    {"engram_layers", ""},
+    {"first_num_hash_layers", "0"},
+    {"compress_ratios", ""},
+    {"scan_layers", "true"},
+    {"scan_pipeline_repeats", "false"},
+    {"scan_layers_per_stage", "false"},
+    {"optimize_mesh_for_tpu_v6e", "false"},
+    {"mesh_axes",
+     "diloco data stage fsdp fsdp_transpose sequence context context_usp_ulysses context_autoregressive tensor "
+     "tensor_sequence expert autoregressive"},
+    {"context_sharding", "context"},
+    {"ulysses_context_sharding", "context_usp_ulysses"},
+    {"internal_compile_num_devices", "-1"},
+    {"sharding_strategy", ""},
+    {"trainable_parameters_mask", ""},
+    {"enable_lora", "false"},
+    {"lora.enable_lora", "false"},
+    {"use_grpo", "false none"},
+    {"learn_to_init_mode", "false"},
+    {"student_params_to_update", "none"},
+    {"enable_streaming_diloco", "false"},
+    {"max_checkify", "false"},
+};
+
+/// The same of the model's shape, which its name states where there is one.
+constexpr std::pair<std::string_view, std::string_view> kShape[] = {
+    {"global_parameter_scale", "1"}, {"mlp_activations", "silu gelu linear"},
+    {"attention_output_dim", "-1"},  {"global_head_dim", "0"},
+    {"global_num_kv_heads", "0"},    {"first_num_dense_layers", "0"},
+    {"shared_experts", "0"},         {"interleave_moe_layer_step", "1"},
+    {"moe_expert_input_dim", "-1"},  {"trainable_position_size", "-1"},
+    {"mtp_num_layers", "0"},         {"inhomogeneous_layer_cycle_interval", "1"},
+};
+
+void tell_weighing(JobBuilder& builder, std::span<const std::pair<std::string_view, std::string_view>> rows) {
+  for (const auto& [key, plain] : rows) tell_counted_as(builder, {key, plain, "what it changes is not counted"});
+}
+
+/// One of MaxText's number formats; the empty word is the default.
+void check_format(Settings& settings, std::string_view key) {
+  const std::optional<std::string> word = settings.text(key);
+  if (word && !is_plain(lowered(*word), "bfloat16 float16 float32 none"))
+    settings.refuse(*settings.get(key), "bfloat16, float16 or float32");
+}
+
 bool on(Settings& settings, std::string_view key) { return settings.boolean(key).value_or(false); }
 
 bool narrow(Settings& settings, std::string_view key) {
@@ -84,6 +146,7 @@ bool narrow(Settings& settings, std::string_view key) {
 /// Optax keeps its moments in the format of the weights, the first in one of its own where that is stated.
 void read_formats(JobBuilder& builder) {
   Settings& settings = builder.settings;
+  for (const std::string_view key : {"dtype", "weight_dtype", "mu_dtype", "grad_dtype"}) check_format(settings, key);
   if (narrow(settings, "weight_dtype")) native_trainers::pure_bf16(builder.training);
   if (narrow(settings, "mu_dtype")) builder.training.moment1_bytes = 2;
   if (lowered(settings.text("mu_dtype").value_or("")) == "float32") builder.training.moment1_bytes = 4;
@@ -116,6 +179,11 @@ void read_switches(JobBuilder& builder) {
   }
   read_topology(builder);
   for (const CountedAs& row : kCounted) tell_counted_as(builder, row);
+  tell_weighing(builder, kWeighing);
+  if (!names_model(settings)) tell_weighing(builder, kShape);
+  // base.yml has rules of its own, and all mesh axes beside them.
+  if (settings.has_section("logical_axis_rules") && !settings.states("mesh_axes"))
+    builder.unmodelled("not_counted", "`logical_axis_rules`: sharding by rules of its own is counted as the axes say");
   if (on(settings, "shard_optimizer_over_data") && builder.job.fixed.zero == 3)
     builder.unmodelled("not_counted", fmt::format("{}: `shard_optimizer_over_data`: states are counted as sharded over "
                                                   "the ranks that share weights, not over copies of them",

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "formulas/parameters.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -124,6 +126,63 @@ TEST_CASE("a script whose job stands in a file that is not there is refused, and
   const Result<LaunchJob> job = files.read("run.sh", start + "mine.yml" + words, on(32));
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
   CHECK(job->training->global_batch == 256);
+}
+
+TEST_CASE("a configuration without a model's name is the model of its dimensions") {
+  const std::string layout = "base_config: base.yml\nper_device_batch_size: 2\nici_fsdp_parallelism: 8\n";
+  const std::string shape =
+      "base_emb_dim: 1024\nbase_num_query_heads: 8\nbase_num_kv_heads: 4\nbase_mlp_dim: 4096\n"
+      "base_num_decoder_layers: 6\nhead_dim: 64\nvocab_size: 1_000\n";
+  for (const std::string name : {"", "model_name: default\n"}) {
+    CAPTURE(name);
+    const LaunchJob job = job_of("job.yml", name + layout + shape, on(8));
+    REQUIRE(job.model);
+    // Attention, a gated feed-forward and two norms in each of six layers; an embedding, a head and a norm.
+    const std::int64_t attention = 1024 * 64 * (8 + 8 + 4 + 4), layer = attention + 3 * 1024 * 4096 + 2 * 1024;
+    CHECK(model_parameters(*job.model).total == 6 * layer + 2 * 1000 * 1024 + 1024);
+    CHECK(job.unused.empty());
+  }
+  const LaunchJob sparse =
+      job_of("job.yml", layout + shape + "decoder_block: mixtral\nnum_experts: 4\nnum_experts_per_tok: 2\n", on(8));
+  REQUIRE(sparse.model);
+  CHECK(sparse.model->moe());
+  CHECK(names(job_of("job.yml", layout + shape + "decoder_block: gemma4\n", on(8)).unused, "decoder_block"));
+  for (const std::string line : {"global_parameter_scale: 4", "mlp_activations: [\"relu\"]", "shared_experts: 1",
+                                 "attention_output_dim: 8", "mtp_num_layers: 1"}) {
+    CAPTURE(line);
+    CHECK(names(job_of("job.yml", layout + shape + line + "\n", on(8)).unused, line.substr(0, line.find(':'))));
+  }
+  // A name's own file states them, and lies over the configuration; words of a command beside it stop MaxText.
+  CHECK(with("base_emb_dim: 64").unused.empty());
+  CHECK(names(job_of("run.sh",
+                     "python3 -m maxtext.trainers.pre_train.train base.yml model_name=llama2-7b base_emb_dim=64 "
+                     "per_device_batch_size=2 ici_fsdp_parallelism=8\n",
+                     on(8))
+                  .unused,
+              "base_emb_dim"));
+}
+
+TEST_CASE("keys that weigh are named wherever they differ from base.yml, and words that are no format refused") {
+  for (const auto& [key, plain, other] : {std::tuple{"vocab_tiling_ag_once", "False", "True"},
+                                          {"use_tokamax_splash", "false", "true"},
+                                          {"mla_qk_head_chunk_size", "0", "8"},
+                                          {"num_moe_emb_chunks", "0", "4"},
+                                          {"scan_layers", "True", "false"},
+                                          {"scan_pipeline_repeats", "false", "true"},
+                                          {"trainable_parameters_mask", "[]", "['.*indexer.*']"},
+                                          {"mesh_axes", "['data', 'stage', 'fsdp', 'tensor']", "['mine']"},
+                                          {"use_grpo", "null", "true"},
+                                          {"enable_lora", "False", "true"},
+                                          {"max_checkify", "false", "true"},
+                                          {"hardware", "gpu", "cpu"},
+                                          {"internal_compile_num_devices", "-1", "64"},
+                                          {"engram_layers", "[]", "[1, 2]"}}) {
+    CAPTURE(key);
+    CHECK(with(std::string(key) + ": " + plain).unused.empty());
+    CHECK(names(with(std::string(key) + ": " + other).unused, key));
+  }
+  for (const std::string key : {"dtype", "weight_dtype", "mu_dtype", "grad_dtype"})
+    CHECK(error_of("job.yml", kJob + key + ": bf16\n", on(32)) == "wrong_value");
 }
 
 }  // namespace plan
