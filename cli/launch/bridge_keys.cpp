@@ -174,9 +174,26 @@ constexpr std::string_view kBridgeDerived[] = {"peft",
                                                "peft._target_",
                                                "mixed_precision.first_last_layers_bf16",
                                                "mixed_precision.num_layers_at_start_in_bf16",
-                                               "mixed_precision.num_layers_at_end_in_bf16"};
-constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,       {}, "",  "", "", "mixed_precision",
-                                 kBridgeDerived,    derive_bridge, {}, true};
+                                               "mixed_precision.num_layers_at_end_in_bf16",
+                                               "mixed_precision._target_",
+                                               "mixed_precision.bf16",
+                                               "mixed_precision.fp16",
+                                               "mixed_precision.fp32",
+                                               "mixed_precision.fp8",
+                                               "mixed_precision.fp8_recipe",
+                                               "mixed_precision.fp8_param",
+                                               "mixed_precision.fp8_param_gather",
+                                               "mixed_precision.fp4",
+                                               "mixed_precision.fp4_recipe",
+                                               "mixed_precision.grad_reduce_in_fp32"};
+constexpr CountedAs kBridgeCounted[] = {
+    {"mixed_precision.params_dtype", "torch.bfloat16 bfloat16 bf16", "weights are counted in the products' format"},
+    {"mixed_precision.fp4_param", "false none", "weights in fp4 are counted as kept in the products' format"},
+    {"mixed_precision.fp4_param_gather", "false none",
+     "weights in fp4 are counted as gathered in the products' format"},
+};
+constexpr Dialect kBridgeDialect{"megatron-bridge", kBridge,        {},  "", "", "", "mixed_precision", kBridgeDerived,
+                                 derive_bridge,     kBridgeCounted, true};
 
 }  // namespace
 

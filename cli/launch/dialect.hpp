@@ -84,6 +84,10 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] std::vector<std::string> listed(std::string text);
 /// Whether a value is one of YAML's and hydra's words for yes.
 [[nodiscard]] bool is_true(const MegatronValue& value);
+/// Whether a value is one of the words for no, or for nothing at all.
+[[nodiscard]] bool is_false(const MegatronValue& value);
+/// The same keys but for those whose value is none: overrides take back what lies below them.
+[[nodiscard]] DialectKeys without_nulls(DialectKeys keys);
 /// An integer's value; 0: not stated.
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
 /// A key's first word; empty: not stated.

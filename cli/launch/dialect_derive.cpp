@@ -76,8 +76,32 @@ void bridge_bf16_layers(const DialectKeys& keys, MegatronArgs& args) {
   }
 }
 
+/// Fields of MixedPrecisionConfig, which lie over the recipe's.
+void bridge_formats(const DialectKeys& keys, MegatronArgs& args) {
+  const auto key = [](std::string_view name) { return fmt::format("mixed_precision.{}", name); };
+  const auto states = [&](std::string_view name) { return !word_of(keys, key(name)).empty(); };
+  if (is_on(keys, key("fp16")) || is_on(keys, key("fp32")) || (states("bf16") && !is_on(keys, key("bf16"))))
+    args.given.erase("bf16");
+  if (is_on(keys, key("fp16"))) args.given["fp16"] = {{}, where_of(keys, key("fp16"))};
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"fp8-format", "fp8"}, {"fp8-recipe", "fp8_recipe"}, {"fp4-format", "fp4"}, {"fp4-recipe", "fp4_recipe"}};
+  for (const auto& [flag, name] : kWords)
+    if (states(name)) args.given[flag] = {{word_of(keys, key(name))}, where_of(keys, key(name))};
+  for (const char* format : {"fp8", "fp4"}) {  // a recipe without its format says nothing
+    const std::string flag = fmt::format("{}-format", format);
+    if (const std::string word = args.text(flag); word.empty() || word == "none" || word == "None")
+      args.given.erase(flag), args.given.erase(fmt::format("{}-recipe", format));
+  }
+  for (const char* name : {"fp8_param_gather", "fp8_param"})
+    if (is_on(keys, key(name)) && args.has("fp8-format"))
+      args.given["fp8-param-gather"] = {{}, where_of(keys, key(name))};
+  if (states("grad_reduce_in_fp32") && !is_on(keys, key("grad_reduce_in_fp32")))
+    args.given["grad-reduce-in-bf16"] = {{}, where_of(keys, key("grad_reduce_in_fp32"))};
+}
+
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   bridge_bf16_layers(keys, args);
+  bridge_formats(keys, args);
   for (const char* key : {"peft.dim", "peft._target_", "peft"})
     if (const std::string word = word_of(keys, key); !word.empty() && word != "none" && word != "null")
       return adapters(keys, key, "peft.dim", 32, false, args);

@@ -132,10 +132,12 @@ Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource>
                            Read read) {
   DialectKeys keys;
   Errors errors;
-  for (const LaunchSource& source : files) {
-    Result<DialectKeys> own = read(source);
-    if (keep_errors(errors, own)) keys.insert(own->begin(), own->end());
-  }
+  for (const bool script : {true, false})  // words of a command lie over the files that it names
+    for (const LaunchSource& source : files) {
+      if (is_shell(source) != script) continue;
+      Result<DialectKeys> own = read(source);
+      if (keep_errors(errors, own)) keys.insert(own->begin(), own->end());
+    }
   if (!errors.empty()) return fail(std::move(errors));
   return dialect_job(dialect, keys, facts);
 }
@@ -202,11 +204,13 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
     if (!recipe || recipe->name.starts_with("vanilla_gpt")) continue;  // that one takes every dimension from overrides
     if (const auto mode = recipes::named_in(source, "run_recipe.py", kMode)) recipe->name += "_" + mode->name;
     DialectKeys keys;
-    for (const LaunchSource& file : files) {
-      Result<DialectKeys> own = is_shell(file) ? keys_of_overrides(file, "run_recipe.py") : keys_of_yaml(file);
-      if (!own) return fail(own.error());
-      keys.insert(own->begin(), own->end());
-    }
+    for (const bool script : {true, false})
+      for (const LaunchSource& file : files) {
+        if (is_shell(file) != script) continue;
+        Result<DialectKeys> own = script ? keys_of_overrides(file, "run_recipe.py") : keys_of_yaml(file);
+        if (!own) return fail(own.error());
+        keys.insert(own->begin(), own->end());
+      }
     const std::string name = lowered(recipe->name);
     if (keys.find("peft") == keys.end() && keys.find("peft.dim") == keys.end() &&
         (name.find("peft") != std::string::npos || name.find("lora") != name.npos))

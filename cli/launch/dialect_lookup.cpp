@@ -27,6 +27,19 @@ bool is_true(const MegatronValue& value) {
          std::find(std::begin(kYes), std::end(kYes), lowered(value.values[0])) != std::end(kYes);
 }
 
+bool is_false(const MegatronValue& value) {
+  constexpr std::string_view kNo[] = {"false", "0", "no", "off", "null", "none", "~", ""};
+  return value.values.size() <= 1 &&
+         (value.values.empty() || std::find(std::begin(kNo), std::end(kNo), lowered(value.values[0])) != std::end(kNo));
+}
+
+DialectKeys without_nulls(DialectKeys keys) {
+  std::erase_if(keys, [](const auto& key) {
+    return key.second.values.size() == 1 && (key.second.values[0] == "null" || key.second.values[0] == "~");
+  });
+  return keys;
+}
+
 int number_of(const DialectKeys& keys, std::string_view key) {
   const auto found = key.empty() ? keys.end() : keys.find(key);
   return found == keys.end() || found->second.values.empty()

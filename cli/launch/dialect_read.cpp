@@ -18,35 +18,18 @@
 namespace plan {
 namespace {
 
-/// The words of a list, with those of lists in it.
-// Documents are as deep as the YAML reader allows.
-void add_items(const yaml::Node& node, MegatronValue& out) {  // NOLINT(misc-no-recursion)
-  for (const yaml::Node& item : node.items)
-    if (item.kind == yaml::Kind::Sequence)
-      add_items(item, out);
-    else
-      out.values.push_back(item.text);
-}
-
-void walk(const yaml::Node& node, const std::string& path, const std::string& file, DialectKeys& out) {
-  if (node.kind == yaml::Kind::Map) {
-    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
-      walk(node.items[i + 1], path.empty() ? node.items[i].text : path + "." + node.items[i].text, file, out);
-    return;
-  }
-  MegatronValue value{{}, fmt::format("{}:{}", file, node.line)};
-  if (node.kind == yaml::Kind::Sequence)
-    add_items(node, value);
-  else if (node.kind == yaml::Kind::Scalar)
-    value.values.push_back(node.text);
-  else
-    return;  // null: not stated
-  if (!path.empty()) out[path] = std::move(value);
+/// The key of the number format. Megatron-Bridge's may be a section that names the function it is made by.
+DialectKeys::const_iterator key_of_precision(const Dialect& dialect, const DialectKeys& keys) {
+  const auto found = keys.find(dialect.precision);
+  if (found != keys.end() || dialect.precision != "mixed_precision") return found;
+  const auto target = keys.find("mixed_precision._target_");
+  const bool plain = target != keys.end() && word_of(keys, target->first).ends_with("MixedPrecisionConfig");
+  return plain ? keys.end() : target;
 }
 
 /// `mixed_precision: bf16_with_fp8_current_scaling_mixed`, `bfloat16` or `true` under a key called bf16, as flags.
 void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args, Errors& errors) {
-  const auto found = keys.find(dialect.precision);
+  const auto found = key_of_precision(dialect, keys);
   const std::string word = found == keys.end() || found->second.values.empty() ? "" : lowered(found->second.values[0]);
   const auto set = [&](const char* flag, const char* value) {
     args.given[flag] = {value[0] == '\0' ? std::vector<std::string>{} : std::vector<std::string>{value},
@@ -89,6 +72,15 @@ bool names_a_flag(std::string_view key) {
   return find_megatron_flag(with_dashes(dot == std::string_view::npos ? key : key.substr(dot + 1))) != nullptr;
 }
 
+/// Is a section, or one around it, `enabled: false`?
+bool switched_off_section(const DialectKeys& keys, const std::string& section) {
+  for (std::size_t dot = section.find('.'); dot != std::string::npos; dot = section.find('.', dot + 1))
+    if (const auto enabled = keys.find(section.substr(0, dot + 1) + "enabled");
+        enabled != keys.end() && is_false(enabled->second))
+      return true;
+  return false;
+}
+
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
 void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& errors, LaunchJob& job) {
   std::vector<std::string_view> known;
@@ -108,6 +100,11 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
       return name.substr(0, name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1) == section;
     });
+  };
+  const auto below = [&](const std::string& section) {  // a section of a section that the dialect reads
+    return !switched_off_section(keys, section) &&
+           std::any_of(sections.begin(), sections.end(),
+                       [&](const std::string& outer) { return !outer.empty() && section.starts_with(outer); });
   };
   std::string unread, weighty, where;
   for (const auto& [key, value] : keys) {
@@ -134,7 +131,7 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
                         {fmt::format("the nearest is `{}`", near)}});
-    } else if (slip || displaced || (stands_with(known, section) && sounds_weighty(key) && !off)) {
+    } else if (slip || displaced || ((stands_with(known, section) || below(section)) && sounds_weighty(key) && !off)) {
       if (where.empty()) where = value.where;
       weighty += (weighty.empty() ? "" : ", ") + key;
     } else if (inside) {
@@ -157,166 +154,56 @@ void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& fa
   }
 }
 
-Error missing_arguments(const std::string& path, const std::string& name, int line) {
-  return {"missing_file",
-          fmt::format("{}:{}: there is no file `{}` beside it, and the job stands there", path, line, name),
-          {},
-          {"give it with a `--from` of its own"}};
+/// A switch whose word is neither yes nor no.
+Error no_switch(const DialectKey& row, const MegatronValue& value) {
+  const std::string word = value.values.size() > 1 ? "a list" : "`" + yaml::printable(value.values.front()) + "`";
+  Error error{"wrong_value",
+              fmt::format("{}: `{}` is {}, but must be true or false", value.where, shown_key(row.key), word)};
+  if (word.find('$') != std::string::npos) error.help.emplace_back(kOpenValueHelp);
+  return error;
 }
-
-/// The keys of the command that trains. A script may show it twice (`srun bash -c`), but two that differ are two jobs.
-class OneOfThem {
- public:
-  explicit OneOfThem(const LaunchSource& source) : source_(source) {}
-
-  void add(DialectKeys keys) {
-    constexpr std::string_view kNoJob[] = {"export", "infer", "eval", "deploy", "merge", "app", "rollout", "sample"};
-    const auto verb = keys.find("verb");
-    const bool trains = verb == keys.end() || std::find(std::begin(kNoJob), std::end(kNoJob),
-                                                        verb->second.values.front()) == std::end(kNoJob);
-    if (keys.empty() || !trains) return;
-    if (!keys_.empty() && differ(keys)) other_ = keys.begin()->second.where;
-    keys_ = std::move(keys);
-  }
-  Result<DialectKeys> keys() {
-    if (other_.empty()) return std::move(keys_);
-    return fail(several_trainings(source_.path, other_));
-  }
-
- private:
-  /// Paths, names and seeds may differ between two runs of one job.
-  bool differ(const DialectKeys& keys) const {
-    for (const auto& [key, value] : keys)
-      for (const std::string_view part : {"parallel", "batch", "length", "lora", "recompute", "num_layers", "hidden"})
-        if (key.find(part) != std::string::npos)
-          if (const auto before = keys_.find(key); before == keys_.end() || before->second.values != value.values)
-            return true;
-    return false;
-  }
-
-  const LaunchSource& source_;
-  DialectKeys keys_{};
-  std::string other_{};
-};
-
-}  // namespace
-
-Settings settings_of_keys(const DialectKeys& keys) {
-  Settings out;
-  for (const auto& [key, value] : keys) {
-    const std::size_t colon = value.where.rfind(':');
-    const std::string file = value.where.substr(0, colon);
-    const int line = colon == std::string::npos ? 1 : std::max(1, std::atoi(value.where.c_str() + colon + 1));
-    if (value.values.size() == 1 && (value.values.front() == "null" || value.values.front() == "~")) continue;
-    out.add({.key = key,
-             .value = value.values.empty() ? "" : value.values.front(),
-             .items = value.values.size() > 1 ? value.values : std::vector<std::string>{},
-             .list = value.values.size() > 1,
-             .place = {.file = file, .line = line, .column = 1, .length = 1, .text = {}}});
-  }
-  return out;
-}
-
-Error several_trainings(const std::string& path, const std::string& where) {
-  return {"several_trainings",
-          fmt::format("{}: several commands start trainings that differ; the last is at {}", path, where),
-          {},
-          {"give a script with one of them, or record the one that is meant with `plan capture`"}};
-}
-
-Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
-  if (std::optional<Error> script = script_for_settings(source)) return fail(std::move(*script));
-  const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
-  if (!document) return fail(document.error());
-  DialectKeys keys;
-  walk(document->root, "", source.path, keys);
-  for (const Overlay& over : source.overlays)
-    keys[over.key] = {listed(over.value), fmt::format("{}:{}", over.place.file, over.place.line)};
-  return keys;
-}
-
-Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program) {
-  OneOfThem trainings{source};
-  for (const ShellCommand& command : follow_script(source).commands) {
-    DialectKeys keys;
-    const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return word.text.find(program) != std::string::npos;
-    });
-    for (const ShellWord& word : command.words) {
-      const std::size_t equals = word.text.find('=');
-      std::string key = word.text.substr(0, equals);
-      while (key.starts_with('+')) key.erase(key.begin());
-      if (!starts || equals == std::string::npos || key.starts_with('-')) continue;
-      std::string value = word.text.substr(equals + 1);
-      if (value.size() > 1 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
-      if (value == "null") continue;  // not stated
-      keys[key] = {listed(value), fmt::format("{}:{}", source.path, word.line)};
-    }
-    trainings.add(std::move(keys));
-  }
-  return trainings.keys();
-}
-
-Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view program) {
-  OneOfThem trainings{source};
-  for (const ShellCommand& command : follow_script(source).commands) {
-    DialectKeys keys;
-    const auto start = std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return word.text == program || word.text.ends_with("/" + std::string(program));
-    });
-    if (start != command.words.end() && start + 1 != command.words.end())
-      keys["verb"] = {{(start + 1)->text}, fmt::format("{}:{}", source.path, start->line)};
-    if (start != command.words.end() && command.words.end() - start > 2)
-      if (const std::string& name = (start + 2)->text; name.ends_with(".yaml") || name.ends_with(".yml")) {
-        const std::optional<LaunchSource> file = beside(source, name);
-        if (!file) return fail(missing_arguments(source.path, name, (start + 2)->line));
-        const Result<DialectKeys> own = keys_of_yaml(*file);
-        if (!own) return fail(own.error());
-        for (const auto& [key, value] : *own) keys[key] = value;
-      }
-    for (auto word = start; word != command.words.end(); ++word) {
-      if (!word->text.starts_with("--")) continue;
-      MegatronValue value{{}, fmt::format("{}:{}", source.path, word->line)};
-      std::string key = word->text.substr(2);
-      if (const std::size_t equals = key.find('='); equals != std::string::npos) {
-        keys[key.substr(0, equals)] = {listed(key.substr(equals + 1)), value.where};
-        continue;
-      }
-      if (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
-        value.where = fmt::format("{}:{}", source.path, (word + 1)->line);  // where it was assigned, not its use
-      while (word + 1 != command.words.end() && !(word + 1)->text.starts_with("--"))
-        value.values.push_back((++word)->text);
-      if (value.values.empty()) value.values.emplace_back("true");
-      keys[key] = std::move(value);
-    }
-    trainings.add(std::move(keys));
-  }
-  return trainings.keys();
-}
-
-namespace {
 
 /// Keys that mean a flag of Megatron's, as that flag.
-void take_keys(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args) {
+void take_keys(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& args, Errors& errors) {
   for (const DialectKey& row : dialect.keys) {
     const auto found = row.key.empty() ? keys.end() : keys.find(row.key);
-    if (found == keys.end() || args.has(row.flag)) continue;
-    const bool on = is_true(found->second);
-    const bool is_switch = row.kind == KeyKind::Switch || row.kind == KeyKind::On;
-    if (is_switch ? !on : row.kind == KeyKind::Off && on) continue;
-    if (found->second.values.size() == 1 && found->second.values.front() == row.otherwise) continue;
-    const bool bare = is_switch || row.kind == KeyKind::Off;
-    if (row.kind == KeyKind::Dtype) {
-      args.given[std::string(row.flag)] = {{megatron_dtype(found->second)}, found->second.where};
+    if (found == keys.end()) continue;
+    const MegatronValue& value = found->second;
+    const bool on = is_true(value),
+               bare = row.kind == KeyKind::Switch || row.kind == KeyKind::On || row.kind == KeyKind::Off;
+    if (bare && !on && !is_false(value)) errors.push_back(no_switch(row, value));
+    if (bare && on == (row.kind == KeyKind::Off)) continue;
+    if (value.values.size() == 1 && value.values.front() == row.otherwise) continue;
+    const std::string flag(row.flag);
+    if (const auto before = args.given.find(flag); before != args.given.end()) {  // another key says the same
+      if (row.kind == KeyKind::Value && before->second.values != value.values)
+        errors.push_back(
+            {"two_values",
+             fmt::format("{}: `{}` is {}, but {} at {}", value.where, row.key, yaml::printable(word_of(keys, row.key)),
+                         yaml::printable(before->second.values.empty() ? "" : before->second.values.front()),
+                         before->second.where),
+             {},
+             {"state one number in both"}});
       continue;
     }
-    if (row.kind == KeyKind::Layers && found->second.values.size() > 1) {
-      args.given[std::string(row.flag)] = {{fmt::format("[{}]", fmt::join(found->second.values, ","))},
-                                           found->second.where};
-      continue;
-    }
-    args.given[std::string(row.flag)] = {bare ? std::vector<std::string>{} : found->second.values, found->second.where};
+    if (row.kind == KeyKind::Dtype)
+      args.given[flag] = {{megatron_dtype(value)}, value.where};
+    else if (row.kind == KeyKind::Layers && value.values.size() > 1)
+      args.given[flag] = {{fmt::format("[{}]", fmt::join(value.values, ","))}, value.where};
+    else
+      args.given[flag] = {bare ? std::vector<std::string>{} : value.values, value.where};
   }
+}
+
+/// The tools around Megatron-LM group the products of experts unless a file says otherwise.
+void group_experts(const Dialect& dialect, const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  args.given["moe-grouped-gemm"] = {{}, ""};
+  if (facts.model && !facts.model->moe()) return;
+  for (const DialectKey& row : dialect.keys)
+    if (const auto found = keys.find(row.key);
+        row.flag == "moe-grouped-gemm" && found != keys.end() && is_false(found->second))
+      args.unused.push_back({"not_counted", fmt::format("{}: `{}: false`: products of experts are counted as grouped",
+                                                        found->second.where, row.key)});
 }
 
 /// GPUs of a node, and the one node that files leave out.
@@ -339,7 +226,8 @@ void count_gpus(const Dialect& dialect, const DialectKeys& keys, const MegatronA
 
 }  // namespace
 
-Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, LaunchFacts facts) {
+Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& stated, LaunchFacts facts) {
+  const DialectKeys keys = without_nulls(stated);
   if (std::optional<Error> error = too_many("keys", keys.size(), keys.empty() ? "" : keys.begin()->second.where))
     return fail(std::move(*error));
   const bool understood = std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
@@ -354,7 +242,7 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   args.format = std::string(dialect.format);
   args.states_environment = false;
   Errors errors;
-  take_keys(dialect, keys, args);
+  take_keys(dialect, keys, args, errors);
   std::string model_name;
   take_model(dialect, keys, facts, model_name);
   count_gpus(dialect, keys, args, facts);
@@ -365,7 +253,7 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& keys, L
   for (const DialectKey& row : dialect.keys)
     if (row.kind == KeyKind::On && keys.find(row.key) == keys.end()) args.given[std::string(row.flag)] = {{}, ""};
   if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
-  args.given["moe-grouped-gemm"] = {{}, ""};
+  group_experts(dialect, keys, facts, args);
   if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
   tell_counted(keys, dialect.counted, args);
   LaunchJob told;

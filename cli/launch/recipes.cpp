@@ -12,6 +12,7 @@
 #include "cli/launch/primus.hpp"
 #include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -45,10 +46,42 @@ constexpr DialectKey kNemo2[] = {
     {"use-distributed-optimizer", "trainer.strategy.ddp.use_distributed_optimizer", On},
     {"overlap-grad-reduce", "trainer.strategy.ddp.overlap_grad_reduce", Switch},
     {"overlap-param-gather", "trainer.strategy.ddp.overlap_param_gather", Switch},
-    {"use-megatron-fsdp", "trainer.strategy.fsdp", Switch},
+    {"data-parallel-sharding-strategy", "trainer.strategy.ddp.data_parallel_sharding_strategy", Value},
+    {"num-distributed-optimizer-instances", "trainer.strategy.num_distributed_optimizer_instances", Value},
+    {"num-distributed-optimizer-instances", "trainer.strategy.ddp.num_distributed_optimizer_instances", Value},
+    {"use-tp-pp-dp-mapping", "trainer.strategy.use_tp_pp_dp_mapping", Switch},
+    {"pipeline-model-parallel-layout", "trainer.strategy.pipeline_model_parallel_layout", Value, "null"},
+    {"decoder-first-pipeline-num-layers", "trainer.strategy.num_layers_in_first_pipeline_stage", Value, "null"},
+    {"decoder-last-pipeline-num-layers", "trainer.strategy.num_layers_in_last_pipeline_stage", Value, "null"},
+    {"account-for-embedding-in-pipeline-split", "trainer.strategy.account_for_embedding_in_pipeline_split", Switch},
+    {"account-for-loss-in-pipeline-split", "trainer.strategy.account_for_loss_in_pipeline_split", Switch},
+    {"cp-comm-type", "model.config.cp_comm_type", Value},
+    {"moe-token-dispatcher-type", "model.config.moe_token_dispatcher_type", Value},
+    {"fp8-format", "trainer.plugins.fp8", Value, "null"},
+    {"fp8-recipe", "trainer.plugins.fp8_recipe", Value},
+    {"optimizer", "optim.config.optimizer", Value},
+    {"use-precision-aware-optimizer", "optim.config.use_precision_aware_optimizer", Switch},
+    {"main-grads-dtype", "optim.config.main_grads_dtype", Dtype, "torch.float32"},
+    {"main-params-dtype", "optim.config.main_params_dtype", Dtype, "torch.float32"},
+    {"exp-avg-dtype", "optim.config.exp_avg_dtype", Dtype, "torch.float32"},
+    {"exp-avg-sq-dtype", "optim.config.exp_avg_sq_dtype", Dtype, "torch.float32"},
+    {"optimizer-cpu-offload", "optim.config.optimizer_cpu_offload", Switch},
+    {"optimizer-offload-fraction", "optim.config.optimizer_offload_fraction", Value},
     {"train-iters", "trainer.max_steps", Value},
 };
-constexpr std::string_view kNemo2Derived[] = {"peft", "peft.dim", "trainer.plugins.precision"};
+constexpr std::string_view kNemo2Derived[] = {"peft", "peft.dim", "trainer.plugins.precision", "trainer.strategy.fsdp"};
+constexpr CountedAs kNemo2Counted[] = {
+    {"optim.config.use_distributed_optimizer", "true", "shards of the optimizer are counted as the strategy says"},
+    {"trainer.plugins.grad_reduce_in_fp32", "true", "gradients are counted as reduced in fp32"},
+    {"trainer.plugins.fp8_params", "false none", "weights are counted as gathered in the products' wider format"},
+    {"trainer.accumulate_grad_batches", "1", "a step is counted as the global batch"},
+    {"trainer.strategy.ddp", "megatron", "data parallelism is counted as Megatron core's"},
+};
+
+std::string underscored(std::string flag) {
+  std::replace(flag.begin(), flag.end(), '-', '_');
+  return flag;
+}
 
 void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.fork = true;
@@ -56,10 +89,25 @@ void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
     const auto found = keys.find(key);
     return found == keys.end() || found->second.values.empty() ? std::string() : lowered(found->second.values.front());
   };
+  if (const std::string fsdp = word("trainer.strategy.fsdp"); fsdp == "megatron" || fsdp == "pytorch")
+    args.given[fsdp == "megatron" ? "use-megatron-fsdp" : "use-torch-fsdp2"] = {
+        {}, where_of(keys, "trainer.strategy.fsdp")};
+  else if (!fsdp.empty() && fsdp != "none")
+    args.unused.push_back({"not_counted", fmt::format("{}: `trainer.strategy.fsdp: {}` is neither megatron nor pytorch",
+                                                      where_of(keys, "trainer.strategy.fsdp"), fsdp)});
+  for (const char* flag : {"main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"})
+    if (args.has(flag) && !args.has("use-precision-aware-optimizer"))
+      args.unused.push_back(
+          {"not_counted", fmt::format("{}: `{}` without `use_precision_aware_optimizer` is not counted",
+                                      args.where(flag), underscored(flag))});
   const std::string scheme = word("peft");
+  const bool other = !scheme.empty() && scheme != "none" && scheme.find("lora") == std::string::npos;
+  if (other)
+    args.unused.push_back(
+        {"not_counted", fmt::format("{}: `peft: {}`: adapters are counted as LoRA's", where_of(keys, "peft"), scheme)});
   const bool tunes = word("verb") == "finetune";
   // A recipe for fine-tuning trains adapters unless its command says otherwise.
-  if (scheme.find("lora") != std::string::npos || (tunes && scheme.empty()) || !word("peft.dim").empty()) {
+  if (other || scheme.find("lora") != std::string::npos || (tunes && scheme.empty()) || !word("peft.dim").empty()) {
     args.task = Task::Lora;
     const auto found = keys.find(scheme.empty() ? "verb" : "peft");
     args.task_where = found == keys.end() ? "" : found->second.where;
@@ -68,8 +116,8 @@ void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
 }
 
 constexpr Dialect kNemo2Dialect{
-    "nemo2",       kNemo2,      {}, "", "trainer.num_nodes", "trainer.devices", "trainer.plugins.precision",
-    kNemo2Derived, derive_nemo2};
+    "nemo2",       kNemo2,       {},           "", "trainer.num_nodes", "trainer.devices", "trainer.plugins.precision",
+    kNemo2Derived, derive_nemo2, kNemo2Counted};
 
 /// `31` of `llama31_8b` as `3.1`: models of NVIDIA's names that have no dot.
 std::string with_dots(std::string name) {
@@ -114,6 +162,34 @@ std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys
       "the recipe decides how {} layers are split over {} chunks: embedding and loss are counted as one "
       "layer each",
       model.depth(), chunks);
+}
+
+/// Dimensions of the model that overrides state over those of a recipe whose model has a name: told, and left out where
+/// they do not make a model by themselves. Equal ones say nothing.
+std::vector<Note> take_dimensions(const Dialect& dialect, const Model& model, DialectKeys& keys) {
+  constexpr std::string_view kShape[] = {"num-layers",          "hidden-size",      "ffn-hidden-size", "num-experts",
+                                         "num-attention-heads", "num-query-groups", "kv-channels",     "vocab-size",
+                                         "moe-ffn-hidden-size", "moe-router-topk",  "mtp-num-layers"};
+  const auto states = [&](std::string_view flag) {
+    return std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                       [&](const DialectKey& row) { return row.flag == flag && keys.find(row.key) != keys.end(); });
+  };
+  std::vector<Note> told;
+  if (states("num-layers") && states("hidden-size") && states("num-attention-heads")) return told;
+  for (const DialectKey& row : dialect.keys) {
+    const auto found = keys.find(row.key);
+    if (found == keys.end() || std::find(std::begin(kShape), std::end(kShape), row.flag) == std::end(kShape)) continue;
+    const std::int64_t value = number_of(keys, row.key);
+    const bool same = (row.flag == "num-layers" && value == model.depth()) ||
+                      (row.flag == "hidden-size" && value == model.hidden) ||
+                      (row.flag == "vocab-size" && value == model.vocab);
+    if (!same)
+      told.push_back({"not_counted",
+                      fmt::format("{}: `{} = {}`: the model is counted as {}, which the recipe names",
+                                  found->second.where, row.key, yaml::printable(word_of(keys, row.key)), model.name)});
+    keys.erase(found);
+  }
+  return told;
 }
 
 /// Whether an override says over how many ranks something is split. A job whose layout is all the recipe's would be
@@ -174,7 +250,8 @@ std::optional<Model> model_of(std::string_view recipe) {
   return std::nullopt;
 }
 
-Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const Named& recipe, LaunchFacts facts) {
+Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& stated, const Named& recipe, LaunchFacts facts) {
+  const DialectKeys keys = without_nulls(stated);
   if (!states_layout(dialect, keys))
     return fail({"recipe_decides",
                  fmt::format("{}: the recipe `{}` decides the layout, and no override states a part of it",
@@ -188,9 +265,12 @@ Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const 
       facts.model_where = recipe.where;
     }
   DialectKeys all = keys;
+  std::vector<Note> told;
+  if (facts.model) told = take_dimensions(dialect, *facts.model, all);
   const std::string split = facts.model ? uneven_split(dialect, *facts.model, all, recipe.where) : "";
   Result<LaunchJob> job = dialect_job(dialect, all, facts);
   if (!job) return job;
+  for (const Note& note : told) unused(*job, note.code, note.text);
   if (!split.empty()) unused(*job, "recipe_decides", fmt::format("{}: {}", recipe.where, split));
   if (!job->model) job->model_name = recipe.name;
   for (Input& input : job->inputs)
