@@ -40,6 +40,8 @@ constexpr PerformanceFlag kFlags[] = {
     {"context_parallel_size", "cp", "model.context_parallel_size"},
     {"expert_model_parallel_size", "ep", "model.expert_model_parallel_size"},
     {"expert_tensor_parallel_size", "et", "model.expert_tensor_parallel_size"},
+    {"expert_tensor_parallel_size", "etp", "model.expert_tensor_parallel_size"},
+    {"deterministic", "", "model.deterministic_mode"},
     {"pipeline_model_parallel_layout", "", "model.pipeline_model_parallel_layout"},
     {"moe_flex_dispatcher_backend", "", "model.moe_flex_dispatcher_backend"},
     {"num_layers", "", "model.num_layers"},
@@ -64,7 +66,8 @@ constexpr std::string_view kAround[] = {"account",     "partition", "time_limit"
                                         "kubeflow",    "csp",       "env",        "peak_",
                                         "lock_gpu",    "most_",     "head_",      "preempt",
                                         "use_recipes", "job_",      "maybe",      "skip_",
-                                        "lr",          "min_lr",    "warmup",     "pretrained_checkpoint"};
+                                        "lr",          "min_lr",    "warmup",     "pretrained_checkpoint",
+                                        "recipe",      "mode",      "step_func",  "dump_env"};
 
 bool is_program(std::string_view word) {
   return word.ends_with("setup_experiment.py") || word.ends_with("run_script.py");
@@ -72,7 +75,8 @@ bool is_program(std::string_view word) {
 
 const PerformanceFlag* flag_named(std::string_view word) {
   const bool whole = word.starts_with("--");
-  const std::string_view name = word.substr(std::min<std::size_t>(word.size(), whole ? 2 : 1));
+  std::string name(word.substr(std::min<std::size_t>(word.size(), whole ? 2 : 1)));
+  std::replace(name.begin(), name.end(), '-', '_');
   const auto* found = std::find_if(std::begin(kFlags), std::end(kFlags), [&](const PerformanceFlag& flag) {
     return whole ? flag.name == name : !flag.brief.empty() && flag.brief == name;
   });
@@ -80,21 +84,37 @@ const PerformanceFlag* flag_named(std::string_view word) {
 }
 
 struct Performance {
-  DialectKeys keys{};   ///< by the names of kFlags
-  std::string open{};   ///< flags that may weigh and that are not read
-  std::string where{};  ///< of the first of them
+  DialectKeys keys{};       ///< by the names of kFlags
+  DialectKeys overrides{};  ///< `model.seq_length=4096`: they lie over all flags
+  std::string open{};       ///< flags that may weigh and that are not read
+  std::string where{};      ///< of the first of them
 };
 
-Performance flags_of(const std::vector<ShellWord>& words, const std::string& file) {
+/// `model.seq_length=4096`, `+train.x=1`; no flag and no flag's value.
+bool is_override(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  return !word.starts_with('-') && equals != std::string_view::npos && word.find('.') < equals;
+}
+
+void take_override(const ShellWord& word, const std::string& file, DialectKeys& overrides) {
+  const std::size_t equals = word.text.find('='), start = word.text.find_first_not_of('+');
+  overrides[word.text.substr(start, equals - start)] = {listed(word.text.substr(equals + 1)),
+                                                        fmt::format("{}:{}", file, word.line)};
+}
+
+/// Flags and overrides behind a program's name.
+Performance flags_of(const std::vector<ShellWord>& words, const std::string& file, bool (*program)(std::string_view)) {
   Performance out;
-  const auto program = std::find_if(words.begin(), words.end(), [](const ShellWord& w) { return is_program(w.text); });
-  for (auto word = program; word != words.end(); ++word) {
+  auto word = std::find_if(words.begin(), words.end(), [&](const ShellWord& w) { return program(w.text); });
+  for (; word != words.end(); ++word) {
+    if (is_override(word->text)) take_override(*word, file, out.overrides);
     if (!word->text.starts_with('-')) continue;
     const std::size_t equals = word->text.find('=');
     const std::string name = word->text.substr(0, equals);
     MegatronValue value{{}, fmt::format("{}:{}", file, word->line)};
     if (equals != std::string::npos) value.values.push_back(word->text.substr(equals + 1));
-    for (auto next = word + 1; equals == std::string::npos && next != words.end() && !next->text.starts_with('-');
+    for (auto next = word + 1;
+         equals == std::string::npos && next != words.end() && !next->text.starts_with('-') && !is_override(next->text);
          ++next)
       value.values.push_back(next->text);
     if (value.values.empty()) value.values.emplace_back("true");
@@ -102,8 +122,8 @@ Performance flags_of(const std::vector<ShellWord>& words, const std::string& fil
       out.keys[std::string(flag->name)] = std::move(value);
       continue;
     }
-    const std::string bare =
-        name.substr(name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
+    std::string bare = name.substr(name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
+    std::replace(bare.begin(), bare.end(), '-', '_');
     const bool around = bare.size() < 3 || sounds_harmless(bare) ||
                         std::any_of(std::begin(kAround), std::end(kAround),
                                     [&](std::string_view start) { return bare.starts_with(start); });
@@ -112,6 +132,17 @@ Performance flags_of(const std::vector<ShellWord>& words, const std::string& fil
     out.open += fmt::format("{}`{}`", out.open.empty() ? "" : ", ", name);
   }
   return out;
+}
+
+/// The flags that set one key each, as those keys.
+DialectKeys plain_keys(const DialectKeys& flags) {
+  DialectKeys keys;
+  for (const PerformanceFlag& flag : kFlags) {
+    const auto found = flags.find(flag.name);
+    if (flag.key.empty() || found == flags.end() || found->second.values.front() == "None") continue;
+    keys[std::string(flag.key)] = found->second;
+  }
+  return keys;
 }
 
 /// Megatron-Bridge's word for a number format of these scripts; empty: they have no such word.
@@ -139,12 +170,7 @@ void put_precision(const std::string& word, const std::string& recipe, const std
 
 /// The flags as the keys of Megatron-Bridge that the scripts set from them.
 Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
-  DialectKeys keys;
-  for (const PerformanceFlag& flag : kFlags) {
-    const auto found = flags.find(flag.name);
-    if (flag.key.empty() || found == flags.end() || found->second.values.front() == "None") continue;
-    keys[std::string(flag.key)] = found->second;
-  }
+  DialectKeys keys = plain_keys(flags);
   const auto tp = flags.find("tensor_model_parallel_size");
   if (tp != flags.end())  // utils/overrides.py: on wherever the flag states more than one rank
     keys["model.sequence_parallel"] = {{number_of(flags, "tensor_model_parallel_size") > 1 ? "true" : "false"},
@@ -171,6 +197,22 @@ Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
 
 }  // namespace
 
+namespace recipes {
+
+DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& told) {
+  const auto starts = [](std::string_view word) { return word.ends_with("run_recipe.py"); };
+  DialectKeys keys;
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const Performance one = flags_of(command.words, source.path, starts);
+    for (const auto& [key, value] : plain_keys(one.keys)) keys[key] = value;
+    if (!one.open.empty())
+      told.push_back({"not_used", fmt::format("{}: what these flags change is not counted: {}", one.where, one.open)});
+  }
+  return keys;
+}
+
+}  // namespace recipes
+
 bool is_bridge_performance(const LaunchSource& source) {
   const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   return is_shell(source) && (has("setup_experiment.py") || has("run_script.py")) &&
@@ -181,11 +223,13 @@ Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, c
   const LaunchSource& source = files.front();
   std::optional<Performance> found;
   for (const ShellCommand& command : follow_script(source).commands) {
-    Performance performance = flags_of(command.words, source.path);
+    Performance performance = flags_of(command.words, source.path, is_program);
     if (performance.keys.find("model_recipe_name") == performance.keys.end()) continue;
     const auto values = [](const Performance& p) {
       std::string out;
-      for (const auto& [key, value] : p.keys) out += fmt::format("{}={} ", key, value.values.front());
+      for (const DialectKeys* some : {&p.keys, &p.overrides})
+        for (const auto& [key, value] : *some)
+          out += fmt::format("{}={} ", key, value.values.empty() ? "" : value.values.front());
       return out;
     };
     if (found && values(*found) != values(performance))
@@ -210,8 +254,9 @@ Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, c
   store.files = false;
   if (const auto gpu = flags.find("gpu"); gpu != flags.end() && facts.gpu.empty())
     if (const Result<Found<Gpu>> known = load_gpu(lowered(gpu->second.values.front()), store)) facts.gpu = known->name;
-  const Result<DialectKeys> keys = bridge_keys(flags);
+  Result<DialectKeys> keys = bridge_keys(flags);
   if (!keys) return fail(keys.error());
+  for (const auto& [key, value] : found->overrides) (*keys)[key] = value;
   const auto recipe = flags.find("model_recipe_name");
   Result<LaunchJob> job =
       recipes::job_of(bridge_dialect(), *keys, {recipe->second.values.front(), recipe->second.where}, facts);

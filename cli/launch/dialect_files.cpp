@@ -194,35 +194,6 @@ bool is_bridge(const LaunchSource& source) {
          (mentions(source, "\ntrain:") || mentions(source, "\nddp:") || mentions(source, "\ndataset:"));
 }
 
-Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  constexpr std::array<std::string_view, 1> kFlags = {"--recipe"}, kModel = {"--model"}, kMode = {"--mode"};
-  for (const LaunchSource& source : files) {
-    if (!is_shell(source)) continue;
-    auto recipe = recipes::named_in(source, "run_recipe.py", kFlags);
-    // A script that states every dimension needs none of the recipe's.
-    if (!recipe && !mentions(source, "model.num_layers=")) recipe = recipes::named_in(source, "run_recipe.py", kModel);
-    if (!recipe || recipe->name.starts_with("vanilla_gpt")) continue;  // that one takes every dimension from overrides
-    if (const auto mode = recipes::named_in(source, "run_recipe.py", kMode)) recipe->name += "_" + mode->name;
-    DialectKeys keys;
-    for (const bool script : {true, false})
-      for (const LaunchSource& file : files) {
-        if (is_shell(file) != script) continue;
-        Result<DialectKeys> own = script ? keys_of_overrides(file, "run_recipe.py") : keys_of_yaml(file);
-        if (!own) return fail(own.error());
-        keys.insert(own->begin(), own->end());
-      }
-    const std::string name = lowered(recipe->name);
-    if (keys.find("peft") == keys.end() && keys.find("peft.dim") == keys.end() &&
-        (name.find("peft") != std::string::npos || name.find("lora") != name.npos))
-      keys["peft"] = {{"lora"}, recipe->where};
-    return recipes::job_of(bridge_dialect(), keys, *recipe, facts);
-  }
-  return read_all(bridge_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
-    if (mentions(source, "run_recipe.py")) return keys_of_overrides(source, "run_recipe.py");
-    return keys_of_yaml(source);
-  });
-}
-
 Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& options) {
   if (Errors errors = beyond_itself(verl_dialect().format, options); !errors.empty()) return fail(std::move(errors));
   Result<std::vector<DialectSetting>> settings = dialect_settings(verl_dialect(), plan, options);

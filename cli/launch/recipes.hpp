@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/launch/dialect.hpp"
 
@@ -23,6 +24,10 @@ struct Named {
 
 /// The model in a recipe's name: `llama31_8b_sft_config`, `qwen3_30b_a3b_pretrain_config`.
 [[nodiscard]] std::optional<Model> model_of(std::string_view recipe);
+
+/// The flags of Megatron-Bridge's run_recipe.py that set one key each, as those keys: KEY=VALUE lies over them. Flags
+/// that may weigh and that are not read are told.
+[[nodiscard]] DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& told);
 
 /// The job of a recipe's overrides: what no override states is the recipe's, which nobody here knows.
 [[nodiscard]] Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const Named& recipe,

@@ -79,6 +79,27 @@ TEST_CASE("words of a command lie over the files beside it, in either order, and
   }
 }
 
+TEST_CASE("flags of Megatron-Bridge's scripts lie over the recipe, and KEY=VALUE over them") {
+  const auto with = [](const std::string& program, const std::string& words) {
+    return job_of("run.sh", "torchrun --nnodes 2 --nproc-per-node 8 " + program + " " + words + "\n", on(16));
+  };
+  const std::string recipe = "run_recipe.py", own = "--recipe llama3_8b_pretrain_config train.micro_batch_size=1 ";
+  CHECK(with(recipe, own + "-tp 4 -gb 256 -sl 4096").fixed.tp == 4);
+  CHECK(with(recipe, own + "-tp=4 -gb 256 -sl 4096").fixed.tp == 4);
+  CHECK(with(recipe, own + "-tp 4 -gb 256 -sl 4096").training->global_batch == 256);
+  CHECK(with(recipe, own + "-tp 4 -gb 256 -sl 4096").training->seq == 4096);
+  CHECK(with(recipe, own + "--tensor_model_parallel_size 4 -cp 2").fixed.cp == 2);
+  CHECK(with(recipe, own + "-tp 2 -pp 2 -vp 4").fixed.vp == 4);
+  CHECK(with(recipe, own + "-tp 4 model.tensor_model_parallel_size=2").fixed.tp == 2);
+  CHECK(names(with(recipe, own + "-tp 4 --deterministic").unused, "deterministic"));
+  CHECK(names(with(recipe, own + "-tp 4 --own_parallelism 4").unused, "--own_parallelism"));
+  const std::string script = "run_script.py", model = "--model_recipe_name llama3_8b --num_gpus 16 --gpu h100 ";
+  CHECK(with(script, model + "--compute_dtype bf16 -tp 4 train.global_batch_size=128").fixed.tp == 4);
+  CHECK(with(script, model + "-tp 4 --compute_dtype bf16 train.global_batch_size=128").training->global_batch == 128);
+  CHECK(with(script, model + "-tp 4 -gb 64 model.tensor_model_parallel_size=2 model.sequence_parallel=true").fixed.tp ==
+        2);
+}
+
 TEST_CASE("two keys of one number agree or are refused") {
   CHECK(bridge("").training->seq == 8192);
   const Files files;
