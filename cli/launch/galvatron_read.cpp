@@ -83,6 +83,8 @@ Lists read_lists(JobBuilder& builder, int pp) {
   const std::vector<int> cp = list("cp_sizes_enc", kMostDegree, 1), ulysses = list("use_sp", 1, 0),
                          sharded = list("dp_types_enc", 1, 0), consecutive = list("tp_consecutive_flags", 1, 1);
   lists.checkpoint = list("checkpoint", 1, 0);
+  if (std::find(cp.begin(), cp.end(), 0) != cp.end())
+    builder.settings.refuse(*builder.settings.get("cp_sizes_enc"), "degrees of at least 1");
   for (std::size_t i = 0; i < depth; ++i)
     lists.layers.push_back(
         {ulysses[i] == 1 ? 1 : tp[i], std::max(1, cp[i]), ulysses[i] == 1 ? tp[i] : 1, sharded[i] == 1});
@@ -157,7 +159,8 @@ int default_zero(JobBuilder& builder) {
   return 0;
 }
 
-void read_batch(JobBuilder& builder, int dp) {
+/// `most`: replicas that the batch divides among, too.
+void read_batch(JobBuilder& builder, int dp, int most) {
   const int batch = builder.degree("global_bsz", 1), chunks = builder.degree("chunks", 1);
   const std::int64_t share = static_cast<std::int64_t>(chunks) * dp;
   if (share <= 0) return;
@@ -169,8 +172,23 @@ void read_batch(JobBuilder& builder, int dp) {
                               {"make `global_bsz` a multiple of both"}});
     return;
   }
+  if (batch % most != 0)
+    builder.errors.push_back(
+        {"does_not_divide",
+         fmt::format("{}: {} sequences on the {} replicas of the layer, or of the vocabulary, that is split least",
+                     builder.settings.where("global_bsz"), batch, most),
+         {},
+         {"make `global_bsz` a multiple of them, or raise `vtp`"}});
   builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(batch / share), "chunks");
   builder.global_batch(batch, "global_bsz");
+}
+
+/// Replicas of what is split least, by which Galvatron divides the batch (hybrid_parallel_config.py).
+int most_replicas(JobBuilder& builder, const std::vector<LayerChoice>& layers, int ranks) {
+  int width = builder.degree("vtp", 1), context = builder.degree("vcp", 1);
+  for (const LayerChoice& layer : layers)
+    width = std::min(width, layer.tp * layer.ulysses), context = std::min(context, layer.cp);
+  return std::max(1, ranks / std::max(1, width) / std::max(1, context));
 }
 
 int zero_of(const LayerChoice& layer, int otherwise) { return layer.sharded ? 3 : otherwise; }
@@ -246,23 +264,45 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
   if (pp > 1)
     builder.fix("layers", &Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
   read_stages(builder, stages, otherwise);
-  read_batch(builder, dp);
+  read_batch(builder, dp, most_replicas(builder, lists.layers, gpus / pp));
+}
+
+/// Embedding and head, which Galvatron splits by keys of their own; without them, not at all.
+void read_vocabulary(JobBuilder& builder, const LayerChoice& front) {
+  const bool ulysses = front.ulysses > 1;
+  const int width = ulysses ? front.ulysses : front.tp, vtp = builder.degree("vtp", 1), vcp = builder.degree("vcp", 1);
+  const bool vsp = builder.degree("vsp", 0, 0) > 0;
+  const auto told = [&](std::string_view key, int value) {
+    builder.unused(builder.settings.states(key) ? key : "tp_sizes_enc",
+                   fmt::format("`{}` {}{}: embedding and head are priced as the layers of their stages", key, value,
+                               builder.settings.states(key) ? "" : ", Galvatron's default"));
+  };
+  if (vtp != width || (vtp > 1 && vsp != ulysses)) told("vtp", vtp);
+  if (vcp != front.cp) told("vcp", vcp);
+  for (const std::string_view key : {"embed_sdp", "vocab_sdp"})
+    if (builder.degree(key, 0, 0) > 0)
+      builder.unused(key, fmt::format("`{}`: embedding and head are priced with the ZeRO of their stages", key));
+}
+
+/// Keys without which Galvatron stops (config_utils.py, hybrid_parallel_config.py).
+void tell_missing(JobBuilder& builder) {
+  for (const std::string_view key : {"tp_consecutive_flags", "dp_types_enc", "global_bsz", "chunks"})
+    if (!builder.settings.states(key))
+      builder.unused("pp_deg", fmt::format("the file has no `{}`, without which Galvatron stops", key));
 }
 
 void read_rest(JobBuilder& builder, const LaunchSource& file, int pp, const LayerChoice& front) {
   Settings& settings = builder.settings;
   constexpr std::string_view kType = "pipeline_type";
-  const std::string type = settings.text(kType).value_or("pipedream_flush");
+  const std::string type = settings.text(kType).value_or("gpipe");
   if (type != "gpipe" && type != "pipedream_flush") settings.refuse(*settings.get(kType), "gpipe or pipedream_flush");
   const Schedule schedule = type == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
   if (pp > 1) builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), kType);
-  const bool ulysses = front.ulysses > 1;
-  const int width = ulysses ? front.ulysses : front.tp, vtp = builder.degree("vtp", width);
-  const bool vsp = builder.degree("vsp", ulysses ? 1 : 0, 0) > 0;
-  if (vtp != width || (vtp > 1 && vsp != ulysses))
-    builder.unused("vtp", fmt::format("`vtp` {}: embedding and head are priced as the layers of their stages", vtp));
-  if (builder.degree("embed_sdp", 0, 0) > 0)
-    builder.unused("embed_sdp", "`embed_sdp`: embedding and head are priced with the ZeRO of their stages");
+  if (pp > 1 && !settings.states(kType)) {
+    std::erase_if(builder.job.inputs, [](const Input& input) { return input.key == "schedule"; });
+    builder.guess("schedule", name(schedule), "the file leaves `pipeline_type` to the command, whose default is gpipe");
+  }
+  read_vocabulary(builder, front);
   const bool tensor = front.tp > 1;
   if (tensor) builder.guess("sequence_parallel", "on", "the file leaves it to the command's `--sequence-parallel`");
   builder.fix("sp", &Fixed::sequence_parallel, tensor, tensor ? "on" : "off", "");
@@ -309,6 +349,7 @@ Result<LaunchJob> read_galvatron(std::span<const LaunchSource> files, const Laun
       read_strategies(builder, stages, lists, builder.job.gpus);
       read_rest(builder, files.front(), pp, stages.front().front().layer);
     }
+  tell_missing(builder);
   tell_the_rest(builder, {}, "Galvatron");
   return builder.finish();
 }

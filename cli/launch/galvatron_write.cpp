@@ -71,6 +71,7 @@ Result<std::vector<LaunchFile>> write_galvatron(const Plan& plan, const EmitOpti
   out["pipeline_type"] = l.schedule == Schedule::GPipe ? "gpipe" : "pipedream_flush";
   out["default_dp_type"] = lists.beside < 0 ? "zero3" : lists.beside == 0 ? "ddp" : "zero2";
   out["vtp"] = ulysses ? l.cp : l.tp;
+  if (!ulysses && l.cp > 1) out["vcp"] = l.cp;
   out["vsp"] = ulysses ? 1 : 0;
   return std::vector<LaunchFile>{{"galvatron_config.json", out.dump(4) + "\n", false}};
 }

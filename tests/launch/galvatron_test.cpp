@@ -195,4 +195,27 @@ TEST_CASE("Galvatron's file is read back as it was written") {
   CHECK(contexts > 15);
 }
 
+TEST_CASE("what splits embedding and head, and keys that Galvatron cannot do without, are told") {
+  const std::string twos = "2,2,2,2,2,2,2,2";
+  const auto read = [&](const std::string& more) { return job_of(kName, strategy(twos, kNone, kNone, more)); };
+  CHECK(names(read("").unused, "vtp"));  // 1 where no key says otherwise
+  CHECK(read(", \"vtp\": 2").unused.empty());
+  CHECK(read(", \"vtp\": 2, \"vsp\": 0, \"vcp\": 1, \"vocab_sdp\": 0").unused.empty());
+  for (const std::string key : {"vcp", "vocab_sdp", "embed_sdp", "vsp"}) {
+    CAPTURE(key);
+    const std::string value = key == "vcp" ? "2" : "1";
+    CHECK(read(", \"vtp\": 2, \"" + key + "\": " + value).unused.size() == 1);
+  }
+  CHECK(error_of(kName, strategy(twos, kNone, kNone, ", \"vtp\": 2, \"cp_sizes_enc\": \"" + kNone + "\"")) ==
+        "wrong_value");
+  const std::string whole = strategy(twos, kNone, kNone, ", \"vtp\": 2");
+  for (const std::string part : {"\"tp_consecutive_flags\": \"1,1,1,1,1,1,1,1\", ", "\"chunks\": 8, "}) {
+    CAPTURE(part);
+    CHECK(names(job_of(kName, replaced(whole, part, "")).unused, "without which Galvatron stops"));
+  }
+  const LaunchJob open = job_of(kName, replaced(whole, "\"pipeline_type\": \"pipedream_flush\", ", ""));
+  CHECK(open.fixed.schedule == Schedule::GPipe);
+  CHECK(guesses(open, "schedule"));
+}
+
 }  // namespace plan
