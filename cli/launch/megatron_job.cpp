@@ -96,6 +96,19 @@ void stack(const MegatronArgs& args, Stack& stack) {
   if (args.has("use-torch-fsdp2")) stack.states = StateLayout::Fsdp2;
 }
 
+void read_optimizer(Builder& builder, Training& training) {
+  const std::string word = builder.args.text("optimizer"), where = builder.args.where("optimizer");
+  if (word.empty()) return;
+  if (word == "sgd")
+    training.optimizer = Optimizer::SgdMomentum;
+  else if (word.find("muon") != std::string::npos)
+    training.optimizer = Optimizer::Muon;
+  else if (word != "adam")
+    return unused(builder.job, "optimizer_not_modelled",
+                  fmt::format("{}: optimizer `{}` is counted as adam", where, word));
+  state(builder.job, "optimizer", std::string(name(training.optimizer)), where);
+}
+
 void training(Builder& builder) {
   const MegatronArgs& args = builder.args;
   LaunchJob& job = builder.job;
@@ -106,14 +119,7 @@ void training(Builder& builder) {
   training.seq = builder.count("seq-length", "seq", job.model ? static_cast<int>(job.model->default_seq) : 4096);
   job.states_seq = args.has("seq-length");
   megatron::formats(builder, training);
-  const std::string optimizer = args.text("optimizer");
-  if (optimizer == "sgd")
-    training.optimizer = Optimizer::SgdMomentum;
-  else if (optimizer.find("muon") != std::string::npos)
-    training.optimizer = Optimizer::Muon;
-  else if (!optimizer.empty() && optimizer != "adam")
-    job.unused.push_back({"optimizer_not_modelled",
-                          fmt::format("{}: optimizer `{}` is counted as adam", args.where("optimizer"), optimizer)});
+  read_optimizer(builder, training);
   training.grad_bytes = args.has("grad-reduce-in-bf16") || (training.precision == Precision::Fp16 &&
                                                             !args.has("accumulate-allreduce-grads-in-fp32"))
                             ? 2

@@ -125,6 +125,24 @@ TEST_CASE("fields of Megatron-Bridge's number format are the format") {
   CHECK(names(bridge("mixed_precision: {bf16: true, params_dtype: torch.float32}").unused, "params_dtype"));
 }
 
+TEST_CASE("an optimizer that a file states is no default") {
+  const auto stated = [](const LaunchJob& job) {
+    return std::any_of(job.inputs.begin(), job.inputs.end(),
+                       [](const Input& one) { return one.key == "optimizer" && one.origin != Origin::Default; });
+  };
+  for (const std::string word : {"adam", "sgd", "muon", "dist_muon"}) {
+    CAPTURE(word);
+    CHECK(stated(bridge("optimizer:\n  optimizer: " + word)));
+    CHECK(stated(job_of("run.sh", nemo("optim.config.optimizer=" + word), on(16))));
+    CHECK(stated(job_of("run.sh",
+                        "#!/bin/bash\nmegatron sft --model Qwen/Qwen3-8B --tensor_model_parallel_size 2 "
+                        "--micro_batch_size 1 --global_batch_size 16 --max_length 4096 --optimizer " +
+                            word + "\n",
+                        on(8))));
+  }
+  CHECK_FALSE(stated(bridge("")));
+}
+
 TEST_CASE("products of experts that a file does not group are told") {
   const std::string sparse =
       replaced(kOverrides, "dataset:", "  num_moe_experts: 8\n  moe_grouped_gemm: false\ndataset:");
