@@ -1,13 +1,11 @@
 // A torchtitan recipe is a Python function that sets attributes. This follows its assignments one by one without
 // running anything: names for parts of the configuration, whole numbers with + - * //, words, lists, and calls by name.
-// What it does not follow, such as what stands under a condition, is kept as a setting of its own for the reader to
-// tell. Tested by tests/launch/python_recipes_test.cpp and tests/frameworks/framework_files_test.cpp.
+// What it does not follow is kept as a setting for the reader to tell. Tested by tests/launch/python_recipes_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
 
 #include "cli/launch/python_statements.hpp"
 #include "cli/launch/settings.hpp"
@@ -52,6 +50,7 @@ class Recipe {
     }
   }
   Settings take() { return std::move(settings_); }
+  [[nodiscard]] std::size_t steps() const { return steps_; }
 
  private:
   struct Block {
@@ -288,7 +287,7 @@ class Recipe {
 
   // NOLINTNEXTLINE(misc-no-recursion)
   void assign(const std::string& key, std::string_view value, const Statement& at) {
-    if (value.empty() || depth_ > kMostDepth) return;
+    if (value.empty() || depth_ > kMostDepth || ++steps_ > kMostKeys) return;  // names of calls of names multiply
     ++depth_;
     assign_value(key, value, at);
     --depth_;
@@ -374,9 +373,9 @@ class Recipe {
     settings_.add({.key = key, .value = std::string(value), .items = {}, .list = false, .place = place(at)});
   }
 
-  static constexpr int kMostDepth = 16;
+  static constexpr std::size_t kMostDepth = 16;
   Settings settings_{};
-  int depth_ = 0, others_ = 0;
+  std::size_t depth_ = 0, others_ = 0, steps_ = 0;
   bool rooted_ = false;  ///< a name stands for the configuration
   bool ended_ = false;   ///< behind the function's `return`
   std::string file_{};
@@ -394,6 +393,7 @@ Result<Settings> settings_of_python(const LaunchSource& source) {
   if (!statements) return tl::unexpected(statements.error());
   Recipe recipe(source);
   recipe.follow(*statements);
+  if (std::optional<Error> error = too_many("values", recipe.steps(), source.path)) return fail(std::move(*error));
   return bounded(recipe.take(), source);
 }
 

@@ -130,6 +130,15 @@ TEST_CASE("what is not followed is told") {
   }
 }
 
+TEST_CASE("names of calls of names are followed within a bound") {
+  std::string body = "    a0 = g(1, 2)\n";
+  for (int i = 1; i < 16; ++i) {
+    const std::string before = "a" + std::to_string(i - 1);
+    body += "    a" + std::to_string(i) + " = g(" + before + ", " + before + ", " + before + ", " + before + ")\n";
+  }
+  CHECK(error_of("recipe.py", module(body + "    config.training = a15\n"), on(64)) == "too_many_keys");
+}
+
 TEST_CASE("random sums of whole numbers come to what Python makes of them") {
   std::mt19937 random(20260826);
   for (int round = 0; round < 60; ++round) {
