@@ -57,8 +57,7 @@ TEST_CASE("one assignment in many spellings is one job") {
         "config.parallelism = ParallelismConfig(tensor_parallel_degree=2)",
         "config.parallelism = dataclasses.replace(config.parallelism, tensor_parallel_degree=2)",
         "config.parallelism.tensor_parallel_degree, steps = 2, 1",
-        "config.parallelism.tensor_parallel_degree = config.parallelism.context_parallel_degree = 2\n"
-        "    config.parallelism.context_parallel_degree = 1",
+        "p = config.parallelism\n    p.tensor_parallel_degree = p.expert_parallel_degree = 2",
         "config.parallelism.tensor_parallel_degree = 4 // 2",
         "config.parallelism.tensor_parallel_degree = (1 + 1)",
         "config.parallelism.tensor_parallel_degree = \\\n        2",
@@ -66,8 +65,7 @@ TEST_CASE("one assignment in many spellings is one job") {
         "p = config.parallelism\n    p.tensor_parallel_degree = 2",
         "p, steps = config.parallelism, 1\n    p.tensor_parallel_degree = 2",
         "tp: int = 2\n    config.parallelism.tensor_parallel_degree = tp",
-        "parallelism = ParallelismConfig()\n    parallelism.tensor_parallel_degree = 2\n"
-        "    config.parallelism = parallelism",
+        "q = ParallelismConfig()\n    q.tensor_parallel_degree = 2\n    config.parallelism = q",
         "with torch.device(\"meta\"):\n        config.parallelism.tensor_parallel_degree = 2",
         "config.parallelism.tensor_parallel_degree = config.parallelism.tensor_parallel_degree // 2",
         "config.metrics.enable()\n    config.parallelism.tensor_parallel_degree = 2"}) {
